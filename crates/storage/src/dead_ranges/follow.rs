@@ -1,5 +1,5 @@
-//! Ranges grow when the row behind them is deleted, and begin where many rows are: somebody walks on from there in the background, so that
-//! the next read need not.
+//! The prefetcher: extends empty ranges in the background when the row behind them is deleted, and
+//! starts ranges where many rows are deleted, so that the next read need not walk.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -17,17 +17,19 @@ use crate::{
     table::Table,
 };
 
-/// Dead fragments that are walked before others have their turn: some ten milliseconds.
+/// The maximum number of dead fragments that one step walks before other tasks have their turn:
+/// some ten milliseconds.
 const MOST_WALKED: u64 = 16_384;
 
-/// How much longer than it works the follower rests, unless somebody walks meanwhile page by page: what is learned in long steps, with the table opened
-/// once for each, they need not walk.
+/// The prefetcher rests this multiple of its last step. It does not rest while a paging read
+/// crosses tombstones: the prefetcher walks in long steps and opens the table once for each, and
+/// the read need not walk what was recorded.
 const REST: u32 = 1;
 
-/// And at least so long, for deletions to gather.
+/// The minimum rest, so that deletions gather.
 const LEAST_REST: Duration = Duration::from_millis(1);
 
-/// Follows until the database closes.
+/// Runs the prefetcher until the database closes.
 pub(crate) async fn run(database: Database) {
     let mut last = None;
     loop {
@@ -38,8 +40,8 @@ pub(crate) async fn run(database: Database) {
             }
             let (began, cut_pages) = (Instant::now(), table.dead_ranges().cut_pages());
             if let Err(error) = follow(&database, &table, place).await {
-                // Whoever reads there is told.
-                tracing::debug!(%error, table = table.metadata().name, "dead rows cannot be read");
+                // A read of the range reports the error to its client.
+                tracing::debug!(%error, table = table.metadata().name, "empty-range prefetch failed; reads of these rows report the error");
             }
             let is_awaited = table.dead_ranges().cut_pages() > cut_pages;
             let rest = if is_awaited { Duration::ZERO } else { began.elapsed() * REST };
@@ -51,7 +53,7 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
-/// Tables take turns, in the order of their ids.
+/// Returns the next place; tables take turns in the order of their ids.
 fn next(database: &Database, last: &mut Option<TableId>) -> Option<(Rc<Table>, Place)> {
     let tables = database.tables_here().into_iter().filter(|table| table.dead_ranges().is_wanted());
     let id_of = |table: &Rc<Table>| table.borrow_metadata().id;
@@ -61,11 +63,12 @@ fn next(database: &Database, last: &mut Option<TableId>) -> Option<(Rc<Table>, P
     Some((table, place))
 }
 
-/// Walks from a place to the first row that is visible, or for some time; then it goes on later.
+/// Walks from a place to the first visible row, or for one step; then the rest is queued.
 async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), StorageError> {
     let metadata = table.metadata();
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-    // Through the caches: the same pages are looked at again and again, here and by reads.
+    // The read uses the caches, because the prefetcher and other reads look at the same pages
+    // repeatedly.
     let mut command = ReadCommand {
         limits: ReadLimits { rows: 1, ..ReadLimits::NONE },
         ..ReadCommand::of_all(metadata.clone(), ReadTarget::Range(KeyRange::full()), now_s)
@@ -92,14 +95,15 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
     }
     let Some(start) = start else { return Ok(()) };
     command.target = ReadTarget::Range(KeyRange { start, end: KeyBound::Unbounded });
-    // Rows of columns that are new since would be overlooked.
+    // If columns were added meanwhile, this version of the table would miss rows that only have
+    // these.
     if !table.is_version(&metadata) {
         table.dead_ranges().want(place);
         return Ok(());
     }
     let (walked, is_current) = read(database, table, &command).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
-        // Where there is another memtable nothing was learned from that partition on.
+        // If there is a new memtable, nothing was recorded from that partition on.
         let at = match is_current {
             true => KeyBound::AfterKey(reached.key),
             false => KeyBound::BeforeKey(reached.key),
@@ -109,7 +113,8 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
     Ok(())
 }
 
-/// What is visible, and whether the read has seen the last memtable and could learn to its end.
+/// Reads the visible rows. Also returns whether the read saw the newest memtable, so that it
+/// recorded to its end.
 async fn read(
     database: &Database,
     table: &Table,

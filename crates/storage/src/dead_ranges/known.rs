@@ -1,4 +1,5 @@
-//! What a read of one partition is told of its dead ranges: as they were when its sources were opened, so that it shows one state.
+//! Shows the empty ranges to a read of one partition, as they were when its sources were opened, so
+//! that the read shows one state.
 
 use std::rc::Rc;
 
@@ -10,11 +11,11 @@ use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_order
 use super::{DeadAccess, DeadRanges, Place, place::path_of, ranges::RangeList};
 use crate::{memtable::path, read::ReadCommand};
 
-/// What a read has of the dead ranges in the moment when it opens the sources of a partition.
+/// The empty ranges at the moment when a read opens the sources of a partition.
 #[derive(Default)]
 pub(crate) struct DeadAtOpening {
     pub(crate) known: Option<Box<dyn KnownDead>>,
-    /// The live writes so far, if the sources have seen them all.
+    /// The number of live writes so far, if the sources show all of them.
     pub(super) live_writes: Option<u64>,
 }
 
@@ -26,7 +27,7 @@ struct KnownInPartition {
 }
 
 impl DeadAccess {
-    /// For a read of a partition whose sources are opened in the same moment.
+    /// Returns the ranges for a read of a partition that opens its sources at the same moment.
     #[inline]
     pub(crate) fn at_opening(&self, command: &ReadCommand, key: &DecoratedKey) -> DeadAtOpening {
         if !self.is_current() {
@@ -42,7 +43,7 @@ impl DeadAccess {
     fn known_in(&self, command: &ReadCommand, key: &DecoratedKey) -> Option<Box<dyn KnownDead>> {
         let ranges = self.ranges.inner.borrow().ranges.clone();
         let partition = path_of(key.borrowed());
-        // Ranges that begin behind it, and those that end before, are of no use.
+        // Ranges that begin behind the partition or end before it are of no use.
         let behind = Place::behind_partition(&partition);
         if ranges.last_before(&behind)?.end.path() <= partition.as_slice() {
             return None;
@@ -85,7 +86,7 @@ impl KnownDead for KnownInPartition {
     }
 }
 
-/// Whether a path in a partition that begins so is that of a bound among its rows.
+/// Returns whether `first` begins the path of a bound among a partition's rows.
 fn is_bound(first: u8) -> bool {
     first >= path::BOTTOM && first != path::BEHIND
 }

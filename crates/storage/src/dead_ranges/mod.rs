@@ -1,28 +1,35 @@
-//! Ranges of a table in which no row is visible, as reads have found them: a read that comes into one goes on behind it.
+//! The empty-range cache: ranges of a table in which reads have found no visible row. A read that
+//! comes into such a range goes on behind it.
 //!
-//! A queue that was worked off, or a table whose rows were all deleted, is full of tombstones in memtables and of what they cover in files. To walk
-//! them takes a second for each million, and whoever looks for the first row walks all of them. So who has walked a run of them leaves a
-//! note from where to where it reached (decision 0024).
+//! A queue whose items were all consumed, or a table whose rows were all deleted, is full of
+//! tombstones in memtables and of the rows they cover in files. To walk them takes a second for
+//! each million, and each read of the first row would walk all of them. So a read that has walked a
+//! run of them records the range (decision 0024).
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `place` | places among all rows of a table |
-//! | `walk` | what a read learns |
-//! | `known` | what a read of a partition is told |
-//! | `ranges` | the list of them |
-//! | `wanted` | where to look for more |
-//! | `follow` | ranges grow when the row behind them is deleted |
+//! | `place` | positions among all rows of a table |
+//! | `walk` | the recorder: finds empty ranges during a read |
+//! | `known` | shows the empty ranges to a read of one partition |
+//! | `ranges` | the list of empty ranges |
+//! | `wanted` | the queue of places to be walked in the background |
+//! | `follow` | the prefetcher: extends ranges when the row behind them is deleted |
 //!
-//! **Invariant.** No read that begins now sees a row in a range, if its clock is not behind that of who found it. It does not matter where the
-//! tombstones lie: flushes and compactions change nothing. A write of anything but tombstones takes its row out of the range that it falls
-//! into, in the moment when it is applied. What comes otherwise (imports, truncations that are undone, other columns) forgets all ranges.
+//! **Invariant.** A read that begins after a range was recorded sees no row in it, unless the
+//! read's clock is behind that of the recording read. It does not matter where the tombstones are:
+//! flushes and compactions change nothing. A write of anything but tombstones removes the position
+//! of its row from the range at the moment when it is applied. Data that comes in another way
+//! (import, an undone truncation, other columns) clears the cache.
 //!
-//! **Learning.** A read knows the table as it was when it looked, and others write meanwhile. So while anybody learns, all rows that are
-//! written are noted, and are taken out of what is learned in the end. The row that ends what is learned may be deleted meanwhile, too: where
-//! there were deletions, it is looked at again.
+//! **Recording.** A read sees the table as of the moment when it took its view, and other writes go
+//! on meanwhile. So while any recorder is active, all rows written are noted, and their positions
+//! are removed from the range that is recorded in the end. The row that ends the range may be
+//! deleted meanwhile, too: if there were deletions, the end of the range is queued for another
+//! walk.
 //!
-//! **Memory bound.** [`MOST_RANGES`](ranges::MOST_RANGES) ranges and [`MOST_NOTED`] rows for each table and shard, two keys each, and twice as many
-//! places as ranges where to look, a key each.
+//! **Memory bound.** For each table and shard, [`MOST_RANGES`](ranges::MOST_RANGES) ranges and
+//! [`MOST_NOTED`] noted rows of two keys each, and a queue of one key each, twice as long as the
+//! list of ranges.
 
 mod follow;
 mod known;
@@ -55,31 +62,32 @@ use crate::{
     read::ReadPosition,
 };
 
-/// Rows that were written while somebody learned. If there are more, what was learned meanwhile is lost.
+/// The maximum number of rows noted while recorders are active. If more are written, what these
+/// recorders found is lost.
 const MOST_NOTED: usize = 1024;
 
-/// Rows deleted after which the beginnings of their partition and of the table are looked at.
+/// Rows deleted after which the beginnings of their partition and of the table are queued.
 const DELETIONS_BEFORE_LOOK: u64 = 8192;
 
-/// The ranges of a table on a shard.
+/// The empty ranges of a table on a shard.
 pub(crate) struct DeadRanges {
-    /// Runs of fewer dropped fragments are walked.
+    /// The minimum length of a recorded run, in dropped fragments; shorter runs are walked.
     fewest_dropped: u64,
-    /// Writes of rows that are not dead, so far.
+    /// The number of writes so far of rows that are not dead.
     live_writes: Cell<u64>,
-    /// Deletions so far.
+    /// The number of deletions so far.
     deletions: Cell<u64>,
-    /// Times that a read passed over one.
+    /// The number of times that a read passed over a range.
     passes: Cell<u64>,
-    /// Pages that ended among dead rows.
+    /// The number of pages that ended among dead rows.
     cut_pages: Cell<u64>,
-    /// Notified when there is more to be learned.
+    /// Wakes the prefetcher when the queue gets an entry.
     followed: Notify,
-    /// Nothing is known, and nobody learns.
+    /// Set while there are no ranges and no active recorders.
     is_idle: Cell<bool>,
-    /// Times that data came otherwise than by a write.
+    /// The number of times that data came in another way than by a write.
     changes: Cell<u64>,
-    /// Memtables that took writes so far.
+    /// The number of memtables that have taken writes so far.
     memtables: Cell<u64>,
     inner: RefCell<Inner>,
 }
@@ -89,30 +97,32 @@ struct Inner {
     /// Reads keep the list as it was when they began.
     ranges: RangeList,
     learners: usize,
-    /// Where rows were written while somebody learned: their number among `live_writes`, and the places around them.
+    /// Rows written while recorders are active: their number among `live_writes`, and the places
+    /// around them.
     noted: Vec<(u64, Place, Place)>,
-    /// Who began to learn before so many live writes has missed some.
+    /// A recorder that began before this many live writes has missed some of them.
     lost_before: u64,
     wanted: Wanted,
 }
 
-/// The ranges for one read, with what the table was when its view was taken.
+/// The empty ranges for one read, with the state of the table when the read took its view.
 #[derive(Clone)]
 pub(crate) struct DeadAccess {
     ranges: Rc<DeadRanges>,
     changes: u64,
     memtables: u64,
-    /// Who reads a range of partitions only to learn stops after so many dead fragments.
+    /// A read of a range of partitions that only records stops after this many dead fragments.
     most_walked: Option<u64>,
 }
 
 impl DeadAccess {
-    /// Whether all that is written now is in the view of the read.
+    /// Returns whether the read's view shows all present writes.
     fn is_current(&self) -> bool {
         self.is_of_same_data() && self.memtables == self.ranges.memtables.get()
     }
 
-    /// Where a read goes on that has come to `place`, if that is in a range, and what it took to find that.
+    /// Returns the end of the range that contains `bound`, and the range's weight. `None` if no
+    /// range contains it.
     #[inline]
     pub(crate) fn beyond(&self, bound: &KeyBound, now_s: u32) -> Option<(Place, u64)> {
         if self.ranges.is_idle.get() || !self.is_of_same_data() {
@@ -121,11 +131,13 @@ impl DeadAccess {
         self.ranges.beyond(&Place::start(bound), now_s)
     }
 
-    /// A page of the read ends among dead rows. Who asked for it asks on at once: somebody walks ahead, if nothing else is wanted, and does not rest.
+    /// Records that a page of the read ended among dead rows. The client will ask for the next page
+    /// at once, so the prefetcher walks ahead if its queue is empty, and does not rest.
     pub(crate) fn note_cut_page(&self, table: &TableMetadata, end: &ReadPosition) {
         let ranges = &self.ranges;
         ranges.cut_pages.set(ranges.cut_pages.get() + 1);
-        // One place is enough to be ahead of who reads; where rows were just deleted it is wanted already.
+        // One queued place suffices to stay ahead of the client; places where rows were just
+        // deleted are queued already.
         if ranges.inner.borrow().wanted.is_empty() {
             let partition = path_of(end.key.borrowed());
             ranges.want(match &end.clustering {
@@ -141,7 +153,8 @@ impl DeadAccess {
 }
 
 impl DeadRanges {
-    /// None are known. Runs of at least `fewest_dropped` fragments are worth a range. Who waits for `followed` is told that there is more to be learned.
+    /// Creates an empty cache. Runs of at least `fewest_dropped` fragments are recorded. `followed`
+    /// wakes the prefetcher.
     pub(crate) fn new(fewest_dropped: u32, followed: Notify) -> Self {
         Self {
             fewest_dropped: u64::from(fewest_dropped.max(1)),
@@ -157,35 +170,36 @@ impl DeadRanges {
         }
     }
 
-    /// For a read whose view is taken in the same moment.
+    /// Returns the access for a read that takes its view at the same moment.
     pub(crate) fn access(self: &Rc<Self>) -> DeadAccess {
         let (changes, memtables) = (self.changes.get(), self.memtables.get());
         DeadAccess { ranges: self.clone(), changes, memtables, most_walked: None }
     }
 
-    /// Another memtable takes writes.
+    /// Records that a new memtable takes writes.
     pub(crate) fn begin_memtable(&self) {
         self.memtables.set(self.memtables.get() + 1);
     }
 
-    /// Forgets all: there may be rows that nobody wrote here.
+    /// Forgets all ranges, because the table may have rows that were not written here.
     pub(crate) fn forget(&self) {
         self.changes.set(self.changes.get() + 1);
         self.inner.borrow_mut().ranges = RangeList::default();
         self.settle();
     }
 
-    /// The memtables that took writes so far, and all writes of rows and deletions.
+    /// Returns the number of memtables that have taken writes, and of all writes of rows and
+    /// deletions.
     pub(crate) fn written(&self) -> (u64, u64) {
         (self.memtables.get(), self.live_writes.get() + self.deletions.get())
     }
 
-    /// How many there are, and how often reads passed over one.
+    /// Returns the number of ranges, and how often reads passed over one.
     pub(crate) fn counts(&self) -> (usize, u64) {
         (self.inner.borrow().ranges.len(), self.passes.get())
     }
 
-    /// Pages that ended among dead rows so far.
+    /// Returns the number of pages that ended among dead rows.
     fn cut_pages(&self) -> u64 {
         self.cut_pages.get()
     }
@@ -194,7 +208,7 @@ impl DeadRanges {
         self.passes.set(self.passes.get() + 1);
     }
 
-    /// The end of the range that a place is in, at second `now_s`.
+    /// Returns the end and the weight of the range that contains a place at second `now_s`.
     fn beyond(&self, place: &Place, now_s: u32) -> Option<(Place, u64)> {
         let inner = self.inner.borrow();
         let range = inner.ranges.at(place.path(), now_s)?;
@@ -202,7 +216,7 @@ impl DeadRanges {
         Some((range.end.clone(), range.weight))
     }
 
-    /// From now on all writes are noted.
+    /// Starts a recorder: from here on all live writes are noted.
     fn begin_learning(&self) {
         self.inner.borrow_mut().learners += 1;
         self.settle();
@@ -223,7 +237,7 @@ impl DeadRanges {
         self.is_idle.set(inner.ranges.is_empty() && inner.learners == 0);
     }
 
-    /// Takes note of a write of one row that is about to be applied.
+    /// Records a write of one row that is about to be applied.
     #[inline]
     pub(crate) fn note_row<V: AsRef<[u8]>>(
         &self,
@@ -233,14 +247,15 @@ impl DeadRanges {
         row: &impl RowContent,
         packed: &[u8],
     ) {
-        // A row that was deleted and written again in one is alive.
+        // A row that one write deletes and writes again is not dead.
         let is_dead = !row.deletion().is_live() && is_dead(packed);
         if !(self.is_idle.get() && self.count_only(u64::from(!is_dead), u64::from(is_dead))) {
             self.note_row_at(table, key, clustering, is_dead);
         }
     }
 
-    /// Counts writes where nothing else is to be done with them; `false`: there is, and they are not counted.
+    /// Counts writes if nothing else has to be done with them. Returns `false`, without counting,
+    /// if there is more to do.
     #[inline]
     fn count_only(&self, live: u64, deletions: u64) -> bool {
         let before = self.deletions.get();
@@ -275,7 +290,8 @@ impl DeadRanges {
         }
     }
 
-    /// The same of an update; `packed` gives the packed form of the static row, if there is one, and of the rows, counted together.
+    /// Records an update that is about to be applied. `packed` returns the packed form of the
+    /// static row, if there is one, and of the rows, which are counted together.
     pub(crate) fn note_update<'p>(
         &self,
         table: &TableMetadata,
@@ -307,7 +323,7 @@ impl DeadRanges {
         if update.static_row.is_some() {
             let (before, behind) = Place::around_static_row(&partition);
             match is_dead(packed(0)) {
-                // A range ends in front of the partition where this is what it met.
+                // A range that ended at the visible static row ends in front of the partition.
                 true => {
                     self.note_deletion(Place::before_partition(&partition), behind, &partition);
                 }
@@ -323,7 +339,7 @@ impl DeadRanges {
         }
     }
 
-    /// Something that may be visible is written between two places.
+    /// Records a write between two places that may be visible.
     fn note_live(&self, before: Place, behind: Place) {
         let number = self.live_writes.get() + 1;
         self.live_writes.set(number);
@@ -341,7 +357,8 @@ impl DeadRanges {
         }
     }
 
-    /// What is between two places in a partition is deleted: it may be what kept a range from being longer.
+    /// Records a deletion between two places of a partition. If a range ended there, the deleted
+    /// row may have kept it from being longer, so its start is queued.
     fn note_deletion(&self, before: Place, behind: Place, partition: &[u8]) {
         let count = self.deletions.get() + 1;
         self.deletions.set(count);
@@ -355,32 +372,35 @@ impl DeadRanges {
         }
     }
 
-    /// Somebody is to look from there on.
+    /// Queues a place for the prefetcher.
     fn want(&self, place: Place) {
         if self.inner.borrow_mut().wanted.add(place) {
             self.followed.notify_one();
         }
     }
 
-    /// Somebody is to look on from a place that was reached at second `now_s`: from the start of what is known in front of it, so that ranges
-    /// are joined; if what was learned is lost, from there.
+    /// Queues the walk that goes on from a place reached at second `now_s`. It starts at the
+    /// beginning of the range that ends there, so that the ranges are joined, or at the place
+    /// itself if that range was lost.
     fn want_on(&self, at: Place, now_s: u32) {
         let start = self.inner.borrow().ranges.start_of_end_at(&at, now_s);
         self.want(start.unwrap_or(at));
     }
 
-    /// Whether there is more to be learned.
+    /// Returns whether the queue has entries.
     fn is_wanted(&self) -> bool {
         !self.inner.borrow().wanted.is_empty()
     }
 
-    /// Where to look for more, in turn.
+    /// Takes the next place from the queue.
     fn next_wanted(&self) -> Option<Place> {
         self.inner.borrow_mut().wanted.take()
     }
 
-    /// Adds what somebody learned who has seen all but the live writes after the first `since`, less the rows written since. If there were more deletions
-    /// than `deletions`, the row that ends it may not be there any more, and nobody knew of a range that ended there.
+    /// Records the range from `start` to `end` as empty. The reader saw the live writes
+    /// 1..=`since`; rows written later are cut out. If rows were deleted since `deletions`, the row
+    /// that bounds the range may be gone too, and the deletion met no range that ended there, so
+    /// the range is queued for another walk.
     fn add(&self, start: Place, end: Place, weight: u64, as_of_s: u32, since: u64, deletions: u64) {
         let mut inner = self.inner.borrow_mut();
         if since < inner.lost_before || start >= end {
@@ -404,7 +424,7 @@ impl DeadRanges {
         }
         let mut has_grown =
             from < end && inner.ranges.insert(from.clone(), end, weight / parts, as_of_s);
-        // The lightest go where there are many.
+        // If the list was full, the range may have been dropped as the lightest.
         has_grown &= inner.ranges.at(from.path(), u32::MAX).is_some();
         drop(inner);
         self.settle();

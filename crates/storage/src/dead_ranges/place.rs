@@ -1,4 +1,5 @@
-//! Places among all rows of a table: paths of memtables, of a partition and of a row or a bound in it, one after the other.
+//! Places: positions among all rows of a table. A place is a memtable's path of a partition,
+//! followed by that of a row or a bound in it.
 
 use std::{cmp::Ordering, rc::Rc};
 
@@ -6,26 +7,26 @@ use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, schema::TableMe
 
 use crate::{StorageError, memtable::path};
 
-/// Behind all partitions.
+/// The path behind all partitions.
 const END: &[u8] = &[path::BEHIND];
 
-/// The path of a partition.
+/// Returns the path of a partition.
 pub(super) fn path_of(key: DecoratedKeyRef<'_>) -> Vec<u8> {
     let mut partition = Vec::with_capacity(key.key.len() + 16);
     path::put_partition(key, &mut partition);
     partition
 }
 
-/// A place in front of which, and behind which, there are rows. Ordered as rows are read.
+/// A position between rows, ordered as rows are read.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     path: Rc<[u8]>,
-    /// How much of the path is that of the partition; 0: it is a token's, or the end.
+    /// The length of the partition's part of the path; 0 if the path is a token's, or the end.
     partition_bytes: usize,
 }
 
 impl Place {
-    /// The start of a range of partitions.
+    /// Returns the place of a bound as the start of a range of partitions.
     pub(crate) fn start(bound: &KeyBound) -> Self {
         let mut path = Vec::new();
         path::put_key_bound(bound, &mut path);
@@ -37,7 +38,7 @@ impl Place {
         Self { path: path.into(), partition_bytes }
     }
 
-    /// The end of a range of partitions.
+    /// Returns the place of a bound as the end of a range of partitions.
     pub(crate) fn end(bound: &KeyBound) -> Self {
         match bound {
             KeyBound::Unbounded => Self { path: END.into(), partition_bytes: 0 },
@@ -45,17 +46,18 @@ impl Place {
         }
     }
 
-    /// In front of all of a partition with this path.
+    /// Returns the place in front of the partition with this path.
     pub(crate) fn before_partition(partition: &[u8]) -> Self {
         Self { path: partition.into(), partition_bytes: partition.len() }
     }
 
-    /// Behind all of it.
+    /// Returns the place behind the partition with this path.
     pub(crate) fn behind_partition(partition: &[u8]) -> Self {
         Self::within(partition, &[path::BEHIND])
     }
 
-    /// In front of a row of a partition with this path, and behind. In a table without clustering columns they are around the partition.
+    /// Returns the places in front of and behind a row of the partition with this path. In a table
+    /// without clustering columns they are those around the partition.
     pub(super) fn around<V: AsRef<[u8]>>(
         table: &TableMetadata,
         partition: &[u8],
@@ -69,19 +71,19 @@ impl Place {
         Self::around_row(partition, &row)
     }
 
-    /// In front of all of it, and behind.
+    /// Returns the places in front of and behind a partition.
     pub(crate) fn around_partition(partition: &[u8]) -> (Self, Self) {
         (Self::before_partition(partition), Self::behind_partition(partition))
     }
 
-    /// At a bound in a partition, by its path there.
+    /// Returns the place of a bound in a partition, by its path there.
     pub(crate) fn within(partition: &[u8], bound: &[u8]) -> Self {
         // Behind the last row there is nothing more of the partition.
         let bound = if bound == [path::TOP] { &[path::BEHIND] } else { bound };
         Self { path: [partition, bound].concat().into(), partition_bytes: partition.len() }
     }
 
-    /// In front of a row, by its path in the partition, and behind it.
+    /// Returns the places in front of and behind a row, by its path in the partition.
     pub(crate) fn around_row(partition: &[u8], row: &[u8]) -> (Self, Self) {
         let mut bound = row.to_vec();
         let mut at = |terminator| {
@@ -93,7 +95,7 @@ impl Place {
         (at(path::BOTTOM), at(path::TOP))
     }
 
-    /// In front of a static row, and behind it.
+    /// Returns the places in front of and behind the static row.
     pub(crate) fn around_static_row(partition: &[u8]) -> (Self, Self) {
         let at = |byte| Self::within(partition, &[byte]);
         (at(path::STATIC), at(path::STATIC + 1))
@@ -103,23 +105,25 @@ impl Place {
         &self.path
     }
 
-    /// The path within a partition, if it is in it.
+    /// Returns the path within a partition, if the place is in it.
     pub(crate) fn in_partition(&self, partition: &[u8]) -> Option<&[u8]> {
         (self.partition_bytes == partition.len())
             .then(|| self.path.strip_prefix(partition))
             .flatten()
     }
 
-    /// The partition that it lies within, some of which may be in front of it, and the path there.
+    /// Returns the partition that the place lies within, with some of it possibly in front, and the
+    /// path there. `None` if the place lies between partitions.
     pub(crate) fn split(&self) -> Result<Option<(DecoratedKey, &[u8])>, StorageError> {
         let (partition, rest) = self.path.split_at(self.partition_bytes);
         if partition.is_empty() || rest == [path::BEHIND] {
             return Ok(None);
         }
-        Ok(Some((path::partition_key(partition, true, "range of dead rows")?, rest)))
+        Ok(Some((path::partition_key(partition, true, "cached empty range")?, rest)))
     }
 
-    /// From where on a scan of partitions finds all that is behind the place; `None`: there is nothing.
+    /// Returns the bound from which a scan of partitions finds all rows behind the place; `None` if
+    /// there are none.
     pub(crate) fn key_bound(&self) -> Result<Option<KeyBound>, StorageError> {
         if *self.path == *END {
             return Ok(None);
@@ -128,7 +132,7 @@ impl Place {
         if partition.is_empty() {
             return Ok(Some(path::token_bound(&self.path).unwrap_or(KeyBound::Unbounded)));
         }
-        let key = path::partition_key(partition, true, "range of dead rows")?;
+        let key = path::partition_key(partition, true, "cached empty range")?;
         Ok(Some(match rest {
             [path::BEHIND] => KeyBound::AfterKey(key),
             _ => KeyBound::BeforeKey(key),

@@ -1,10 +1,10 @@
-//! The list of the ranges that are known.
+//! The list of empty ranges of a table.
 
 use std::rc::Rc;
 
 use super::Place;
 
-/// So many at most; the lightest go.
+/// The maximum number of ranges; beyond it the lightest is dropped.
 pub(super) const MOST_RANGES: usize = 4096;
 
 /// A range without a visible row.
@@ -12,13 +12,13 @@ pub(super) const MOST_RANGES: usize = 4096;
 pub(super) struct DeadRange {
     pub(super) start: Place,
     pub(super) end: Place,
-    /// What it took to walk it, in fragments dropped, roughly.
+    /// The approximate cost of walking the range, in dropped fragments.
     pub(super) weight: u64,
-    /// The second at which it was found: what has expired was live before.
+    /// The second at which the range was found: cells that had expired then were live before.
     as_of_s: u32,
 }
 
-/// Ascending; they do not meet. A copy stays as it was, and is cheap.
+/// Ranges in ascending order, which do not touch each other. A clone is cheap, and stays as it was.
 #[derive(Clone, Default)]
 pub(super) struct RangeList {
     ranges: Rc<Vec<DeadRange>>,
@@ -33,33 +33,34 @@ impl RangeList {
         self.ranges.is_empty()
     }
 
-    /// The range that a path is in, at second `now_s`.
+    /// Returns the range that contains a path at second `now_s`.
     pub(super) fn at(&self, path: &[u8], now_s: u32) -> Option<&DeadRange> {
         let behind = self.ranges.partition_point(|range| range.start.path() <= path);
         let range = self.ranges.get(behind.checked_sub(1)?)?;
         (path < range.end.path() && range.as_of_s <= now_s).then_some(range)
     }
 
-    /// The last range that begins in front of a place.
+    /// Returns the last range that begins in front of a place.
     pub(super) fn last_before(&self, place: &Place) -> Option<&DeadRange> {
         let behind = self.ranges.partition_point(|range| range.start < *place);
         self.ranges.get(behind.checked_sub(1)?)
     }
 
-    /// Where the range begins that ends between two places, if there is one.
+    /// Returns the start of the range that ends between two places, if there is one.
     pub(super) fn start_of_end_within(&self, before: &Place, behind: &Place) -> Option<Place> {
         let last = self.ranges.partition_point(|range| range.start <= *behind);
         let range = self.ranges.get(last.checked_sub(1)?)?;
         (range.end >= *before && range.end < *behind).then(|| range.start.clone())
     }
 
-    /// Where the range begins that ends at a place and is of use at second `now_s`, if there is one.
+    /// Returns the start of the range that ends at a place and is valid at second `now_s`, if there
+    /// is one.
     pub(super) fn start_of_end_at(&self, end: &Place, now_s: u32) -> Option<Place> {
         let range = self.last_before(end)?;
         (range.end == *end && range.as_of_s <= now_s).then(|| range.start.clone())
     }
 
-    /// Takes what is between two places out of the ranges.
+    /// Cuts the part between two places out of the ranges.
     pub(super) fn take_out(&mut self, before: &Place, behind: &Place) {
         let first = self.ranges.partition_point(|range| range.end <= *before);
         let meets = |range: &DeadRange| range.start < *behind;
@@ -81,7 +82,8 @@ impl RangeList {
         self.shorten();
     }
 
-    /// Adds a range, joined with those that it meets; `false` if it is known already.
+    /// Adds a range and joins it with those that it touches. Returns `false` if a present range
+    /// contains it.
     pub(super) fn insert(&mut self, start: Place, end: Place, weight: u64, as_of_s: u32) -> bool {
         let first = self.ranges.partition_point(|range| range.end < start);
         let is_known = |range: &DeadRange| {

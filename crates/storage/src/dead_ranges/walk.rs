@@ -1,50 +1,54 @@
-//! What a read learns: from where to where it met nothing but dead rows.
+//! The recorder: notes from where to where a read met nothing but dead rows.
 //!
-//! Most rows follow one another, and cost no more here than a comparison: places are made when something was dropped.
+//! Usually visible rows follow one another, and then the recorder costs one comparison a row:
+//! places are built only after a fragment was dropped.
 
 use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound};
 
 use super::{DeadAccess, DeadAtOpening, Place, place::path_of};
 use crate::{memtable::path, read::ReadCommand};
 
-/// A read that notes runs of dead rows. It goes forward over partitions, and in one of them in either direction.
+/// A recorder of runs of dead rows during a read. The read goes forward over partitions, or in
+/// either direction within one partition.
 pub(crate) struct DeadWalk<'a> {
     access: &'a DeadAccess,
     command: &'a ReadCommand,
     start: Start,
-    /// Fragments dropped since.
+    /// Fragments dropped since the run began, including the weights of the ranges passed.
     dropped: u64,
-    /// Those that it dropped itself, in all: not what it took others to find the ranges that it passed.
+    /// Fragments that this read dropped itself in all, without the weights of the ranges that it
+    /// passed.
     walked: u64,
-    /// The live writes of which it has seen all that are in the run.
+    /// The read has seen the first `since` live writes, as far as they are in the run.
     since: u64,
-    /// The same for the partition that it is in.
+    /// The number of live writes when the present partition was opened.
     opened: u64,
-    /// The deletions when it began.
+    /// The number of deletions when the read began.
     deletions: u64,
-    /// It is of one partition.
+    /// Whether the read is of one partition.
     is_within: bool,
-    /// Writes are noted for it.
+    /// Whether live writes are noted for this recorder.
     is_registered: bool,
-    /// Nothing is learned in this partition: it was opened before writes were noted, and there were some.
+    /// Set if nothing is recorded in this partition, because it was opened before live writes were
+    /// noted, and there were some.
     is_blind: bool,
-    /// There is nothing more to be learned.
+    /// Set if nothing more can be recorded.
     is_over: bool,
 }
 
-/// Where the run began that a walk is in.
+/// The start of the present run.
 enum Start {
-    /// It begins with the next partition.
+    /// The run begins with the next partition.
     Unknown,
-    /// In front of the partition that the walk is in.
+    /// In front of the present partition.
     Partition,
-    /// Behind the row that was given last.
+    /// Behind the row that was returned last.
     Row,
     At(Place),
 }
 
 impl<'a> DeadWalk<'a> {
-    /// Over partitions from a bound on.
+    /// Creates a recorder of a read over partitions from a bound on.
     pub(crate) fn over_partitions(
         access: &'a DeadAccess,
         command: &'a ReadCommand,
@@ -56,12 +60,12 @@ impl<'a> DeadWalk<'a> {
         walk
     }
 
-    /// Whether anything is learned over the partitions of a read: of all of them, forward.
+    /// Returns whether a read over partitions can record: it must read whole partitions forward.
     pub(crate) fn learns_by(command: &ReadCommand) -> bool {
         command.slices.is_all() && command.direction == Direction::Forward
     }
 
-    /// Over a slice of a partition.
+    /// Creates a recorder of a read of a slice of one partition.
     pub(crate) fn within(
         access: &'a DeadAccess,
         command: &'a ReadCommand,
@@ -105,20 +109,20 @@ impl<'a> DeadWalk<'a> {
         }
     }
 
-    /// Whether it is of no more use to who reads only to learn: it dropped as many fragments as it may at once, where a known range that it passed
-    /// counts nothing, or nothing more is to be learned with the view that it has.
+    /// Returns whether a read that only records should stop: it dropped as many fragments as one
+    /// step may (ranges passed do not count), or its view allows no more recording.
     pub(crate) fn has_walked_enough(&self) -> bool {
         self.access.most_walked.is_some_and(|most| self.is_over || self.walked >= most)
     }
 
-    /// A partition comes next, and nothing is in front of it since the last one.
+    /// Enters the next partition; nothing lies between the previous one and it.
     #[inline]
     pub(crate) fn enter(&mut self, key: &DecoratedKey, opening: &DeadAtOpening) {
         if self.is_over {
             return;
         }
         let Some(live_writes) = opening.live_writes else {
-            // What is written now is not seen any more.
+            // The view does not show writes from here on.
             self.stop_before(key);
             return;
         };
@@ -130,7 +134,7 @@ impl<'a> DeadWalk<'a> {
         }
     }
 
-    /// A known range was passed, which cost so much when it was found.
+    /// Passes a known range with this weight.
     pub(crate) fn pass_range(&mut self, weight: u64) {
         if matches!(self.start, Start::At(_)) {
             self.count(weight);
@@ -139,7 +143,7 @@ impl<'a> DeadWalk<'a> {
         }
     }
 
-    /// So many fragments were dropped in a partition since its row `last`.
+    /// Counts fragments dropped in a partition since its row `last`.
     pub(crate) fn pass_dead(&mut self, count: u64, key: &DecoratedKey, last: Option<&Clustering>) {
         self.walked += count;
         if count == 0 || self.is_over {
@@ -163,7 +167,8 @@ impl<'a> DeadWalk<'a> {
         if self.is_over || self.is_registered || self.dropped < self.access.ranges.fewest_dropped {
             return;
         }
-        // Nobody noted what was written since the run began: it counts if there was nothing.
+        // The live writes since the run began were not noted, so the run counts only if there were
+        // none.
         if self.since != self.access.ranges.live_writes.get() {
             self.start = Start::Unknown;
             self.dropped = 0;
@@ -173,7 +178,7 @@ impl<'a> DeadWalk<'a> {
         self.access.ranges.begin_learning();
     }
 
-    /// The partition's static row is visible.
+    /// Ends the run at a visible static row of the partition.
     pub(crate) fn meet_static_row(&mut self, key: &DecoratedKey) {
         if self.is_over || self.is_within {
             return;
@@ -183,7 +188,7 @@ impl<'a> DeadWalk<'a> {
         self.begin_run(Start::At(Place::within(&partition, &[path::BOTTOM])));
     }
 
-    /// A row is visible.
+    /// Ends the run at a visible row.
     #[inline]
     pub(crate) fn meet_row(&mut self, key: &DecoratedKey, clustering: &Clustering) {
         if self.dropped > 0 && !self.is_over {
@@ -193,7 +198,7 @@ impl<'a> DeadWalk<'a> {
         self.begin_run(Start::Row);
     }
 
-    /// The read ends behind a row, which may be dead.
+    /// Ends the run behind a row, which may be dead, because the read ends there.
     pub(crate) fn stop_behind(&mut self, key: &DecoratedKey, clustering: &Clustering) {
         if self.dropped > 0 && !self.is_over {
             let (before, behind) = self.around(key, clustering);
@@ -207,7 +212,7 @@ impl<'a> DeadWalk<'a> {
         self.since = self.opened;
     }
 
-    /// The partition is at its end, or the rest of it is not looked at.
+    /// Leaves the partition, at its end or before it.
     pub(crate) fn leave(&mut self, is_at_end: bool) {
         if !is_at_end || !matches!(self.start, Start::At(_)) {
             self.start = Start::Unknown;
@@ -215,7 +220,7 @@ impl<'a> DeadWalk<'a> {
         }
     }
 
-    /// The slice of the partition was walked, to its end unless the walk has left it before.
+    /// Ends the run at the far bound of the partition's slice, unless the run has ended before.
     pub(crate) fn end_slice(&mut self, key: &DecoratedKey, slices: &ClusteringSlices) {
         if let [slice] = slices.slices.as_slice()
             && self.dropped > 0
@@ -228,14 +233,14 @@ impl<'a> DeadWalk<'a> {
         }
     }
 
-    /// There is nothing more up to a bound.
+    /// Ends the run at a bound up to which there is nothing more.
     pub(crate) fn end_at(&mut self, bound: &KeyBound) {
         if !self.is_over {
             self.end_run(&Place::end(bound));
         }
     }
 
-    /// Nothing more is learned from this partition on.
+    /// Ends the run in front of a partition, from which on nothing is recorded.
     fn stop_before(&mut self, key: &DecoratedKey) {
         if !self.is_over {
             self.end_run(&Place::before_partition(&path_of(key.borrowed())));
@@ -243,7 +248,7 @@ impl<'a> DeadWalk<'a> {
         }
     }
 
-    /// The places around a row.
+    /// Returns the places around a row.
     fn around(&self, key: &DecoratedKey, clustering: &Clustering) -> (Place, Place) {
         Place::around(&self.command.table, &path_of(key.borrowed()), &clustering.values)
     }

@@ -1,26 +1,28 @@
-//! Where to look for more dead rows, in turn.
+//! The queue of places from which the prefetcher looks for more dead rows.
 
 use std::{collections::BTreeSet, ops::Bound};
 
 use super::{Place, ranges::MOST_RANGES};
 
-/// One for each range, and some.
+/// The maximum length of the queue: twice the maximum number of ranges.
 const MOST_PLACES: usize = 2 * MOST_RANGES;
 
-/// Rows deleted in one partition after which its beginning is looked at, where something is known already.
+/// Rows deleted in one partition after which its beginning is queued, if the cache is not idle.
 const DELETIONS_IN_PARTITION: u32 = 512;
 
-/// Counts of them, each of all partitions whose tokens end alike: where there are many, some are looked at early.
+/// The number of deletion counters. Partitions whose tokens end alike share one, so with many
+/// partitions some are queued early.
 const COUNTS_BY_TOKEN: usize = 4096;
 
 #[derive(Default)]
 pub(super) struct Wanted {
     places: BTreeSet<Place>,
-    /// Where it was looked last: all have their turn.
+    /// The place taken last: the next one is taken from behind it, so that each place has its turn.
     looked: Option<Place>,
-    /// Deletions by the end of their partition's token, since it was looked at; none yet if it is empty.
+    /// Deletions since the last look, by the low bits of the partition's token. Empty until the
+    /// first deletion.
     deleted: Vec<u32>,
-    /// What a count begins at.
+    /// The value at which a counter restarts: 0 and 1 in turn.
     looks: u32,
 }
 
@@ -29,12 +31,12 @@ impl Wanted {
         self.places.is_empty()
     }
 
-    /// `true` if it was not wanted before.
+    /// Adds a place. Returns `true` if it was not in the queue and there was room.
     pub(super) fn add(&mut self, place: Place) -> bool {
         self.places.len() < MOST_PLACES && self.places.insert(place)
     }
 
-    /// The next one.
+    /// Takes the next place.
     pub(super) fn take(&mut self) -> Option<Place> {
         let behind = match &self.looked {
             Some(looked) => (Bound::Excluded(looked), Bound::Unbounded),
@@ -46,7 +48,7 @@ impl Wanted {
         Some(next)
     }
 
-    /// A row of the partition is deleted: whether so many are that it should be looked at.
+    /// Counts a deleted row of the partition. Returns whether the partition should be looked at.
     pub(super) fn is_much_deleted(&mut self, partition: &[u8]) -> bool {
         let Some((_, token)) = partition.split_first() else { return false };
         let Some(token) = token.first_chunk::<8>() else { return false };
@@ -56,7 +58,8 @@ impl Wanted {
         *count += 1;
         let is_enough = *count >= DELETIONS_IN_PARTITION;
         if is_enough {
-            // Not always the same, so that each of several partitions in turn is the one at which it is enough.
+            // The start value alternates, so that of several partitions that share a counter it is
+            // not always the same one at which the counter is full.
             self.looks ^= 1;
             *count = self.looks;
         }
