@@ -1,21 +1,22 @@
-//! The table of chunks against Data.db, when both are opened.
+//! Compares the table of chunks with Data.db, when both are opened.
 
 use super::file::{DataFile, Layout, longest_stored};
 use crate::error::{Result, SSTableError};
 
-/// That Data.db has lost its end.
+/// The finding that Data.db has lost its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Shortfall {
     pub(crate) error: SSTableError,
-    /// Where the first chunk begins that is not all there, before compression.
+    /// Position, before compression, of the first chunk that is not wholly in the file.
     pub(crate) begins: u64,
 }
 
-/// Offsets are checked in pieces of so many.
+/// Number of offsets that one step checks.
 const OFFSETS_AT_ONCE: u64 = 8192;
 
 impl DataFile {
-    /// An error if the table is not what it should be; what is told if it is, but Data.db ends too early for it.
+    /// Checks the table of chunks. Returns an error if the table is damaged, and a shortfall if the
+    /// table is right but Data.db ends too early.
     pub(super) async fn check_table(&self) -> Result<Option<Shortfall>> {
         match &self.layout {
             Layout::Compressed { info, table_start, .. } => {
@@ -37,8 +38,8 @@ impl DataFile {
         SSTableError::corrupt(self.table.name(), found, reason)
     }
 
-    /// Data.db without its end; it must have at least `least` bytes, as `says` knows, and the first chunk that is not all
-    /// there is of that number.
+    /// Makes the shortfall of a Data.db that must have at least `least` bytes according to the
+    /// component `says`. `lost` is the number of the first chunk that is not wholly in the file.
     fn too_short(&self, least: u64, says: &str, lost: u64) -> Shortfall {
         let length = self.file.length();
         let reason =
@@ -47,7 +48,7 @@ impl DataFile {
         Shortfall { error: self.corrupt(length, reason), begins }
     }
 
-    /// As many checksums as Data.db has chunks.
+    /// Checks that CRC.db has as many checksums as Data.db has chunks.
     async fn check_checksums(&self, chunk_length: u64) -> Result<Option<Shortfall>> {
         let chunks = self.length.div_ceil(chunk_length);
         let expected = 4 + 4 * chunks;
@@ -59,17 +60,17 @@ impl DataFile {
             return Err(self.other_length(chunks, expected));
         }
         let mut listed = (found - 4) / 4;
-        // Compactions of Cassandra leave one more checksum, of nothing (reference 24-2).
+        // Cassandra's compactions leave one more checksum, of no bytes (docs/formats/data.md).
         let last = self.table.read_array::<4>(found - 4).await?;
         listed -= u64::from(last == [0; 4]);
         Ok((listed > chunks).then(|| {
             let least = (listed - 1).saturating_mul(chunk_length).saturating_add(1);
-            // What is there of the last one is not what the checksum is of.
+            // The last chunk in the file may be cut, and then its checksum does not match.
             self.too_short(least, "CRC.db", chunks.saturating_sub(1))
         }))
     }
 
-    /// Offsets begin with 0 and leave room for each chunk's checksum.
+    /// Checks that offsets begin with 0 and leave room for each chunk's checksum.
     async fn check_offsets(
         &self,
         entries: u64,
@@ -78,7 +79,7 @@ impl DataFile {
     ) -> Result<Option<Shortfall>> {
         let length = self.file.length();
         let mut lost = None;
-        // Where the next chunk may begin.
+        // The bounds between which the next chunk may begin.
         let (mut least, mut most) = (0, 0);
         let mut entry = 0;
         while entry < entries {
@@ -95,7 +96,7 @@ impl DataFile {
                     let place = start + 8 * number;
                     return Err(SSTableError::corrupt(self.table.name(), place, reason));
                 }
-                // Here the one before ends.
+                // The chunk before this one ends here.
                 if offset > length {
                     lost.get_or_insert(number.saturating_sub(1));
                 }

@@ -1,5 +1,6 @@
-//! Values of clustering columns, of a row or of a bound: groups of up to 32, each behind a vint with two bits for each
-//! value: 1 empty, 2 null, 0 the value follows. Source: reference 9.4.
+//! Values of clustering columns, in a row or in a bound. They form groups of up to 32, each behind
+//! a vint with two bits for each value: 1 empty, 2 null, 0 the value follows. Format:
+//! docs/formats/data.md.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, vint};
@@ -14,7 +15,7 @@ pub(super) const GROUP: usize = 32;
 pub(super) const EMPTY: u64 = 1;
 pub(super) const NULL: u64 = 2;
 
-/// Where the values are in the bytes that they were read from; `None` is null.
+/// The ranges of the values in the bytes from which they were read; `None` is null.
 pub(crate) type ValueSpans = SmallVec<[Option<(usize, usize)>; 4]>;
 
 /// Reads `count` values of the first clustering columns.
@@ -51,7 +52,7 @@ pub(crate) fn read_spans(
     Ok(spans)
 }
 
-/// The values where they stand in `bytes`.
+/// Returns the values as slices of `bytes`.
 #[inline]
 pub(crate) fn values_in<'a>(
     bytes: &'a [u8],
@@ -60,7 +61,7 @@ pub(crate) fn values_in<'a>(
     spans.iter().map(|span| span.map(|(start, end)| bytes.get(start..end).unwrap_or_default()))
 }
 
-/// Values that are objects, as those that are not.
+/// Borrows owned values.
 #[inline]
 pub(crate) fn borrowed(
     values: &[Option<Bytes>],
@@ -68,7 +69,7 @@ pub(crate) fn borrowed(
     values.iter().map(Option::as_deref)
 }
 
-/// The values as slices of `bytes`.
+/// Returns the values as owned slices that share the memory of `bytes`.
 pub(crate) fn to_values(bytes: &Bytes, spans: &ValueSpans) -> Box<[Option<Bytes>]> {
     spans.iter().map(|span| span.map(|(start, end)| bytes.slice(start..end))).collect()
 }

@@ -1,10 +1,13 @@
-//! From the columns of a file to those of the table as it is now: by name. Source: reference 9.10.
+//! Maps the columns of a file to those of the table's current schema, by name. Format:
+//! docs/formats/data.md.
 //!
-//! * A column that the table has dropped is parsed and thrown away; one that it never had is an error, because nobody has
-//!   said that its data may go.
+//! * A column that the table has dropped is parsed and discarded. A column that the table never had
+//!   is an error, because no statement has dropped its data.
 //! * A column that was dropped and added again keeps cells that are newer than the drop.
-//! * Types may differ as far as Cassandra lets them be altered; values are decoded by the file's type and kept as bytes.
-//! * Columns of the static row of a compact table may be the table's regular ones (then [`FileLayout::is_static_compact`]).
+//! * Types may differ as far as Cassandra allows to alter them. The file's type decodes the values,
+//!   which are kept as bytes.
+//! * Columns of the static row of a compact table may be the table's regular ones (then
+//!   [`FileLayout::is_static_compact`]).
 
 use std::sync::Arc;
 
@@ -23,20 +26,21 @@ use crate::{
     versions::{DeletionTimeForm, VersionFeatures},
 };
 
-/// Which columns a reader wants.
+/// The columns that a reader wants.
 ///
-/// Of a column that is not wanted the cells are given with empty values: a row may owe its existence to them.
+/// The reader returns cells of other columns with empty values, because a row may exist only by
+/// such a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ColumnSelection {
-    /// All.
+    /// All columns.
     #[default]
     All,
-    /// These; order does not matter.
+    /// These columns, in any order.
     Only(Arc<[ColumnId]>),
 }
 
 impl ColumnSelection {
-    /// Whether the column is wanted.
+    /// Returns whether the column is wanted.
     pub fn contains(&self, id: ColumnId) -> bool {
         match self {
             Self::All => true,
@@ -45,15 +49,16 @@ impl ColumnSelection {
     }
 }
 
-/// A column of the file, and what becomes of its cells.
+/// A column of the file, and how its cells are mapped.
 #[derive(Clone, Debug)]
 pub(crate) struct FileColumn {
     pub(crate) is_complex: bool,
     pub(crate) is_counter: bool,
     pub(crate) form: ValueForm,
-    /// The table's column; `None` if cells are thrown away.
+    /// The table's column; `None` if the cells are discarded.
     pub(crate) target: Option<ColumnId>,
-    /// Cells at or before this timestamp were dropped with an earlier column of the name.
+    /// The reader discards cells at or before this timestamp (µs): they belong to an earlier,
+    /// dropped column of this name.
     pub(crate) dropped_time_us: i64,
 }
 
@@ -67,12 +72,12 @@ pub(crate) struct FileLayout {
     pub(crate) ranking: Ranking,
     pub(crate) statics: Vec<FileColumn>,
     pub(crate) regulars: Vec<FileColumn>,
-    /// The static row is the one row of the partition.
+    /// Whether the static row is the one row of the partition.
     pub(crate) is_static_compact: bool,
 }
 
 impl FileLayout {
-    /// Fits the header of a file to a table. `file` is Statistics.db.
+    /// Maps the columns in the header of a file to a table. `file` is Statistics.db.
     pub(crate) fn new(
         file: &FileName,
         header: &SerializationHeader,
@@ -110,8 +115,11 @@ impl FileLayout {
     }
 }
 
-/// Cassandra keeps the columns of a compact table without clustering columns as static ones, and gives it a clustering
-/// column that only other clients than CQL ever filled. Such a file says so by its shape, and is read as rows.
+/// Returns whether the file holds the rows of a compact table as static rows.
+///
+/// Cassandra keeps the columns of a compact table without clustering columns as static ones, and
+/// gives the table a clustering column that only Thrift clients ever filled. The columns of such a
+/// file show this, and the reader returns the static rows as rows.
 fn is_static_compact(header: &SerializationHeader, table: &TableMetadata) -> bool {
     let is_regular = |column: &HeaderColumn| {
         table.column(&column.name).is_some_and(|column| column.kind == ColumnKind::Regular)
@@ -123,7 +131,7 @@ fn is_static_compact(header: &SerializationHeader, table: &TableMetadata) -> boo
         && header.regular_columns.is_empty()
 }
 
-/// The partition key's columns, each by its values.
+/// Checks the types of the partition key's columns.
 fn check_key(file: &FileName, header: &SerializationHeader, table: &TableMetadata) -> Result<()> {
     let columns = table.partition_key_columns();
     let written = match (&header.key_type, columns.len()) {
@@ -147,8 +155,8 @@ fn check_key(file: &FileName, header: &SerializationHeader, table: &TableMetadat
     }
 }
 
-/// Order and types of the clustering columns: the order of rows in the file must be that of the table, or nothing is found by
-/// its position.
+/// Checks order and types of the clustering columns. The file must order rows as the table does, or
+/// a look-up by position would miss rows.
 fn check_clustering(
     file: &FileName,
     header: &SerializationHeader,
@@ -216,7 +224,7 @@ fn map_column(
         Some(definition) if definition.kind == kind && reads(definition, column) => {
             Some(definition.id)
         }
-        // The file is older than the drop.
+        // The file was written before the column was dropped.
         _ if dropped.is_some() => None,
         Some(definition) if definition.kind == kind => {
             let expected = &definition.column_type;

@@ -1,7 +1,8 @@
-//! Which columns of the header a row has. Source: reference 9.5.
+//! The set of the header's columns that a row has. Format: docs/formats/data.md.
 //!
-//! Under 64 columns: a vint whose bit i says that column i is *missing*. From 64 on: vint number of missing columns; then,
-//! if fewer than half are present, the indices of the present ones, else those of the missing ones, each a vint.
+//! Under 64 columns the set is a vint whose bit i says that column i is *missing*. From 64 columns
+//! on it is a vint with the number of missing columns, and then a vint for each index: of the
+//! present columns if fewer than half are present, else of the missing ones.
 
 use espalier_types::vint;
 use smallvec::SmallVec;
@@ -10,14 +11,14 @@ use super::input::{DataInput, Decoded, Malformed};
 
 const BITMAP_LIMIT: usize = 64;
 
-/// The columns of a row, as indices into the header's list, ascending.
+/// The columns of a row, as ascending indices into the header's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnSubset {
-    /// All of so many.
+    /// All columns, of which there are so many.
     All(usize),
-    /// Those whose bit is set.
+    /// The columns whose bit is set.
     Bits(u64),
-    /// These.
+    /// The columns with these indices.
     Indices(SmallVec<[u32; 16]>),
 }
 
@@ -41,7 +42,7 @@ impl ColumnSubset {
         let lists_present = present < count / 2;
         let listed = if lists_present { present } else { missing };
         let mut indices = SmallVec::with_capacity(if lists_present { present } else { 0 });
-        // The next index that was not decided yet.
+        // The next index that is not decided yet.
         let mut next = 0u32;
         for _ in 0..listed {
             let index = input.vint()?;
@@ -59,7 +60,7 @@ impl ColumnSubset {
         Ok(Self::Indices(indices))
     }
 
-    /// The indices.
+    /// Iterates over the indices.
     pub(crate) fn iter(&self) -> SubsetIterator<'_> {
         match self {
             Self::All(count) => SubsetIterator::Range(0, *count),
@@ -98,7 +99,7 @@ impl Iterator for SubsetIterator<'_> {
     }
 }
 
-/// Appends the subset of `count` columns that has the `present` ones, ascending.
+/// Appends the subset of `count` columns that holds the indices `present`, which ascend.
 pub(crate) fn write(count: usize, present: &[u32], out: &mut Vec<u8>) {
     if count < BITMAP_LIMIT {
         let all = (1u64 << count) - 1;

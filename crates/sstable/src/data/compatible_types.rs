@@ -1,13 +1,15 @@
-//! Whether values that were written as one type can be read as another: what ALTER TABLE and ALTER TYPE of any Cassandra so far
-//! could do to a column without its files being written again. Source: reference 9.10, and `isValueCompatibleWith` of
-//! Cassandra's types.
+//! Decides whether values that were written as one type can be read as another. This covers every
+//! change of a column's type by ALTER TABLE and ALTER TYPE, in any version of Cassandra, that left
+//! the files as they were. Format: docs/formats/data.md, and `isValueCompatibleWith` of Cassandra's
+//! types.
 //!
-//! Files lose `frozen` inside frozen types (reference 24-11), and a type may be known under another name or keyspace than
-//! where its files come from: neither is looked at. Whether a column is one cell or many is for the caller to compare.
+//! Files lose `frozen` inside frozen types (docs/formats/data.md), and the table may know a type
+//! under another name or keyspace than the file does. So the comparison ignores both. The caller
+//! compares whether a column holds one cell or many.
 
 use espalier_types::CqlType;
 
-/// Whether values of `written` are values of `read`, too.
+/// Returns whether values of `written` are also values of `read`.
 pub fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
     use CqlType::{
         Bigint, Blob, Composite, Custom, Date, Int, List, Map, Set, Time, Timestamp, Tuple,
@@ -27,7 +29,7 @@ pub fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
         (Map { key: read, value, .. }, Map { key: written, value: value_written, .. }) => {
             sorts_as(read, written) && reads_values_of(value, value_written)
         }
-        // Fields are only ever added, behind the others.
+        // Cassandra adds fields only at the end.
         (Tuple(read), Tuple(written)) => all_read(read.iter(), written.iter()),
         (Composite(read), Composite(written)) => {
             read.len() == written.len() && all_read(read.iter(), written.iter())
@@ -35,7 +37,7 @@ pub fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
         (UserDefined { definition: read, .. }, UserDefined { definition: written, .. }) => {
             all_read(read.field_types(), written.field_types())
         }
-        // A dropped column's user types are remembered as tuples of their fields.
+        // The schema keeps the user types of a dropped column as tuples of their fields.
         (Tuple(read), UserDefined { definition, .. }) => {
             all_read(read.iter(), definition.field_types())
         }
@@ -50,13 +52,13 @@ pub fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
     }
 }
 
-/// Whether, beyond that, they sort alike: asked of what is looked for by its order.
+/// Returns whether the types also sort alike, which a search by order needs.
 pub(crate) fn sorts_as(read: &CqlType, written: &CqlType) -> bool {
     use CqlType::{Ascii, Bigint, Blob, Custom, Date, Int, Text, Time, Timestamp, Uuid, Varint};
     match (read, written) {
         (Blob, Text | Ascii) => true,
         (Blob, _) => read == written,
-        // Other orders, or other widths in byte-comparable form.
+        // These sort differently, or have another width in byte-comparable form.
         (Uuid, CqlType::Timeuuid | Custom(_)) | (Varint, Int | Bigint) | (Date, Int) => false,
         (Bigint | Timestamp | Time, Bigint | Timestamp | Custom(_)) => read == written,
         (Custom(_), Bigint | Timestamp) => false,

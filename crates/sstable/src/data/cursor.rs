@@ -1,7 +1,7 @@
 //! A reading position in borrowed bytes, for loops over many rows.
 //!
-//! The sibling of [`DataInput`](super::input::DataInput) that makes no shared slices and knows no reasons: `None` is
-//! whatever went wrong.
+//! Unlike [`DataInput`](super::input::DataInput) it makes no shared slices and gives no reasons:
+//! every fault is `None`.
 
 use espalier_types::vint;
 
@@ -30,7 +30,7 @@ impl<'a> Cursor<'a> {
         Some(u16::from_be_bytes(*pair))
     }
 
-    /// Steps over `length` bytes, and says where they are.
+    /// Steps over `length` bytes and returns their range.
     #[inline]
     pub(crate) fn span(&mut self, length: usize) -> Option<(usize, usize)> {
         let start = self.at;
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
             self.at += 1;
             return Some(u64::from(first));
         }
-        // All further bytes at once, where eight more are at hand.
+        // If eight more bytes exist, this reads all further bytes of the number at once.
         match self.bytes.get(self.at + 1..).and_then(|rest| rest.first_chunk::<8>()) {
             Some(rest) => {
                 let extra = first.leading_ones();

@@ -1,4 +1,5 @@
-//! A deletion time in full, as it stands in the head of a partition. Source: reference 2.2.
+//! A deletion time in full form, as the head of a partition stores it. Format:
+//! docs/formats/README.md.
 
 use bytes::BufMut;
 use espalier_mutation::DeletionTime;
@@ -10,7 +11,7 @@ const LIVE: u8 = 0x80;
 
 pub(crate) fn read(input: &mut DataInput<'_>, form: DeletionTimeForm) -> Decoded<DeletionTime> {
     match form {
-        // Live is told by the timestamp; the seconds beside it are not looked at.
+        // The timestamp alone decides whether it is live; the seconds are ignored.
         DeletionTimeForm::Legacy => {
             let (time, timestamp) = (input.u32()?, input.i64()?);
             let deletion = DeletionTime::new(timestamp, time);
@@ -47,7 +48,7 @@ pub(crate) fn write(deletion: DeletionTime, form: DeletionTimeForm, out: &mut Ve
     }
 }
 
-/// What kind of deletion is to be stored.
+/// The scope of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionScope {
     /// A whole partition.
@@ -58,7 +59,7 @@ pub enum DeletionScope {
     Row,
 }
 
-/// A deletion that a version has no room for.
+/// A deletion that a format version cannot store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnstorableDeletion {
     /// The timestamp's sign bit is a flag in the full form.
@@ -84,8 +85,13 @@ pub enum UnstorableDeletion {
     },
 }
 
-/// Whether a deletion can be stored in SSTables of a version. To be asked at the engine's edge, before a write is
-/// acknowledged: what cannot be flushed must not be accepted.
+/// Checks whether SSTables of a version can store a deletion. The engine calls it before it
+/// acknowledges a write, because it must not accept a write that it cannot flush.
+///
+/// # Errors
+///
+/// Returns [`UnstorableDeletion`] if the version has no room for the timestamp or the deletion
+/// time.
 pub fn check_deletion(
     features: &VersionFeatures,
     scope: DeletionScope,
@@ -96,7 +102,7 @@ pub fn check_deletion(
     }
     let scope = match scope {
         DeletionScope::Partition => Some("partition"),
-        // Open at the start of a block it stands in full in the row index.
+        // The row index stores the deletion in full if it is open at the start of a block.
         DeletionScope::Range => Some("range"),
         DeletionScope::Row => None,
     };
@@ -109,7 +115,7 @@ pub fn check_deletion(
     }
     let (time, times) = (deletion.local_deletion_time, features.local_deletion_times);
     let maximum = LocalDeletionTimes::Unsigned.maximum();
-    // Versions that end in 2038 take their last second for what is later, as Cassandra does.
+    // Versions that end in 2038 store their last second instead of later ones, as Cassandra does.
     match times.stored(time) <= maximum {
         true => Ok(()),
         false => Err(UnstorableDeletion::LocalDeletionTime { time, maximum }),

@@ -1,7 +1,9 @@
-//! Data.db as chunks: compressed ones with their checksums behind them, or plain ones with checksums in CRC.db.
+//! Data.db as chunks: compressed ones with their checksums behind them, or plain ones with
+//! checksums in CRC.db.
 //!
-//! A chunk is read whole, its checksum compared, decompressed, and kept in the page cache. Nothing of a chunk is seen
-//! whose checksum is wrong. Where chunks lie is read from CompressionInfo.db page by page, not held.
+//! A chunk is read whole, its checksum is compared, and it is decompressed and kept in the page
+//! cache. The reader uses no byte of a chunk whose checksum is wrong. The offsets of chunks are
+//! read from CompressionInfo.db page by page, and are not kept.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -26,9 +28,9 @@ use crate::{
     versions::VersionFeatures,
 };
 
-/// The largest chunk of a plain file that is believed.
+/// The largest chunk of a plain file that the reader accepts, in bytes.
 pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
-/// Of data that nothing checks, what is read at once.
+/// Bytes that are read at once from data without checksums.
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
 
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub(super) enum Layout {
     Compressed { info: CompressionInfo, decoder: ChunkDecoder, table_start: u64 },
     /// Checksums are in `table` behind the chunk length.
     Plain { chunk_length: u32 },
-    /// Nothing checks the bytes; `table` is the data itself.
+    /// The bytes have no checksums; `table` is the data itself.
     Unchecked,
 }
 
@@ -50,24 +52,24 @@ pub(crate) struct DataFile {
     pub(super) length: u64,
 }
 
-/// Where a chunk is stored, and the checksum that is stored elsewhere, if it is.
+/// The range of a stored chunk, and its checksum if that is stored elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) offset: u64,
-    /// With the checksum behind it.
+    /// The length in bytes, with the checksum behind the chunk.
     pub(super) length: usize,
     checksum: Option<u32>,
 }
 
-/// A chunk as stored whose checksum is right: so many bytes of it are what it holds.
+/// A stored chunk whose checksum is right, and the length of its content.
 enum Checked<'a> {
-    /// As it is.
+    /// The content is stored uncompressed.
     Plain(usize),
     Compressed(&'a ChunkDecoder, usize),
 }
 
-/// The most that a look-up reads beyond the chunk that it wants, when it is known to want more. Two such reads are as much as
-/// a block of 64 KiB.
+/// The most bytes of a chunk and its successors that a look-up reads at once, when it probably
+/// needs more than one chunk. Two such reads are as much as a block of 64 KiB.
 const LOOK_UP_BYTES: u64 = 32 * 1024;
 
 impl DataFile {
@@ -88,7 +90,8 @@ impl DataFile {
         }
     }
 
-    /// The same also if Data.db has lost its end, which is then told beside it. What is not there of it cannot be read.
+    /// Opens Data.db even if it has lost its end, and returns the shortfall. The lost chunks cannot
+    /// be read.
     pub(crate) async fn open_as_it_is(
         file_system: &FileSystem,
         descriptor: &Descriptor,
@@ -127,20 +130,20 @@ impl DataFile {
         Ok((data_file, shortfall))
     }
 
-    /// The same file for one reader that caches so.
+    /// Returns the same file with another use of the page cache.
     pub(crate) fn with_caching(&self, caching: Caching) -> Self {
         let Self { file, table, layout, length } = self;
         let (file, table) = (file.with_caching(caching), table.with_caching(caching));
         Self { file, table, layout: layout.clone(), length: *length }
     }
 
-    /// Bytes before compression.
+    /// The length before compression, in bytes.
     #[inline]
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Bytes of Data.db as stored.
+    /// The length of Data.db as stored, in bytes.
     pub(crate) fn stored_length(&self) -> u64 {
         self.file.length()
     }
@@ -160,19 +163,19 @@ impl DataFile {
         }
     }
 
-    /// The chunk whose first byte, before compression, is this one, if it is one's.
+    /// Returns the chunk that begins at this position before compression, if one does.
     pub(crate) fn chunk_that_begins_at(&self, position: u64) -> Option<u64> {
         let length = self.chunk_length();
         (position.is_multiple_of(length) && position < self.length).then_some(position / length)
     }
 
-    /// Bytes of a chunk before compression.
+    /// The length of a chunk before compression, in bytes.
     pub(crate) fn plain_length(&self, index: u64) -> usize {
         let start = index.saturating_mul(self.chunk_length());
         self.length.saturating_sub(start).min(self.chunk_length()) as usize
     }
 
-    /// Whether there are checksums of its chunks.
+    /// Returns whether its chunks have checksums.
     pub(crate) fn is_checked(&self) -> bool {
         !matches!(self.layout, Layout::Unchecked)
     }
@@ -219,7 +222,8 @@ impl DataFile {
         }
     }
 
-    /// The error of a chunk that begins at `offset` of the stored data and is not all there.
+    /// Makes the error of a chunk that begins at `offset` of the stored data and is not wholly in
+    /// the file.
     pub(super) fn without_end(&self, index: u64, offset: u64) -> SSTableError {
         let length = self.file.length();
         let reason =
@@ -227,7 +231,7 @@ impl DataFile {
         self.corrupt(index.saturating_mul(self.chunk_length()), reason)
     }
 
-    /// Checks a chunk and takes it out of its stored form, for the cache.
+    /// Checks a stored chunk and decompresses it, for the cache.
     fn open_chunk(&self, index: u64, extent: Extent, stored: PageBuffer) -> Result<CachedPage> {
         let memory = stored.memory_bytes();
         match self.check_chunk(index, &extent, &stored)? {
@@ -243,8 +247,8 @@ impl DataFile {
         }
     }
 
-    /// The same for those who have it until they have read it, behind some bytes: in memory that is used again and again, and cleared
-    /// but once.
+    /// Checks a stored chunk and decompresses it behind the bytes `first`, for a reader that drops
+    /// it once it is read. The memory is reused, and zeroed only once.
     pub(super) fn open_chunk_behind(
         &self,
         first: &[u8],
@@ -273,7 +277,7 @@ impl DataFile {
         self.corrupt(index * self.chunk_length(), format!("chunk {index} {reason}"))
     }
 
-    /// Compares a chunk as stored with its checksum.
+    /// Compares a stored chunk with its checksum.
     fn check_chunk(&self, index: u64, extent: &Extent, stored: &[u8]) -> Result<Checked<'_>> {
         let plain_length = self.plain_length(index);
         let wrong = |reason: String| self.wrong_chunk(index, reason);
@@ -299,14 +303,15 @@ impl DataFile {
         if (body.len() as u64) < u64::from(info.max_compressed_length) {
             return Ok(Checked::Compressed(decoder, body.len()));
         }
-        // Stored raw; a short last chunk is padded up to the limit.
+        // The chunk is stored raw; a short last chunk is padded up to the limit.
         match body.len() < plain_length {
             true => Err(wrong(format!("holds {} bytes, expected {plain_length}", body.len()))),
             false => Ok(Checked::Plain(plain_length)),
         }
     }
 
-    /// Nobody says how long the last chunk is, so that a file without its last bytes looks like one with wrong ones.
+    /// Returns a remark if the chunk is the last one. No component stores the length of the last
+    /// chunk, so that a file without its last bytes looks like one with wrong bytes.
     fn end_if_last(&self, extent: &Extent) -> String {
         let length = self.file.length();
         match extent.offset.saturating_add(extent.length as u64) >= length {
@@ -317,24 +322,25 @@ impl DataFile {
         }
     }
 
-    /// What is in memory now of all files of the cache, and what the look-up itself holds.
+    /// The cached pages of all files, and the pages that the look-up itself holds.
     #[inline]
     pub(crate) fn pages_at_hand<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> PagesAtHand<'a> {
         self.file.cache().at_hand(held)
     }
 
-    /// Whether a page is a chunk of this file.
+    /// Returns whether a page is a chunk of this file.
     pub(crate) fn is_chunk(&self, key: PageKey) -> bool {
         self.file.key(key.page) == key
     }
 
-    /// The chunk with a position of the plain data.
+    /// Returns the key of the chunk that holds a position before compression.
     #[inline]
     pub(crate) fn key_of(&self, position: u64) -> PageKey {
         self.file.key(position / self.chunk_length())
     }
 
-    /// Chunk `index`, which begins at `index * chunk_length` of the plain data, if it is in the cache.
+    /// Returns chunk `index`, which begins at `index * chunk_length` before compression, if it is
+    /// cached.
     #[inline]
     pub(crate) fn chunk_at_hand<'p>(
         &self,
@@ -344,8 +350,9 @@ impl DataFile {
         pages.get(self.file.key(index))
     }
 
-    /// The same, from the cache or into it; around it for a private reader. `wanted_end` is the position in the plain data up
-    /// to which more is likely to be wanted: what is not there of it is read along, as far as one read should go.
+    /// Returns chunk `index` from the cache, or reads it and caches it; a private reader reads
+    /// around the cache. The caller probably reads on up to the position `wanted_end`, and the read
+    /// takes chunks up to it that are not cached, within the limit of one read.
     pub(crate) async fn chunk(&self, index: u64, wanted_end: u64) -> Result<Bytes> {
         let cache = self.file.cache();
         if trace::is_on() {
@@ -366,7 +373,7 @@ impl DataFile {
         }
     }
 
-    /// The same for a private reader: what is read along is in `ahead`.
+    /// Returns chunk `index` for a private reader; `ahead` keeps the chunks that are read along.
     pub(crate) async fn chunk_privately(
         &self,
         index: u64,
@@ -392,12 +399,12 @@ impl DataFile {
         self.file.caching()
     }
 
-    /// Whether the chunk that holds a position is in the cache.
+    /// Returns whether the chunk that holds a position is cached.
     pub(crate) fn is_at_hand(&self, position: u64) -> bool {
         self.file.cache().holds(self.file.key(position / self.chunk_length()))
     }
 
-    /// Reads a chunk, and puts those that were read along into the cache.
+    /// Reads a chunk, and caches the chunks that are read along.
     async fn read_chunks(&self, index: u64, wanted_end: u64) -> Result<CachedPage> {
         let first = self.extent(index).await?;
         let count = self.chunks_to(index, wanted_end);
@@ -409,7 +416,7 @@ impl DataFile {
         let mut extents = vec![first];
         let mut end = first.offset.saturating_add(first.length as u64);
         for next in index + 1..index + count {
-            // What is wrong with it is for whoever asks for it.
+            // The read that needs that chunk reports the fault.
             let Ok(extent) = self.extent(next).await else { break };
             if extent.offset != end {
                 break;
@@ -425,7 +432,7 @@ impl DataFile {
         };
         for (extent, number) in extents.iter().zip(index..).skip(1) {
             let key = self.file.key(number);
-            // A fault in what nobody asked for is told to whoever will ask for it.
+            // The read that needs that chunk reports a fault in it.
             if !self.file.cache().holds(key)
                 && let Some(stored) = part(extent)
                 && let Ok(page) = self.open_chunk(number, *extent, stored)
@@ -439,7 +446,7 @@ impl DataFile {
         }
     }
 
-    /// How many chunks one read takes from `index` on.
+    /// Returns how many chunks one read takes from `index` on.
     fn chunks_to(&self, index: u64, wanted_end: u64) -> u64 {
         let wanted_end = wanted_end.min(self.length);
         let most = (LOOK_UP_BYTES / self.chunk_length()).max(1);
@@ -448,7 +455,7 @@ impl DataFile {
         1 + (index + 1..index + wanted.clamp(1, most)).take_while(is_absent).count() as u64
     }
 
-    /// A chunk is in the cache: for those who trace the request.
+    /// Traces a cached chunk.
     #[cold]
     pub(crate) fn tell_hit(&self, index: u64) {
         trace_event!(
@@ -459,7 +466,7 @@ impl DataFile {
         );
     }
 
-    /// Somebody reads a chunk already.
+    /// Traces that another task reads the chunk already.
     #[cold]
     fn tell_shared(&self, index: u64) {
         trace_event!(
@@ -469,7 +476,8 @@ impl DataFile {
         );
     }
 
-    /// Reads stored bytes, into `spare` if that is large enough; `why` is for traces.
+    /// Reads stored bytes, into `spare` if that is large enough; `why` is the text of the trace
+    /// event.
     pub(super) async fn read_stored(
         &self,
         offset: u64,
@@ -486,7 +494,7 @@ impl DataFile {
         Ok(stored)
     }
 
-    /// Reads every chunk there is and checks it, also one that holds nothing.
+    /// Reads every chunk of the file and checks it, also a chunk without content.
     pub(crate) async fn check_all_chunks(&self) -> Result<()> {
         let count = match &self.layout {
             Layout::Compressed { info, .. } => u64::from(info.chunk_count),
@@ -501,12 +509,13 @@ impl DataFile {
     }
 }
 
-/// The most that a chunk takes as stored. Generous: no algorithm makes random bytes that much longer.
+/// Returns the longest stored chunk that is accepted, in bytes. The bound is generous: no algorithm
+/// makes random bytes that much longer.
 pub(super) fn longest_stored(info: &CompressionInfo) -> u64 {
     2 * u64::from(info.chunk_length) + 65_536
 }
 
-/// The head of CompressionInfo.db; more is read only for a dictionary.
+/// Reads the head of CompressionInfo.db, and what follows it only if that is a dictionary.
 async fn read_head(
     table: &CachedFile,
     features: &VersionFeatures,

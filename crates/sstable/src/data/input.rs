@@ -1,22 +1,22 @@
-//! Reading rows out of a run of bytes that is in memory. Values are slices of it, not copies.
+//! Reads rows out of consecutive bytes in memory. Values are slices of the bytes, not copies.
 //!
-//! The run may end inside a row, because the next chunk is not there yet: [`Malformed::Ended`] tells that apart from
-//! bytes that are wrong.
+//! The bytes may end inside a row, because the next chunk is not loaded yet: [`Malformed::Ended`]
+//! distinguishes that from malformed bytes.
 
 use bytes::Bytes;
 use espalier_types::vint;
 
-/// Why nothing could be read.
+/// The reason why a read failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// More bytes are needed than there are.
     Ended,
-    /// The bytes are not what the format says.
+    /// The bytes do not follow the format.
     Wrong(&'static str),
 }
 
 impl Malformed {
-    /// The reason, where all bytes that there are were at hand.
+    /// The reason as text, if all bytes were available.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Ended => "it ends too early",
@@ -27,13 +27,15 @@ impl Malformed {
 
 pub(crate) type Decoded<T> = std::result::Result<T, Malformed>;
 
-/// A cell's value, path or key is at most so long. Cassandra refuses to write longer ones, too.
+/// The longest value, path or key of a cell, in bytes. Cassandra refuses to write longer ones, too.
 pub(crate) const MAXIMUM_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
 
-/// A row is read into memory whole; a longer one is refused. In Cassandra it would not fit into an array.
+/// The longest row, in bytes. A row is read into memory whole, and Cassandra could not hold a
+/// longer one in an array.
 pub(crate) const MAXIMUM_ROW_LENGTH: u64 = i32::MAX as u64;
 
-/// The longest that is written: what is read can be written again, with two numbers in front that may have become longer.
+/// The longest row that is written, in bytes: a row that was read can be written again, even if the
+/// two numbers in front of it become longer.
 pub(crate) const MAXIMUM_WRITTEN_ROW_LENGTH: u64 = MAXIMUM_ROW_LENGTH - 2 * 9;
 
 /// A reading position in `bytes`.
@@ -95,7 +97,7 @@ impl<'a> DataInput<'a> {
         Ok(value)
     }
 
-    /// Where the next `length` bytes are, and steps over them.
+    /// Steps over the next `length` bytes and returns their range.
     #[inline]
     pub(crate) fn span(&mut self, length: usize) -> Decoded<(usize, usize)> {
         let start = self.offset;
@@ -107,14 +109,14 @@ impl<'a> DataInput<'a> {
         Ok((start, end))
     }
 
-    /// The next `length` bytes, sharing the memory.
+    /// Takes the next `length` bytes, sharing the memory.
     #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Decoded<Bytes> {
         let (start, end) = self.span(length)?;
         Ok(self.bytes.slice(start..end))
     }
 
-    /// The length of a value, behind which the value stands.
+    /// Reads the length of the value that follows.
     #[inline]
     pub(crate) fn value_length(&mut self) -> Decoded<usize> {
         match self.vint()? {

@@ -1,4 +1,4 @@
-//! Flags of rows and cells, and the arithmetic of deltas. Source: reference 9.2, 9.6.
+//! Flags of rows and cells, and the arithmetic of deltas. Format: docs/formats/data.md.
 
 use espalier_mutation::DeletionTime;
 use espalier_types::vint;
@@ -28,8 +28,8 @@ pub(crate) const CELL_ROW_TIMESTAMP: u8 = 0x08;
 pub(crate) const CELL_ROW_TTL: u8 = 0x10;
 pub(crate) const CELL_FLAGS: u8 = 0x1F;
 
-/// What timestamps, deletion times and TTLs are deltas from. Differences wrap: at 64 bits for timestamps, at 32 for the
-/// others, whose vints are sign-extended.
+/// The values from which timestamps, deletion times and TTLs are deltas. Differences wrap: at 64
+/// bits for timestamps, and at 32 bits for the others, whose vints are sign-extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Baselines {
     timestamp: i64,
@@ -78,7 +78,8 @@ impl Baselines {
         Ok(self.ttl(input.vint()?))
     }
 
-    /// Live if the timestamp says so, whatever the seconds are (reference, trap 7).
+    /// Reads a deletion. It is live if its timestamp says so, whatever the seconds are
+    /// (docs/formats/README.md).
     pub(crate) fn read_deletion(&self, input: &mut DataInput<'_>) -> Decoded<DeletionTime> {
         let timestamp = self.read_timestamp(input)?;
         let local_deletion_time = self.read_local_deletion_time(input)?;
@@ -91,7 +92,7 @@ impl Baselines {
         vint::write_unsigned(self.timestamp_delta(timestamp), out);
     }
 
-    /// What stands for a timestamp.
+    /// Returns the delta that encodes a timestamp.
     #[inline]
     pub(crate) fn timestamp_delta(&self, timestamp: i64) -> u64 {
         timestamp.wrapping_sub(self.timestamp) as u64

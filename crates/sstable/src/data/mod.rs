@@ -1,4 +1,5 @@
-//! Data.db: partitions one after another, each with its rows in clustering order. Source: reference 9.
+//! Data.db: partitions one after another, each with its rows in clustering order. Format:
+//! docs/formats/data.md.
 //!
 //! ```text
 //! partition   be16 key length, key, deletion time, [static row], (row | marker)*, 01
@@ -7,15 +8,15 @@
 //! body        vint length of the unfiltered before, then liveness, deletions, columns
 //! ```
 //!
-//! | module | what |
+//! | module | content |
 //! | --- | --- |
-//! | [`layout`] | flags, and what of a header decoding and encoding need |
+//! | [`layout`] | flags, and the parts of a header that decoding and encoding need |
 //! | [`values`], [`clustering_values`], [`column_subset`] | parts of rows |
 //! | [`decode`], [`encode`] | rows and markers |
 //! | [`input`], [`cursor`] | reading positions |
-//! | [`ranking`] | rows told apart by a number |
-//! | [`column_map`], `compatible_types` | from a file's columns to the table's |
-//! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, and bytes across chunks |
+//! | [`ranking`] | numbers that tell most rows apart |
+//! | [`column_map`], `compatible_types` | the mapping from a file's columns to the table's |
+//! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, bytes across chunks |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
 
 pub(crate) mod chunk_table;

@@ -1,7 +1,7 @@
-//! Numbers in whose order rows lie as far as they differ, so that most rows are told apart without a look at their values.
+//! Ranks: numbers by which most rows are ordered without comparing their values.
 //!
-//! A rank is of the first clustering value alone. Of two rows with ranks the one with the less lies before the other; rows of equal ranks
-//! may lie anywhere with regard to each other, unless [`Ranking::is_exact`].
+//! The rank of a row comes from its first clustering value alone. The row with the lesser rank
+//! precedes the other. Rows of equal rank may have any order, unless [`Ranking::is_exact`].
 
 use std::cmp::Ordering;
 
@@ -13,18 +13,18 @@ use espalier_types::CqlType;
 pub(crate) struct Ranking {
     kind: Kind,
     is_reversed: bool,
-    /// Whether rows of equal ranks lie at one place.
+    /// Whether rows of equal rank have equal clusterings.
     pub(crate) is_exact: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     None,
-    /// Eight bytes are a signed number.
+    /// Eight bytes are a signed integer.
     Long,
-    /// Four bytes are one.
+    /// Four bytes are a signed integer.
     Int,
-    /// They lie as their bytes do.
+    /// Values are ordered by their bytes.
     Bytes,
 }
 
@@ -42,7 +42,7 @@ impl Ranking {
         Self { kind, is_reversed: first.is_some_and(|(_, is_reversed)| *is_reversed), is_exact }
     }
 
-    /// The rank of a row whose first value this is.
+    /// Returns the rank of a row with this first value.
     #[inline(always)]
     pub(crate) fn rank(self, value: &[u8]) -> Option<i64> {
         let ascending = match self.kind {
@@ -57,7 +57,7 @@ impl Ranking {
         Some(if self.is_reversed { !ascending } else { ascending })
     }
 
-    /// What two ranks say of the order of their rows.
+    /// Returns the order of two rows as far as their ranks decide it.
     #[inline(always)]
     pub(crate) fn order(self, left: Option<i64>, right: Option<i64>) -> Option<Ordering> {
         match (left, right) {
@@ -67,7 +67,7 @@ impl Ranking {
     }
 }
 
-/// A value of fewer bytes. Zeros behind it do not bring it behind one that begins with it.
+/// Pads a short value with zeros. A value that begins with it does not sort before the padded one.
 fn padded(value: &[u8]) -> [u8; 8] {
     let mut padded = [0; 8];
     padded.iter_mut().zip(value).for_each(|(to, from)| *to = *from);

@@ -1,4 +1,5 @@
-//! Reading Data.db from front to back: a piece of it at a time, in which several chunks are found, and around the page cache.
+//! Reads Data.db from front to back around the page cache, in large pieces that hold several
+//! chunks.
 
 use bytes::Bytes;
 use espalier_runtime::file::PageBuffer;
@@ -6,20 +7,22 @@ use espalier_runtime::file::PageBuffer;
 use super::file::{DataFile, Extent};
 use crate::error::Result;
 
-/// Bytes that a sequential read takes at first, four times as many each time, and at once in the end; at least one chunk.
+/// Bytes of the first piece of a sequential read, at least one chunk. Each further piece is four
+/// times as large, up to [`READ_AHEAD_BYTES`].
 const FIRST_READ_AHEAD_BYTES: usize = 32 * 1024;
 pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
-/// The same for those who will read all of it: fewer reads, and fewer chunks that lie across two.
+/// Bytes of a piece for a reader of the whole file: larger pieces mean fewer reads, and fewer
+/// chunks across two pieces.
 pub const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
 
-/// A piece of the file that sequential reads found their chunks in.
+/// The last piece of the file that a sequential read has read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     offset: u64,
     buffer: Option<PageBuffer>,
     /// Bytes to be read at once, if that is more than usual.
     pub(crate) at_once: usize,
-    /// What was read at once last: who reads on gets more.
+    /// Bytes of the last read: a reader that continues reads more at once.
     last: usize,
 }
 
@@ -41,12 +44,12 @@ impl ReadAhead {
 }
 
 impl DataFile {
-    /// Chunk `index` for a reader that goes through the file: large reads, and the cache is left to others.
+    /// Returns chunk `index` for a sequential reader: large reads, around the page cache.
     pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
         self.chunk_behind(&[], index, ahead).await
     }
 
-    /// The same behind some bytes, which are those before it.
+    /// Returns chunk `index` behind the bytes `first`, which precede it in the file.
     pub(crate) async fn chunk_behind(
         &self,
         first: &[u8],
@@ -62,7 +65,7 @@ impl DataFile {
         self.open_chunk_behind(first, index, extent, stored)
     }
 
-    /// A chunk as stored, out of a piece that is read if it does not hold it.
+    /// Returns a stored chunk out of the current piece, or reads the piece that begins with it.
     pub(super) async fn stored_by(
         &self,
         index: u64,
@@ -75,7 +78,7 @@ impl DataFile {
         }
         let rest = self.file.length().saturating_sub(extent.offset);
         let length = (at_once.max(extent.length) as u64).min(rest) as usize;
-        // Its memory is for the next one, if nobody has kept a chunk as it lies there.
+        // The next piece reuses the memory, unless a reader still holds a chunk in it.
         let spare = ahead.buffer.take().and_then(PageBuffer::into_empty);
         let buffer = self.read_stored(extent.offset, length, spare, "Reading ahead").await?;
         (ahead.offset, ahead.buffer) = (extent.offset, Some(buffer));

@@ -1,9 +1,10 @@
 //! The bytes of Data.db from a position on, across chunks.
 //!
-//! Mostly the window is a slice of one chunk and nothing is copied. Who reads in order has the end of one chunk and all of the next
-//! in one window: a chunk is decompressed behind what is left of the one before it. Otherwise, and if that is not enough, a row that
-//! lies across chunks is put together in memory of its own; the next one is read from the chunk again. Memory: two chunks and what
-//! was asked for at once, which is never more than the file has.
+//! Usually the window is a slice of one chunk, and no byte is copied. A sequential reader has the
+//! end of one chunk and all of the next in one window: the next chunk is decompressed behind the
+//! rest of the one before it. In all other cases a row that lies across chunks is joined in memory
+//! of its own, and the row behind it is read from the chunk again. Memory: two chunks and the bytes
+//! that the caller wants at once, which are never more than the file has.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,20 +13,21 @@ use crate::error::{Result, SSTableError};
 
 use crate::page_cache::Caching;
 
-/// How the chunks are had.
+/// How the stream gets its chunks.
 #[derive(Debug)]
 enum Access {
-    /// Through the cache.
+    /// Through the page cache.
     Cached,
-    /// The same for a scan that may end soon, as long as it takes no more chunks than these; then in large reads.
+    /// Through the page cache for a scan that may end soon, until it has taken `left` more chunks;
+    /// then around the cache, in large reads.
     Short { left: u32 },
-    /// Around the cache, no more at once than a look-up may want.
+    /// Around the page cache, in reads that are no larger than those of a look-up.
     Private(ReadAhead),
-    /// Around the cache, in large reads.
+    /// Around the page cache, in large reads.
     Sequential(ReadAhead),
 }
 
-/// A position in the plain data, and bytes from there on.
+/// A position in the uncompressed data, and the bytes from there on.
 #[derive(Debug)]
 pub(crate) struct DataStream {
     file: DataFile,
@@ -33,26 +35,28 @@ pub(crate) struct DataStream {
     window: Bytes,
     /// Position of the window's first byte.
     window_start: u64,
-    /// Bytes of the window that are behind.
+    /// Bytes of the window before the current position.
     consumed: usize,
-    /// The chunk that was had last, and its number.
+    /// The last chunk and its number.
     chunk: Option<(u64, Bytes)>,
-    /// Up to where more is likely to be wanted.
+    /// The position up to which the caller probably reads on.
     wanted_end: u64,
-    /// Chunks that came one behind the other so far.
+    /// Number of consecutive chunks so far.
     run: u32,
 }
 
-/// After so many chunks in a row more are likely to be wanted than before; a row across two does not say that.
+/// Number of consecutive chunks after which the stream reads ahead. A row across two chunks does
+/// not make it read ahead.
 const RUN_BEGINS: u32 = 2;
-/// Doubled no further than this: more is not read at once.
+/// The limit of `DataStream::run`, and with it of the doubling: one read takes no more.
 const LONGEST_RUN: u32 = 6;
 
-/// A scan that has taken so many chunks is not a short one, and leaves the cache as it is from there on. An arbitrary choice.
+/// A scan that has taken so many chunks is no short one, and does not change the page cache any
+/// more (arbitrary).
 const SHORT_SCAN_CHUNKS: u32 = 32;
 
 impl DataStream {
-    /// For look-ups. A file of a private reader is read around the cache.
+    /// Makes a stream for look-ups. A file of a private reader is read around the cache.
     pub(crate) fn cached(file: DataFile, position: u64) -> Self {
         let access = match file.caching() {
             Caching::Shared => Access::Cached,
@@ -61,14 +65,15 @@ impl DataStream {
         Self::new(file, position, access)
     }
 
-    /// For reading much of the file in order, around the cache.
+    /// Makes a stream for reading much of the file in order, around the cache.
     pub(crate) fn sequential(file: DataFile, position: u64) -> Self {
         let file = file.with_caching(Caching::Private);
         Self::new(file, position, Access::Sequential(ReadAhead::default()))
     }
 
-    /// For a scan that probably ends after some rows: through the cache as look-ups are, so that the next one finds it there. If it
-    /// does not end, it goes on as one that reads much.
+    /// Makes a stream for a scan that probably ends after some rows: it uses the page cache as
+    /// look-ups do, so that the next scan finds the chunks there. If the scan goes on, the stream
+    /// becomes a sequential one.
     pub(crate) fn short(file: DataFile, position: u64) -> Self {
         let access = match file.caching() {
             Caching::Shared => Access::Short { left: SHORT_SCAN_CHUNKS },
@@ -77,17 +82,17 @@ impl DataStream {
         Self::new(file, position, access)
     }
 
-    /// Whether the chunk that holds a position is in memory.
+    /// Returns whether the chunk that holds a position is cached.
     pub(crate) fn is_at_hand(&self, position: u64) -> bool {
         self.file.is_at_hand(position)
     }
 
-    /// Says up to where more is likely to be wanted, so that fewer reads get it.
+    /// Announces the position up to which the caller probably reads on, to save reads.
     pub(crate) fn expect(&mut self, end: u64) {
         self.wanted_end = end;
     }
 
-    /// Says that all of the file will be read, if that is done in order.
+    /// Announces that the caller will read all of the file, if the stream is sequential.
     pub(crate) fn expect_all(&mut self, at_once_bytes: usize) {
         if let Access::Sequential(ahead) = &mut self.access {
             ahead.at_once = at_once_bytes;
@@ -115,7 +120,7 @@ impl DataStream {
         self.position() >= self.file.length()
     }
 
-    /// The window; what was read from it refers to it.
+    /// The window; values that were read from it share its memory.
     #[inline]
     pub(crate) fn window(&self) -> &Bytes {
         &self.window
@@ -146,7 +151,7 @@ impl DataStream {
         }
     }
 
-    /// Goes to a position; the window stays if it holds it.
+    /// Goes to a position. Keeps the window if it holds the position.
     pub(crate) fn seek(&mut self, position: u64) {
         match position.checked_sub(self.window_start) {
             Some(offset) if offset <= self.window.len() as u64 => self.consumed = offset as usize,
@@ -162,7 +167,7 @@ impl DataStream {
         self.file.corrupt(self.position(), reason)
     }
 
-    /// Makes sure that `length` bytes are in the window behind the position.
+    /// Loads data until the window has at least `length` bytes behind the position.
     #[inline]
     pub(crate) async fn fill(&mut self, length: usize) -> Result<()> {
         match self.available() >= length {
@@ -171,14 +176,15 @@ impl DataStream {
         }
     }
 
-    /// Whether there are fewer bytes in the window behind the position than these, and more in the file.
+    /// Returns whether the window has fewer than `bytes` bytes behind the position, and the file
+    /// has more.
     #[inline]
     pub(crate) fn is_short(&self, bytes: usize) -> bool {
         self.available() < bytes
             && self.window_start + (self.window.len() as u64) < self.file.length()
     }
 
-    /// Makes the window longer by the next chunk, or by what is missing of the one that it ends in.
+    /// Extends the window by the next chunk, or by the rest of the chunk in which it ends.
     pub(crate) async fn lengthen(&mut self) -> Result<()> {
         let end = self.window_start + self.window.len() as u64;
         let chunk_length = self.file.chunk_length();
@@ -187,7 +193,7 @@ impl DataStream {
         self.fill_slowly(self.available() + more as usize).await
     }
 
-    /// Makes the window longer, because what is in it was not enough. An error at the end of the file.
+    /// Extends the window, because its bytes did not suffice. Fails at the end of the file.
     pub(crate) async fn fill_more(&mut self) -> Result<()> {
         let available = self.available();
         let rest = self.file.length().saturating_sub(self.position());
@@ -238,7 +244,7 @@ impl DataStream {
         Ok(())
     }
 
-    /// Another chunk is taken: a scan that was to be short may have become a long one.
+    /// Counts a chunk that a short scan takes, and makes the stream sequential after the last one.
     fn count_short(&mut self) {
         let Access::Short { left } = &mut self.access else { return };
         *left = left.saturating_sub(1);
@@ -248,7 +254,7 @@ impl DataStream {
         }
     }
 
-    /// The rest of the chunk that holds `position`, at least a byte.
+    /// Returns the rest of the chunk that holds `position`, at least one byte.
     async fn chunk_from(&mut self, position: u64) -> Result<Bytes> {
         let chunk_length = self.file.chunk_length();
         let index = position / chunk_length;

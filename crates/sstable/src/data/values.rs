@@ -1,14 +1,15 @@
-//! Values of simple cells and of clusterings: bare if the type has a fixed length, else behind a vint length. A
-//! zero-length value is told by a flag and has no bytes. Source: reference 10.2.
+//! Values of simple cells and of clusterings: bare if the type has a fixed length, else behind a
+//! vint length. A flag stands for a value of zero length, which has no bytes. Format:
+//! docs/formats/data.md.
 
 use espalier_types::{CqlType, vint};
 
-/// How a value that is not empty stands in the file.
+/// The form of a value that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueForm {
-    /// Bare bytes of this number.
+    /// So many bare bytes.
     Fixed(usize),
-    /// Behind its length.
+    /// Bytes behind their length.
     Prefixed,
 }
 

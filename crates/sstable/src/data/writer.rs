@@ -1,8 +1,9 @@
-//! Writes Data.db in chunks, with the component that describes them, and computes the digest of the whole.
+//! Writes Data.db in chunks, with the component that describes them, and computes the digest of the
+//! whole.
 //!
-//! A chunk is compressed into the place where it is written from.
+//! A chunk is compressed directly into the buffer from which it is written.
 //!
-//! Memory: one chunk plain, and the buffers of two files, of which Data.db's are [`WriteBehindFile`]'s.
+//! Memory: one uncompressed chunk, and the buffers of two files; Data.db is a [`WriteBehindFile`].
 
 use bytes::BytesMut;
 use espalier_mutation::schema::CompressionOptions;
@@ -22,10 +23,10 @@ use crate::{
 /// How Data.db is cut into chunks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChunkFormat {
-    /// Compressed chunks, as the table says.
+    /// Compressed chunks, with the options of the table.
     Compressed(CompressionOptions),
-    /// Plain chunks of so many bytes, each with a checksum in CRC.db. A read checks a whole chunk, so it is also the
-    /// least that is read.
+    /// Plain chunks of so many bytes, each with a checksum in CRC.db. A read must check a whole
+    /// chunk, so that it reads at least one.
     Plain {
         /// In bytes.
         chunk_length: u32,
@@ -33,7 +34,8 @@ pub enum ChunkFormat {
 }
 
 impl ChunkFormat {
-    /// Plain chunks of a page: what a look-up reads is then what it checks. Cassandra writes 64 KiB and reads any.
+    /// Plain chunks of a page: a look-up then reads no more than it needs. Cassandra writes 64 KiB
+    /// and reads any length.
     pub const PLAIN: ChunkFormat = ChunkFormat::Plain { chunk_length: 4096 };
 }
 
@@ -52,23 +54,23 @@ pub(crate) struct DataWriter {
     table: AppendFile,
     chunks: Chunks,
     features: &'static VersionFeatures,
-    /// Plain bytes that do not yet fill a chunk.
+    /// Uncompressed bytes that do not yet fill a chunk.
     pending: Vec<u8>,
-    /// Plain bytes in chunks that are written.
+    /// Uncompressed bytes in chunks that are written.
     flushed: u64,
-    /// Stored bytes, checksums left out.
+    /// Stored bytes without checksums.
     stored: u64,
     digest: crc32fast::Hasher,
 }
 
-/// What was written.
+/// The data that was written.
 pub(crate) struct WrittenData {
-    /// Plain bytes.
+    /// Length before compression, in bytes.
     pub(crate) length: u64,
-    /// Bytes of Data.db.
+    /// Length of Data.db, in bytes.
     pub(crate) stored_length: u64,
     pub(crate) digest: u32,
-    /// −1 for plain chunks.
+    /// Stored length divided by uncompressed length; −1 for plain chunks.
     pub(crate) compression_ratio: f64,
     /// CompressionInfo.db or CRC.db.
     pub(crate) table: WrittenFile,
@@ -105,7 +107,7 @@ impl DataWriter {
             AppendFile::create(file_system, &descriptor.path(&component), is_durable).await?;
         match &chunks {
             Chunks::Plain { chunk_length } => table.append(&(*chunk_length as u32).to_be_bytes()),
-            // The head is known at the end and has the same length then.
+            // The head is rewritten at the end, when its content is known; its length is the same.
             Chunks::Compressed { head_length, .. } => table.append(&vec![0; *head_length]),
         }
         Ok(Self {
@@ -120,23 +122,24 @@ impl DataWriter {
         })
     }
 
-    /// Plain bytes so far.
+    /// Uncompressed bytes so far.
     pub(crate) fn position(&self) -> u64 {
         self.flushed + self.pending.len() as u64
     }
 
-    /// Where plain bytes are appended; [`DataWriter::flush_chunks`] is to follow.
+    /// The buffer to which the caller appends uncompressed bytes, before it calls
+    /// [`DataWriter::flush_chunks`].
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }
 
-    /// Where plain bytes are appended, the position of the first that is there, and from which length on
-    /// [`DataWriter::flush_chunks`] is to follow.
+    /// The position of the buffer's first byte, the length from which on the caller must call
+    /// [`DataWriter::flush_chunks`], and the buffer to which it appends uncompressed bytes.
     pub(crate) fn open_chunk(&mut self) -> (u64, usize, &mut Vec<u8>) {
         (self.flushed, self.chunk_length(), &mut self.pending)
     }
 
-    /// Whether [`DataWriter::flush_chunks`] would write something.
+    /// Returns whether [`DataWriter::flush_chunks`] would write a chunk.
     #[inline]
     pub(crate) fn has_full_chunk(&self) -> bool {
         self.pending.len() >= self.chunk_length()
@@ -234,7 +237,8 @@ impl DataWriter {
     }
 }
 
-/// A chunk that compression would make too long. A short one is made so long that its length tells that it is raw.
+/// Stores a chunk raw, if compression would make it too long. A short one is padded to the length
+/// from which the reader recognises raw chunks.
 fn store_raw(plain: &[u8], limit: usize, out: &mut [u8]) -> Option<usize> {
     let length = plain.len().max(limit);
     let (chunk, padding) = out.get_mut(..length)?.split_at_mut(plain.len());
@@ -249,7 +253,7 @@ fn compressed_chunks(
     features: &VersionFeatures,
 ) -> Result<Chunks> {
     let compressor = Compressor::with_options(name, &options.class, &options.parameters)?;
-    // What a reader would refuse is not written.
+    // The reader would reject other chunk lengths.
     if !options.chunk_length.is_power_of_two() || options.chunk_length > MAXIMUM_CHUNK_LENGTH {
         let reason = format!(
             "chunks of {} bytes; a power of two is needed, and {MAXIMUM_CHUNK_LENGTH} are the most",
@@ -274,7 +278,7 @@ fn compressed_chunks(
     };
     let mut head = BytesMut::new();
     info.write(features, &mut head);
-    // It is written again at the end, over the first page.
+    // The head is rewritten at the end, within the first page.
     if head.len() > PAGE_BYTES {
         let reason = format!("compression options of {} bytes", head.len());
         return Err(SSTableError::rejected(name, reason));

@@ -1,4 +1,4 @@
-//! A cell. Source: reference 9.6.
+//! Decodes a cell. Format: docs/formats/data.md.
 
 use bytes::Bytes;
 use espalier_mutation::{Cell, Liveness, NO_DELETION_TIME};
@@ -12,7 +12,7 @@ use super::super::{
     values::ValueForm,
 };
 
-/// Reads a cell; its path, if it is one of a complex column, is given back apart.
+/// Reads a cell. Returns its path separately, if it belongs to a complex column.
 #[inline]
 pub(super) fn read_cell(
     input: &mut DataInput<'_>,
@@ -74,7 +74,8 @@ pub(super) fn read_cell(
     Ok((path, Cell { timestamp, ttl, local_deletion_time, value }))
 }
 
-/// A ttl of 0 would make a tombstone of a value; a negative one is what overflow leaves.
+/// Reads a ttl. A ttl of 0 would turn a value into a tombstone, and an overflow leaves a negative
+/// one; both are errors.
 pub(super) fn read_positive_ttl(input: &mut DataInput<'_>, baselines: &Baselines) -> Decoded<u32> {
     match baselines.read_ttl(input)? {
         ttl @ 1..=0x7FFF_FFFF => Ok(ttl),

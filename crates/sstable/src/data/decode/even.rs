@@ -1,9 +1,11 @@
-//! A row all of whose cells were written together with it, looked at as far as one must know to copy it.
+//! A uniform row: all its cells carry the row's timestamp. The view reads as much of it as a copy
+//! needs.
 //!
-//! It stands in the file as a writer of today would write it, but for what depends on the file: the length of what is before it, and
-//! its timestamp, which is a difference to the file's least. So a copy is its flags, its clustering and all that is behind the
-//! timestamp as they are, and those two numbers anew. Of everything else, and of everything that is wrong, [`EvenRow::read`]
-//! says that it cannot tell, and [`RowView`](super::RowView) or the decoder is to be asked.
+//! A uniform row stands in the file as today's writer would write it, except for two numbers that
+//! depend on the file: the length of the preceding item, and the timestamp, which is a delta to the
+//! file's least. So a copy takes over the flags, the clustering and all bytes behind the timestamp,
+//! and encodes those two numbers again. For all other rows, and for damaged ones, [`EvenRow::read`]
+//! has no answer, and the caller uses [`RowView`](super::RowView) or the decoder.
 
 use std::cmp::Ordering;
 
@@ -26,26 +28,27 @@ use super::{
     view::Span,
 };
 
-/// Columns are the bits of an integer, one bit of which stays free.
+/// Most columns of a file with uniform rows: columns are the bits of an integer, one bit of which
+/// stays free.
 const MAXIMUM_COLUMNS: usize = 63;
 
-/// A row in the bytes that it was read from.
+/// A uniform row in the bytes from which it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EvenRow {
     pub(crate) timestamp: i64,
-    /// A bit for each column of the file that it has.
+    /// A bit for each column of the file, set if the row has the column.
     columns: u64,
-    /// How many cells it has.
+    /// The number of its cells.
     pub(crate) cells: u32,
     /// See [`Ranking`].
     rank: Option<i64>,
-    /// Its flags and its clustering, with what stands before the clustering's values.
+    /// Range of its flags and its clustering, with the clustering's headers.
     pub(crate) start: Span,
-    /// What is behind the timestamp: columns and cells, up to the end.
+    /// Range of the bytes behind the timestamp, up to the row's end: columns and cells.
     pub(crate) rest: Span,
 }
 
-/// Where a row belongs: its clustering, as it lies there.
+/// The position of a row: its clustering, in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvenPlace<'a> {
     pub(crate) bytes: &'a Bytes,
@@ -53,25 +56,25 @@ pub(crate) struct EvenPlace<'a> {
     forms: &'a [ValueForm],
 }
 
-/// By what rows are compared.
+/// The data by which rows are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvenOrder<'a> {
-    /// Of their files.
+    /// The value forms of the files that hold the rows.
     pub(crate) forms: &'a [ValueForm],
     pub(crate) ranking: Ranking,
     pub(crate) comparator: &'a ClusteringComparator,
 }
 
-/// What stands at a place.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvenStep {
-    /// An even row.
+    /// A uniform row.
     Row,
     /// The byte that ends the partition.
     End,
 }
 
-/// Whether rows of a file can be even at all: each cell of theirs belongs to the table and is a simple one.
+/// Returns whether rows of a file can be uniform: each column maps to a simple column of the table.
 pub(crate) fn may_have_even_rows(layout: &FileLayout) -> bool {
     let is_simple = |column: &FileColumn| {
         let is_whole = column.target.is_some() && column.dropped_time_us == i64::MIN;
@@ -81,7 +84,8 @@ pub(crate) fn may_have_even_rows(layout: &FileLayout) -> bool {
 }
 
 impl EvenRow {
-    /// Looks at what begins at `start`; `None`: ask somebody else. The layout must be one that may have such rows.
+    /// Reads the row that begins at `start`. Returns `None` if it is no uniform row; the caller
+    /// then uses the decoder. The layout must allow uniform rows.
     #[inline]
     pub(crate) fn read(
         &mut self,
@@ -101,7 +105,7 @@ impl EvenRow {
         let clustering_end = cursor.at;
         let body_length = usize::try_from(cursor.vint()?).ok()?;
         let end = cursor.at.checked_add(body_length)?;
-        cursor.vint()?; // the length of what is before it
+        cursor.vint()?; // the length of the preceding item
         let timestamp = layout.baselines.timestamp(cursor.vint()?);
         if Liveness::live(timestamp).is_none() {
             return None;
@@ -134,14 +138,16 @@ impl EvenRow {
         Some(EvenStep::Row)
     }
 
-    /// Where it belongs. `bytes` are those that it was read from, and `forms` the file's.
+    /// Returns the row's position. `bytes` are those from which the row was read, and `forms` those
+    /// of the file.
     #[inline]
     pub(crate) fn place<'a>(&self, bytes: &'a Bytes, forms: &'a [ValueForm]) -> EvenPlace<'a> {
         let (flags, end) = self.start;
         EvenPlace { bytes, clustering: (flags + 1, end), forms }
     }
 
-    /// In clustering order, with another row of the same table, each in the bytes that it was read from.
+    /// Compares the clustering with that of another row of the same table. Each row comes with the
+    /// bytes from which it was read.
     #[inline(always)]
     pub(crate) fn compare(
         &self,
@@ -155,7 +161,8 @@ impl EvenRow {
         })
     }
 
-    /// Whether a merge of both, at the same place and of files with the same columns, is this one as it is.
+    /// Returns whether this row is the result of its merge with `other`, which has the same
+    /// clustering and lies in a file with the same columns.
     #[inline]
     pub(crate) fn hides(&self, other: &Self) -> bool {
         self.timestamp > other.timestamp && other.columns & !self.columns == 0
@@ -163,13 +170,13 @@ impl EvenRow {
 }
 
 impl<'a> EvenPlace<'a> {
-    /// Bytes that its values take, with what stands before them.
+    /// The length of the clustering with its headers, in bytes.
     #[inline]
     pub(crate) fn length(&self) -> usize {
         self.clustering.1 - self.clustering.0
     }
 
-    /// The values, where they stand.
+    /// The values, in place.
     #[inline]
     pub(crate) fn values(&self) -> EvenValues<'a> {
         let cursor = Cursor::new(self.bytes, self.clustering.0);
@@ -182,7 +189,7 @@ impl<'a> EvenPlace<'a> {
         self.values().map(|value| value.map(|value| bytes.slice_ref(value)))
     }
 
-    /// The value, if there is one and that is neither empty nor null.
+    /// The value, if there is exactly one and it is neither empty nor null.
     #[inline(always)]
     fn only_value(&self) -> Option<&'a [u8]> {
         let [form] = self.forms else { return None };
@@ -195,10 +202,10 @@ impl<'a> EvenPlace<'a> {
         }
     }
 
-    /// In clustering order, with another place of the same table.
+    /// Compares the clustering with that of another position in the same table.
     #[inline]
     pub(crate) fn compare(&self, other: &Self, comparator: &ClusteringComparator) -> Ordering {
-        // Mostly there is one clustering column.
+        // Usually there is one clustering column.
         if let Some((left, right)) = self.only_value().zip(other.only_value()) {
             return comparator.compare_value(0, Some(left), Some(right));
         }
@@ -212,14 +219,14 @@ impl<'a> EvenPlace<'a> {
     }
 }
 
-/// Clustering values of a row that was looked at, so that nothing is wrong with them.
+/// The clustering values of a row that was checked, so that reading them cannot fail.
 #[derive(Clone, Debug)]
 pub(crate) struct EvenValues<'a> {
     cursor: Cursor<'a>,
     bytes: &'a [u8],
     forms: &'a [ValueForm],
     index: usize,
-    /// Two bits for each value of the group.
+    /// The header of the current group: two bits for each value.
     header: u64,
 }
 
@@ -253,7 +260,8 @@ impl<'a> Iterator for EvenValues<'a> {
 
 impl ExactSizeIterator for EvenValues<'_> {}
 
-/// Steps over the values of a clustering. Gives where the first of them is, unless that is empty or null.
+/// Steps over the values of a clustering. Returns the range of the first value, unless it is empty
+/// or null.
 #[inline]
 fn pass_clustering(cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<Option<Span>> {
     let (mut rest, mut first) = (forms, None);
@@ -288,7 +296,7 @@ fn pass_cell(cursor: &mut Cursor<'_>, column: &FileColumn) -> Option<()> {
     }
 }
 
-/// A value that is not empty: one that is has a flag instead.
+/// Steps over a value that is not empty; a flag stands for an empty one.
 #[inline(always)]
 fn pass_value(cursor: &mut Cursor<'_>, form: ValueForm) -> Option<Span> {
     let length = match form {
@@ -304,7 +312,7 @@ fn pass_value(cursor: &mut Cursor<'_>, form: ValueForm) -> Option<Span> {
     cursor.span(length)
 }
 
-/// An integer in the form in which it would be written.
+/// Reads an integer that has its shortest form, as a writer would write it.
 #[inline(always)]
 fn shortest_vint(cursor: &mut Cursor<'_>) -> Option<u64> {
     let start = cursor.at;

@@ -1,4 +1,5 @@
-//! What stands before the body of a row or marker: enough to place it and to step over it.
+//! The head of a row or marker: the part before the body, which suffices to place the item and to
+//! step over it.
 
 use std::cmp::Ordering;
 
@@ -15,38 +16,38 @@ use super::super::{
     },
 };
 
-/// A row or a marker.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadKind {
     Row,
     Marker(BoundKind),
 }
 
-/// The head of an unfiltered. Spans are offsets into the bytes that it was read from.
+/// The head of a row or marker. Spans are offsets into the bytes from which it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct UnfilteredHead {
     pub(crate) kind: HeadKind,
     pub(crate) flags: u8,
-    /// 0 without [`EXTENSION`].
+    /// The extended flags; 0 without [`EXTENSION`].
     pub(crate) extended: u8,
     pub(crate) spans: ValueSpans,
     /// Bytes from the first flag to the body.
     pub(crate) length: usize,
     /// Bytes of the body.
     pub(crate) body_length: u64,
-    /// Distance from the start of the unfiltered before. It is the first thing in the body.
+    /// Distance in bytes from the start of the preceding item. It is the first number of the body.
     pub(crate) previous: u64,
-    /// Bytes from the first flag to what follows in the body.
+    /// Bytes from the first flag to the rest of the body.
     pub(crate) content: usize,
 }
 
 impl UnfilteredHead {
-    /// The position as values of its own; a row's becomes a clustering's.
+    /// Returns an owned position; that of a row is a clustering's.
     pub(crate) fn to_position(&self, bytes: &Bytes) -> HeadPosition {
         HeadPosition { values: to_values(bytes, &self.spans), weight: self.weight() }
     }
 
-    /// −1, 0 or +1: on which side of rows with equal values it lies.
+    /// Returns −1, 0 or +1: the side of rows with equal values on which the item lies.
     pub(crate) fn weight(&self) -> i8 {
         match self.kind {
             HeadKind::Row => 0,
@@ -54,7 +55,8 @@ impl UnfilteredHead {
         }
     }
 
-    /// Compares its position with another one, without making values of its own. `bytes` are those it was read from.
+    /// Compares its position with another one, without owned values. `bytes` are those from which
+    /// the head was read.
     pub(crate) fn compare(
         &self,
         bytes: &Bytes,
@@ -113,7 +115,7 @@ pub(crate) fn read_head(
     Ok(Some(UnfilteredHead { extended, ..read_lengths(input, start, kind, flags, spans)? }))
 }
 
-/// Reads the head of a static row, which is there if the header has static columns.
+/// Reads the head of a static row, which exists if the header has static columns.
 pub(crate) fn read_static_head(input: &mut DataInput<'_>) -> Decoded<UnfilteredHead> {
     let start = input.offset();
     let flags = input.u8()?;

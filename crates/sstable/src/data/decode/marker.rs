@@ -1,4 +1,4 @@
-//! The body of a range tombstone marker. Source: reference 9.8.
+//! Decodes the body of a range tombstone marker. Format: docs/formats/data.md.
 
 use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringBound, DeletionTime, RangeTombstoneMarker};
@@ -12,7 +12,7 @@ use super::{
     UnfilteredHead,
 };
 
-/// Reads the marker that begins at `start` of `bytes`, from which the head was read, too.
+/// Reads the marker that begins at `start` of `bytes`, from which `head` was read.
 pub(crate) fn read_marker(
     bytes: &Bytes,
     start: usize,
@@ -23,7 +23,7 @@ pub(crate) fn read_marker(
     let mut input = DataInput::new(bytes, start + head.content);
     let first = layout.baselines.read_deletion(&mut input)?;
     let (before, after) = if kind.is_boundary() {
-        // What ends here comes first.
+        // The deletion that ends here comes first.
         (first, layout.baselines.read_deletion(&mut input)?)
     } else if kind.is_start() {
         (DeletionTime::LIVE, first)

@@ -14,7 +14,7 @@ use super::super::{
 pub(crate) struct PartitionHead {
     pub(crate) key: Bytes,
     pub(crate) deletion: DeletionTime,
-    /// Bytes that both take.
+    /// Length of both in bytes.
     pub(crate) length: usize,
 }
 

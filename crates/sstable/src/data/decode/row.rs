@@ -1,4 +1,4 @@
-//! The body of a row. Source: reference 9.3, 9.5, 9.7.
+//! Decodes the body of a row. Format: docs/formats/data.md.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub(crate) struct RowDecoder {
     wanted_regulars: Wanted,
 }
 
-/// Whether values of a column are wanted, by the column's index in the file. `None`: all are.
+/// Whether the reader wants values of a column, by the column's index in the file; `None`: it wants
+/// all.
 type Wanted = Option<Box<[bool]>>;
 
 impl RowDecoder {
@@ -57,13 +58,13 @@ impl RowDecoder {
         }
     }
 
-    /// Whether values of all columns are wanted.
+    /// Returns whether the reader wants the values of all columns.
     pub(crate) fn wants_all(&self) -> bool {
         self.wanted_statics.is_none() && self.wanted_regulars.is_none()
     }
 
-    /// The row that begins at `start` of `bytes`, from which the head was read, too. It may be empty, if all its
-    /// cells were of dropped columns.
+    /// Reads the row that begins at `start` of `bytes`, from which the head was read. The row is
+    /// empty if all its cells belong to dropped columns.
     pub(crate) fn read_row(
         &self,
         bytes: &Bytes,
@@ -74,7 +75,7 @@ impl RowDecoder {
         self.read_body(bytes, start, head, clustering, &self.layout.regulars, &self.wanted_regulars)
     }
 
-    /// The same for the static row.
+    /// Reads a static row, as [`Self::read_row`] reads a row.
     pub(crate) fn read_static_row(
         &self,
         bytes: &Bytes,
@@ -139,7 +140,7 @@ impl RowDecoder {
         if input.offset() as u64 != (start + head.length) as u64 + head.body_length {
             return Err(Malformed::Wrong("a row's body has another length than announced"));
         }
-        // Files sort columns by name, rows by id.
+        // A file orders columns by name, a row by id.
         if !row.columns.is_sorted_by_key(|(id, _)| *id) {
             row.columns.sort_unstable_by_key(|(id, _)| *id);
         }
@@ -181,7 +182,7 @@ impl RowDecoder {
             }
         }
         let count = input.vint()?;
-        // Cells are pushed as they are found: the count alone allocates nothing.
+        // The vector grows as cells are read: the count alone allocates nothing.
         let mut cells = Vec::new();
         for _ in 0..count {
             let (path, cell) =
@@ -196,7 +197,8 @@ impl RowDecoder {
     }
 }
 
-/// By Cassandra's flag the deletion that was read is a shadowable one, by ScyllaDB's one follows.
+/// Reads a shadowable deletion. Cassandra's flag says that the deletion that was read is
+/// shadowable, ScyllaDB's that another one follows.
 #[cold]
 fn read_shadowable_deletion(
     input: &mut DataInput<'_>,
@@ -215,7 +217,7 @@ fn read_shadowable_deletion(
 }
 
 impl FileColumn {
-    /// Whether data of this timestamp went with an earlier column of the name.
+    /// Returns whether data of this timestamp was dropped with an earlier column of the name.
     #[inline]
     pub(crate) fn has_dropped(&self, timestamp: i64) -> bool {
         is_before_drop(self.dropped_time_us, timestamp)

@@ -1,10 +1,12 @@
-//! A row looked at where it lies: its cells as places in the bytes, without an object for any of them.
+//! A raw row: a row read in place, whose cells are ranges of the bytes, without an object for any
+//! of them.
 //!
-//! For readers that go through each row once and keep nothing of it, such as a dump. Only what is common is known here:
-//! rows without an extension, without columns of several cells and without counters. Of everything else, and of everything that is wrong,
-//! [`RowView::read`] says that it cannot tell, and [`RowDecoder`](super::RowDecoder) is to be asked, which also knows why.
+//! It serves readers that go through each row once and keep nothing of it, such as a dump. It
+//! covers the common rows: without an extension, without complex columns and without counters. For
+//! all other rows, and for damaged ones, [`RowView::read`] has no answer, and the caller uses
+//! [`RowDecoder`](super::RowDecoder), which also gives the reason.
 //!
-//! Memory: 40 bytes for each column of the widest row, used again for the next row.
+//! Memory: 40 bytes for each column of the widest row, reused for the next row.
 
 use espalier_mutation::{BoundKind, DeletionTime, Liveness, NO_DELETION_TIME};
 
@@ -21,7 +23,8 @@ use super::super::{
 };
 use crate::{data::input::MAXIMUM_VALUE_LENGTH, versions::DeletionTimeForm};
 
-/// First byte of a value and the one behind it, counted in the bytes that the row was read from.
+/// A range: the offset of its first byte and the offset behind its last, in the bytes from which
+/// the row was read.
 pub(crate) type Span = (usize, usize);
 
 /// A cell of a simple column.
@@ -40,7 +43,7 @@ impl CellView {
         self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
     }
 
-    /// Whether it was written together with the row.
+    /// Returns whether the cell was written together with the row.
     pub(crate) fn is_like(&self, liveness: &Liveness) -> bool {
         self.timestamp == liveness.timestamp
             && self.ttl == liveness.ttl
@@ -54,9 +57,9 @@ impl CellView {
 pub(crate) struct RowView {
     pub(crate) liveness: Liveness,
     pub(crate) deletion: DeletionTime,
-    /// `None` is null.
+    /// Ranges of the clustering values; `None` is null.
     pub(crate) clustering: Vec<Option<Span>>,
-    /// In the file's order, without those that were dropped.
+    /// The cells in the file's order, without those of dropped columns.
     pub(crate) cells: Vec<CellView>,
     /// Whether all cells were written together with the row.
     pub(crate) is_plain: bool,
@@ -73,12 +76,13 @@ impl RowView {
         }
     }
 
-    /// Whether it holds nothing, because its cells were of dropped columns.
+    /// Returns whether the row is empty, because its cells belong to dropped columns.
     pub(crate) fn is_empty(&self) -> bool {
         self.cells.is_empty() && self.liveness.is_none() && self.deletion.is_live()
     }
 
-    /// Reads the row that begins at `start`. The offset behind it; `None`: ask the decoder.
+    /// Reads the row that begins at `start`, and returns the offset behind it. Returns `None` if
+    /// the caller must use the decoder.
     #[inline]
     pub(crate) fn read(
         &mut self,
@@ -97,7 +101,7 @@ impl RowView {
         read_clustering(&mut cursor, &layout.clustering, push).ok()?;
         let body_length = usize::try_from(cursor.vint()?).ok()?;
         let end = cursor.at.checked_add(body_length)?;
-        cursor.vint()?; // the length of what is before it
+        cursor.vint()?; // the length of the preceding item
         let baselines = &layout.baselines;
         self.liveness = Liveness::NONE;
         if flags & HAS_TIMESTAMP != 0 {
@@ -152,7 +156,7 @@ impl RowView {
         let mut timestamp = row.timestamp;
         let (mut local_deletion_time, mut ttl) = (NO_DELETION_TIME, 0);
         if flags == CELL_ROW_TIMESTAMP && !row.is_none() {
-            // As most cells are.
+            // Most cells are written together with the row.
         } else {
             let is_deleted = flags & CELL_DELETED != 0;
             let is_expiring = flags & CELL_EXPIRING != 0;
@@ -200,32 +204,32 @@ impl Default for RowView {
     }
 }
 
-/// What stands at a place of a partition behind its head, as far as one must know to go on.
+/// The item at a place behind a partition's head, as far as a walk needs it.
 pub(crate) enum Step {
-    /// A row, up to this offset.
+    /// A row that ends at this offset.
     Row(usize),
-    /// A marker of a kind, up to this offset, behind which this deletion is open.
+    /// A marker that ends at this offset, the deletion that is open behind it, and its kind.
     Marker(usize, DeletionTime, BoundKind),
     /// The byte that ends the partition.
     End,
 }
 
-/// Why a step cannot be told.
+/// The reason why a walk cannot take a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoStep {
     /// More bytes are needed.
     Short,
-    /// Something is wrong.
+    /// The bytes are malformed, or the case is not handled here.
     Odd,
 }
 
-/// The step at `start`. A row may end behind the bytes, of a marker all are looked at.
+/// Takes the step at `start`. A row may end behind the bytes; a marker must lie wholly in them.
 #[inline]
 pub(crate) fn step(bytes: &[u8], start: usize, layout: &FileLayout) -> Result<Step, NoStep> {
     step_noting(bytes, start, layout, |_| ())
 }
 
-/// The same, and tells where the values of its position are.
+/// Takes the step at `start`, and passes the ranges of the position's values to `note`.
 #[inline]
 pub(crate) fn step_noting(
     bytes: &[u8],
@@ -271,7 +275,8 @@ pub(crate) fn step_noting(
     Ok(Step::Marker(end, open, kind))
 }
 
-/// Key and deletion of the partition that begins at `start`, and the offset behind them.
+/// Reads the head of the partition that begins at `start`: the range of its key, its deletion, and
+/// the offset behind both.
 #[inline]
 pub(crate) fn partition_head(
     bytes: &[u8],

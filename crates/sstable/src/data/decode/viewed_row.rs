@@ -1,11 +1,11 @@
-//! A row where it lies, as those see it who pack, count or write rows.
+//! A raw row as the content of a row, for callers that pack, count or write rows.
 
 use espalier_mutation::{CellRef, ColumnRef, DeletionTime, Liveness, RowContent, schema::ColumnId};
 
 use super::view::{CellView, RowView};
 use crate::data::column_map::FileLayout;
 
-/// The row that `view` has read from `bytes`, its columns in the order of the view's cells.
+/// The row that `view` has read from `bytes`. Its columns have the order of the view's cells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewedRow<'a> {
     pub(crate) view: &'a RowView,
@@ -22,7 +22,7 @@ impl<'a> ViewedRow<'a> {
     }
 }
 
-/// The table's column that a cell belongs to.
+/// Returns the table's column of a cell.
 #[inline]
 pub(crate) fn target_of(cell: &CellView, layout: &FileLayout) -> Option<ColumnId> {
     layout.regulars.get(cell.column).and_then(|column| column.target)

@@ -1,4 +1,4 @@
-//! A cell. Source: reference 9.6.
+//! Encodes a cell. Format: docs/formats/data.md.
 
 use espalier_mutation::{CellRef, Liveness};
 use espalier_types::vint;

@@ -1,4 +1,4 @@
-//! Range tombstone markers. Source: reference 9.8.
+//! Encodes range tombstone markers. Format: docs/formats/data.md.
 
 use bytes::BufMut;
 use espalier_mutation::RangeTombstoneMarker;
@@ -12,7 +12,7 @@ use super::{
     write_lengths,
 };
 
-/// Appends a marker; `previous` is the length of the unfiltered before.
+/// Appends a marker; `previous` is the length of the preceding item in bytes.
 pub(crate) fn write_marker(
     marker: &RangeTombstoneMarker,
     types: &[(CqlType, bool)],

@@ -9,7 +9,7 @@ use super::input::MAXIMUM_WRITTEN_ROW_LENGTH;
 pub(crate) use marker::write_marker;
 pub(crate) use row::RowEncoder;
 
-/// What is written must be read again: the files it comes from may be gone by then.
+/// Checks that the row can be read again: the files that it comes from may be gone by then.
 fn check_row_length(body: usize) -> Result<(), String> {
     match body as u64 <= MAXIMUM_WRITTEN_ROW_LENGTH {
         true => Ok(()),
@@ -19,7 +19,8 @@ fn check_row_length(body: usize) -> Result<(), String> {
     }
 }
 
-/// A body's length and the length of the unfiltered before, which is part of the body. Then the caller appends the rest.
+/// Appends the length of the body and the length of the preceding item, which is part of the body.
+/// The caller appends the rest of the body.
 fn write_lengths(rest: usize, previous: u64, out: &mut Vec<u8>) {
     use espalier_types::vint::{unsigned_length, write_unsigned};
     write_unsigned((unsigned_length(previous) + rest) as u64, out);

@@ -1,4 +1,4 @@
-//! Rows. Source: reference 9.3, 9.5, 9.7.
+//! Encodes rows. Format: docs/formats/data.md.
 
 use espalier_mutation::{
     ClusteringComparator, ColumnRef, ComplexColumn, DeletionTime, Liveness, Row, RowContent,
@@ -38,7 +38,7 @@ pub(crate) struct RowEncoder {
     body: Vec<u8>,
 }
 
-/// The header's columns of one kind: by index, and the index by column id.
+/// The header's columns of one kind, and the index of each by its column id.
 #[derive(Debug)]
 struct Columns {
     columns: Vec<FileColumn>,
@@ -63,7 +63,8 @@ impl Columns {
 }
 
 impl RowEncoder {
-    /// All columns of the layout belong to the table: the header was made from it.
+    /// Makes an encoder for a layout whose columns all belong to the table, since the header was
+    /// made from it.
     pub(crate) fn new(layout: FileLayout, family: Family) -> Self {
         let types = &layout.table.comparator().types;
         let forms = types.iter().map(|(column_type, _)| ValueForm::of(column_type));
@@ -91,7 +92,8 @@ impl RowEncoder {
         !self.statics.columns.is_empty()
     }
 
-    /// Appends a row with a value for each clustering column; `previous` is the length of the unfiltered before.
+    /// Appends a row with a value for each clustering column; `previous` is the length of the
+    /// preceding item in bytes.
     pub(crate) fn write_row<'a>(
         &mut self,
         clustering: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
@@ -112,8 +114,8 @@ impl RowEncoder {
         Ok(())
     }
 
-    /// Whether even rows of a file with this layout, copied as [`RowEncoder::write_even`] does it, are what this one would make of
-    /// them: values have the same form and columns are the same ones.
+    /// Returns whether [`RowEncoder::write_even`] copies uniform rows of a file with this layout as
+    /// this encoder would write them: values have the same form, and columns are the same.
     pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
         let columns = &self.regulars.columns;
         let is_same = |(mine, theirs): (&FileColumn, &FileColumn)| {
@@ -126,19 +128,19 @@ impl RowEncoder {
             && columns.iter().zip(&layout.regulars).all(is_same)
     }
 
-    /// Forms of the clustering's values.
+    /// The forms of the clustering's values.
     #[inline]
     pub(crate) fn forms(&self) -> &[ValueForm] {
         &self.forms
     }
 
-    /// By what even rows are compared that this one copies.
+    /// The data by which uniform rows are compared that this encoder copies.
     #[inline]
     pub(crate) fn even_order<'a>(&'a self, comparator: &'a ClusteringComparator) -> EvenOrder<'a> {
         EvenOrder { forms: &self.forms, ranking: self.ranking, comparator }
     }
 
-    /// Appends an even row that lies in `bytes`; gives how long it has become.
+    /// Appends a uniform row that lies in `bytes`, and returns its new length in bytes.
     #[inline]
     pub(crate) fn write_even(
         &self,
@@ -160,7 +162,7 @@ impl RowEncoder {
         (out.len() - before) as u64
     }
 
-    /// Appends the static row, which is there in every partition once the header has static columns.
+    /// Appends the static row, which every partition has if the header has static columns.
     pub(crate) fn write_static_row(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String> {
         let deletions = RowDeletions { ordinary: row.deletion, ..RowDeletions::default() };
         let flags = write_body(&self.statics, &self.baselines, row, &deletions, &mut self.body)?;
@@ -172,17 +174,20 @@ impl RowEncoder {
     }
 }
 
-/// The longest start and rest of an even row that are copied by loads and stores of so many bytes, of which those that are too many go:
-/// a length that varies is a call.
+/// The longest start and rest of a uniform row that are copied with a fixed length; the bytes that
+/// are too many are cut off. A copy of variable length would be a call.
 const SHORT_START: usize = 16;
 const SHORT_REST: usize = 128;
-/// With three numbers in between, the last of which may be anywhere in the bytes that any number takes.
+/// The length of both with three numbers in between, each of which takes as many bytes as any
+/// number may.
 const SHORT_ROW: usize = SHORT_START + 3 * vint::MOST_BYTES + SHORT_REST;
 
-/// Appends an even row with these numbers, if it is short and does not lie at the end of `bytes`. False: nothing happened.
+/// Appends a uniform row with these numbers, if it is short and does not lie at the end of `bytes`.
+/// Otherwise it does nothing and returns false.
 ///
-/// It is put together where it belongs. In memory of its own, from where it would be copied then, parts that were just stored would
-/// be loaded with what is beside them, for which the core waits until they have left it.
+/// The row is assembled in `out`. If it were assembled elsewhere and then copied, the copy would
+/// load bytes that were just stored in other widths, and the core would wait until those stores are
+/// done.
 #[inline]
 fn append_short(bytes: &[u8], row: &EvenRow, numbers: [u64; 3], out: &mut Vec<u8>) -> bool {
     let (start_length, rest_length) = (row.start.1 - row.start.0, row.rest.1 - row.rest.0);
@@ -202,7 +207,8 @@ fn append_short(bytes: &[u8], row: &EvenRow, numbers: [u64; 3], out: &mut Vec<u8
     let mut end = start_length;
     for number in numbers {
         if number < 0x80 {
-            // Mostly two of them are: what comes next then does not wait for how long they are.
+            // Usually two numbers take one byte: the next store then does not wait for their
+            // lengths.
             room[end] = number as u8;
             end += 1;
             continue;
@@ -216,7 +222,7 @@ fn append_short(bytes: &[u8], row: &EvenRow, numbers: [u64; 3], out: &mut Vec<u8
     true
 }
 
-/// What stands for the row deletion and the shadowable one.
+/// The forms in which the row deletion and the shadowable deletion are written.
 #[derive(Debug, Default)]
 struct RowDeletions {
     ordinary: DeletionTime,
@@ -225,8 +231,9 @@ struct RowDeletions {
 }
 
 impl RowDeletions {
-    /// ScyllaDB's files hold both. Cassandra's hold one: of two the later one is written as an ordinary deletion, so that
-    /// nothing comes back that is deleted now; what a newer liveness would have brought back stays deleted.
+    /// Chooses the forms. ScyllaDB's files hold both deletions. Cassandra's files hold one: of two
+    /// deletions the later one is written as an ordinary deletion, so that no deleted data returns;
+    /// data that a newer liveness would have brought back stays deleted.
     #[inline]
     fn of(row: &impl RowContent, family: Family) -> Self {
         let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());
@@ -245,7 +252,7 @@ impl RowDeletions {
     }
 }
 
-/// Writes the body behind the two lengths into `body` and returns the flags.
+/// Writes the body without the two lengths into `body` and returns the flags.
 fn write_body(
     columns: &Columns,
     baselines: &Baselines,
@@ -272,7 +279,7 @@ fn write_body(
     if !deletions.following.is_live() {
         baselines.write_deletion(deletions.following, body);
     }
-    // Rows sort columns by id, files by name.
+    // A row orders columns by id, a file by name.
     let mut present: SmallVec<[(u32, ColumnRef<'_>); 16]> = SmallVec::new();
     for (id, data) in row.columns() {
         let index = columns
