@@ -52,7 +52,7 @@ pub fn set_options(
     match compression.map(|compression| compression.class) {
         Some(class) if !COMPRESSORS.contains(&class.as_str()) => {
             Err(Error::configuration(format!(
-                "Could not create Compression for type {class}; available are {}",
+                "Could not create Compression for type {class}; there are {}",
                 COMPRESSORS.join(", ")
             )))
         }

@@ -1,11 +1,15 @@
 //! Aggregates over the rows of a group: `count`, `min`, `max`, `sum`, `avg`.
 //!
-//! Sums and averages have the type of what they add up. Sums of integers wrap; averages of integers do not (the sum is kept
-//! in 128 bits) and are cut to the whole number towards zero. Floats are added up in `double` with Kahan's compensation.
-//! Of nothing, counts, sums and averages are 0 and minimum and maximum are null. Nulls are passed over. A state takes
-//! constant memory but for `varint` and `decimal`, whose sums are as long as their digits.
+//! Sums and averages have the type of their argument. Sums of integers wrap; averages of integers
+//! do not (the sum is kept in 128 bits) and are truncated towards zero. Floats are added in
+//! `double` with Kahan's compensation. For an empty group counts, sums and averages are 0, and
+//! minimum and maximum are null. Nulls are skipped.
 //!
-//! The same states serve `collection_sum` and its like over the elements of one value.
+//! Memory: a state takes constant memory. Only the sums of `varint` and `decimal` grow with their
+//! digits.
+//!
+//! `collection_sum` and the other collection functions use these states for the elements of one
+//! value.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, varint::BigInt};
@@ -45,16 +49,16 @@ impl Kind {
     }
 }
 
-/// What has been seen of a group.
+/// The state of an aggregate within a group.
 #[derive(Clone, Debug)]
 pub enum State {
-    /// Rows or values.
+    /// The number of rows or values.
     Count(i64),
-    /// The smallest or greatest value.
+    /// The smallest or greatest value so far.
     Extreme(Option<Bytes>),
-    /// Whole numbers up to 64 bits: their number and sum. 2^64 of them cannot overflow it.
+    /// Whole numbers up to 64 bits: their number and sum. The sum of 2^64 values cannot overflow.
     Whole(i64, i128),
-    /// Floating numbers.
+    /// Floating-point numbers.
     Floating(FloatingSum),
     /// `varint`: number of values and sum.
     Varint(i64, BigInt),
@@ -62,15 +66,16 @@ pub enum State {
     Decimal(i64, Decimal),
 }
 
-/// A compensated sum. Source of the algorithm: W. Kahan, "Further remarks on reducing truncation errors", 1965.
+/// A compensated sum. Source of the algorithm: W. Kahan, "Further remarks on reducing truncation
+/// errors", 1965.
 #[derive(Clone, Debug, Default)]
 pub struct FloatingSum {
     count: i64,
     sum: f64,
     compensation: f64,
-    /// Without compensation: right where infinities make the other NaN.
+    /// The sum without compensation. It is the result if infinities make the compensated sum NaN.
     simple: f64,
-    /// The exact sum, once finite values have overflowed the other. Averages only.
+    /// The exact sum, once finite values have overflowed the other. Used for averages only.
     exact: Option<Decimal>,
 }
 
@@ -84,7 +89,7 @@ impl FloatingSum {
         self.sum = rounded;
     }
 
-    /// Like `add`, but finite values have a finite average.
+    /// Adds a value like `add`, but the average of finite values stays finite.
     fn add_to_average(&mut self, value: f64) -> Result<(), ArithmeticError> {
         let decimal = |value: f64| Number::Double(value).to_decimal();
         if let Some(exact) = &mut self.exact {
@@ -116,17 +121,17 @@ impl FloatingSum {
 }
 
 impl AggregateFunction {
-    /// `count(*)`.
+    /// Returns `count(*)`.
     pub fn count_rows() -> Self {
         Self { kind: Kind::Count, argument: None }
     }
 
-    /// Whether a function of that name aggregates.
+    /// Whether the function of that name is an aggregate.
     pub fn is_aggregate(name: &str) -> bool {
         Kind::of(name).is_some()
     }
 
-    /// The aggregate of that name for values of a type, if there is one.
+    /// Returns the aggregate of that name for values of a type, if there is one.
     pub fn resolve(name: &str, argument: &CqlType) -> Option<Self> {
         let kind = Kind::of(name)?;
         if matches!(kind, Kind::Sum | Kind::Average) && !is_numeric(argument) {
@@ -135,7 +140,7 @@ impl AggregateFunction {
         Some(Self { kind, argument: Some(argument.clone()) })
     }
 
-    /// The type of the result.
+    /// Returns the type of the result.
     pub fn return_type(&self) -> CqlType {
         match (self.kind, &self.argument) {
             (Kind::Count, _) | (_, None) => CqlType::Bigint,
@@ -143,7 +148,7 @@ impl AggregateFunction {
         }
     }
 
-    /// The state of an empty group.
+    /// Returns the state of an empty group.
     pub fn start(&self) -> State {
         match (self.kind, &self.argument) {
             (Kind::Count, _) => State::Count(0),
@@ -157,7 +162,7 @@ impl AggregateFunction {
         }
     }
 
-    /// Adds the value of a row; for `count(*)` there is none and every row counts.
+    /// Adds the value of a row. `count(*)` ignores the value and counts every row.
     pub fn add(&self, state: &mut State, value: Option<&Bytes>) -> Result<()> {
         let Some(argument) = &self.argument else {
             if let State::Count(count) = state {
@@ -213,7 +218,7 @@ impl AggregateFunction {
         Ok(())
     }
 
-    /// The result.
+    /// Returns the result of a group.
     pub fn finish(&self, state: State) -> Result<Option<Bytes>> {
         let averages = self.kind == Kind::Average;
         let number = match state {
@@ -233,7 +238,8 @@ impl AggregateFunction {
     }
 }
 
-/// The average of `count` values of which all but `value` have the average `average`; keeps the greatest scale seen.
+/// Returns the average of `count` values, where all values except `value` have the average
+/// `average`. It keeps the greatest scale of the inputs.
 fn running_average(
     average: &Decimal,
     value: &Decimal,

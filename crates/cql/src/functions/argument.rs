@@ -1,4 +1,5 @@
-//! What is known of an argument when its function is chosen, and how well it fits a type.
+//! Arguments before the choice of an overload: their known types, and how well they fit a wanted
+//! type.
 
 use std::{fmt, sync::Arc};
 
@@ -9,24 +10,24 @@ use crate::{
     term::{Assignable, is_assignable, literal_fits, natural_type},
 };
 
-/// What is known of an argument when its function is chosen.
+/// An argument of a call before the overload is chosen.
 #[derive(Clone, Debug)]
 pub enum Argument<'e> {
-    /// Its type: a column, a function's result.
+    /// An argument of a known type: a column, a function's result.
     Typed(CqlType),
-    /// A literal, collection or marker that takes the type asked for if it fits.
+    /// A literal, collection or marker, which takes the wanted type if it fits.
     Untyped(&'e Expression<'e>),
-    /// A call that was not chosen yet.
+    /// A call without a chosen overload.
     Call {
-        /// The type it has where nothing is asked for, if that is clear.
+        /// The type of its result without a wanted type, if it is unambiguous.
         natural: Option<CqlType>,
-        /// All types that it could have.
+        /// All types that its result could have.
         possible: Vec<CqlType>,
     },
 }
 
 impl Argument<'_> {
-    /// How well it fits.
+    /// Returns how well the argument fits a wanted type.
     pub fn fits(&self, wanted: &CqlType) -> Assignable {
         match self {
             Self::Typed(known) => is_assignable(known, wanted),
@@ -39,7 +40,7 @@ impl Argument<'_> {
         }
     }
 
-    /// The type it has by itself.
+    /// Returns the type that the argument has by itself, if it is known.
     pub fn known_type(&self) -> Option<CqlType> {
         match self {
             Self::Typed(known) => Some(known.clone()),
@@ -48,7 +49,7 @@ impl Argument<'_> {
         }
     }
 
-    /// Whether it is `?` or `:name`.
+    /// Whether the argument is `?` or `:name`.
     pub fn is_marker(&self) -> bool {
         matches!(self, Self::Untyped(e) if matches!(e.kind, ExpressionKind::BindMarker(_)))
     }
@@ -77,7 +78,8 @@ fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable 
         },
         (ExpressionKind::Null | ExpressionKind::BindMarker(_), _) => Assignable::Weakly,
         (ExpressionKind::TypeHint(type_name, _), _) => {
-            // Only native types can be told without a schema; others are given as typed arguments.
+            // Without a schema only native types can be resolved; arguments of other types are
+            // `Typed`.
             match &type_name.kind {
                 crate::grammar::ast::TypeNameKind::Native(hinted) => is_assignable(hinted, wanted),
                 _ => Assignable::No,
@@ -107,8 +109,9 @@ fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable 
     }
 }
 
-/// The type that an expression has where nothing asks for one: the smallest of `int`, `bigint` and `varint` for whole
-/// numbers, `ascii` for strings that allow it, for a collection that of its elements if they have one in common.
+/// Returns the type that an expression has without a wanted type: the smallest of `int`, `bigint`
+/// and `varint` for whole numbers, `ascii` for strings of ASCII characters; for a collection, the
+/// collection of the common type of its elements, if they have one.
 pub fn preferred_type(expression: &Expression<'_>) -> Option<CqlType> {
     match &expression.kind {
         ExpressionKind::Literal(Literal::String(text)) if text.is_ascii() => Some(CqlType::Ascii),
@@ -141,7 +144,7 @@ pub fn preferred_type(expression: &Expression<'_>) -> Option<CqlType> {
     }
 }
 
-/// A type of one of the items that all others can be taken for.
+/// Returns a type of one of the items that all other items fit.
 fn common_type<'e>(items: impl Iterator<Item = &'e Expression<'e>>) -> Option<CqlType> {
     let mut types: Vec<CqlType> = Vec::new();
     for found in items.filter_map(preferred_type) {

@@ -1,9 +1,10 @@
-//! `+ - * / %` and negation.
+//! The operators `+ - * / %` and negation.
 //!
-//! The result of two numbers is as wide as the wider of them and floating if one of them is: `int + bigint` is a `bigint`,
-//! `int + float` a `float`, `bigint + float` a `double`, `varint + double` a `decimal`. Integers wrap. Strings are joined by
-//! `+`; dates and timestamps move by durations (see `temporal`). Null or an empty value makes null. A division of whole
-//! numbers or decimals by zero is the error 0x1400, as in Cassandra.
+//! The result of two numbers is as wide as the wider operand, and floating-point if one operand is:
+//! `int + bigint` is a `bigint`, `int + float` a `float`, `bigint + float` a `double`, `varint +
+//! double` a `decimal`. Integers wrap. `+` concatenates strings. Durations move dates and
+//! timestamps (see `temporal`). A null or empty operand yields null. A division of whole numbers or
+//! decimals by zero is the error 0x1400, as in Cassandra.
 
 use bytes::Bytes;
 use espalier_types::CqlType;
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{Error, Result, grammar::ast::ArithmeticOperator};
 
-/// The types of operands and result that an operator has.
+/// Returns the operand types and result types of all overloads of an operator.
 pub fn signatures(operator: ArithmeticOperator) -> Vec<Signature> {
     let pairs = operand_types(operator).into_iter();
     pairs
@@ -28,7 +29,7 @@ pub fn signatures(operator: ArithmeticOperator) -> Vec<Signature> {
         .collect()
 }
 
-/// Every pair of operand types of an operator.
+/// Returns every pair of operand types of an operator.
 fn operand_types(operator: ArithmeticOperator) -> Vec<(CqlType, CqlType)> {
     use CqlType as T;
     let mut pairs: Vec<(T, T)> = NUMERIC
@@ -47,7 +48,7 @@ fn operand_types(operator: ArithmeticOperator) -> Vec<(CqlType, CqlType)> {
     pairs
 }
 
-/// The type of the result; the operands are a pair of [`operand_types`].
+/// Returns the type of the result. The operands must be a pair of [`operand_types`].
 fn result_type(left: &CqlType, right: &CqlType) -> CqlType {
     use CqlType as T;
     match (left, right) {
@@ -80,7 +81,7 @@ fn width(column_type: &CqlType) -> u32 {
     }
 }
 
-/// The operator as a function of two operands of these types.
+/// Returns the operator as a function of two operands of these types.
 pub fn operation(operator: ArithmeticOperator, left: CqlType, right: CqlType) -> ResolvedFunction {
     let result = result_type(&left, &right);
     let types = vec![left.clone(), right.clone()];
@@ -118,7 +119,7 @@ pub fn operation(operator: ArithmeticOperator, left: CqlType, right: CqlType) ->
     })
 }
 
-/// The names that these functions have in Cassandra.
+/// Returns the name of the operator's function in Cassandra.
 pub fn function_name(operator: ArithmeticOperator) -> &'static str {
     match operator {
         ArithmeticOperator::Add => "_add",
@@ -129,7 +130,7 @@ pub fn function_name(operator: ArithmeticOperator) -> &'static str {
     }
 }
 
-/// `-x` for each numeric type.
+/// Returns `-x` for each numeric type.
 pub fn negations() -> impl Iterator<Item = ResolvedFunction> {
     NUMERIC.iter().map(|operand| {
         let column_type = operand.clone();
@@ -203,7 +204,7 @@ fn compute(
                 O::Modulo => a.remainder(&b)?,
             })
         }
-        // Narrower integers are cut to their width when they are serialised.
+        // Serialisation truncates narrower integers to their width.
         _ => {
             let (a, b) = (left.to_i64()?, right.to_i64()?);
             if matches!(operator, O::Divide | O::Modulo) && b == 0 {

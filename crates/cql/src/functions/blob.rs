@@ -1,6 +1,7 @@
-//! `int_as_blob(x)`, `blob_as_int(b)` and so on, for every native type; also without underscores.
+//! `int_as_blob(x)`, `blob_as_int(b)` and so on, for each native type; also without underscores.
 //!
-//! They change the type and keep the bytes. Bytes that are no value of the type asked for are refused.
+//! They change the type and keep the bytes. Bytes that are no value of the requested type are
+//! refused.
 
 use espalier_types::CqlType;
 
@@ -35,7 +36,7 @@ fn native(name: &str) -> Option<&'static CqlType> {
     NATIVE.iter().find(|(known, _)| *known == name).map(|(_, found)| found)
 }
 
-/// The function of that name.
+/// Returns the function of that name.
 pub fn overload(name: &str) -> Option<ResolvedFunction> {
     let to_blob = name.strip_suffix("_as_blob").or_else(|| name.strip_suffix("asblob"));
     if let Some(source) = to_blob.and_then(native) {

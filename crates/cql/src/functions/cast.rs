@@ -1,7 +1,7 @@
 //! `CAST(x AS t)`: conversions between numbers, between points in time, and to text.
 //!
-//! Numbers are converted as Java does it (see `number`). A `decimal` or `float` becomes a `varint` by way of `bigint`, as in
-//! Cassandra.
+//! Numbers are converted as Java does it (see `number`). As in Cassandra, a `decimal` or `float` is
+//! converted to `bigint` and then to `varint`.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, literal};
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::Error;
 
-/// The name of the function that casts to a type.
+/// Returns the name of the function that casts to a type.
 pub fn function_name(target: &CqlType) -> String {
     format!("cast_as_{}", target.cql_name())
 }
 
-/// The types that can be cast to `target`, itself not among them.
+/// Returns the types that can be cast to `target`, except `target` itself.
 pub fn sources(target: &CqlType) -> Vec<CqlType> {
     use CqlType as T;
     let mut sources = match target {
@@ -45,7 +45,7 @@ pub fn sources(target: &CqlType) -> Vec<CqlType> {
     sources
 }
 
-/// The cast from one type to another; one of [`sources`], or the same type.
+/// Returns the cast from one type to another. `source` is one of [`sources`], or `target` itself.
 pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
     let name = function_name(target);
     let types = vec![source.clone()];
@@ -62,7 +62,7 @@ pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
             return number.encode(&to).map(Some).map_err(invalid);
         }
         if matches!(to, CqlType::Ascii | CqlType::Text) {
-            // The text of a counter is that of its number.
+            // A counter prints as its number.
             let printed = if source == CqlType::Counter { &CqlType::Bigint } else { &source };
             return Ok(Some(Bytes::from(literal::to_text(printed, value))));
         }

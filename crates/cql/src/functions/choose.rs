@@ -1,9 +1,10 @@
 //! The choice among overloads, by Cassandra's rules.
 //!
-//! A single candidate must fit. Of several, the one that every argument fits exactly wins; otherwise there must be only one
-//! that fits at all, or one of them that returns the receiver's very type. Candidates whose result the receiver cannot take
-//! do not count. Operators whose operands could be several things take the receiver's type for both, unless one is a bind
-//! marker.
+//! A single candidate must fit. Among several candidates, the choice falls on the first that every
+//! argument fits exactly; otherwise on the only candidate that fits at all, or on the only fitting
+//! one that returns exactly the receiver's type. Candidates with a result that the receiver cannot
+//! take are ignored. If the operands of an operator are ambiguous, both take the receiver's type,
+//! unless one is a bind marker.
 
 use espalier_types::CqlType;
 
@@ -14,7 +15,7 @@ use crate::{
     term::{Assignable, Preparation, is_assignable},
 };
 
-/// What is called, for messages.
+/// The callee, for messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Callee<'n> {
     /// A function by its name.
@@ -28,7 +29,7 @@ pub enum Callee<'n> {
 /// Types of arguments, and of the result.
 pub type Signature = (Vec<CqlType>, CqlType);
 
-/// The index of the signature for these arguments.
+/// Returns the index of the signature for these arguments.
 pub fn choose(
     preparation: &Preparation<'_>,
     position: Position,
@@ -73,7 +74,8 @@ pub fn choose(
         return Ok(*only);
     }
     if !matches!(callee, Callee::Operator(_)) {
-        // A counter may stand for a bigint, but what returns the very type asked for is meant.
+        // A counter may stand for a bigint, but a candidate that returns exactly the receiver's
+        // type is preferred.
         let mut returning = compatible
             .iter()
             .filter(|index| signatures.get(**index).is_some_and(|s| Some(&s.1) == receiver));

@@ -1,6 +1,6 @@
 //! `map_keys`, `map_values`, and `collection_count/min/max/sum/avg` over the elements of one value.
 //!
-//! The latter are the aggregates of `aggregate`, with an element for a row.
+//! The collection functions are the aggregates of `aggregate`, applied to elements instead of rows.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use espalier_types::{CqlType, collection};
 use super::{ResolvedFunction, aggregate::AggregateFunction, generic::GenericCall, number};
 use crate::{Error, Result};
 
-/// The function of that name, made for the arguments.
+/// Returns the function of that name, made for the types of the arguments.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     match call.name {
         "map_keys" | "map_values" => map_part(call).map(Some),

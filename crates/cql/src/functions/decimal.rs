@@ -1,9 +1,10 @@
-//! Arithmetic of `decimal` as Java's `BigDecimal` does it: the scale of every result is part of the contract, for 1.50 and 1.5
-//! are different bytes.
+//! Arithmetic of `decimal` with the results of Java's `BigDecimal`. The scale of each result is
+//! part of the contract, because 1.50 and 1.5 are different bytes.
 //!
-//! A scale takes 32 bits, so a short value may stand for two billion digits. Nothing here writes out more than
-//! [`MAXIMUM_DIGITS`] beyond what its operands already hold: what would need more is an error, not memory.
-//! Rounding, precision and scale of quotients are those of Cassandra's `DecimalType`.
+//! A scale has 32 bits, so a short value may stand for two billion digits. No function here writes
+//! out more than [`MAXIMUM_DIGITS`] digits beyond those of its operands: a result that would need
+//! more is an error. This bounds memory. Rounding, precision and scale of quotients are those of
+//! Cassandra's `DecimalType`.
 
 use std::cmp::Ordering;
 
@@ -12,23 +13,24 @@ use num_bigint::Sign;
 
 /// Digits that sums and products keep.
 const MAXIMUM_PRECISION: i64 = 10_000;
-/// Digits of a quotient behind its first significant one, and the least digits behind the point.
+/// Digits of a quotient after its first significant one, and its minimum number of digits behind
+/// the point.
 const QUOTIENT_DIGITS: i64 = 32;
-/// The most digits behind the point of a quotient.
+/// The maximum number of digits behind the point of a quotient.
 const MAXIMUM_QUOTIENT_SCALE: i64 = 1000;
-/// Zeros that are written out to bring two scales together.
+/// The maximum number of zeros that are written out to give two numbers one scale.
 const MAXIMUM_DIGITS: i64 = 100_000;
 
-/// unscaled x 10^-scale.
+/// The number unscaled × 10^-scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decimal {
     /// All digits.
     pub unscaled: BigInt,
-    /// How many of them stand behind the point; negative: zeros in front of it.
+    /// The number of digits behind the point; negative: zeros in front of it.
     pub scale: i32,
 }
 
-/// Why an operation has no result.
+/// The reason why an operation has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ArithmeticError {
@@ -50,7 +52,8 @@ pub enum ArithmeticError {
 
 type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
 
-/// What happens to the digits that are cut off: to the nearest, and a half away from zero or to the even neighbour.
+/// How digits are cut off: to the nearest number, with a half going away from zero or to the even
+/// neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Rounding {
@@ -58,7 +61,7 @@ pub enum Rounding {
     HalfEven,
 }
 
-/// 10^`exponent`, for exponents that were checked.
+/// Returns 10^`exponent`. It is an error if that has too many digits.
 pub fn power_of_ten(exponent: i64) -> Result<BigInt> {
     match u32::try_from(exponent) {
         Ok(exponent) if i64::from(exponent) <= MAXIMUM_DIGITS => Ok(BigInt::from(10).pow(exponent)),
@@ -66,7 +69,7 @@ pub fn power_of_ten(exponent: i64) -> Result<BigInt> {
     }
 }
 
-/// Quotient rounded to an integer. The divisor is not 0.
+/// Returns the quotient rounded to an integer. The divisor is not 0.
 pub fn divide_rounded(dividend: &BigInt, divisor: &BigInt, rounding: Rounding) -> BigInt {
     let quotient = dividend / divisor;
     let rest = dividend - &quotient * divisor;
@@ -84,18 +87,18 @@ pub fn divide_rounded(dividend: &BigInt, divisor: &BigInt, rounding: Rounding) -
 }
 
 impl Decimal {
-    /// From its serialised form.
+    /// Decodes the serialised form.
     pub fn decode(bytes: &[u8]) -> Result<Self, ValueError> {
         let (unscaled, scale) = decimal::decode(bytes)?;
         Ok(Self { unscaled, scale })
     }
 
-    /// Its serialised form.
+    /// Returns the serialised form.
     pub fn encode(&self) -> Vec<u8> {
         decimal::encode(&self.unscaled, self.scale)
     }
 
-    /// From digits as Java prints them (`1.0E10` has the scale -9).
+    /// Parses digits as Java prints them (`1.0E10` has the scale -9).
     pub fn parse(text: &str) -> Option<Self> {
         decimal::parse(text).map(|(unscaled, scale)| Self { unscaled, scale })
     }
@@ -109,7 +112,7 @@ impl Decimal {
         self.unscaled.sign() == Sign::NoSign
     }
 
-    /// The number of its digits; 1 for zero.
+    /// Returns the number of digits; 1 for zero.
     pub fn precision(&self) -> i64 {
         digits(&self.unscaled)
     }
@@ -118,14 +121,15 @@ impl Decimal {
         i64::from(self.scale)
     }
 
-    /// The same number with more digits behind the point.
+    /// Returns the unscaled number for a greater scale: the same value with more digits behind the
+    /// point.
     fn with_greater_scale(&self, scale: i64) -> Result<BigInt> {
         Ok(&self.unscaled * power_of_ten(scale - self.wide_scale())?)
     }
 
     fn rounded(self, precision: i64) -> Result<Self> {
         let mut value = self;
-        // A carry may make one digit more, once.
+        // A carry may add one digit, once.
         loop {
             let excess = value.precision() - precision;
             if excess <= 0 {
@@ -136,7 +140,7 @@ impl Decimal {
         }
     }
 
-    /// Sum, rounded half up to 10000 digits.
+    /// Returns the sum, rounded half up to 10000 digits.
     pub fn add(&self, other: &Self) -> Result<Self> {
         let preferred = self.wide_scale().max(other.wide_scale());
         if self.is_zero() || other.is_zero() {
@@ -152,7 +156,8 @@ impl Decimal {
         let (coarse, fine) = if self.scale <= other.scale { (self, other) } else { (other, self) };
         let last_kept = coarse.wide_scale() - coarse.precision() + MAXIMUM_PRECISION;
         let first_of_fine = fine.wide_scale() - fine.precision() + 1;
-        // What lies far below the last digit that is kept only says on which side of it the sum is.
+        // If all digits of the finer number lie far below the last kept digit, only its sign
+        // matters: a sliver of the same sign stands for it.
         let below = coarse.wide_scale().max(last_kept);
         let sum = if first_of_fine > below + 2 {
             let sliver = BigInt::from_biguint(fine.unscaled.sign(), 1u8.into());
@@ -164,29 +169,30 @@ impl Decimal {
         sum.rounded(MAXIMUM_PRECISION)
     }
 
-    /// Exact sum.
+    /// Returns the exact sum.
     pub fn add_exactly(&self, other: &Self) -> Result<Self> {
         let scale = self.wide_scale().max(other.wide_scale());
         Self::new(self.with_greater_scale(scale)? + other.with_greater_scale(scale)?, scale)
     }
 
-    /// The number with its sign turned.
+    /// Returns the number with the opposite sign.
     pub fn negated(&self) -> Self {
         Self { unscaled: -&self.unscaled, scale: self.scale }
     }
 
-    /// The number without its sign.
+    /// Returns the number without its sign.
     pub fn absolute(&self) -> Self {
         Self { unscaled: self.unscaled.magnitude().clone().into(), scale: self.scale }
     }
 
-    /// Product, rounded half up to 10000 digits.
+    /// Returns the product, rounded half up to 10000 digits.
     pub fn multiply(&self, other: &Self) -> Result<Self> {
         let scale = self.wide_scale() + other.wide_scale();
         Self::new(&self.unscaled * &other.unscaled, scale)?.rounded(MAXIMUM_PRECISION)
     }
 
-    /// Quotient with at least 32 significant digits, rounded half up, without trailing zeros.
+    /// Returns the quotient with at least 32 significant digits, rounded half up, without trailing
+    /// zeros.
     pub fn divide(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err(ArithmeticError::BigDivisionByZero);
@@ -200,11 +206,11 @@ impl Decimal {
         self.divide_to_scale(other, scale, Rounding::HalfUp)?.without_trailing_zeros()
     }
 
-    /// Quotient with that many digits behind the point. The divisor is not 0.
+    /// Returns the quotient with `scale` digits behind the point. The divisor is not 0.
     pub fn divide_to_scale(&self, other: &Self, scale: i64, rounding: Rounding) -> Result<Self> {
         let shift = scale - self.wide_scale() + other.wide_scale();
         if self.is_zero() || shift < -(self.precision() + 1) {
-            // Less than half a unit of the last digit.
+            // The quotient is less than half a unit of the last digit.
             return Self::new(BigInt::ZERO, scale);
         }
         let quotient = if shift >= 0 {
@@ -215,7 +221,7 @@ impl Decimal {
         Self::new(quotient, scale)
     }
 
-    /// What is left of it after whole multiples of `other`, with its sign.
+    /// Returns the remainder of the division by `other`, with the sign of `self`.
     pub fn remainder(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err(ArithmeticError::BigDivisionByZero);
@@ -230,7 +236,8 @@ impl Decimal {
         let divisor = other.with_greater_scale(common)?;
         let quotient = &dividend / &divisor;
         let rest = dividend - &quotient * &divisor;
-        // The rest has the scale of quotient x divisor, and the quotient sheds zeros down to its preferred scale.
+        // The rest has the scale of quotient × divisor, after the quotient dropped trailing zeros
+        // down to its preferred scale.
         let shed = match quotient.sign() {
             Sign::NoSign => (-preferred).max(0),
             _ => trailing_zeros(&quotient, (-preferred).max(0)).1,
@@ -239,7 +246,7 @@ impl Decimal {
         Self::new(rest / power_of_ten(common - scale)?, scale)
     }
 
-    /// The same number with the smallest scale; zero has the scale 0.
+    /// Returns the same value with the smallest scale; zero has the scale 0.
     pub fn without_trailing_zeros(self) -> Result<Self> {
         if self.is_zero() {
             return Self::new(BigInt::ZERO, 0);
@@ -250,7 +257,7 @@ impl Decimal {
         Self::new(stripped, scale - zeros)
     }
 
-    /// Rounded to a whole number.
+    /// Returns the number rounded to a whole number.
     pub fn to_integer(&self, rounding: Rounding) -> Result<BigInt> {
         if self.scale <= 0 {
             return self.with_greater_scale(0);
@@ -261,7 +268,7 @@ impl Decimal {
         Ok(divide_rounded(&self.unscaled, &power_of_ten(self.wide_scale())?, rounding))
     }
 
-    /// Its whole part.
+    /// Returns the whole part.
     pub fn truncated(&self) -> Result<BigInt> {
         if self.scale <= 0 {
             return self.with_greater_scale(0);
@@ -272,40 +279,40 @@ impl Decimal {
         Ok(&self.unscaled / power_of_ten(self.wide_scale())?)
     }
 
-    /// The low 64 bits of its whole part, as `BigDecimal.longValue`.
+    /// Returns the low 64 bits of the whole part, as `BigDecimal.longValue`.
     pub fn low_bits(&self) -> Result<i64> {
         if self.scale <= -64 {
-            // A multiple of 2^64.
+            // The number is a multiple of 2^64.
             return Ok(0);
         }
         self.truncated().map(|whole| low_bits(&whole))
     }
 
-    /// The nearest `f64`.
+    /// Returns the nearest `f64`.
     pub fn to_f64(&self) -> f64 {
         decimal::to_scientific_string(&self.unscaled, self.scale).parse().unwrap_or(f64::NAN)
     }
 
-    /// The nearest `f32`.
+    /// Returns the nearest `f32`.
     pub fn to_f32(&self) -> f32 {
         decimal::to_scientific_string(&self.unscaled, self.scale).parse().unwrap_or(f32::NAN)
     }
 }
 
-/// The low 64 bits in two's complement, as `BigInteger.longValue`.
+/// Returns the low 64 bits in two's complement, as `BigInteger.longValue`.
 pub fn low_bits(value: &BigInt) -> i64 {
     let low = value.magnitude().iter_u64_digits().next().unwrap_or(0);
     let low = if value.sign() == Sign::Minus { low.wrapping_neg() } else { low };
     low as i64
 }
 
-/// The number of decimal digits; 1 for zero.
+/// Returns the number of decimal digits; 1 for zero.
 fn digits(value: &BigInt) -> i64 {
     let magnitude = value.magnitude();
     if let Ok(small) = u64::try_from(magnitude) {
         return i64::from(small.checked_ilog10().unwrap_or(0)) + 1;
     }
-    // log10(2) from below; the estimate is at most one too small.
+    // The estimate from log10(2) is a lower bound, at most one too small.
     let at_least = ((magnitude.bits() - 1) as f64 * std::f64::consts::LOG10_2) as u32;
     let mut power = num_bigint::BigUint::from(10u8).pow(at_least);
     let mut count = i64::from(at_least);
@@ -316,7 +323,7 @@ fn digits(value: &BigInt) -> i64 {
     count
 }
 
-/// The number without up to `most` trailing zeros, and how many they were.
+/// Strips up to `most` trailing zeros; returns the rest and the number of stripped zeros.
 fn trailing_zeros(value: &BigInt, most: i64) -> (BigInt, i64) {
     let mut value = value.clone();
     let mut shed = 0;
@@ -348,7 +355,7 @@ mod tests {
         })
     }
 
-    /// The number times 10^60, exactly.
+    /// Returns the number times 10^60, exactly.
     fn exact(value: &Decimal) -> BigInt {
         &value.unscaled * BigInt::from(10).pow((60 - value.scale) as u32)
     }
@@ -396,7 +403,8 @@ mod tests {
             prop_assume!(!b.is_zero());
             let quotient = a.divide(&b).unwrap();
             prop_assert!(quotient.is_zero() || quotient.scale <= 1000);
-            // |a - q b| <= |a| 10^-31, both times 10^(60 + quotient's scale) to be whole.
+            // |a - q b| <= |a| 10^-31. Both sides are multiplied by 10^(60 + quotient's scale) to
+            // be whole.
             let scale = quotient.scale.max(0) as u32;
             let shift = BigInt::from(10).pow(scale);
             let product = exact(&b) * &quotient.unscaled

@@ -1,7 +1,9 @@
-//! `floor(time, duration [, start])`: the beginning of the span of that length that a time falls in. Spans are counted from
-//! `start`, by default 1970-01-01 (a `time`: midnight).
+//! `floor(time, duration [, start])`: the beginning of the span that a time falls in. The spans
+//! have the length of the duration and are counted from `start`, by default 1970-01-01 (for a
+//! `time`: midnight).
 //!
-//! With months the spans have no fixed length; the n-th begins n months and then n times the rest after the start.
+//! Spans with months have no fixed length: the n-th begins n months after the start, and n times
+//! the rest of the duration after that.
 
 use bytes::Bytes;
 use espalier_types::{
@@ -13,7 +15,7 @@ use crate::{Error, Result};
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/// All functions of that name.
+/// Returns all functions of that name.
 pub fn overloads(name: &str) -> Vec<ResolvedFunction> {
     use CqlType as T;
     if name != "floor" {
@@ -91,7 +93,7 @@ fn span_of(value: &[u8]) -> Result<Duration> {
     Ok(span)
 }
 
-/// Milliseconds; `start` is not after `time`.
+/// Returns the beginning of the span in milliseconds. `start` is not after `time`.
 fn begin_of_span(time: i64, span: &Duration, start: i64) -> i64 {
     let rest = i64::from(span.days) * MILLIS_PER_DAY + span.nanoseconds / NANOS_PER_MILLI;
     if span.months == 0 {
@@ -100,7 +102,8 @@ fn begin_of_span(time: i64, span: &Duration, start: i64) -> i64 {
             (Some(passed), rest) => time - passed % rest,
         };
     }
-    // The last n whose span has begun. A month has at least 28 days.
+    // A binary search finds the last n with a span that begins at or before `time`. A month has at
+    // least 28 days.
     let begin = |n: i64| {
         let months = i64::from(span.months).checked_mul(n)?;
         temporal::add_months(start, months)?.checked_add(rest.checked_mul(n)?)
@@ -140,7 +143,7 @@ mod tests {
             let time = start + passed;
             let begin = begin_of_span(time, &span, start);
             prop_assert!(start <= begin && begin <= time);
-            // Its own beginning is a fixed point, and the next span begins later.
+            // The floor of a floor is the floor itself, and the next span begins later.
             prop_assert_eq!(begin_of_span(begin, &span, start), begin);
             let longest = i64::from(months) * 31 * MILLIS_PER_DAY + i64::from(days) * MILLIS_PER_DAY + millis;
             prop_assert!(time - begin < longest + 3 * MILLIS_PER_DAY);
@@ -150,7 +153,7 @@ mod tests {
     #[test]
     fn extreme_times_do_not_overflow() {
         let span = Duration { months: i32::MAX, days: i32::MAX, nanoseconds: 0 };
-        // One span after 1970 ends within the range, two do not.
+        // One span after 1970 ends within the range of `i64`, two do not.
         assert_eq!(begin_of_span(i64::MAX, &span, 0), 5_832_879_117_840_000_000);
         let day = Duration { months: 0, days: 1, nanoseconds: 0 };
         assert_eq!(begin_of_span(i64::MAX, &day, i64::MIN), i64::MAX);

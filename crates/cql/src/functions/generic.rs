@@ -1,31 +1,32 @@
-//! Functions that are made for the types of their arguments: what their families share.
+//! Code that the families of generic functions share. A generic function is made for the types of
+//! its arguments.
 
 use espalier_types::CqlType;
 
 use super::argument::Argument;
 use crate::{Error, Result, grammar::ast::Position, term::Preparation};
 
-/// A call of a generic function, before the function exists.
+/// A call of a generic function, before its concrete function is made.
 pub struct GenericCall<'c, 'a> {
-    /// For errors.
+    /// The statement's preparation, for errors.
     pub preparation: &'c Preparation<'a>,
-    /// Where the call stands.
+    /// The place of the call.
     pub position: Position,
     /// The function's name.
     pub name: &'c str,
-    /// What it is called with.
+    /// The arguments.
     pub arguments: &'c [Argument<'c>],
-    /// What its result is wanted for, if that is known.
+    /// The wanted type of the result, if it is known.
     pub receiver: Option<&'c CqlType>,
 }
 
 impl GenericCall<'_, '_> {
-    /// 0x2200 at the place of the call.
+    /// Creates an error 0x2200 at the place of the call.
     pub fn invalid(&self, message: impl AsRef<str>) -> Error {
         self.preparation.invalid(self.position, message)
     }
 
-    /// Refuses another number of arguments. `usage`: the parameters, for the message.
+    /// Refuses a wrong number of arguments. `usage` lists the parameters, for the message.
     pub fn expect_arguments(
         &self,
         allowed: std::ops::RangeInclusive<usize>,
@@ -40,7 +41,7 @@ impl GenericCall<'_, '_> {
         )))
     }
 
-    /// The type that an argument has by itself.
+    /// Returns the type that an argument has by itself. It is an error if the argument has none.
     pub fn type_of(&self, index: usize, usage: &str) -> Result<CqlType> {
         self.known_type(index).ok_or_else(|| {
             let argument = self.arguments.get(index).map(Argument::to_string).unwrap_or_default();
@@ -51,12 +52,12 @@ impl GenericCall<'_, '_> {
         })
     }
 
-    /// The type that an argument has by itself, frozen.
+    /// Returns the type that an argument has by itself, frozen.
     pub fn known_type(&self, index: usize) -> Option<CqlType> {
         self.arguments.get(index)?.known_type().map(|known| known.freeze())
     }
 
-    /// Says which kind of argument is required instead of the one given.
+    /// Creates the error for an argument of a wrong kind; `required` names the right kind.
     pub fn wrong_argument(&self, index: usize, required: &str, found: &CqlType) -> Error {
         let argument = self.arguments.get(index).map(Argument::to_string).unwrap_or_default();
         self.invalid(format!(

@@ -1,6 +1,7 @@
 //! `to_json`, `from_json`, and the columns of a JSON document for `SELECT JSON` and `INSERT JSON`.
 //!
-//! Names of columns are in lower case unless they stand in CQL quotes inside the JSON string: `"\"Name\""`.
+//! Names of columns are in lower case unless they are in CQL quotes inside the JSON string:
+//! `"\"Name\""`.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -16,10 +17,11 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// A document up to this length is kept, parsed, between the columns of a statement.
+/// Maximum length of a document that the thread keeps in parsed form between the columns of a
+/// statement, in bytes.
 const MAXIMUM_KEPT: usize = 1 << 20;
 
-/// The function of that name, made for the arguments.
+/// Returns the function of that name, made for the types of the arguments.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     match call.name {
         "to_json" | "tojson" => {
@@ -64,7 +66,8 @@ fn failed(name: &str, error: impl std::fmt::Display) -> Error {
     Error::function_failure(name, vec![CqlType::Text.cql_name()], message)
 }
 
-/// The function that makes one JSON object of the selected values; `columns`: their names and types.
+/// Returns the function that makes one JSON object of the selected values. `columns` has their
+/// names and types.
 pub fn row_to_json(columns: Vec<(String, CqlType)>) -> ResolvedFunction {
     let types = columns.iter().map(|(_, column_type)| column_type.clone()).collect();
     let named: Vec<(String, CqlType)> = columns
@@ -93,7 +96,7 @@ fn json_name(name: &str) -> String {
     if name.to_lowercase() == name { name.to_string() } else { format!("\"{name}\"") }
 }
 
-/// A column's value in a JSON document that is only known when the statement runs.
+/// A column's value in a JSON document that is known only at execution.
 #[derive(Clone, Debug)]
 pub struct JsonColumn {
     /// The document.
@@ -104,18 +107,18 @@ pub struct JsonColumn {
     pub column_type: CqlType,
     /// All columns of the table: a document may name no other.
     pub columns: Arc<[String]>,
-    /// Whether a column that the document omits is left alone; otherwise it becomes null.
+    /// Whether a column that the document omits keeps its value; otherwise it becomes null.
     pub default_unset: bool,
 }
 
-/// The members of a document by the names of columns.
+/// The members of a document, by column name.
 #[derive(Debug)]
 pub struct Document {
     members: Vec<(String, Json)>,
 }
 
 impl Document {
-    /// Reads a document; every member must be one of `columns`.
+    /// Parses a document. Each member must be one of `columns`.
     pub fn parse(text: &[u8], columns: &[String]) -> Result<Self> {
         let wrong = |reason: String| {
             let text = String::from_utf8_lossy(text);
@@ -146,7 +149,7 @@ impl Document {
         Ok(Self { members })
     }
 
-    /// The value of a column.
+    /// Returns the value of a column.
     pub fn column(&self, name: &str, column_type: &CqlType, default_unset: bool) -> Result<Bound> {
         let member = self.members.iter().find(|(member, _)| member == name);
         let Some((_, json)) = member else {
@@ -160,12 +163,13 @@ impl Document {
 }
 
 thread_local! {
-    /// The document that this thread read last: all columns of a statement look into the same one.
+    /// The document that this thread parsed last: all columns of a statement read the same
+    /// document.
     static LAST: RefCell<Option<(Bytes, Rc<Document>)>> = const { RefCell::new(None) };
 }
 
 impl JsonColumn {
-    /// The value of the column in the document of this execution.
+    /// Returns the column's value in the document of this execution.
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         let text = self.document.evaluate(evaluation)?.required("[json]")?;
         let Some(text) = text else {

@@ -1,7 +1,7 @@
-//! `mask_*`: values that do not tell what they were.
+//! `mask_*`: functions that hide a value or parts of it.
 //!
-//! Positions in strings count UTF-16 units, as Java does: a character outside the basic plane has two, and half of one that
-//! stays alone becomes `?`.
+//! Positions in strings count UTF-16 units, as Java does. A character outside the basic plane has
+//! two units; half of one that remains alone becomes `?`.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, collection, timeuuid};
@@ -11,7 +11,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use super::{ResolvedFunction, generic::GenericCall};
 use crate::{Error, Result};
 
-/// The function of that name, made for the arguments.
+/// Returns the function of that name, made for the types of the arguments.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     Ok(Some(match call.name {
         "mask_null" => {
@@ -52,7 +52,7 @@ fn one(call: &GenericCall<'_, '_>) -> Result<CqlType> {
     known.map_or_else(|| call.type_of(0, USAGE), Ok)
 }
 
-/// `****`, 0, false, an empty collection, the epoch.
+/// Returns the default mask of a type: `****`, 0, false, an empty collection, the epoch.
 fn default_mask(column_type: &CqlType) -> Option<Bytes> {
     use CqlType as T;
     Some(match column_type {

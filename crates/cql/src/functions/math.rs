@@ -1,7 +1,8 @@
 //! `abs`, `exp`, `log`, `log10`, `round` of any number; the result has the argument's type.
 //!
-//! Of integers the result in `double` is cut to a whole number as Java casts it. `round` is to the nearest whole number, a
-//! half up (of decimals: away from zero), and of floats goes by way of `int` and `bigint` as Java's `Math.round`.
+//! For integers the result is computed in `double` and truncated to a whole number as Java casts
+//! it. `round` rounds to the nearest whole number, a half up (decimals: away from zero). For floats
+//! it converts to `int` or `bigint` in between, as Java's `Math.round`.
 
 use espalier_types::CqlType;
 
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::Error;
 
-/// All functions of that name.
+/// Returns all functions of that name.
 pub fn overloads(name: &str) -> Vec<ResolvedFunction> {
     let compute = match name {
         "abs" => absolute,
@@ -65,7 +66,7 @@ fn decimal_logarithm(number: Number) -> Result<Number, ArithmeticError> {
     real(number, f64::log10, transcendental::decimal_logarithm)
 }
 
-/// In `double`, or with as many digits as the number has.
+/// Computes in `double`; for `varint` and `decimal`, with as many digits as the number has.
 fn real(
     number: Number,
     of_double: fn(f64) -> f64,

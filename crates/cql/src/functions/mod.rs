@@ -1,8 +1,9 @@
 //! Native functions: found by name, chosen among overloads by the types of their arguments.
 //!
-//! An overload is a concrete [`ResolvedFunction`]; generic functions (`token`, `min`, `blob_as_int`, casts, arithmetic) are
-//! made concrete for the arguments at hand by their family's module. All are pure but for the statement's clock and
-//! randomness, and none keeps state.
+//! An overload is a concrete [`ResolvedFunction`]. For generic functions (`token`, `min`,
+//! `blob_as_int`, casts, arithmetic), the module of their family makes a concrete function for the
+//! given arguments. All functions are pure except for the statement's clock and randomness, and
+//! none keeps state.
 
 pub mod aggregate;
 mod argument;
@@ -37,7 +38,7 @@ use crate::{Result, term::Evaluation};
 pub use argument::Argument;
 pub use resolve::{prepare_call, resolve, resolve_arithmetic, resolve_cast, resolve_negation};
 
-/// The work of a function: serialised arguments (`None`: null) to a serialised result.
+/// The code of a function: from serialised arguments (`None`: null) to a serialised result.
 pub type Implementation =
     Arc<dyn Fn(&[Option<Bytes>], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync>;
 
@@ -56,7 +57,7 @@ pub struct ResolvedFunction {
 }
 
 impl ResolvedFunction {
-    /// A function that is not called when an argument is null, and then is null itself.
+    /// Creates a function that returns null, without running `call`, if an argument is null.
     pub fn strict(
         name: &str,
         argument_types: Vec<CqlType>,
@@ -73,7 +74,8 @@ impl ResolvedFunction {
         Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
     }
 
-    /// A strict function to which an empty value of a type that has none is null, too.
+    /// Creates a strict function that also returns null if an argument is empty and its type has no
+    /// empty value.
     pub fn of_values(
         name: &str,
         argument_types: Vec<CqlType>,
@@ -88,7 +90,7 @@ impl ResolvedFunction {
         })
     }
 
-    /// A function that sees nulls.
+    /// Creates a function that handles null arguments itself.
     pub fn nullable(
         name: &str,
         argument_types: Vec<CqlType>,
@@ -102,13 +104,13 @@ impl ResolvedFunction {
         Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
     }
 
-    /// Marks a function whose result is not determined by its arguments.
+    /// Marks a function that may give different results for equal arguments.
     pub fn impure(mut self) -> Self {
         self.is_pure = false;
         self
     }
 
-    /// Calls it.
+    /// Calls the function.
     pub fn call(
         &self,
         arguments: &[Option<Bytes>],

@@ -1,7 +1,7 @@
 //! Numbers of any CQL type, and Java's conversions between them.
 //!
-//! Integers wrap, floats become integers by truncation and saturation, and a `double` becomes the decimal of the digits that
-//! it prints as. A counter counts as a `bigint`.
+//! Integers wrap, floats become integers by truncation and saturation, and a `double` becomes the
+//! decimal of its printed digits. A counter counts as a `bigint`.
 
 use bytes::Bytes;
 use espalier_types::{
@@ -27,7 +27,7 @@ pub enum Number {
     Decimal(Decimal),
 }
 
-/// The types of numbers that functions and operators have overloads for.
+/// The numeric types that functions and operators have overloads for.
 pub const NUMERIC: [CqlType; 9] = [
     CqlType::Tinyint,
     CqlType::Smallint,
@@ -40,13 +40,13 @@ pub const NUMERIC: [CqlType; 9] = [
     CqlType::Decimal,
 ];
 
-/// Whether it is one of [`NUMERIC`].
+/// Whether the type is one of [`NUMERIC`].
 pub fn is_numeric(column_type: &CqlType) -> bool {
     NUMERIC.contains(column_type)
 }
 
 impl Number {
-    /// Reads a serialised value of a numeric type.
+    /// Decodes a serialised value of a numeric type.
     pub fn decode(column_type: &CqlType, bytes: &[u8]) -> Result<Self, ValueError> {
         Ok(match column_type {
             CqlType::Tinyint => Self::Integer(i8::from_be_bytes(array(column_type, bytes)?).into()),
@@ -70,7 +70,7 @@ impl Number {
         })
     }
 
-    /// Serialises it as a value of a numeric type, converting as Java does.
+    /// Serialises the number as a value of a numeric type, with Java's conversions.
     pub fn encode(&self, column_type: &CqlType) -> Result<Bytes, ArithmeticError> {
         Ok(match column_type {
             CqlType::Tinyint => fixed((self.to_i32()? as i8).to_be_bytes()),
@@ -84,7 +84,7 @@ impl Number {
         })
     }
 
-    /// Java's `longValue`: wraps integers, saturates floats.
+    /// Returns Java's `longValue`: integers wrap, floats saturate.
     pub fn to_i64(&self) -> Result<i64, ArithmeticError> {
         Ok(match self {
             Self::Integer(value) => *value,
@@ -95,7 +95,7 @@ impl Number {
         })
     }
 
-    /// Java's `intValue`; shorter integers are its low bits.
+    /// Returns Java's `intValue`; shorter integers are its low bits.
     pub fn to_i32(&self) -> Result<i32, ArithmeticError> {
         Ok(match self {
             Self::Float(value) => *value as i32,
@@ -104,7 +104,7 @@ impl Number {
         })
     }
 
-    /// The nearest `f32`.
+    /// Returns the nearest `f32`.
     pub fn to_f32(&self) -> f32 {
         match self {
             Self::Integer(value) => *value as f32,
@@ -115,7 +115,7 @@ impl Number {
         }
     }
 
-    /// The nearest `f64`.
+    /// Returns the nearest `f64`.
     pub fn to_f64(&self) -> f64 {
         match self {
             Self::Integer(value) => *value as f64,
@@ -126,7 +126,7 @@ impl Number {
         }
     }
 
-    /// An integer as it is; of anything else its `longValue`.
+    /// Returns an integer unchanged, and the `longValue` of any other number.
     pub fn to_varint(&self) -> Result<BigInt, ArithmeticError> {
         match self {
             Self::Varint(value) => Ok(value.clone()),
@@ -134,7 +134,7 @@ impl Number {
         }
     }
 
-    /// The exact decimal of an integer; of a float the digits that it prints as.
+    /// Returns the exact decimal of an integer, and the decimal of the printed digits of a float.
     pub fn to_decimal(&self) -> Result<Decimal, ArithmeticError> {
         match self {
             Self::Integer(value) => Ok(Decimal { unscaled: (*value).into(), scale: 0 }),
@@ -145,7 +145,8 @@ impl Number {
         }
     }
 
-    /// As an operand of decimal arithmetic: what is no `varint` or `decimal` goes through `double` first.
+    /// Converts the number to an operand of decimal arithmetic: all types except `varint` and
+    /// `decimal` are converted to `double` first.
     pub fn to_decimal_operand(&self) -> Result<Decimal, ArithmeticError> {
         match self {
             Self::Varint(_) | Self::Decimal(_) => self.to_decimal(),

@@ -1,7 +1,8 @@
-//! What types the result of a nested call could have, before it is known what it is wanted for.
+//! The possible types of the results of nested calls, before the wanted type is known.
 //!
-//! `1 + abs(-5)` fits a `bigint` column as it fits an `int` column: overloads are chosen from the outside in. So that this
-//! takes time linear in the expression, the possible results are found from the inside out first.
+//! `1 + abs(-5)` fits a `bigint` column as well as an `int` column, so overloads are chosen from
+//! the outside in. A first pass from the inside out collects the possible results, so that the
+//! choice takes time linear in the expression.
 
 use espalier_types::CqlType;
 
@@ -17,7 +18,7 @@ use crate::{
     term::{Assignable, Preparation},
 };
 
-/// What is known of an operand before its function is chosen.
+/// Returns an operand as an argument, before its function is chosen.
 pub fn argument_of<'e>(
     preparation: &Preparation<'_>,
     operand: &'e Expression<'e>,
@@ -54,7 +55,7 @@ pub fn argument_of<'e>(
     }
 }
 
-/// [`argument_of`] each.
+/// Returns [`argument_of`] each operand.
 pub fn arguments_of<'e>(
     preparation: &Preparation<'_>,
     operands: impl Iterator<Item = &'e Expression<'e>>,
@@ -62,7 +63,7 @@ pub fn arguments_of<'e>(
     operands.map(|operand| argument_of(preparation, operand)).collect()
 }
 
-/// What is known of `a`, `a + b`, `a + b - c` and so on.
+/// Returns the arguments for the prefixes of a chain: `a`, `a + b`, `a + b - c` and so on.
 pub fn prefixes_of<'e>(
     preparation: &Preparation<'_>,
     position: Position,

@@ -1,4 +1,4 @@
-//! From calls, casts and operators as written to concrete functions and terms.
+//! Resolution of calls, casts and operators, as written, to concrete functions and terms.
 
 use espalier_types::CqlType;
 
@@ -22,7 +22,7 @@ use crate::{
     term::{Preparation, Term, prepare_term},
 };
 
-/// Every overload of a function that could take these arguments; at least one.
+/// Returns every overload of a function that could take these arguments, at least one.
 pub fn overloads(
     preparation: &Preparation<'_>,
     name: &QualifiedName<'_>,
@@ -70,7 +70,7 @@ pub fn resolve(
     Ok(candidates.swap_remove(chosen))
 }
 
-/// The function that casts the argument to `target`.
+/// Returns the function that casts the argument to `target`.
 pub fn resolve_cast(
     preparation: &Preparation<'_>,
     position: Position,
@@ -95,7 +95,7 @@ pub fn resolve_cast(
     Ok(cast::function(sources.swap_remove(chosen), target))
 }
 
-/// The function behind `-x`.
+/// Returns the function of `-x`.
 pub fn resolve_negation(
     preparation: &Preparation<'_>,
     position: Position,
@@ -111,7 +111,7 @@ pub fn resolve_negation(
     Ok(candidates.swap_remove(chosen))
 }
 
-/// The function behind an operator.
+/// Returns the function of an operator.
 pub fn resolve_arithmetic(
     preparation: &Preparation<'_>,
     position: Position,
@@ -128,7 +128,8 @@ pub fn resolve_arithmetic(
     }
 }
 
-/// A function call, cast, negation or arithmetic over terms (no columns): the term and its type.
+/// Prepares a function call, cast, negation or arithmetic over terms (no columns); returns the term
+/// and its type.
 pub fn prepare_call(
     preparation: &mut Preparation<'_>,
     expression: &Expression<'_>,
@@ -170,7 +171,8 @@ pub fn prepare_call(
     }
 }
 
-/// A chain of operators as far as `prefixes` go (the first is its first operand alone).
+/// Prepares the part of a chain of operators that `prefixes` cover. The first prefix is the first
+/// operand alone.
 fn prepare_chain(
     preparation: &mut Preparation<'_>,
     position: Position,
@@ -197,7 +199,7 @@ fn prepare_chain(
     Ok((Term::Call(Box::new(function), vec![left, right]), result))
 }
 
-/// The call, with its arguments prepared for the types that the function takes.
+/// Builds the call, with its arguments prepared for the parameter types of the function.
 fn apply<'e>(
     preparation: &mut Preparation<'_>,
     function: ResolvedFunction,

@@ -1,7 +1,8 @@
-//! Points in time, and how durations move them.
+//! Points in time, and their movement by durations.
 //!
-//! Months move first, then days and the rest: 2020-01-31 + 1mo is 2020-02-29. A date moves by whole days only, a timestamp
-//! by whole milliseconds: a finer duration is an error. All in UTC.
+//! Months are added first, then days and the rest: 2020-01-31 + 1mo is 2020-02-29. A date moves by
+//! whole days only, a timestamp by whole milliseconds; a finer duration is an error. All times are
+//! UTC.
 
 use bytes::Bytes;
 use espalier_types::{
@@ -12,12 +13,13 @@ use espalier_types::{
     timeuuid,
 };
 
-/// A stored date is days since 1970 plus this.
+/// The offset of a stored date from its days since 1970.
 const DATE_EPOCH: i64 = 1 << 31;
-/// No `timestamp` reaches further from 1970.
+/// Limit of the distance of a `timestamp` from 1970, in years.
 const MAXIMUM_YEARS: i64 = 300_000_000;
 
-/// Milliseconds since 1970 of a `timestamp`, `date` or `timeuuid`; `None` for other types or malformed values.
+/// Returns the milliseconds since 1970 of a `timestamp`, `date` or `timeuuid`, or `None` for other
+/// types and malformed values.
 pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
     match column_type {
         CqlType::Timestamp => Some(i64::from_be_bytes(value.try_into().ok()?)),
@@ -30,8 +32,9 @@ pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
     }
 }
 
-/// A `date` or `timestamp` of milliseconds since 1970. As in Cassandra a part of a day before 1970 belongs to the day after,
-/// to the second, and a date wraps around after 5.9 million years.
+/// Returns the `date` or `timestamp` for milliseconds since 1970. As in Cassandra, the time is
+/// rounded down to a second, a part of a day before 1970 belongs to the day after, and a date wraps
+/// around after 5.9 million years.
 pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     match column_type {
         CqlType::Date => {
@@ -43,7 +46,7 @@ pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     }
 }
 
-/// Milliseconds moved by months, keeping the day of the month where it exists.
+/// Adds months to a time in milliseconds; keeps the day of the month where it exists.
 pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     if months == 0 {
         return Some(millis);
@@ -59,7 +62,8 @@ pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     days.checked_mul(MILLIS_PER_DAY)?.checked_add(millis.rem_euclid(MILLIS_PER_DAY))
 }
 
-/// A `date` or `timestamp` plus (`back`: minus) a serialised duration; the error says why not.
+/// Returns a `date` or `timestamp` plus (`back`: minus) a serialised duration. The error is the
+/// reason for a message.
 pub fn move_by(
     column_type: &CqlType,
     value: &[u8],

@@ -1,8 +1,9 @@
-//! Functions of time: `now`, `current_*`, `to_*`, `min_timeuuid`, `max_timeuuid`; also by their names without underscores.
+//! Functions of time: `now`, `current_*`, `to_*`, `min_timeuuid`, `max_timeuuid`; also by their
+//! names without underscores.
 //!
-//! `now()` is unique and grows from call to call within the process: the ticks of all threads come from one counter that
-//! never falls behind the clock. The other functions of the present see the clock of the statement, which is one instant
-//! for all of its rows.
+//! `now()` is unique and grows from call to call within the process: all threads take their ticks
+//! from one counter that never falls behind the clock. The other functions of the present use the
+//! clock of the statement, which is one instant for all of its rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,10 +18,11 @@ use espalier_types::{
 use super::{ResolvedFunction, temporal};
 use crate::Error;
 
-/// The last ticks that `now()` gave out in this process, in 100 ns since 1582.
+/// The last ticks that `now()` returned in this process, in 100 ns since 1582.
 static LAST_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// A timeuuid that no other call of this process returns, and greater than those of earlier calls of this thread.
+/// Returns a timeuuid that no other call of this process returns, and that is greater than those of
+/// earlier calls of this thread.
 pub fn unique_timeuuid() -> Bytes {
     let clock = time::now_micros().saturating_mul(10).saturating_add(UNIX_EPOCH_TICKS);
     let clock = u64::try_from(clock).unwrap_or(0);
@@ -31,7 +33,7 @@ pub fn unique_timeuuid() -> Bytes {
     Bytes::copy_from_slice(&timeuuid::from_ticks(ticks, random::clock_sequence_and_node()))
 }
 
-/// All functions of that name.
+/// Returns all functions of that name.
 pub fn overloads(name: &str) -> Vec<ResolvedFunction> {
     use CqlType as T;
     match name {

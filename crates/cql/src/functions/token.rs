@@ -1,4 +1,4 @@
-//! `token(partition key columns)`.
+//! The function `token(partition key columns)`.
 
 use bytes::Bytes;
 use espalier_mutation::{Token, build_composite};
@@ -7,7 +7,7 @@ use espalier_types::CqlType;
 use super::ResolvedFunction;
 use crate::term::Preparation;
 
-/// The token function of the statement's table.
+/// Returns the token function of the statement's table.
 pub fn overloads(name: &str, preparation: &Preparation<'_>) -> Option<ResolvedFunction> {
     if name != "token" {
         return None;

@@ -1,8 +1,9 @@
 //! `exp`, `log` and `log10` of decimals.
 //!
-//! The result has as many significant digits as the argument, but at least 32 and at most [`MAXIMUM_PRECISION`], rounded half
-//! to even. Computed in fixed point with guard digits: exp by its series after halving the argument, ln by Halley's
-//! iteration on exp. Time is some milliseconds at the greatest precision.
+//! The result has as many significant digits as the argument, but at least 32 and at most
+//! [`MAXIMUM_PRECISION`], rounded half to even. It is computed in fixed point with guard digits:
+//! exp by its series after halving the argument, ln by Halley's iteration on exp. A call takes some
+//! milliseconds at the greatest precision.
 
 use espalier_types::varint::BigInt;
 use num_bigint::Sign;
@@ -10,11 +11,12 @@ use num_bigint::Sign;
 use super::decimal::{ArithmeticError, Decimal, Rounding, divide_rounded, power_of_ten};
 
 const MINIMUM_PRECISION: i64 = 32;
-/// Cassandra allows 10000.
+/// Maximum number of significant digits. Cassandra allows 10000.
 const MAXIMUM_PRECISION: i64 = 1000;
-/// Digits beyond the precision that computations carry.
+/// Guard digits that computations carry beyond the precision.
 const GUARD: i64 = 20;
-/// An exponent of e with more digits in front of the point has a result whose scale does not fit.
+/// Maximum number of digits of an exponent in front of the point. The result of e^x for a longer x
+/// has a scale that does not fit.
 const MAXIMUM_EXPONENT_DIGITS: i64 = 10;
 
 type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
@@ -23,7 +25,7 @@ fn precision_for(value: &Decimal) -> i64 {
     value.precision().clamp(MINIMUM_PRECISION, MAXIMUM_PRECISION)
 }
 
-/// e to the power of it.
+/// Returns e to the power of `value`.
 pub fn exponential(value: &Decimal) -> Result<Decimal> {
     if value.unscaled.sign() == Sign::NoSign {
         return Ok(Decimal { unscaled: BigInt::from(1), scale: 0 });
@@ -43,12 +45,12 @@ pub fn exponential(value: &Decimal) -> Result<Decimal> {
     significant(power, fixed.digits - k, precision)
 }
 
-/// Its logarithm to the base e.
+/// Returns the logarithm to the base e.
 pub fn natural_logarithm(value: &Decimal) -> Result<Decimal> {
     logarithm(value, false)
 }
 
-/// Its logarithm to the base 10; whole for a power of ten.
+/// Returns the logarithm to the base 10, which is whole for a power of ten.
 pub fn decimal_logarithm(value: &Decimal) -> Result<Decimal> {
     logarithm(value, true)
 }
@@ -64,10 +66,11 @@ fn logarithm(value: &Decimal, to_base_10: bool) -> Result<Decimal> {
         return Ok(Decimal { unscaled: exponent.into(), scale: 0 });
     }
     let precision = precision_for(value);
-    // Near 1 the logarithm begins with as many zeros as the argument has digits: twice the digits keep it exact.
+    // Near 1 the logarithm begins with as many zeros as the argument has digits: twice the digits
+    // keep it exact.
     let digits = precision + GUARD + stripped.precision().min(MAXIMUM_PRECISION);
     let fixed = Fixed::new(digits)?;
-    // As m 10^e with m from 1 to 10; from 10^-1 for what is a little less than 1.
+    // The value is m 10^e with m from 1 to 10; a value from 0.1 to 1 keeps e = 0.
     let (exponent, scale) = match exponent {
         -1 => (0, i64::from(stripped.scale)),
         _ => (exponent, i64::from(stripped.scale) + exponent),
@@ -81,7 +84,7 @@ fn logarithm(value: &Decimal, to_base_10: bool) -> Result<Decimal> {
     significant(result, fixed.digits, precision)
 }
 
-/// unscaled x 10^-scale with `precision` digits.
+/// Returns unscaled × 10^-scale, rounded to `precision` digits.
 fn significant(unscaled: BigInt, scale: i64, precision: i64) -> Result<Decimal> {
     let mut value = (unscaled, scale);
     loop {
@@ -96,7 +99,7 @@ fn significant(unscaled: BigInt, scale: i64, precision: i64) -> Result<Decimal> 
     }
 }
 
-/// Numbers as integers of 10^-digits.
+/// Fixed-point arithmetic: numbers are integers in units of 10^-digits.
 struct Fixed {
     digits: i64,
     one: BigInt,
@@ -122,9 +125,10 @@ impl Fixed {
         left * &self.one / right
     }
 
-    /// e^x for |x| of a few units.
+    /// Returns e^x for |x| of a few units.
     fn exp(&self, x: &BigInt) -> BigInt {
-        // Halvings shorten the series; each squaring afterwards doubles the error, which extra bits absorb.
+        // Halvings shorten the series. Each squaring afterwards doubles the error, which extra bits
+        // absorb.
         let halvings = 4 + (self.digits as f64).sqrt() as u32;
         let extra = halvings + 8;
         let one = &self.one << extra;
@@ -146,7 +150,8 @@ impl Fixed {
         sum >> extra
     }
 
-    /// ln x for x from 0.1 to 10: y' = y + 2 (x - e^y) / (x + e^y), which triples the right digits.
+    /// Returns ln x for x from 0.1 to 10 by the iteration y' = y + 2 (x - e^y) / (x + e^y), which
+    /// triples the number of correct digits.
     fn ln(&self, x: &BigInt) -> BigInt {
         let approximate = Decimal { unscaled: x.clone(), scale: self.digits as i32 }.to_f64().ln();
         let mut y = BigInt::from((approximate * 1e15) as i64) * &self.one
@@ -195,7 +200,7 @@ mod tests {
                 let found = result.unwrap().to_f64();
                 (found - expected).abs() <= 4.0 * f64::EPSILON * expected.abs().max(1.0)
             };
-            // A double near `value` is not `value`: compare exp relative to the slope.
+            // A double near `value` differs from `value`, so compare exp relative to the slope.
             let relative = exponential(&exact).unwrap().to_f64() / value.exp();
             prop_assert!((relative - 1.0).abs() <= 2e-13, "{}", relative);
             prop_assert!(near(natural_logarithm(&exact), value.ln()));

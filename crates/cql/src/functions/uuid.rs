@@ -1,4 +1,4 @@
-//! `uuid()`: a random identifier.
+//! The function `uuid()`: a random identifier.
 
 use bytes::Bytes;
 use espalier_runtime::random;
@@ -6,7 +6,7 @@ use espalier_types::CqlType;
 
 use super::ResolvedFunction;
 
-/// The function of that name.
+/// Returns the function of that name.
 pub fn overload(name: &str) -> Option<ResolvedFunction> {
     (name == "uuid").then(|| {
         ResolvedFunction::strict(name, Vec::new(), CqlType::Uuid, |_, _| {

@@ -1,6 +1,8 @@
-//! `similarity_cosine`, `similarity_euclidean`, `similarity_dot_product` of two float vectors of one dimension.
+//! `similarity_cosine`, `similarity_euclidean` and `similarity_dot_product` of two float vectors of
+//! one dimension.
 //!
-//! All are greater for what is more alike: (1 + cos) / 2, 1 / (1 + distance²) and (1 + product) / 2.
+//! Greater results mean greater similarity: (1 + cos) / 2, 1 / (1 + distance²) and (1 + product) /
+//! 2.
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use crate::{Error, Result, grammar::ast::ExpressionKind};
 
 const USAGE: &str = "vector<float, n>, vector<float, n>";
 
-/// The function of that name, made for the arguments.
+/// Returns the function of that name, made for the types of the arguments.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     let compare = match call.name {
         "similarity_cosine" => cosine,
@@ -25,7 +27,7 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
     for (index, dimension) in dimensions.iter_mut().enumerate() {
         *dimension = match &call.arguments[index] {
             Argument::Untyped(expression) => match &expression.kind {
-                // A list of numbers is a vector here.
+                // A list of numbers counts as a vector.
                 ExpressionKind::List(items) => Some(items.len()),
                 ExpressionKind::Null | ExpressionKind::BindMarker(_) => None,
                 _ => Some(float_vector(call, index)?),
