@@ -1,4 +1,6 @@
-//! Memtables that are flushed though there is room: as old as their table says (`memtable_flush_period_in_ms`), or at rest and full of what may go.
+//! This module decides which memtables are flushed although memory is free: a memtable that has
+//! reached its table's `memtable_flush_period_in_ms`, and an idle memtable with tombstones or
+//! expired data that a compaction could purge.
 
 use std::{cell::Cell, time::Duration};
 
@@ -6,22 +8,23 @@ use espalier_runtime::time::Instant;
 
 use crate::{Database, purge::PurgeLimits, table::Table};
 
-/// How often memtables are looked at.
+/// Interval of the check.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
-/// A memtable that nobody has written to for so long is at rest. An arbitrary choice: no queue pauses so long.
+/// A memtable without writes for this long is idle (arbitrary: the pauses of queue workloads are
+/// shorter).
 const REST: Duration = Duration::from_secs(30);
 
-/// Since when a table's memtable has been as it is.
+/// Tracks since when a table's memtable is dirty, and since when it is idle.
 #[derive(Default)]
 pub(crate) struct FlushClock {
-    /// Which memtable it is, and since when it holds something.
+    /// Number of the memtable, and since when it holds data.
     dirty: Cell<Option<(u64, Instant)>>,
-    /// How much was written, and since when no more.
+    /// Number of writes, and since when it has not changed.
     written: Cell<Option<(u64, Instant)>>,
 }
 
-/// The time since a value was met first.
+/// Returns the time since `clock` first saw `value`; zero if the value is new.
 fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Duration {
     let first = match clock.get() {
         Some((met, first)) if met == value => first,
@@ -31,7 +34,7 @@ fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Dura
     now.since(first)
 }
 
-/// Whether a table is to be flushed now.
+/// Returns whether a table must be flushed because of time.
 pub(super) fn is_due(database: &Database, table: &Table) -> bool {
     let now = Instant::now();
     let autocompaction = database.configuration().autocompaction;
@@ -48,7 +51,7 @@ pub(super) fn is_due(database: &Database, table: &Table) -> bool {
     if !period.is_zero() && age >= period {
         return true;
     }
-    // Compaction takes away what may go, but only from files.
+    // A compaction purges data, but only data in files.
     let is_compacted = autocompaction && table.compaction_strategy().is_enabled();
     let limits = PurgeLimits::of(&metadata);
     is_compacted

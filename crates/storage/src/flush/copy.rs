@@ -1,4 +1,4 @@
-//! All that a frozen memtable holds into an SSTable, in order, giving way in between.
+//! This module copies a frozen memtable into an SSTable, in order, and yields in between.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -18,12 +18,12 @@ use crate::{
     memtable::{Memtable, MemtablePartition, OnlyRows},
 };
 
-/// Partitions and rows between two looks at how far a flush is.
+/// Partitions and rows between two reports of the progress.
 const ITEMS_BETWEEN_NOTES: u64 = 64;
 
 type Cells<'a> = SmallVec<[(ColumnId, CellRef<'a>); 8]>;
 
-/// Writes a memtable down.
+/// Copies one memtable into an SSTable.
 pub(super) struct Copy<'a> {
     memtable: &'a Rc<Memtable>,
     table: &'a Arc<TableMetadata>,
@@ -81,7 +81,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// A partition that is a row, if there is nothing about that which the merge must look at.
+    /// Copies a partition that consists of one row, without the merge if the row does not need it.
     async fn copy_only_row(
         &mut self,
         key: &DecoratedKey,

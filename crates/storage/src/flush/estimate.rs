@@ -1,36 +1,39 @@
-//! When memory comes back: how fast flushes give it back, and how much is left of those under way.
+//! The flush estimate measures how fast flushes free memory, and how much the flushes under way
+//! have still to write.
 
 use std::{cell::Cell, time::Duration};
 
 use espalier_runtime::time::Instant;
 
-/// Progress is looked at so often at most.
+/// Minimum time between two samples of the progress.
 const SAMPLE: Duration = Duration::from_millis(50);
-/// What lies so far back counts a third of what is now.
+/// Time constant of the mean rate in seconds: an older sample of this age weighs 1/e, about a
+/// third.
 const MEMORY_S: f64 = 2.0;
-/// Of a flush's time, what writing rows takes at first guess; the rest is for what ends a file, and for what the row cache makes of it.
+/// Initial guess of the share of a flush's time that writing rows takes. The rest goes to the end
+/// of the file and to the row cache's update.
 const FIRST_WRITTEN_SHARE: f64 = 0.9;
-/// What the last flush says of that, against those before.
+/// Weight of the last flush in that share, against those before it.
 const WEIGHT_OF_LAST: f64 = 0.5;
-/// Whatever was expected, the end has not come before it is there.
+/// Upper limit of the estimated progress of a flush's end, until the flush reports that it is done.
 const MOST_OF_END: f64 = 0.95;
 
-/// What is known of the flushes of a shard.
+/// The state of a shard's flushes, and their measured speed.
 pub(crate) struct FlushEstimate {
-    /// Flushes under way, those among them that wait for compactions.
+    /// Number of flushes under way; a flush that waits for compactions counts.
     active: Cell<usize>,
-    /// Bytes of the memtables that are being written.
+    /// Bytes of the memtables that flushes are writing.
     begun_bytes: Cell<f64>,
-    /// The same less what is done of them.
+    /// Bytes of them that are not written yet.
     left_bytes: Cell<f64>,
-    /// All that was done so far.
+    /// Bytes written by all flushes so far.
     done_bytes: Cell<f64>,
-    /// When progress was looked at last, and what was done by then.
+    /// Time of the last sample, and `done_bytes` at that time.
     sampled: Cell<Option<(Instant, f64)>>,
     bytes_per_second: Cell<Option<f64>>,
-    /// Of the time of a flush, what writing rows has taken lately.
+    /// Share of a flush's time that writing rows has taken lately.
     written_share: Cell<f64>,
-    /// The flush that has written its rows last, and is not done.
+    /// The flush that has written its rows last and is not done.
     ending: Cell<Option<Ending>>,
 }
 
@@ -57,7 +60,8 @@ impl Default for FlushEstimate {
 }
 
 impl FlushEstimate {
-    /// A flush of a memtable of so many bytes begins, or the pause before it (of none); it lasts until what this gives is dropped.
+    /// Reports that the flush of a memtable of `bytes` bytes begins, or (with zero bytes) that one
+    /// pauses. It ends when the result is dropped.
     pub(crate) fn begin(&self, bytes: usize) -> FlushProgress<'_> {
         if self.active.replace(self.active.get() + 1) == 0 {
             self.sampled.set(Some((Instant::coarse(), self.done_bytes.get())));
@@ -78,17 +82,18 @@ impl FlushEstimate {
         self.active.get() > 0
     }
 
-    /// How many bytes of memtables flushes give back in a second, here and lately; `None` before the first one has got anywhere.
+    /// Returns how many bytes of memtables flushes have freed per second lately; `None` before the
+    /// first flush has made progress.
     pub(crate) fn bytes_per_second(&self) -> Option<f64> {
         self.bytes_per_second.get()
     }
 
-    /// Bytes of the memtables whose flush has begun.
+    /// Returns the bytes of the memtables whose flush has begun.
     pub(crate) fn begun_bytes(&self) -> f64 {
         self.begun_bytes.get()
     }
 
-    /// Those of them that are still to be written.
+    /// Returns the bytes of these memtables that are not written yet.
     pub(crate) fn left_bytes(&self) -> f64 {
         let left = self.left_bytes.get();
         let Some(Ending { since, expected, bytes }) = self.ending.get() else { return left };
@@ -107,7 +112,7 @@ impl FlushEstimate {
         if passed >= SAMPLE {
             self.sampled.set(Some((now, done)));
             let rate = (done - done_then) / passed.as_secs_f64();
-            // The mean over time, of which the first part has the weight of all that it stands for.
+            // Exponential mean over time; the weight of a sample is the time that it covers.
             let weight = 1.0 - (-passed.as_secs_f64() / MEMORY_S).exp();
             let before = self.bytes_per_second.get().unwrap_or(rate);
             self.bytes_per_second.set(Some(before + (rate - before) * weight));
@@ -115,23 +120,24 @@ impl FlushEstimate {
     }
 }
 
-/// How far a flush is.
+/// Reports the progress of one flush.
 pub(crate) struct FlushProgress<'a> {
     estimate: &'a FlushEstimate,
     bytes: f64,
     done_share: Cell<f64>,
     began: Instant,
-    /// When all its rows were written.
+    /// Time at which all its rows were written.
     written: Cell<Option<Instant>>,
 }
 
 impl FlushProgress<'_> {
-    /// Tells that a share of the rows is written.
+    /// Reports that `share` of the rows is written.
     pub(crate) fn rows_written(&self, share: f64) {
         self.advance_to(share.min(1.0) * self.estimate.written_share.get());
     }
 
-    /// Tells that all rows are written. What is left goes by the time that it took before.
+    /// Reports that all rows are written. The time of earlier flushes determines the progress of
+    /// the end.
     pub(crate) fn all_rows_written(&self) {
         let share = self.estimate.written_share.get();
         self.advance_to(share);
@@ -141,7 +147,7 @@ impl FlushProgress<'_> {
         self.written.set(Some(since));
     }
 
-    /// Learns what part of the flush, which is done, its end was.
+    /// Updates the share of the time that writing rows takes. The flush is done.
     fn end(&self) {
         let Some(written) = self.written.take() else { return };
         self.estimate.ending.set(None);
@@ -149,20 +155,20 @@ impl FlushProgress<'_> {
         if all_s > 0.0 {
             let share = written.since(self.began).as_secs_f64() / all_s;
             let before = self.estimate.written_share.get();
-            // Bounds, so that no odd flush leaves nothing to tell of the next one.
+            // The limits keep an odd flush from hiding the progress of the next one.
             let share = before + (share.clamp(0.1, 0.99) - before) * WEIGHT_OF_LAST;
             self.estimate.written_share.set(share);
         }
     }
 
-    /// Less than was told before counts as nothing.
+    /// Reports that `share` of the flush is done. A smaller share than before has no effect.
     pub(super) fn advance_to(&self, share: f64) {
         let share = share.clamp(self.done_share.get(), 1.0);
         let more = share - self.done_share.replace(share);
         self.estimate.note(more * self.bytes);
     }
 
-    /// It failed: what was done of it gives no memory back.
+    /// Reports that the flush failed: its progress frees no memory.
     pub(crate) fn fail(self) {
         if self.written.take().is_some() {
             self.estimate.ending.set(None);
@@ -170,7 +176,8 @@ impl FlushProgress<'_> {
         let undone = self.done_share.replace(1.0) * self.bytes;
         let estimate = self.estimate;
         estimate.done_bytes.set(estimate.done_bytes.get() - undone);
-        // What is done from here on counts from here on: what is taken back is no progress, and none backwards either.
+        // Begin a new sample, so that the correction counts neither as progress nor as negative
+        // progress.
         if estimate.sampled.get().is_some() {
             estimate.sampled.set(Some((Instant::coarse(), estimate.done_bytes.get())));
         }
@@ -188,7 +195,7 @@ impl Drop for FlushProgress<'_> {
         self.estimate.begun_bytes.set(self.estimate.begun_bytes.get() - self.bytes);
         if active == 0 {
             self.estimate.begun_bytes.set(0.0);
-            // What is not written now, and sums of parts never are nothing again.
+            // The waiting bytes are not being written, and rounding errors never sum to zero.
             self.estimate.left_bytes.set(0.0);
             self.estimate.sampled.set(None);
         }
@@ -244,7 +251,7 @@ mod tests {
             progress.rows_written(1.0);
             progress.all_rows_written();
             time::sleep(Duration::from_millis(500)).await;
-            // Half of a second in which there is a quarter to do.
+            // Half of the second in which a quarter of the flush happens has passed.
             assert!((estimate.left_bytes() - 125_000.0).abs() < 500.0);
             time::sleep(Duration::from_secs(10)).await;
             assert!((estimate.left_bytes() - 12_500.0).abs() < 500.0);

@@ -1,8 +1,9 @@
-//! From memtable to SSTable.
+//! A flush writes a memtable to an SSTable.
 //!
-//! A flush freezes the memtable (a new one takes its place at once), streams it in order into an SSTable, and swaps the
-//! two; readers see one or the other. Then the commit log may give up the segments whose writes are all in SSTables.
-//! When the disk refuses, the memtable stays readable, the reason is kept, and the flush is tried again.
+//! The flush freezes the memtable (a new one takes its place at once), streams it in order into an
+//! SSTable, and swaps the two; a reader sees one or the other. Then the commit log may free the
+//! segments whose writes are all in SSTables. After a failed write the memtable stays readable, the
+//! reason is kept, and the scheduler retries the flush.
 
 mod by_time;
 mod copy;

@@ -1,8 +1,10 @@
-//! Keeps a flush to a part of the core while memory lasts.
+//! The flush pace limits a flush to a share of the core while memory lasts.
 //!
-//! What a flush takes at once, writes lack for that long: with all that it can get, it is done in a third of the time in which the next memtable fills up, and
-//! in that third two thirds as much is written as in the others. With a quarter of the core at most it takes most of that time, and writes go on evenly. The row cache's part, once a file is written, is kept to the same. It takes all
-//! that it can get where nobody else wants the core, where somebody waits for it, and as soon as memory or log could run out.
+//! An unthrottled flush finishes in a third of the time in which the next memtable fills, and cuts
+//! write throughput by a third meanwhile. At 25 % of the core a flush takes most of that time, and
+//! throughput stays flat. The same limit applies to the update of the row cache after the file is
+//! written. It is lifted when the core is idle, when a task waits for the flush, or when memory or
+//! commit log run low.
 
 use std::time::Duration;
 
@@ -13,9 +15,9 @@ use crate::{
     background_share::{BackgroundShare, Slice},
 };
 
-/// Rows and partitions between two looks at the clock.
+/// Rows and partitions between two readings of the clock.
 const ITEMS_BETWEEN_LOOKS: u32 = 16;
-/// Of the core.
+/// Share of the core that a flush takes at most while other tasks want it.
 const SHARE: f64 = 0.25;
 
 pub(super) struct FlushPace<'a> {
@@ -29,7 +31,7 @@ impl<'a> FlushPace<'a> {
         Self { database, slices: BackgroundShare::new(), items: 0 }
     }
 
-    /// To be called for each row and partition: gives way if it is time for that.
+    /// Yields if the slice is over. The flush calls it for each row and partition.
     #[inline]
     pub(super) async fn look(&mut self) {
         self.items = self.items.wrapping_add(1);
@@ -46,7 +48,7 @@ impl<'a> FlushPace<'a> {
         } else if let Some(worked) = self.slices.worked(Duration::ZERO) {
             let left = Instant::now();
             yield_now().await;
-            // What it waits for the disk is next to nothing: pieces are written behind it.
+            // The flush hardly waits for the disk, because writes happen in the background.
             self.slices.rest(Slice { worked, waited: Duration::ZERO }, left, SHARE, || false).await;
         }
     }

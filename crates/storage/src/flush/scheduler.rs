@@ -1,4 +1,5 @@
-//! When to flush: when memtables take too much memory, when they keep the commit log from giving up segments, and when time says so.
+//! The scheduler decides when to flush: when memtables take too much memory, when they keep the
+//! commit log from freeing segments, and when time requires it (`by_time`).
 
 use std::{rc::Rc, time::Duration};
 
@@ -7,27 +8,31 @@ use espalier_runtime::time::{self, Instant};
 use super::by_time;
 use crate::{Database, commitlog::CommitLog, flush::FlushProgress, table::Table};
 
-/// Pause after a failed flush.
+/// Pause before a failed flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// A memtable that is not worth a file unless many of them fill the memory.
+/// Size in bytes up to which a memtable is not worth a file of its own, unless many such memtables
+/// fill the memory.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Of what memtables hold when a flush begins, what one must hold to be flushed for that while a larger one waits for compactions: an arbitrary choice.
+/// While the largest memtable waits for compaction, another memtable is flushed only if it holds at
+/// least 1/8 of the flush threshold (arbitrary).
 const PART_WORTH_A_FILE: usize = 8;
 
-/// How often it is asked again whether a flush still has to wait for compactions.
+/// Interval of the check whether a flush must still wait for compactions.
 const PAUSE_LOOK: Duration = Duration::from_secs(1);
-/// While one waits, each write says that memory is wanted: for so long nobody listens.
+/// Minimum interval between two passes while a flush waits, because each write wakes the scheduler
+/// then.
 const DEAF: Duration = Duration::from_millis(10);
 
-/// A table whose flush waits for compactions; flushes of others go on.
+/// A table whose flush waits for compactions. Other tables are flushed meanwhile.
 struct Paused<'a> {
     table: Rc<Table>,
     since: Instant,
-    /// Nobody asks again before this.
+    /// Time of the next check.
     until: Instant,
-    /// Writers are slowed down meanwhile, and what flushes give back in a second is found with the pause.
+    /// Counts the pause as a flush: writes are throttled meanwhile, and the measured flush rate
+    /// includes the pause.
     _waiting: FlushProgress<'a>,
 }
 
@@ -49,14 +54,14 @@ pub(crate) async fn run(database: Database) {
                 paused.is_some_and(|paused| now < paused.until)
             };
             let Some(table) = victim(&database, waits) else {
-                // Segments may have been flushed before they were durable, and kept for that.
+                // A segment that was flushed before it was durable could not be freed then.
                 database.reclaim_log();
                 break;
             };
             let at = paused.iter().position(|paused| Rc::ptr_eq(&paused.table, &table));
             let since = at.map_or(now, |at| paused[at].since);
             let pause = pause_of(&database, &table);
-            // Where the log is full, writes of all tables wait for segments that this one holds.
+            // When the log is full, writes to all tables wait for segments that this table holds.
             let over = match database.logs().any(CommitLog::is_under_pressure) {
                 true => since + pause.min(PAUSE_LOOK),
                 false => since + pause,
@@ -78,11 +83,11 @@ pub(crate) async fn run(database: Database) {
             flush(&database, &table).await;
             paused.retain(|paused| !Rc::ptr_eq(&paused.table, &table));
         }
-        // Who was not chosen again need not be flushed any more.
+        // A paused table that was not chosen again needs no flush any more.
         let now = Instant::now();
         paused.retain(|paused| now < paused.until);
         for table in database.tables_here() {
-            // Asked here, since those before it took their time.
+            // Check again for each table, because the flushes before it took time.
             if !database.is_closing() && by_time::is_due(&database, &table) {
                 flush(&database, &table).await;
             }
@@ -93,19 +98,22 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
-/// One that fails is tried again after a pause, in which others have their turn: their disk may be another one.
+/// Flushes a table. After a failure it is retried after [`RETRY_PAUSE`]; other tables are flushed
+/// meanwhile, because their disk may be another one.
 async fn flush(database: &Database, table: &Table) {
     let outcome = database.flush_in_background(table).await;
     table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 
-/// A flush that has failed was let off its pause before; it is [`victim`] again and again, so the core would be held while it waits.
+/// Returns how long the flush of a table must wait for compactions. A failed flush does not wait:
+/// its pause is over, and [`victim`] returns it again and again, so a pause would occupy the core.
 fn pause_of(database: &Database, table: &Rc<Table>) -> Duration {
     if has_failed(table) { Duration::ZERO } else { database.flush_pause(table) }
 }
 
-/// It left a memtable, and nobody is at it. A flush under way needs no second one, which would write the little that has come meanwhile;
-/// if it fails, it says so.
+/// Returns whether a flush failed and left a frozen memtable that no flush is writing. While a
+/// flush is under way, a second one would only write the few rows that arrived meanwhile; if it
+/// fails, it wakes the scheduler.
 fn has_failed(table: &Rc<Table>) -> bool {
     !table.view().flushing.is_empty() && is_free(table)
 }
@@ -114,20 +122,21 @@ fn is_free(table: &Rc<Table>) -> bool {
     table.flush_lock.available() > 0
 }
 
-/// The table to flush next, if one must be; none of those that wait for compactions, but one whose flush has failed.
+/// Returns the table to flush next, if any. Tables that wait for compactions are excluded, except
+/// after a failed flush.
 fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<Table>> {
     let mut tables = database.tables_here();
     let now = Instant::now();
-    // One that is being dropped is not flushed any more, and may be there until a compaction of it has ended: asked for again and again it
-    // would hold the core, which that compaction needs.
+    // A table that is being dropped is not flushed. It may stay in the list until its compaction
+    // has ended, and choosing it again and again would occupy the core that the compaction needs.
     tables.retain(|table| {
         !table.is_dropped() && table.flush_retry_at.get().is_none_or(|at| at <= now)
     });
-    // What failed before is tried again first: its memory and its segments are the oldest.
+    // Failed flushes come first: their memtables and segments are the oldest.
     if let Some(failed) = tables.iter().find(|table| has_failed(table)) {
         return Some(failed.clone());
     }
-    // One whose turn somebody else has, who may wait for a compaction, comes last: others are flushed meanwhile.
+    // Tables with a flush under way come last: it may wait for a compaction.
     tables.sort_by_key(|table| !is_free(table));
     let is_full = |table: &&Rc<Table>| table.memtable().wants_flush() && !waits(table);
     if let Some(full) = tables.iter().find(is_full) {
@@ -138,7 +147,7 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
         let bytes = |table: &&Rc<Table>| table.memtable_bytes();
         let others = || tables.iter().filter(|table| !waits(table));
         let does_one_wait = others().count() < tables.len();
-        // Beside a large one that waits small ones are left alone: memory would not be less full.
+        // While a large memtable waits, small ones are not flushed: that would hardly free memory.
         let least = match does_one_wait {
             true => (database.budget().flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES),
             false => SMALL_BYTES,
@@ -146,7 +155,8 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
         let free = others().filter(|table| is_free(table)).max_by_key(bytes);
         let largest = free.filter(|table| table.memtable_bytes() > least);
         let any = || others().max_by_key(bytes).filter(|_| !does_one_wait);
-        // If the memory is that of flushed memtables which readers still hold, flushing small ones does not help.
+        // If readers still hold the memory of flushed memtables, a flush of small ones does not
+        // help.
         let helps = |table: &&Rc<Table>| {
             database.budget().is_flush_due(active)
                 || (!database.budget().has_room() && table.memtable_bytes() > SMALL_BYTES)

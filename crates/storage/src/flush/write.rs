@@ -1,4 +1,4 @@
-//! One flush.
+//! This module implements one flush of a table.
 
 use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
@@ -20,13 +20,14 @@ use crate::{
 };
 
 impl Database {
-    /// Writes all that the table has in memory on this shard to SSTables, for somebody who waits for it. Waits for a flush of it that is under way.
+    /// Writes all memtables of the table on this shard to SSTables. Waits for a flush of the table
+    /// that is under way, and lifts the flush limit because the caller waits.
     pub(crate) async fn flush_table(&self, table: &Table) -> Result<(), StorageError> {
         let _awaiting = self.await_flush();
         self.flush_in_background(table).await
     }
 
-    /// The same where nobody waits.
+    /// Flushes the table like [`Database::flush_table`], but at the pace of a background task.
     pub(super) async fn flush_in_background(&self, table: &Table) -> Result<(), StorageError> {
         let _turn = table.flush_lock.acquire(1).await;
         if table.is_dropped() {
@@ -35,16 +36,18 @@ impl Database {
         let _under_way = self.begin_flush();
         let mut is_frozen = false;
         loop {
-            // Oldest first. Beside one whose flush has failed none is frozen before that one is written, or each attempt would leave one more for reads
-            // to look at; unless its successor has no room either.
+            // Write the oldest memtable first. After a failed flush, freeze no other memtable
+            // before that one is written, or each attempt would leave one more for reads to search.
+            // The exception is an active memtable without room.
             let oldest = table.view().flushing.first().cloned();
             if !is_frozen && (oldest.is_none() || table.memtable().wants_flush()) {
                 is_frozen = true;
                 let memtable = table.memtable();
-                // One in which nothing is may be of writes that changed nothing, and holds the log as well.
+                // An empty memtable may be the result of writes that changed nothing; those hold
+                // segments of the log too.
                 if !memtable.is_empty() || memtable.positions().is_some() {
                     table.switch_memtable();
-                    // The new one has room, if theirs had none.
+                    // The new memtable has room for the writes that wait.
                     self.budget().wake_waiters();
                     continue;
                 }
@@ -63,10 +66,13 @@ impl Database {
                 }
                 Err(error) => {
                     progress.fail();
-                    tracing::error!(%error, "a flush failed; its memtable stays");
+                    tracing::error!(
+                        %error,
+                        "flush failed, retrying after a pause; its rows stay in the memtable, check the disk"
+                    );
                     table.set_flush_failure(Some(error.to_string()));
                     self.count_failed_flush();
-                    // The scheduler tries again after a pause.
+                    // The scheduler retries after a pause.
                     self.flush_wanted().notify_one();
                     self.budget().wake_waiters();
                     return Err(error);
@@ -78,7 +84,8 @@ impl Database {
         Ok(())
     }
 
-    /// A file comes in place of the memtable that was written to it. Until the row cache has what is in it, both are there.
+    /// Replaces the memtable by the SSTable that was written from it. Both are in the view until
+    /// the row cache holds the memtable's rows.
     async fn exchange_flushed(
         &self,
         table: &Table,
@@ -91,7 +98,10 @@ impl Database {
             let give_way = async || pace.look().await;
             let updated = table.cache().update(memtable, &table.metadata(), give_way).await;
             if let Err(error) = updated {
-                tracing::warn!(%error, "the row cache could not take in a memtable, and forgets the table");
+                tracing::warn!(
+                    %error,
+                    "row cache: update from a flushed memtable failed, dropping the table's cached rows; reads load them again"
+                );
                 table.cache().forget();
             }
         }
@@ -109,7 +119,7 @@ impl Database {
         let options = self.writer_options(table, memtable, &metadata).await?;
         let descriptor = options.descriptor.clone();
         let outcome = match SSTableWriter::create(self.file_system(), options).await {
-            // Somebody else's files.
+            // The files belong to another SSTable and must not be removed.
             Err(error @ SSTableError::NameTaken { .. }) => return Err(error.into()),
             Err(error) => Err(error.into()),
             Ok(writer) => {
@@ -127,11 +137,15 @@ impl Database {
             table.adopt(sstable.as_slice())?;
             Ok(sstable)
         });
-        // A disk that is full must not fill up further with what each attempt leaves.
+        // Remove the files of a failed attempt, so that retries do not fill a full disk.
         if outcome.is_err()
             && let Err(error) = remove_sstable(self.file_system(), &descriptor).await
         {
-            tracing::warn!(%error, "files of a failed flush are left");
+            tracing::warn!(
+                %error,
+                sstable = %descriptor,
+                "flush: cannot remove the files of a failed flush; the next start removes unfinished ones"
+            );
         }
         outcome
     }
@@ -153,7 +167,8 @@ impl Database {
             return Ok(());
         }
         self.file_system().create_dir_all(&table.directory).await?;
-        // It may have been there, made by another shard or an earlier life that had no time to make its name durable.
+        // Another shard or an earlier run may have created the directory without making its name
+        // durable.
         let above = table.directory.ancestors().skip(1).take(2);
         for directory in above.filter(|directory| !directory.as_os_str().is_empty()) {
             self.file_system().sync_dir(directory).await?;
@@ -170,7 +185,8 @@ impl Database {
     ) -> Result<WriterOptions, StorageError> {
         let statistics = memtable.statistics();
         let mut features = self.sstable_features(table);
-        // It was accepted for another version, before ALTER TABLE or a restart, and is not to be lost for that.
+        // The write was accepted for another SSTable version, before ALTER TABLE or a restart, and
+        // must not be lost.
         if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
@@ -200,8 +216,8 @@ impl Database {
         first: LogPosition,
         last: LogPosition,
     ) -> Vec<(LogPosition, LogPosition)> {
-        // While it is replayed there is no log that is written to; a file that does not tell what it has of the old one would have
-        // it replayed once more, beside what was deleted and purged since.
+        // During the replay the shard has no active log. A file without the intervals of the old
+        // log would cause another replay, after deletions and purges that happened since.
         match self.log_for(table) {
             Some(log) => log.intervals(first, last),
             None => self.replayed_intervals(first, last),
@@ -209,7 +225,7 @@ impl Database {
     }
 }
 
-/// The minima as the header of an SSTable wants them: the epochs stand for none.
+/// Converts the minima for the header of an SSTable, in which the epochs stand for missing values.
 fn encoding_stats(statistics: &MemtableStatistics) -> EncodingStats {
     let some = |value: u32, none: u32| if value == u32::MAX { none } else { value };
     let timestamp = match statistics.minimum_timestamp {

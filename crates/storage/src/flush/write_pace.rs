@@ -1,14 +1,18 @@
-//! Slowing writers down to what flushes give back.
+//! The write pace throttles writes to the rate at which flushes free memory.
 //!
-//! A write is applied at once and acknowledged later. While a flush is under way, acknowledgements leave the shard at a rate that memory
-//! will last for until the flush is done; clients, which wait for some of them before they send more, write at that rate. Since nothing
-//! but the acknowledgement waits, a slow write costs the core what a fast one does. Those of two milliseconds leave together.
+//! A write is applied at once and acknowledged later. While a flush is under way, acknowledgements
+//! leave the shard at a rate at which memory lasts until the flush is done. Clients wait for some
+//! acknowledgements before they send more, so they write at that rate. Only the acknowledgement
+//! waits; a throttled write therefore costs the core as much as any other. Acknowledgements of two
+//! milliseconds leave together.
 //!
-//! The rate is the mean (the geometric one) of what flushes give back in a second and what there is room for until this one is done:
-//! so that each flush finds as much to write as the one before, whatever the first one found; and never more than there is room for.
-//! Memory that is being freed counts as room only in so far as it is not needed before it is there.
+//! The rate is the geometric mean of two rates: bytes that flushes free per second, and free room
+//! divided by the time until the flush is done. It never exceeds the second one. With the mean,
+//! each flush finds as much to write as the one before, whatever the first one found. Memory that
+//! is being freed counts as free for throttling, but not against the limit of the memtables.
 //!
-//! Memory: a [`Round`] for each step of the longest delay; the writes that wait are those that their senders wait for.
+//! Memory: a [`Round`] for each [`STEP`] of the longest delay, and the waiting writes, whose number
+//! is bounded by their senders.
 
 use std::{
     cell::{Cell, RefCell},
@@ -25,37 +29,41 @@ use espalier_runtime::{
 use super::FlushEstimate;
 use crate::{Database, commitlog::Round, memtable::MemtableBudget};
 
-/// Acknowledgements leave in steps of this length: so many writes share a turn of the event loop and a message to their client.
+/// Acknowledgements leave in steps of this length, so that many writes share a turn of the event
+/// loop and a message to their client.
 const STEP: Duration = Duration::from_millis(2);
-/// The longest delay: then more is written than there should be, and in the end writes wait for room.
+/// The longest delay of an acknowledgement. Beyond it, writes exceed the rate, and in the end they
+/// wait for room.
 const LONGEST: Duration = Duration::from_millis(500);
-/// How often the rate is found anew.
+/// Interval in which the rate is computed.
 const REFRESH: Duration = Duration::from_millis(10);
-/// The least rate, as a share of that of flushes: somebody goes on however wrong the estimate is.
+/// Lower limit of the rate, as a share of the flush rate: writes go on however wrong the estimate
+/// is.
 const LEAST_PART: f64 = 1.0 / 32.0;
 
-/// Of a shard.
+/// The write throttle of a shard.
 pub(crate) struct WritePace {
-    /// Until when acknowledgements have left if they leave at the rate.
+    /// Time at which all acknowledgements so far have left, if they leave at the rate.
     paid_until: Cell<Instant>,
-    /// Seconds for each byte of a log entry; nothing while there is no need to slow down.
+    /// Seconds for each byte of a log entry; `None` while writes are not throttled.
     seconds_per_byte: Cell<Option<f64>>,
     refreshed: Cell<Instant>,
-    /// Bytes of log entries of all writes, and what they have grown memtables by: how much memory a byte of the log stands for.
+    /// Bytes of the log entries of all writes.
     logged_bytes: Cell<f64>,
     growth: Cell<Growth>,
-    /// Who leaves when; in order.
+    /// The batches of waiting acknowledgements with the times when they leave, in order of time.
     steps: RefCell<VecDeque<(Instant, Rc<Round>)>>,
     wanted: Notify,
     is_over: Cell<bool>,
 }
 
-/// Memory that was taken since some moment, and what was logged.
+/// Growth of memtables and of the log since some moment: how much memory a byte of the log stands
+/// for.
 #[derive(Clone, Copy)]
 struct Growth {
     grown_then: f64,
     logged_then: f64,
-    /// What was found before.
+    /// Bytes of memtable memory for each byte of the log, as last measured.
     bytes_per_logged: f64,
 }
 
@@ -76,7 +84,8 @@ impl Default for WritePace {
 }
 
 impl WritePace {
-    /// The turn in which a write is to be acknowledged whose log entry has so many bytes; `None`: at once.
+    /// Returns the turn in which a write with `logged_bytes` bytes of log entry is acknowledged;
+    /// `None` means at once.
     #[inline]
     pub(crate) fn turn(
         &self,
@@ -108,7 +117,7 @@ impl WritePace {
             return None;
         }
         let cost = Duration::from_secs_f64(self.seconds_per_byte.get()? * logged_bytes);
-        // Debts are not endless, and what was not used is not saved.
+        // A debt is bounded, and an unused allowance is not saved.
         let paid_until = (self.paid_until.get().max(now) + cost).min(now + LONGEST);
         self.paid_until.set(paid_until);
         if paid_until.since(now) < STEP {
@@ -128,16 +137,16 @@ impl WritePace {
         Some(round)
     }
 
-    /// Whether acknowledgements wait.
+    /// Returns whether acknowledgements wait.
     pub(crate) fn is_slowing(&self) -> bool {
         !self.steps.borrow().is_empty()
     }
 
-    /// Bytes of log entries that may be written in a second; `None`: as many as there are.
+    /// Returns the bytes of log entries that may be written per second; `None` means no limit.
     fn rate(&self, budget: &MemtableBudget, estimate: &FlushEstimate) -> Option<f64> {
         let flushed_per_second = estimate.bytes_per_second()?;
         let left_bytes = match estimate.left_bytes() {
-            // It is about to begin.
+            // The flush is about to begin.
             0.0 => budget.flush_bytes() as f64,
             left => left,
         };
@@ -148,12 +157,13 @@ impl WritePace {
         Some(mean.max(least) / self.bytes_per_logged(budget))
     }
 
-    /// How much memory a byte of the log has stood for lately.
+    /// Returns how many bytes of memory a byte of the log has stood for lately.
     fn bytes_per_logged(&self, budget: &MemtableBudget) -> f64 {
         let mut growth = self.growth.get();
         let grown = budget.grown_bytes() as f64 - growth.grown_then;
         let logged = self.logged_bytes.get() - growth.logged_then;
-        // Memory grows by chunks: some of them before it says anything, and no more than matter today.
+        // Memory grows by chunks. A ratio is meaningful only after several of them, and only the
+        // most recent ones count.
         let period = budget.flush_bytes().max(1) as f64;
         if grown < period / 8.0 || logged < 1.0 {
             return growth.bytes_per_logged;
@@ -169,7 +179,7 @@ impl WritePace {
         growth.bytes_per_logged * (1.0 - weight) + grown / logged * weight
     }
 
-    /// Lets those go whose turn has come.
+    /// Releases the batches whose turn has come.
     fn release(&self, now: Instant) {
         loop {
             let is_due = |(leaves, _): &(Instant, Rc<Round>)| *leaves <= now;
@@ -181,7 +191,7 @@ impl WritePace {
         }
     }
 
-    /// Lets all go who wait, and all who come.
+    /// Ends the throttling: releases all waiting acknowledgements; later ones do not wait.
     pub(crate) fn end(&self) {
         self.is_over.set(true);
         self.wanted.notify_one();
@@ -191,7 +201,7 @@ impl WritePace {
     }
 }
 
-/// Lets writes go whose turn has come, until the database closes.
+/// Releases batches when their turns come, until the database closes.
 pub(crate) async fn run(database: Database) {
     let pace = database.write_pace();
     while !pace.is_over.get() {
@@ -215,7 +225,8 @@ mod tests {
     const ENTRY_BYTES: usize = 100;
     const GROWTH_BYTES: usize = 250;
 
-    /// What is written in each second by so many clients that wait for each write, where flushes give back so much in a second.
+    /// Returns the number of rows written in each second by `clients` clients that wait for each
+    /// write, while flushes free `flushed_per_second(second)` bytes per second.
     async fn written(
         clients: usize,
         flushed_per_second: impl Fn(usize) -> usize,
@@ -238,7 +249,7 @@ mod tests {
                     let turn = pace.turn(ENTRY_BYTES, &budget, &estimate);
                     *ticket = CommitTicket::acknowledged().with_turn(turn);
                 }
-                assert!(budget.has_room(), "writers were stopped in second {second}");
+                assert!(budget.has_room(), "memtables ran out of room in second {second}");
                 if flushing.is_none() && budget.wants_flush() {
                     let bytes = budget.used_bytes();
                     flushing = Some((estimate.begin(bytes), bytes, 0.0));
@@ -264,7 +275,7 @@ mod tests {
             let flushed = 16 * MIB;
             let rows = block_on(written(clients, |_| flushed, 40));
             let expected = flushed / GROWTH_BYTES;
-            // The first ones come before anything is known.
+            // In the first seconds the flush rate is not known yet.
             for (second, rows) in rows.iter().enumerate().skip(5) {
                 let share = *rows as f64 / expected as f64;
                 assert!((0.75..1.34).contains(&share), "{clients} {second}: {share}");
@@ -287,12 +298,12 @@ mod tests {
     #[test]
     fn nobody_waits_where_flushes_keep_up() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
-        // Each writes once a millisecond: as much as memory would last for.
+        // Each client writes once a millisecond, which memory lasts for.
         let rows = block_on(written(40, |_| 32 * MIB, 20));
         assert!(rows.iter().all(|rows| *rows == 40_000), "{rows:?}");
     }
 
-    /// Of 100 bytes 90 are in use; a flush begins at 50.
+    /// Returns a budget of 100 bytes with 90 in use. A flush begins at 50.
     fn nearly_full() -> (MemtableBudget, FlushEstimate, WritePace) {
         let budget = MemtableBudget::new(100, 50);
         budget.grow(90);
@@ -307,13 +318,14 @@ mod tests {
             let progress = estimate.begin(90);
             time::sleep(Duration::from_secs(1)).await;
             drop(progress);
-            // No other flush is under way, and one is wanted; or its memory is on its way.
+            // No flush is under way. First one is wanted; then the memory is being freed.
             assert!(budget.wants_flush());
             assert!(pace.turn(1000, &budget, &estimate).is_some());
             budget.begin_freeing(90);
             assert!(!budget.wants_flush() && !budget.is_short());
             assert!(pace.turn(1000, &budget, &estimate).is_none());
-            // It is in use all the same: the limit is none to be passed, nor to be run into.
+            // The memory is still in use: writes must neither exceed the limit nor be slowed down
+            // before it.
             assert_eq!(budget.room_bytes(), 10);
             budget.grow(10);
             assert!(!budget.has_room() && budget.is_short() && budget.room_bytes() == 0);

@@ -1,6 +1,7 @@
-//! The id of this node: made once, at the first start, and kept in a file of the data directory.
+//! The host id identifies this node. The first start creates it in a file of the data directory.
 //!
-//! It must be known before anything is replayed, since it tells which SSTables speak of this node's commit log.
+//! Recovery needs it before the replay, because it determines which SSTables refer to this node's
+//! commit log.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::StorageError;
 
 const FILE_NAME: &str = "host_id";
 
-/// The node's id; makes it if there is none.
+/// Loads the host id; creates it if there is none.
 pub(crate) async fn load_or_make_host_id(
     file_system: &FileSystem,
     data_directory: &Path,

@@ -1,13 +1,15 @@
-//! Reading back what an earlier run has left in the commit log.
+//! Recovery replays the commit log of an earlier run of the node.
 //!
-//! Each shard replays the segments of its own number into its memtables; if the number of shards has changed, writes go
-//! to the shard that owns them now, everything is flushed, and the old segments are removed. Otherwise the old segments
-//! are kept as they are until ordinary flushes have made them unneeded, so that a restart writes nothing.
+//! Each shard replays the segments of its own number into its memtables. If the number of shards
+//! has changed, writes go to the shard that owns them under the new number, everything is flushed,
+//! and the old segments are removed. Otherwise the old segments stay as they are until ordinary
+//! flushes make them unneeded, so that a restart writes nothing.
 //!
-//! What an SSTable of this node says to hold (commit log intervals in its statistics) is left out, and so is what compactions have
-//! left nothing of, what came before a truncation, and what belongs to tables that are gone. Replaying something twice is harmless as long as the
-//! deletions that cover it are there. Where compactions have purged them it would come back for good; so all files tell what they have of the
-//! log, those that are flushed while it is replayed, too.
+//! Recovery skips the writes that are in an SSTable of this node (its statistics name commit log
+//! intervals), that compactions have purged, that precede a truncation, or that belong to dropped
+//! tables. Replaying a write twice is harmless as long as the deletions that cover it exist. Once
+//! compactions have purged them, the write would reappear for good. Every file therefore names its
+//! intervals of the log, also a file that is flushed during the replay.
 
 mod host_id;
 mod schema;
@@ -34,24 +36,24 @@ use crate::{
     table::TruncationRecord,
 };
 
-/// What is known of a table before its writes are replayed.
+/// The state of a table on disk before its writes are replayed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableRecovery {
-    /// Parts of the commit log whose writes are in SSTables, or were in some of which nothing was left: in order and apart, see
-    /// [`arrange`].
+    /// Intervals of the commit log whose writes are in SSTables or were purged from them, sorted
+    /// and disjoint, see [`arrange`].
     pub(crate) flushed: Vec<(LogPosition, LogPosition)>,
     pub(crate) truncation: Option<TruncationRecord>,
 }
 
 impl TableRecovery {
-    /// The greatest segment id that files and truncations speak of.
+    /// Returns the greatest segment id that SSTables and truncations refer to.
     pub(crate) fn greatest_segment(&self) -> Option<u64> {
         let flushed = self.flushed.iter().map(|(_, end)| end.segment);
         let truncated = self.truncation.iter().flat_map(|record| &record.positions);
         flushed.chain(truncated.map(|position| position.segment)).max()
     }
 
-    /// Whether a write at this place must not be replayed.
+    /// Returns whether a write at this position must not be replayed.
     fn is_settled(&self, shard: u32, position: LogPosition) -> bool {
         let behind = self.flushed.partition_point(|(start, _)| *start <= position);
         self.flushed[..behind].last().is_some_and(|(_, end)| position < *end)
@@ -59,13 +61,13 @@ impl TableRecovery {
     }
 }
 
-/// What is known of all tables.
+/// The states of all tables.
 pub(crate) type TableRecoveries = HashMap<TableId, TableRecovery, foldhash::fast::FixedState>;
 
-/// The same, for all shards.
+/// The states of all tables, shared by all shards.
 pub(crate) type Recovered = Arc<TableRecoveries>;
 
-/// Adds the parts of the log of whose writes compactions have left nothing, and puts all parts in order.
+/// Adds the discarded intervals of the log, and sorts and merges all intervals.
 pub(crate) fn arrange(recovered: &mut TableRecoveries, settled: &SettledWrites) {
     for (table, intervals) in settled {
         if let Some(recovery) = recovered.get_mut(&TableId(*table)) {
@@ -77,19 +79,20 @@ pub(crate) fn arrange(recovered: &mut TableRecoveries, settled: &SettledWrites) 
     }
 }
 
-/// What a shard's replay did.
+/// The result of a shard's replay.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplaySummary {
-    /// The segments as they were read: id, file, end.
+    /// The segments that were read: id, file, end offset in bytes.
     pub(crate) segments: Vec<(u64, PathBuf, u32)>,
     pub(crate) mutations: u64,
-    /// Updates that were in SSTables, truncated, or of tables that are gone.
+    /// Number of updates that were in SSTables, truncated, or of dropped tables.
     pub(crate) skipped: u64,
-    /// The segments that hold writes of tables that this node cannot read.
+    /// Segments that hold writes of tables that this node cannot read.
     pub(crate) unreadable: Vec<PathBuf>,
 }
 
-/// Reads segments and gives each mutation that is still wanted to `apply`, with its place in the log.
+/// Reads segments and passes each mutation that must be replayed to `apply`, with its position in
+/// the log.
 pub(crate) async fn replay_segments(
     file_system: &FileSystem,
     segments: Vec<FoundSegment>,
@@ -135,8 +138,15 @@ pub(crate) async fn replay_segments(
     Ok(summary)
 }
 
-/// Gives each mutation of segments to `apply`, as recovery would that knows of no SSTable: for those who look into a log. Returns
-/// how many there were. Updates of tables that `schema` does not have are left out.
+/// Passes each mutation of `segments` to `apply`, for tools that inspect a log. Returns the number
+/// of mutations.
+///
+/// Unlike recovery, it does not skip writes that are in SSTables. Updates of tables that `schema`
+/// lacks are left out.
+///
+/// # Errors
+/// [`StorageError::CommitLogCorrupt`] for damage, unless `policy` says to skip it; I/O errors; and
+/// the errors of `apply`.
 pub async fn read_segments(
     file_system: &FileSystem,
     segments: Vec<FoundSegment>,

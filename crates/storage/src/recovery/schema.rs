@@ -1,4 +1,4 @@
-//! The schema out of the rows of the schema tables.
+//! This module builds the schema from the rows of the schema tables.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,22 +11,23 @@ use crate::{
     system::{SchemaRows, keyspaces, read_keyspaces, read_schema},
 };
 
-/// Rows of schema tables, with the names of these.
+/// Partitions of the schema tables, by table name.
 pub(crate) type SchemaContents<'a> = Vec<(&'a str, Vec<PartitionRows>)>;
 
-/// Makes a schema of the partitions of each schema table. What they say of system keyspaces is for clients, and does not
-/// matter here.
+/// Builds the schema from the partitions of each schema table. Descriptions of system keyspaces are
+/// ignored: they are for clients.
 pub(crate) fn schema_of(tables: SchemaContents<'_>) -> Result<Schema, StorageError> {
     let mut digest = Md5::new();
     let rows = rows_of(tables, false, |table, keyspace, row| {
-        // Any text that tells rows apart will do.
+        // Any text that distinguishes rows suffices.
         digest.update(format!("{table} {keyspace} {row:?}\n"));
     });
     let version = uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid();
     read_schema(&rows, version).map_err(|error| StorageError::Schema(error.to_string()))
 }
 
-/// What the schema tables say of system keyspaces; nothing if that makes no sense.
+/// Returns the system keyspaces as the schema tables describe them; an empty schema if the
+/// description is invalid.
 pub(crate) fn described_system_keyspaces(tables: SchemaContents<'_>) -> Schema {
     let rows = rows_of(tables, true, |_, _, _| ());
     let found = read_keyspaces(&rows).unwrap_or_default();
@@ -35,7 +36,7 @@ pub(crate) fn described_system_keyspaces(tables: SchemaContents<'_>) -> Schema {
     Schema::new(found, Uuid::nil())
 }
 
-/// The rows of system keyspaces, or of the others.
+/// Returns the rows of system keyspaces (`of_system`) or of the others, and calls `look` for each.
 fn rows_of(
     tables: SchemaContents<'_>,
     of_system: bool,

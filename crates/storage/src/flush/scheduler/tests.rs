@@ -1,4 +1,4 @@
-//! Which table is flushed next.
+//! These tests check which table is flushed next.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,8 @@ use crate::{
     test_database::{create, open, table},
 };
 
-/// A database with a table `k blob PRIMARY KEY, v blob`, and an update of a partition of it in which nothing is yet.
+/// Opens a database with a table `k blob PRIMARY KEY, v blob`. Returns an empty update of a
+/// partition of it as well.
 async fn with_an_update(
     file_system: FileSystem,
 ) -> (Database, Arc<TableMetadata>, PartitionUpdate) {
@@ -32,7 +33,7 @@ async fn with_an_update(
     (database, metadata, update)
 }
 
-/// It is logged, and nothing of it is in a memtable.
+/// The write is in the commit log but not in a memtable.
 #[test]
 fn a_write_that_changes_nothing_does_not_hold_the_log() {
     let file_system = FileSystem::simulated(1);
@@ -56,14 +57,17 @@ fn a_table_that_is_being_dropped_is_not_the_next_one() {
         database.apply(Mutation { updates: vec![update] }).await.unwrap();
         let table = table(&database, &metadata);
         assert!(victim(&database, |_| false).is_none());
-        // As after a flush that has failed.
+        // This is the state after a failed flush.
         table.switch_memtable();
         assert!(victim(&database, |_| false).is_some());
-        assert!(victim(&database, |_| true).is_some(), "its memory and its log are the oldest");
+        assert!(
+            victim(&database, |_| true).is_some(),
+            "a failed flush comes first: its memory and its log are the oldest"
+        );
         assert_eq!(
             pause_of(&database, &table),
             Duration::ZERO,
-            "or it would be asked for without end"
+            "a failed flush must not wait: the scheduler would spin on it"
         );
         table.set_dropped();
         assert!(victim(&database, |_| false).is_none());
