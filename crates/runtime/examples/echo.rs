@@ -1,10 +1,12 @@
-//! How many small messages one shard echoes, and what each costs: `cargo run --release --example echo`.
+//! Measures how many small messages one shard echoes, and what each costs: `cargo run --release
+//! --example echo`.
 //!
-//! One shard on the first processor, client threads with blocking sockets on the last. Each client writes
-//! `pipeline` messages of 64 bytes at once and reads them back. Besides throughput it reports processor time of the
-//! shard's thread per message, which says more on a busy machine, and how often the shard asked the kernel.
-//! `echo split` gives each connection a reader and a writer task with a channel between them, as a
-//! server of a pipelined protocol has; `echo threads` is a thread per connection, to compare with.
+//! One shard runs on the first processor, client threads with blocking sockets on the last. Each
+//! client writes `pipeline` messages of 64 bytes at once and reads them back. Besides throughput it
+//! reports the processor time of the shard's thread per message, which is more meaningful on a busy
+//! machine, and how often the shard asked the kernel. `echo split` gives each connection a reader
+//! and a writer task with a channel between them, as a server of a pipelined protocol has; `echo
+//! threads` runs a thread per connection, for comparison.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -210,13 +212,14 @@ fn serve_threads(
     report.send(total).unwrap();
 }
 
-/// Processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 fn thread_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// How much of the thread's processor time was in user mode, as the kernel's clock tick has sampled it.
+/// Returns the part of the thread's processor time in user mode, as the kernel's clock tick has
+/// sampled it.
 fn user_share() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

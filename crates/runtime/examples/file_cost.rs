@@ -1,7 +1,9 @@
-//! What file operations cost on a shard: `cargo run --release --example file_cost [DIRECTORY]`.
+//! Measures what file operations cost on a shard: `cargo run --release --example file_cost
+//! [DIRECTORY]`.
 //!
-//! Time and processor time of this thread for each operation, one at a time and several at once: appends, appends
-//! with sync (the commit log), reads of pages through and around the kernel's page cache.
+//! It prints the time and the processor time of this thread for each operation, one at a time and
+//! several at once: appends, appends with sync (the commit log), reads of pages through and around
+//! the kernel's page cache.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -78,7 +80,7 @@ async fn measure<F: Future<Output = ()>>(
     println!("{what:40}  {each_us:12.1}  {thread_ns:15.0}");
 }
 
-/// Processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 fn thread_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())

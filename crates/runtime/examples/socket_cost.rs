@@ -1,8 +1,10 @@
-//! What one socket operation costs on a shard, without a second core: `cargo run --release --example socket_cost`.
+//! Measures what one socket operation costs on a shard, without a second core: `cargo run --release
+//! --example socket_cost`.
 //!
-//! Both ends of each connection are tasks of one shard, so that nothing but this thread is measured; beside it the
-//! same exchange by plain blocking system calls of one thread. The difference is what the runtime costs
-//! (or saves). Processor time, so that a busy machine does not matter much.
+//! Both ends of each connection are tasks of one shard, so that only this thread is measured. For
+//! comparison it makes the same exchange by plain blocking system calls of one thread; the
+//! difference is what the runtime costs (or saves). It measures processor time, so that a busy
+//! machine does not matter much.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -90,7 +92,7 @@ async fn exchange(stream: TcpStream, rounds: usize, begins: bool) {
     }
 }
 
-/// Processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 fn thread_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())

@@ -56,7 +56,8 @@ pub(crate) struct ThreadUsage {
 /// Returns what the calling thread has used since it began. Costs two system calls.
 pub(crate) fn thread_usage() -> ThreadUsage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to memory of the size and alignment of a `rusage`, which is only written.
+    // SAFETY: the pointer is to memory of the size and alignment of a `rusage`, which is only
+    // written.
     let outcome = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
     debug_assert_eq!(outcome, 0, "the kernel has counted this since Linux 2.6.26");
     // SAFETY: it was zeroed, which is a valid value of all its fields, and then perhaps written.

@@ -55,7 +55,8 @@ unsafe extern "C" {
 extern "C" fn handle(number: i32) {
     ARRIVED.fetch_add(if number == SIGINT { 1 << 32 } else { 1 }, Ordering::SeqCst);
     let mut listener = LOOPS.load(Ordering::SeqCst).cast_const();
-    // SAFETY: listeners are leaked, so every pointer in the list stays valid, and they never change.
+    // SAFETY: listeners are leaked, so every pointer in the list stays valid, and they never
+    // change.
     while let Some(found) = unsafe { listener.as_ref() } {
         found.waker.wake_by_ref();
         listener = found.next;
@@ -95,7 +96,7 @@ fn install() -> io::Result<()> {
     let mut outcome = Ok(());
     INSTALLED.call_once(|| {
         for number in [SIGTERM, SIGINT] {
-            // SAFETY: the handler only does what is allowed in a handler.
+            // SAFETY: the handler only does things that are allowed in a handler.
             if unsafe { signal(number, handle) } == FAILED {
                 outcome = Err(io::Error::last_os_error());
             }

@@ -1,10 +1,10 @@
-//! What went wrong with which file, where in it, and why.
+//! File errors: which operation failed, on which file, where in it, and why.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What was asked of a file or directory.
+/// An operation on a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Opening an existing file.
@@ -21,17 +21,17 @@ pub enum Operation {
     Allocate,
     /// Setting the length.
     Truncate,
-    /// Asking for length, kind or age.
+    /// Reading length, kind or age.
     Metadata,
     /// Giving a file another name.
     Rename,
     /// Giving a file a second name.
     HardLink,
-    /// Removing a name.
+    /// Removing a name of a file.
     Remove,
     /// Creating a directory and its parents.
     CreateDirectory,
-    /// Removing a directory with what is in it.
+    /// Removing a directory with its content.
     RemoveDirectory,
     /// Listing a directory.
     ReadDirectory,
@@ -67,15 +67,15 @@ impl Operation {
 pub struct FileError {
     /// The file or directory.
     pub path: PathBuf,
-    /// What was asked.
+    /// The operation that failed.
     pub operation: Operation,
-    /// Where in the file, in bytes.
+    /// The position in the file, in bytes.
     pub offset: Option<u64>,
-    /// How many bytes it was about.
+    /// How many bytes the operation was to read, write or reserve.
     pub length: Option<u64>,
     /// The new name, for renames and links.
     pub target: Option<PathBuf>,
-    /// Why.
+    /// The reason.
     pub source: io::Error,
 }
 
@@ -103,7 +103,7 @@ impl FileError {
         self
     }
 
-    /// The kind of the reason.
+    /// Returns the kind of the reason.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
@@ -118,7 +118,7 @@ impl FileError {
         matches!(self.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether the file ends before the bytes that were asked for.
+    /// Whether the file ends before the requested bytes.
     pub fn is_unexpected_end(&self) -> bool {
         self.kind() == io::ErrorKind::UnexpectedEof
     }
@@ -133,7 +133,7 @@ impl fmt::Display for FileError {
         if let Some(offset) = self.offset {
             write!(f, " at offset {offset}")?;
         }
-        // "sync of directory data", not "sync of directory of data".
+        // Writes "sync of directory data", not "sync of directory of data".
         let joined = matches!(
             self.operation,
             Operation::CreateDirectory
@@ -147,7 +147,7 @@ impl fmt::Display for FileError {
             write!(f, " to {}", target.display())?;
         }
         let reason = self.source.to_string();
-        // The number repeats the words.
+        // The number repeats the words, so it is cut off.
         let reason = reason.split(" (os error").next().unwrap_or(&reason);
         write!(f, ": {reason}")
     }

@@ -1,4 +1,4 @@
-//! Which buffers may be handed to the kernel, and their form for the runtime underneath.
+//! The buffers that may be handed to the kernel, and their form for the runtime underneath.
 
 use super::page_buffer::{PageBuffer, PageBufferMut};
 use bytes::{Bytes, BytesMut};
@@ -7,20 +7,20 @@ use std::mem::MaybeUninit;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes that the kernel may read while an operation is under way.
+/// Bytes that the kernel may read during an operation.
 ///
 /// # Safety
-/// The slice stays at the same address and does not change while the value is owned, even when the value
-/// itself is moved.
+/// The slice stays at the same address and does not change while the value is owned, even when the
+/// value itself is moved.
 pub unsafe trait IoBytes: 'static {
-    /// The bytes to write or send.
+    /// Returns the bytes to write or send.
     fn io_bytes(&self) -> &[u8];
 }
 
 macro_rules! stable_on_the_heap {
     ($($type:ty),+) => {$(
-        // SAFETY: the bytes are on the heap or static; moving the value does not move them, and owning it
-        // keeps others from changing them.
+        // SAFETY: the bytes are on the heap or static; moving the value does not move them, and
+        // ownership keeps other code from changing them.
         unsafe impl IoBytes for $type {
             fn io_bytes(&self) -> &[u8] {
                 self
@@ -41,7 +41,7 @@ stable_on_the_heap!(
     &'static [u8]
 );
 
-/// A buffer on its way out, without the first `from` bytes and those from `to` on.
+/// A buffer to be written, without its first `from` bytes.
 pub(crate) struct Sending<B> {
     pub(crate) buffer: B,
     pub(crate) from: usize,
@@ -53,15 +53,15 @@ impl<B: IoBytes> IoBuf for Sending<B> {
     }
 }
 
-/// Several buffers on their way out together, without the first `from` bytes.
+/// Several buffers to be written together, without the bytes already written.
 pub(crate) struct SendingVectored<B> {
     pub(crate) buffers: Vec<B>,
-    /// The first buffer that is not sent yet, and how many of its bytes are.
+    /// The index of the first buffer that is not written whole; its first `from` bytes are written.
     pub(crate) next: usize,
     pub(crate) from: usize,
 }
 
-/// The kernel takes at most this many buffers at once (`IOV_MAX`).
+/// The most buffers that the kernel takes at once (`IOV_MAX`).
 const MAX_VECTORS: usize = 1024;
 
 impl<B: IoBytes> SendingVectored<B> {
@@ -69,7 +69,7 @@ impl<B: IoBytes> SendingVectored<B> {
         SendingVectored { buffers, next: 0, from: 0 }
     }
 
-    /// Counts `sent` bytes as sent; `true` when nothing is left.
+    /// Counts `sent` more bytes as written; `true` when nothing is left.
     pub(crate) fn advance(&mut self, sent: usize) -> bool {
         self.from += sent;
         while let Some(buffer) = self.buffers.get(self.next) {
@@ -95,7 +95,7 @@ impl<B: IoBytes> IoVectoredBuf for SendingVectored<B> {
     }
 }
 
-/// A buffer being filled behind the `base` bytes it already holds, by at most `limit` bytes.
+/// A buffer to be filled after the `base` bytes that it holds, by at most `limit` bytes.
 pub(crate) struct Filling<B> {
     pub(crate) buffer: B,
     pub(crate) base: usize,
@@ -110,14 +110,15 @@ impl IoBuf for Filling<PageBufferMut> {
 
 impl SetLen for Filling<PageBufferMut> {
     unsafe fn set_len(&mut self, len: usize) {
-        // SAFETY: the caller has initialised `len` bytes behind `base`.
+        // SAFETY: the caller has initialised `len` bytes after `base`.
         unsafe { self.buffer.set_length(self.base + len) };
     }
 }
 
 impl IoBufMut for Filling<PageBufferMut> {
     fn as_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
-        // The buffer's length is `base` until the operation is done, so the spare part begins there.
+        // The buffer's length is `base` until the operation is done, so the spare part begins
+        // there.
         debug_assert_eq!(self.buffer.len(), self.base);
         let limit = self.limit;
         let spare = self.buffer.spare();
@@ -134,7 +135,7 @@ impl IoBuf for Filling<BytesMut> {
 
 impl SetLen for Filling<BytesMut> {
     unsafe fn set_len(&mut self, len: usize) {
-        // SAFETY: the caller has initialised `len` bytes behind `base`.
+        // SAFETY: the caller has initialised `len` bytes after `base`.
         unsafe { self.buffer.set_len(self.base + len) };
     }
 }

@@ -1,7 +1,8 @@
-//! A lock on a directory that ends with the process, however it ends.
+//! A lock on a directory, which ends with the process, however that ends.
 //!
-//! Guaranteed: two holders of the lock of one directory never exist on one machine. The lock is the kernel's (`flock`) on a
-//! file of the directory, so a crash leaves nothing to clean up. Who holds it stands in the file, best effort.
+//! Invariant: on one machine, at most one process holds the lock of a directory. The lock is the
+//! kernel's (`flock`) on a file of the directory, so a crash leaves nothing to clean up. The file
+//! names the process that holds it, best effort.
 
 use super::{FileError, Operation};
 use rustix::fs::{FlockOperation, flock};
@@ -10,29 +11,32 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The lock of a directory, until it is dropped.
+/// The lock of a directory, held until it is dropped.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _file: fs::File,
 }
 
-/// Why a directory cannot be locked.
+/// The reason why a directory cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else holds the lock.
+    /// Another process, or another lock of this one, holds it.
     #[error("locked by {}", holder.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Held {
-        /// The process, if it says so.
+        /// The id of the process that holds it, if the file names it.
         holder: Option<u32>,
     },
-    /// The file of the lock cannot be made.
+    /// The lock's file cannot be made or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
 impl DirectoryLock {
-    /// Locks `directory`, which must exist, by its file `name`. Does not wait. Blocks the thread for the time that it takes to
-    /// open a file, so it is for start-up.
+    /// Locks `directory`, which must exist, by its file `name`. It does not wait. It blocks the
+    /// thread while the file is opened, so it is for start-up.
+    ///
+    /// # Errors
+    /// Fails if the lock is held, or its file cannot be made or written.
     pub fn acquire(directory: &Path, name: &str) -> Result<Self, LockError> {
         let path = directory.join(name);
         let failed = |error| FileError::new(&path, Operation::Create, error);

@@ -1,13 +1,15 @@
-//! Files and directories, over the real disk or a simulated one, chosen when a [`FileSystem`] is made.
+//! Files and directories, on the real disk or a simulated one, chosen when a [`FileSystem`] is
+//! made.
 //!
-//! Guaranteed on both back ends: a read gives what was written before it through the same file system; data
-//! survives a crash after `sync_data`/`sync_all` of the file *and*, for a new, renamed or linked name,
-//! [`FileSystem::sync_dir`] of the directory. Nothing else survives for sure, and the simulated disk makes
-//! use of that.
+//! Both back ends guarantee: a read returns the bytes written before it through the same file
+//! system; data survives a crash after `sync_data`/`sync_all` of the file *and*, for a new, renamed
+//! or linked name, [`FileSystem::sync_dir`] of the directory. Nothing else survives for sure, and
+//! the simulated disk makes use of that.
 //!
 //! Reads return [`PageBuffer`]s: aligned, pooled, reference counted. A file opened with
-//! [`FileSystem::open_read_direct`] bypasses the kernel's page cache; any offset and length may be asked
-//! for, but only 4 KiB-aligned ones cost nothing extra. [`FileSystem::create_new_direct`] is the same for writing.
+//! [`FileSystem::open_read_direct`] bypasses the kernel's page cache; it reads at any offset and
+//! length, but only 4 KiB-aligned reads cost nothing extra. [`FileSystem::create_new_direct`]
+//! bypasses it for writes.
 
 mod error;
 mod handle;
@@ -36,5 +38,5 @@ pub use waits::{DiskWaits, InBackground, wait_for_disk};
 /// Bytes of a page: the unit of direct reads and of the alignment of [`PageBuffer`]s.
 pub const PAGE_BYTES: usize = 4096;
 
-/// The result of operations on files.
+/// The result of an operation on files.
 pub type Result<T> = std::result::Result<T, FileError>;

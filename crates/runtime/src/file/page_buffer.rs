@@ -1,8 +1,9 @@
-//! Page-aligned byte buffers: one writer fills a [`PageBufferMut`], many share the frozen [`PageBuffer`].
+//! Page-aligned byte buffers: one owner fills a [`PageBufferMut`], many share the frozen
+//! [`PageBuffer`].
 //!
-//! Invariant: a block has either exactly one [`PageBufferMut`] or any number of [`PageBuffer`]s; bytes
-//! below `length` are initialised. Counting is atomic so that a page may become [`bytes::Bytes`] and cross
-//! threads; a clone costs one uncontended atomic increment.
+//! Invariant: a block has either exactly one [`PageBufferMut`] or any number of [`PageBuffer`]s;
+//! bytes below `length` are initialised. The count is atomic so that a page may become
+//! [`bytes::Bytes`] and cross threads; a clone costs one uncontended atomic increment.
 
 use super::PAGE_BYTES;
 use super::pool::{self, Block};
@@ -33,7 +34,7 @@ impl PageBuffer {
         buffer.freeze()
     }
 
-    /// A view of a part, sharing the memory. Panics if the range is not inside.
+    /// Returns a view of a part, which shares the memory. Panics if the range is not inside.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         let begin = match range.start_bound() {
             Bound::Included(&begin) => begin,
@@ -52,12 +53,12 @@ impl PageBuffer {
         part
     }
 
-    /// The same bytes as [`Bytes`], without copying.
+    /// Converts to [`Bytes`] without copying.
     pub fn into_bytes(self) -> Bytes {
         if self.is_empty() { Bytes::new() } else { Bytes::from_owner(self) }
     }
 
-    /// The bytes of memory that this view keeps alive, for accounting.
+    /// Returns the bytes of memory that this view keeps alive, for accounting.
     pub fn memory_bytes(&self) -> usize {
         self.block().capacity
     }
@@ -67,18 +68,19 @@ impl PageBuffer {
         self.block().references.load(Ordering::Acquire) == 1
     }
 
-    /// The memory to be filled again, empty; `None` if another view shares it.
+    /// Returns the memory, empty, to be filled again; `None` if another view shares it.
     pub fn into_empty(self) -> Option<PageBufferMut> {
         if !self.is_unique() {
             return None;
         }
-        // What others did with the memory is behind: `is_unique` has acquired it, and nobody can clone a view but from this one.
+        // The uses by other threads happened before: `is_unique` has acquired them, and a new view
+        // can only be cloned from this one.
         let this = std::mem::ManuallyDrop::new(self);
         Some(PageBufferMut { block: this.block, length: 0 })
     }
 
     fn block(&self) -> &Block {
-        // SAFETY: the block lives as long as a reference to it is counted, and this is one.
+        // SAFETY: the block lives as long as a reference to it is counted, and this view is one.
         unsafe { self.block.as_ref() }
     }
 }
@@ -86,7 +88,7 @@ impl PageBuffer {
 impl Clone for PageBuffer {
     #[inline]
     fn clone(&self) -> Self {
-        // Relaxed as in `Arc`: a new reference is made from one that exists.
+        // Relaxed as in `Arc`: a new reference is made from an existing one.
         self.block().references.fetch_add(1, Ordering::Relaxed);
         PageBuffer { ..*self }
     }
@@ -111,7 +113,8 @@ impl Deref for PageBuffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start + length` is within the initialised bytes of the block, which nobody changes.
+        // SAFETY: `start + length` is within the initialised bytes of the block, which do not
+        // change while they are shared.
         unsafe {
             let memory = self.block.as_ref().memory.as_ptr().add(self.start);
             std::slice::from_raw_parts(memory, self.length)
@@ -149,18 +152,18 @@ pub struct PageBufferMut {
     length: usize,
 }
 
-// SAFETY: the only owner of its memory.
+// SAFETY: this is the only owner of its memory.
 unsafe impl Send for PageBufferMut {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for PageBufferMut {}
 
 impl PageBufferMut {
-    /// An empty buffer that can hold `bytes`, rounded up to whole pages (at least one).
+    /// Creates an empty buffer for `bytes` bytes, rounded up to whole pages (at least one).
     pub fn with_capacity(bytes: usize) -> Self {
         PageBufferMut { block: pool::take(bytes), length: 0 }
     }
 
-    /// The same, in the memory of `spare` if it can hold them.
+    /// As [`PageBufferMut::with_capacity`], in the memory of `spare` if that is large enough.
     pub fn reusing(spare: Option<PageBufferMut>, bytes: usize) -> Self {
         match spare {
             Some(mut spare) if spare.capacity() >= bytes => {
@@ -171,8 +174,9 @@ impl PageBufferMut {
         }
     }
 
-    /// A buffer of `length` bytes that hold anything: zeroes, or what the last user of the memory has left there. For those who will
-    /// write all of it through a slice, or cut off what they have not.
+    /// Creates a buffer of `length` bytes with arbitrary content: zeroes, or the bytes of the
+    /// memory's last user. It is for callers that overwrite all of it through a slice, or cut off
+    /// the rest.
     pub fn of_anything(length: usize) -> Self {
         let mut buffer = Self::with_capacity(length);
         let known = buffer.block().initialised;
@@ -186,7 +190,7 @@ impl PageBufferMut {
         buffer
     }
 
-    /// How many bytes it can hold.
+    /// Returns how many bytes it can hold.
     pub fn capacity(&self) -> usize {
         self.block().capacity
     }
@@ -195,7 +199,7 @@ impl PageBufferMut {
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let spare = self.spare();
         assert!(bytes.len() <= spare.len(), "{} bytes into {} spare", bytes.len(), spare.len());
-        // SAFETY: `spare` is at least as long, and nobody else reaches it.
+        // SAFETY: `spare` is at least as long, and only this buffer reaches it.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), spare.as_mut_ptr().cast(), bytes.len());
         }
@@ -216,25 +220,27 @@ impl PageBufferMut {
         self.resize(self.length.next_multiple_of(PAGE_BYTES));
     }
 
-    /// Forgets the bytes, keeps the memory.
+    /// Removes the bytes but keeps the memory.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// Ends the filling; the bytes can be shared from here on.
+    /// Ends the filling and returns the buffer for sharing.
     pub fn freeze(self) -> PageBuffer {
         let this = std::mem::ManuallyDrop::new(self);
         PageBuffer { block: this.block, start: 0, length: this.length }
     }
 
-    /// The memory behind the filled bytes.
+    /// Returns the memory after the filled bytes.
     pub(super) fn spare(&mut self) -> &mut [MaybeUninit<u8>] {
         let block = self.block();
         let (memory, spare) = (block.memory.as_ptr(), block.capacity - self.length);
-        // SAFETY: within the block, which this buffer alone reaches.
+        // SAFETY: the range is within the block, which only this buffer reaches.
         unsafe { std::slice::from_raw_parts_mut(memory.add(self.length).cast(), spare) }
     }
 
+    /// Sets the length.
+    ///
     /// # Safety
     /// The bytes below `length` are initialised, and `length` is not beyond the capacity.
     pub(super) unsafe fn set_length(&mut self, length: usize) {
@@ -266,7 +272,7 @@ impl Deref for PageBufferMut {
 
 impl DerefMut for PageBufferMut {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `Deref`, and there is no other owner.
+        // SAFETY: the first `length` bytes are initialised, and there is no other owner.
         unsafe { std::slice::from_raw_parts_mut(self.block().memory.as_ptr(), self.length) }
     }
 }

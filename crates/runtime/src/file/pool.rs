@@ -1,7 +1,7 @@
-//! Memory of page buffers: aligned blocks, kept per thread for the next reader.
+//! The pool of page buffers: aligned blocks of memory, kept per thread for the next reader.
 //!
-//! A block is freed into the pool of the thread that drops the last reference. Memory: at most
-//! [`set_pool_limit`] bytes (1 MiB unless told otherwise) of free blocks per thread; blocks larger than
+//! A block is freed into the pool of the thread that drops the last reference. Memory bound: at
+//! most [`set_pool_limit`] bytes (1 MiB by default) of free blocks per thread; blocks larger than
 //! [`POOLED_PAGES`] pages are never kept.
 
 use super::PAGE_BYTES;
@@ -10,17 +10,18 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The largest block that is kept: the 64 KiB of a compressed chunk, unaligned at both ends, twice over.
+/// Pages of the largest block that is kept: the 64 KiB of a compressed chunk, unaligned at both
+/// ends, twice over.
 const POOLED_PAGES: usize = 36;
 
 static LIVE_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The head of a block; shared by all views of it.
+/// The head of a block, which all views of it share.
 pub(super) struct Block {
     pub(super) references: AtomicUsize,
     pub(super) memory: NonNull<u8>,
     pub(super) capacity: usize,
-    /// So many bytes from the start on are initialised, whoever had them before; perhaps more.
+    /// At least this many bytes from the start are initialised, by any earlier user.
     pub(super) initialised: usize,
 }
 
@@ -40,17 +41,18 @@ thread_local! {
     };
 }
 
-/// Bytes of page buffers of all threads, in use or kept for reuse.
+/// Returns the bytes of page buffers of all threads, in use or kept for reuse.
 pub fn live_page_buffer_bytes() -> u64 {
     LIVE_BYTES.load(Ordering::Relaxed)
 }
 
-/// How many bytes of free page buffers the calling thread keeps for reuse.
+/// Sets how many bytes of free page buffers the calling thread keeps for reuse.
 pub fn set_pool_limit(bytes: usize) {
     POOL.with(|pool| pool.borrow_mut().limit = bytes);
 }
 
-/// A block of at least `bytes` (rounded up to whole pages) with one reference. Its memory holds anything.
+/// Returns a block of at least `bytes` (rounded up to whole pages) with one reference. The content
+/// of its memory is arbitrary.
 pub(super) fn take(bytes: usize) -> NonNull<Block> {
     let pages = bytes.div_ceil(PAGE_BYTES).max(1);
     if pages <= POOLED_PAGES
@@ -66,12 +68,12 @@ pub(super) fn take(bytes: usize) -> NonNull<Block> {
     allocate(pages)
 }
 
-/// Takes back a block whose last reference is gone (and is counted as one again).
+/// Takes back a block whose last reference is gone (its count is 1 again).
 ///
 /// # Safety
-/// `block` came from [`take`], and nobody else holds or reaches it.
+/// `block` came from [`take`], and nothing else refers to it.
 pub(super) unsafe fn put_back(block: NonNull<Block>) {
-    // SAFETY: the caller is the only one who reaches the block.
+    // SAFETY: the caller has the only reference to the block.
     let capacity = unsafe { block.as_ref().capacity };
     let pages = capacity / PAGE_BYTES;
     let kept = pages <= POOLED_PAGES
@@ -87,7 +89,7 @@ pub(super) unsafe fn put_back(block: NonNull<Block>) {
             })
             .unwrap_or(false);
     if !kept {
-        // SAFETY: as the caller promises; it is not in the pool.
+        // SAFETY: by the caller's promise; the block is not in the pool.
         unsafe { free(block) };
     }
 }
@@ -110,8 +112,10 @@ fn allocate(pages: usize) -> NonNull<Block> {
     NonNull::from(Box::leak(Box::new(block)))
 }
 
+/// Frees a block.
+///
 /// # Safety
-/// `block` came from [`allocate`] and nobody reaches it any more.
+/// `block` came from [`allocate`] and nothing else refers to it.
 unsafe fn free(block: NonNull<Block>) {
     // SAFETY: `allocate` made it from a box, and the caller gives it up.
     let block = unsafe { Box::from_raw(block.as_ptr()) };
@@ -124,7 +128,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         for blocks in &mut self.by_pages {
             for block in blocks.drain(..) {
-                // SAFETY: only the pool reaches the blocks it keeps.
+                // SAFETY: only the pool refers to the blocks that it keeps.
                 unsafe { free(block) };
             }
         }

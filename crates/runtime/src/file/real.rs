@@ -1,7 +1,7 @@
 //! The machine's file system.
 //!
-//! Data moves through the completion queue; the rare operations that have no form there (listing, creating
-//! and removing trees, reserving space) run on helper threads.
+//! Data moves through the completion queue; the rare operations that have no form there (listing,
+//! creating and removing trees, reserving space) run on helper threads.
 
 use super::error::{FileError, Operation};
 use super::io_bytes::{Filling, IoBytes, Sending, SendingVectored};
@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// From this length on, an exact read looks at the file's length before it allocates.
+/// From this length on, in bytes, an exact read checks the file's length before it allocates.
 const LARGE_READ: usize = 1 << 20;
 
 pub(super) struct RealFile {
@@ -61,7 +61,7 @@ impl RealFile {
         self.end.set(offset);
     }
 
-    /// `spare` is memory to read into, if it is large enough.
+    /// Reads into the memory of `spare` if that is large enough.
     pub(super) async fn read_at(
         &self,
         offset: u64,
@@ -71,7 +71,8 @@ impl RealFile {
         let failed = |source| FileError::at(&self.path, Operation::Read, offset, length, source);
         if self.direct.get() {
             match self.read_direct(offset, length, spare.take()).await {
-                // The file system took O_DIRECT at the opening and refuses it now.
+                // The file system accepted O_DIRECT when the file was opened, and refuses it at
+                // this read.
                 Err(error) if is_refused(&error) => {
                     self.stop_direct().map_err(failed)?;
                 }
@@ -100,7 +101,8 @@ impl RealFile {
         Ok(buffer.slice(before.min(end)..end))
     }
 
-    /// Reads until `length` bytes or the end of the file; a count that is not a multiple of `unit` is the end.
+    /// Reads until `length` bytes or the end of the file; a count that is not a multiple of `unit`
+    /// is the end.
     async fn fill(
         &self,
         mut buffer: PageBufferMut,
@@ -132,7 +134,7 @@ impl RealFile {
         Ok(())
     }
 
-    /// Where that is refused, the file stays as it is.
+    /// Sets O_DIRECT. If the file system refuses, the file stays as it is.
     fn start_direct(&self) -> io::Result<()> {
         let flags = rustix::fs::fcntl_getfl(&self.file)?;
         match rustix::fs::fcntl_setfl(&self.file, flags | OFlags::DIRECT) {
@@ -150,7 +152,10 @@ impl RealFile {
         spare: Option<PageBufferMut>,
     ) -> Result<PageBuffer> {
         let too_short = || {
-            let source = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before");
+            let source = io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file ends before the last byte requested",
+            );
             FileError::at(&self.path, Operation::Read, offset, length, source)
         };
         if length >= LARGE_READ {
@@ -218,7 +223,7 @@ impl RealFile {
 
     pub(super) async fn allocate(&self, length: u64) -> Result<()> {
         let failed = |why| FileError::at(&self.path, Operation::Allocate, 0, length as usize, why);
-        // A descriptor of its own: the work goes on if this future is dropped.
+        // Duplicates the descriptor, because the work goes on if this future is dropped.
         let descriptor = self.file.as_fd().try_clone_to_owned().map_err(failed)?;
         let reserved = spawn_blocking(move || {
             rustix::fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length)
@@ -254,7 +259,8 @@ impl RealFile {
 }
 
 impl Drop for RealFile {
-    /// Who closes a large removed file last must not wait until its blocks are free.
+    /// Leaves a large removed file to the releaser, so that the task that closes it last need not
+    /// wait until its blocks are free.
     fn drop(&mut self) {
         let Ok(status) = rustix::fs::fstat(&self.file) else { return };
         let length = u64::try_from(status.st_size).unwrap_or(0);
@@ -267,7 +273,7 @@ impl Drop for RealFile {
     }
 }
 
-/// What direct I/O asks for: of the memory, the offset and the length.
+/// Whether memory, offset and length are aligned as direct I/O demands.
 fn is_whole_pages(offset: u64, bytes: &[u8]) -> bool {
     offset.is_multiple_of(PAGE_BYTES as u64)
         && bytes.len().is_multiple_of(PAGE_BYTES)
@@ -280,14 +286,14 @@ fn is_refused(error: &io::Error) -> bool {
 
 fn written(result: io::Result<usize>) -> io::Result<usize> {
     match result {
-        Ok(0) => Err(io::Error::new(io::ErrorKind::WriteZero, "nothing could be written")),
+        Ok(0) => Err(io::Error::new(io::ErrorKind::WriteZero, "the kernel wrote no bytes")),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
         result => result,
     }
 }
 
 pub(super) async fn open_read(path: &Path, direct: bool) -> Result<File> {
-    // Opening a pipe waits until somebody writes to it, and devices have no end.
+    // Opening a pipe waits for a writer, and devices have no end.
     let found = compio::fs::metadata(path).await.map_err(fail(path, Operation::Open))?;
     if !found.is_file() && !found.is_dir() {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
@@ -326,7 +332,8 @@ pub(super) async fn create(path: &Path, new: bool) -> Result<File> {
     Ok(File::real(RealFile::new(path, file, false)))
 }
 
-/// The flag is set when the file is there: creating it with the flag may make the file and then refuse to open it.
+/// Sets the flag after the file exists: creating it with the flag may make the file and then refuse
+/// to open it.
 pub(super) async fn create_new_direct(path: &Path) -> Result<File> {
     let mut options = compio::fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);
@@ -354,7 +361,7 @@ pub(super) async fn hard_link(from: &Path, to: &Path) -> Result<()> {
 }
 
 pub(super) async fn remove_file(path: &Path) -> Result<()> {
-    // Nobody may have a large one open: then it is this that closes it last.
+    // A large file may be open nowhere else: then this handle is the last one that closes it.
     let held = match metadata(path).await {
         Ok(found) if !found.is_directory && found.length >= LARGE_BYTES => {
             open_read(path, false).await.ok()
@@ -394,7 +401,8 @@ pub(super) async fn create_dir_all(path: &Path) -> Result<()> {
 pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
     let owned = path.to_owned();
     let removed = spawn_blocking(move || {
-        // What fails there fails here again, or does not matter. Where a link leads to is not removed.
+        // An error there occurs here again, or does not matter. The target of a link is not
+        // removed.
         if std::fs::symlink_metadata(&owned).is_ok_and(|found| found.is_dir()) {
             let _ = remove_large_files(&owned);
         }
@@ -403,7 +411,7 @@ pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
     removed.await.map_err(fail(path, Operation::RemoveDirectory))
 }
 
-/// Of all that is in a directory, the files whose blocks are not to be freed in one go.
+/// Removes those files of a directory whose blocks must not be freed all at once.
 fn remove_large_files(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     for entry in std::fs::read_dir(directory)? {
@@ -434,7 +442,7 @@ pub(super) async fn read_dir(path: &Path) -> Result<Vec<DirectoryEntry>> {
             let entry = entry?;
             let (kind, path) = (entry.file_type()?, entry.path());
             let is_link = kind.is_symlink();
-            // One that leads nowhere is no directory.
+            // A link without a target is no directory.
             let leads_to_one = || std::fs::metadata(&path).is_ok_and(|found| found.is_dir());
             entries.push(DirectoryEntry {
                 name: entry.file_name().to_string_lossy().into_owned(),

@@ -1,9 +1,11 @@
-//! The blocks of large removed files are freed a few at a time.
+//! Frees the blocks of large removed files a few at a time.
 //!
-//! The kernel frees a removed file's blocks when its last descriptor is closed, all of them before `close` returns, and where the file system is
-//! mounted with `discard` it tells the device of each. Meanwhile nothing else is read: 22 ms for a GiB here, and several files
-//! that go at once, as after a compaction, stop all reads for 150 ms. So whoever closes such a file last hands it to a thread,
-//! which shortens it step by step, file after file, before it closes it.
+//! The kernel frees a removed file's blocks when its last descriptor is closed, all of them before
+//! `close` returns. If the file system is mounted with `discard`, it also reports each block to the
+//! device. Nothing else is read meanwhile: 22 ms for a GiB on the machine measured; several files
+//! removed at once, as after a compaction, stop all reads for 150 ms. So the task that closes such
+//! a file last hands it to a thread, which shortens it step by step before it closes it, one file
+//! after the other.
 
 use std::{
     collections::BTreeMap,
@@ -22,38 +24,38 @@ use std::{
 
 use crate::cpu::become_helper_thread;
 
-/// From this length on, a removed file is freed in this way.
+/// From this length on, in bytes, a removed file is freed step by step.
 pub(super) const LARGE_BYTES: u64 = 4 << 20;
-/// Freed at once: one or two milliseconds of the device.
+/// Bytes freed at once: one or two milliseconds of the device.
 const STEP_BYTES: u64 = 8 << 20;
-/// Files that wait at most, for each has a descriptor. Others are closed where they are.
+/// The most files that wait, because each holds a descriptor. Further files are closed at once.
 const MOST_WAITING: usize = 512;
-/// Between two steps.
+/// The pause between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// By device, bytes of files that were handed over by who alone had them open, and are not free yet.
+/// By device: bytes of files that were handed over by their only user and are not free yet.
 static WAITING_BYTES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
-/// Changes the bytes that wait on a device.
+/// Changes the count of bytes that wait on a device.
 fn change_waiting(device: u64, change: impl FnOnce(u64) -> u64) {
     let mut waiting = WAITING_BYTES.lock().unwrap_or_else(PoisonError::into_inner);
     let bytes = waiting.entry(device).or_default();
     *bytes = change(*bytes);
 }
 
-/// A file without a name.
+/// A file without a name, to be freed.
 struct Removed {
     descriptor: OwnedFd,
     device: u64,
-    /// Of [`WAITING_BYTES`].
+    /// Its share of [`WAITING_BYTES`].
     waiting_bytes: u64,
 }
 
 impl Removed {
-    /// Of which so many bytes will be free.
+    /// Takes a file whose release will free `waiting_bytes`.
     fn new(descriptor: OwnedFd, waiting_bytes: u64) -> Self {
         let file = std::fs::File::from(descriptor);
-        // A file that cannot be looked at is on no device that anybody asks for.
+        // If the file cannot be queried, it counts for a device that no caller queries.
         let device = file.metadata().map_or(u64::MAX, |found| found.dev());
         change_waiting(device, |bytes| bytes + waiting_bytes);
         Self { descriptor: file.into(), device, waiting_bytes }
@@ -72,13 +74,14 @@ impl Drop for Removed {
     }
 }
 
-/// Bytes of removed files of a device that will be free soon.
+/// Returns the bytes of removed files of a device that will be free soon.
 pub(super) fn waiting_bytes(device: u64) -> u64 {
     let waiting = WAITING_BYTES.lock().unwrap_or_else(PoisonError::into_inner);
     waiting.get(&device).copied().unwrap_or_default()
 }
 
-/// Frees a removed file of this length, whose descriptor this is, if nobody else has it open; else it is only closed. Does not wait.
+/// Frees the removed file of `descriptor`, whose length is `length` bytes, if it is open nowhere
+/// else; otherwise only closes it. Does not wait.
 pub(super) fn release(descriptor: OwnedFd, length: u64) {
     static RELEASER: OnceLock<Option<SyncSender<Removed>>> = OnceLock::new();
     let releaser = RELEASER.get_or_init(|| {
@@ -94,32 +97,34 @@ pub(super) fn release(descriptor: OwnedFd, length: u64) {
         let started = thread::Builder::new().spawn(work);
         started.is_ok().then_some(sender)
     });
-    // Of several who have it open, none frees it for sure.
+    // If several descriptors are open, it is uncertain which of them frees the file.
     let waiting_bytes = if is_only_descriptor(&descriptor) { length } else { 0 };
     let removed = Removed::new(descriptor, waiting_bytes);
-    // Without the thread, and where it has much to do, it is closed here.
+    // Without the thread, or if its queue is full, the file is closed here.
     if let Some(releaser) = releaser {
         let _ = releaser.try_send(removed);
     }
 }
 
-/// Who opens a file by its descriptor's path in the moment of the lease would have the signal sent that says so, and that ends a process.
+/// Ignores the signal of a broken lease. The kernel sends it if another process opens the file by
+/// its descriptor's path during the lease, and it would end this process.
 fn ignore_broken_leases() {
-    // SAFETY: a system call with two integers. Nobody else here wants this signal.
+    // SAFETY: a system call with two integers. Nothing else in this process uses this signal.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
 }
 
 fn shorten(mut removed: Removed) {
     let descriptor = &removed.descriptor;
-    // One after the other, so that of several who have the same file open the last one finds itself alone.
+    // One file at a time, so that of several descriptors of the same file the last one finds itself
+    // alone.
     if !is_only_descriptor(descriptor) {
         return;
     }
-    // What was opened for reading cannot be shortened.
+    // A file that was opened to read cannot be shortened.
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let Ok(file) = OpenOptions::new().write(true).open(path) else { return };
     let Ok(found) = file.metadata() else { return };
-    // Somebody may have given it a name again while it had one.
+    // Another process may have given the file a second name while it had one.
     if found.nlink() > 0 {
         return;
     }
@@ -134,14 +139,14 @@ fn shorten(mut removed: Removed) {
     }
 }
 
-/// Whether no other process or thread has the file open: what the kernel asks of who wants a lease for writing. Of a file system
-/// that has none, nobody knows.
+/// Whether no other process or thread has the file open: the kernel's condition for a write lease.
+/// Returns false on a file system without leases, where it cannot be known.
 fn is_only_descriptor(descriptor: &OwnedFd) -> bool {
     let lease = |kind: libc::c_int| {
         // SAFETY: a system call with an open descriptor and an integer.
         unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETLEASE, kind) }
     };
-    // Given back at once: that it was given is all that was asked.
+    // Given back at once: only the answer was needed.
     lease(libc::F_WRLCK) == 0 && lease(libc::F_UNLCK) == 0
 }
 
@@ -182,17 +187,18 @@ mod tests {
         let (_directory, path) = large_file();
         let descriptor = OwnedFd::from(File::open(&path).unwrap());
         std::fs::remove_file(&path).unwrap();
-        // The same file description twice is no second user, and here is what tells how long it is.
+        // A second descriptor of the same open file does not count as a user; it reports the length
+        // here.
         let look = File::from(descriptor.try_clone().unwrap());
         let length_before = look.metadata().unwrap().len();
         let device = look.metadata().unwrap().dev();
         let removed = Removed::new(descriptor, length_before);
-        // Others may be at work, but on no such device.
+        // Other tests may free files too, but not on that device.
         assert!(waiting_bytes(device) >= length_before);
         assert_eq!(waiting_bytes(device + 1), 0);
         shorten(removed);
         let length = look.metadata().unwrap().len();
-        // Where there are no leases, it is as it was.
+        // Without leases the file keeps its length.
         assert_eq!(length, if has_leases() { 5 } else { 3 * STEP_BYTES + 5 });
     }
 }

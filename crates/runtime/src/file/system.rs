@@ -1,12 +1,12 @@
-//! The names: opening, creating, renaming, removing, listing.
+//! A file system: opening, creating, renaming, removing and listing names.
 
 use super::real;
 use super::simulated::SimulatedDisk;
 use super::{File, Result};
 use std::path::{Path, PathBuf};
 
-/// A file system: the machine's, or a simulated one. Cheap to clone and to send to other shards; the files
-/// it opens stay on the shard that opened them.
+/// A file system: the machine's, or a simulated one. Cheap to clone and to send to other shards; an
+/// open file stays on the shard that opened it.
 #[derive(Clone, Debug)]
 pub struct FileSystem(Backend);
 
@@ -16,20 +16,20 @@ enum Backend {
     Simulated(SimulatedDisk),
 }
 
-/// What a directory holds under one name.
+/// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirectoryEntry {
     /// The name; bytes that are not UTF-8 show as U+FFFD.
     pub name: String,
     /// The directory's path with the exact name.
     pub path: PathBuf,
-    /// Whether it is a directory, or a symbolic link that leads to one.
+    /// Whether it is a directory, or a symbolic link to one.
     pub is_directory: bool,
     /// Whether it is a symbolic link.
     pub is_link: bool,
 }
 
-/// What is known of a file or directory without opening it.
+/// The attributes of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metadata {
     /// Length in bytes.
@@ -40,7 +40,7 @@ pub struct Metadata {
     pub modified_ms: i64,
     /// How many names the file has.
     pub links: u64,
-    /// The disk that it is on: from one to another nothing can be linked.
+    /// The disk that holds it: files cannot be linked from one disk to another.
     pub device: u64,
 }
 
@@ -54,131 +54,187 @@ macro_rules! dispatch {
 }
 
 impl FileSystem {
-    /// The machine's file system.
+    /// Returns the machine's file system.
     pub fn real() -> Self {
         FileSystem(Backend::Real)
     }
 
-    /// An empty simulated disk whose every choice follows from `seed`.
+    /// Returns an empty simulated disk; every random choice follows from `seed`.
     pub fn simulated(seed: u64) -> Self {
         FileSystem(Backend::Simulated(SimulatedDisk::new(seed)))
     }
 
-    /// The file system on a simulated disk.
+    /// Returns the file system on a simulated disk.
     pub fn on(disk: SimulatedDisk) -> Self {
         FileSystem(Backend::Simulated(disk))
     }
 
-    /// The simulated disk, for crashes and faults; `None` for the machine's.
+    /// Returns the simulated disk, for crashes and faults; `None` for the machine's.
     pub fn simulated_disk(&self) -> Option<&SimulatedDisk> {
         dispatch!(self, None, disk => Some(disk))
     }
 
     /// Opens a file to read through the kernel's page cache.
+    ///
+    /// # Errors
+    /// Fails if there is no such file or it cannot be opened.
     pub async fn open_read(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         dispatch!(self, real::open_read(path, false).await, disk => disk.open_read(path, false).await)
     }
 
-    /// Opens a file to read around the kernel's page cache (O_DIRECT); where that is refused, through it.
+    /// Opens a file to read around the kernel's page cache (O_DIRECT); if the file system refuses
+    /// that, through it.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open_read`].
     pub async fn open_read_direct(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         dispatch!(self, real::open_read(path, true).await, disk => disk.open_read(path, true).await)
     }
 
     /// Opens an existing file to read and write; appends go to its end.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open_read`].
     pub async fn open_write(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         dispatch!(self, real::open_write(path).await, disk => disk.open_write(path).await)
     }
 
     /// Creates a file to read and write; an existing one is emptied.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be created.
     pub async fn create(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         dispatch!(self, real::create(path, false).await, disk => disk.create(path, false).await)
     }
 
-    /// Creates a file to read and write; an existing one is an error (`AlreadyExists`).
+    /// Creates a file to read and write.
+    ///
+    /// # Errors
+    /// Fails if the file exists (`AlreadyExists`) or cannot be created.
     pub async fn create_new(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         dispatch!(self, real::create(path, true).await, disk => disk.create(path, true).await)
     }
 
-    /// The same to write around the kernel's page cache (O_DIRECT) as long as whole pages are written from page-aligned
-    /// memory ([`super::PageBufferMut`]): from the first other write on, and where it is refused, through it.
+    /// As [`FileSystem::create_new`], to write around the kernel's page cache (O_DIRECT) as long as
+    /// whole pages are written from page-aligned memory ([`super::PageBufferMut`]). From the first
+    /// other write on, and if the file system refuses it, writes go through the cache.
+    ///
+    /// # Errors
+    /// As [`FileSystem::create_new`].
     pub async fn create_new_direct(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         dispatch!(self, real::create_new_direct(path).await, disk => disk.create(path, true).await)
     }
 
-    /// Opens a file to append to, creating it if there is none.
+    /// Opens a file to append to, and creates it if there is none.
+    ///
+    /// # Errors
+    /// Fails if the file can be neither opened nor created.
     pub async fn create_append(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         dispatch!(self, real::create_append(path).await, disk => disk.create_append(path).await)
     }
 
-    /// Renames a file or directory, replacing a file at `to`. Atomic; durable after [`Self::sync_dir`] of
-    /// both directories.
+    /// Renames a file or directory, replacing a file at `to`. Atomic; durable after
+    /// [`Self::sync_dir`] of both directories.
+    ///
+    /// # Errors
+    /// Fails if `from` does not exist, or the file system refuses the rename.
     pub async fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
         dispatch!(self, real::rename(from, to).await, disk => disk.rename(from, to).await)
     }
 
-    /// Gives a file a second name. An existing name is an error.
+    /// Gives a file a second name.
+    ///
+    /// # Errors
+    /// Fails if `to` exists, `from` does not, or they are on different disks.
     pub async fn hard_link(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
         dispatch!(self, real::hard_link(from, to).await, disk => disk.hard_link(from, to).await)
     }
 
     /// Removes a file's name; the content goes with the last name and the last open file.
+    ///
+    /// # Errors
+    /// Fails if there is no such file or it cannot be removed.
     pub async fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         dispatch!(self, real::remove_file(path).await, disk => disk.remove_file(path).await)
     }
 
-    /// Creates a directory and those above it that are missing, and makes their names durable.
+    /// Creates a directory and its missing parents, and makes their names durable.
+    ///
+    /// # Errors
+    /// Fails if a parent is no directory, or a directory cannot be created or synced.
     pub async fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         dispatch!(self, real::create_dir_all(path).await, disk => disk.create_dir_all(path).await)
     }
 
-    /// Removes a directory with all that is in it. Not atomic.
+    /// Removes a directory with its content. Not atomic.
+    ///
+    /// # Errors
+    /// Fails if anything of it cannot be removed.
     pub async fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         dispatch!(self, real::remove_dir_all(path).await, disk => disk.remove_dir_all(path).await)
     }
 
-    /// Removes a directory in which nothing is; an error if something is.
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Fails if it is not empty or cannot be removed.
     pub async fn remove_empty_dir(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         dispatch!(self, real::remove_empty_dir(path).await, disk => disk.remove_empty_dir(path).await)
     }
 
     /// Lists a directory, sorted by name.
+    ///
+    /// # Errors
+    /// Fails if there is no such directory or it cannot be read.
     pub async fn read_dir(&self, path: impl AsRef<Path>) -> Result<Vec<DirectoryEntry>> {
         let path = path.as_ref();
         dispatch!(self, real::read_dir(path).await, disk => disk.read_dir(path).await)
     }
 
     /// Makes the names in a directory durable: creations, renames, links and removals so far.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be opened, or the disk fails.
     pub async fn sync_dir(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         dispatch!(self, real::sync_dir(path).await, disk => disk.sync_dir(path).await)
     }
 
-    /// Length, kind and age.
+    /// Returns the attributes of a file or directory.
+    ///
+    /// # Errors
+    /// Fails if there is none of this name.
     pub async fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
         dispatch!(self, real::metadata(path).await, disk => disk.metadata(path).await)
     }
 
-    /// Bytes that files below a directory may still grow by.
+    /// Returns how many bytes files below a directory may still grow by.
+    ///
+    /// # Errors
+    /// Fails if the directory does not exist.
     pub async fn available_bytes(&self, directory: impl AsRef<Path>) -> Result<u64> {
         let path = directory.as_ref();
         dispatch!(self, real::available_bytes(path).await, disk => Ok(disk.available_bytes()))
     }
 
     /// Whether there is a file or directory of this name.
+    ///
+    /// # Errors
+    /// Fails if that cannot be found out.
     pub async fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
         match self.metadata(path).await {
             Ok(_) => Ok(true),
@@ -187,7 +243,11 @@ impl FileSystem {
         }
     }
 
-    /// The whole content of a file. For small files (configuration, tables of contents): it is all in memory.
+    /// Returns the whole content of a file. For small files (configuration, tables of contents):
+    /// all of it is held in memory.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be opened or read.
     pub async fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
         let file = self.open_read(path).await?;
         let mut content = Vec::new();
@@ -200,8 +260,12 @@ impl FileSystem {
         }
     }
 
-    /// Writes a small file so that a crash leaves either the old content or the new one under `path`:
-    /// writes `path` with `.tmp` behind it, syncs, renames, syncs the directory.
+    /// Writes a small file so that a crash leaves either the old content or the new one under
+    /// `path`: writes to `path` with the suffix `.tmp`, syncs, renames, syncs the directory.
+    ///
+    /// # Errors
+    /// Fails if any of these steps does; `path` then has the old content, or the new one if only
+    /// the last sync failed.
     pub async fn write_atomically(
         &self,
         path: impl AsRef<Path>,
@@ -219,7 +283,7 @@ impl FileSystem {
     }
 }
 
-/// The directory that holds `path`.
+/// Returns the directory that holds `path`.
 pub(super) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

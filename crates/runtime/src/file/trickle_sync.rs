@@ -1,35 +1,37 @@
-//! Syncs of a file on the way while it is written, so that none has much to do, the last one neither.
+//! Syncs a file at intervals while it is written, so that no sync, the last one included, has much
+//! to write.
 //!
-//! Many disks answer nothing while they sync: one that takes 1.6 ms for each MiB kept everybody's reads waiting for 50 ms a few times in
-//! ten seconds, whenever a file was ready. Cassandra calls it `trickle_fsync`.
+//! Many disks serve no reads while they sync: one that takes 1.6 ms for each MiB kept all reads
+//! waiting for 50 ms a few times in ten seconds, whenever a file was finished. Cassandra calls this
+//! `trickle_fsync`.
 
 use super::{File, Result, wait_for_disk};
 use crate::task::{JoinHandle, spawn_local};
 
-/// Bytes between two syncs. Arbitrary: some milliseconds of such a disk.
+/// Bytes between two syncs (arbitrary): some milliseconds of such a disk.
 pub const TRICKLE_SYNC_BYTES: u64 = 2 << 20;
 
 /// The syncs of one file: one at a time, while its writer goes on.
 pub struct TrickleSync {
-    /// Without it nothing is synced: what is written need not outlive a crash.
+    /// If false, nothing is synced, because the content need not survive a crash.
     is_durable: bool,
-    /// Bytes that a sync has covered, or that one is under way for.
+    /// Bytes that a finished or running sync covers.
     synced: u64,
     under_way: Option<JoinHandle<Result<()>>>,
 }
 
 impl TrickleSync {
-    /// Of a file that is empty, and is to outlive a crash or not.
+    /// Creates the syncs of an empty file, which shall survive a crash if `is_durable`.
     pub fn new(is_durable: bool) -> Self {
         Self { is_durable, synced: 0, under_way: None }
     }
 
-    /// To be called when the first `written` bytes are written: begins a sync if that is [`TRICKLE_SYNC_BYTES`] since the last one began,
-    /// when that one has ended.
+    /// The writer calls this when the first `written` bytes are written. Begins a sync if
+    /// [`TRICKLE_SYNC_BYTES`] were written since the last one began; first waits for that one to
+    /// end.
     ///
     /// # Errors
-    ///
-    /// What the one before could not write.
+    /// Fails if the previous sync did.
     pub async fn after(&mut self, file: &File, written: u64) -> Result<()> {
         if self.is_durable && written.saturating_sub(self.synced) >= TRICKLE_SYNC_BYTES {
             self.settle().await?;
@@ -40,11 +42,11 @@ impl TrickleSync {
         Ok(())
     }
 
-    /// To be called when all is written: makes it and the file's attributes durable if it is to be, but not its name in the directory.
+    /// The writer calls this when all bytes are written. Makes them and the file's attributes
+    /// durable if the file shall survive a crash, but not its name in the directory.
     ///
     /// # Errors
-    ///
-    /// What any sync could not write.
+    /// Fails if any of the syncs did.
     pub async fn finish(mut self, file: &File) -> Result<()> {
         self.settle().await?;
         match self.is_durable {
@@ -53,7 +55,7 @@ impl TrickleSync {
         }
     }
 
-    /// Waits for the sync under way. What it could not write is told by no later one.
+    /// Waits for the running sync. Its failure must be returned here: no later sync reports it.
     async fn settle(&mut self) -> Result<()> {
         match self.under_way.take() {
             Some(under_way) => wait_for_disk(under_way).await,
@@ -75,7 +77,7 @@ mod tests {
 
     const PIECES: u64 = 10;
 
-    /// Ten pieces of half as much as is synced at once.
+    /// Writes ten pieces, each half as large as the bytes between two syncs.
     async fn write(file_system: &FileSystem, is_durable: bool) -> Result<()> {
         let file = file_system.create_new("/file").await?;
         let mut syncs = TrickleSync::new(is_durable);

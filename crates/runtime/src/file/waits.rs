@@ -1,4 +1,4 @@
-//! Who waits for the disk: requests, and work in the background, which can leave it to them.
+//! Counts how long background work waits for the disk, so that it can leave the disk to requests.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,14 +13,15 @@ use std::{
 use crate::time::Instant;
 
 thread_local! {
-    /// Reads of this thread that are under way, but for those in the background; and all that have begun.
+    /// Running reads of this thread, without those of background work; and all such reads that have
+    /// begun.
     static UNDER_WAY: Cell<u64> = const { Cell::new(0) };
     static BEGUN: Cell<u64> = const { Cell::new(0) };
-    /// Of the work in the background that is polled.
+    /// The counts of the background work that is being polled.
     static CURRENT: RefCell<Option<Rc<DiskWaits>>> = const { RefCell::new(None) };
 }
 
-/// How long some work in the background has waited for the disk.
+/// How long some background work has waited for the disk.
 #[derive(Debug, Default)]
 pub struct DiskWaits {
     all: Cell<Duration>,
@@ -28,24 +29,24 @@ pub struct DiskWaits {
 }
 
 impl DiskWaits {
-    /// The future as work in the background, whose waits are counted here.
+    /// Wraps a future as background work, whose waits are counted here.
     pub fn of<F: Future>(self: &Rc<Self>, future: F) -> InBackground<F> {
         InBackground { waits: self.clone(), future: Box::pin(future) }
     }
 
-    /// Since they were taken last.
+    /// Returns all waits since the last [`DiskWaits::take_contended`].
     pub fn all(&self) -> Duration {
         self.all.get()
     }
 
-    /// Those of them during which reads waited that are not in the background; from now on they are counted anew.
+    /// Returns the part of the waits during which other reads waited too, and resets both counts.
     pub fn take_contended(&self) -> Duration {
         self.all.take();
         self.contended.take()
     }
 }
 
-/// See [`DiskWaits::of`].
+/// Background work, made by [`DiskWaits::of`].
 #[derive(Debug)]
 pub struct InBackground<F> {
     waits: Rc<DiskWaits>,
@@ -62,7 +63,7 @@ impl<F: Future> Future for InBackground<F> {
     }
 }
 
-/// What was polled before is again when it goes, also after a panic.
+/// Restores the previously polled work when it is dropped, also after a panic.
 struct Entered(Option<Rc<DiskWaits>>);
 
 impl Drop for Entered {
@@ -71,7 +72,7 @@ impl Drop for Entered {
     }
 }
 
-/// A wait in the background.
+/// A wait of background work.
 struct Wait {
     waits: Rc<DiskWaits>,
     since: Instant,
@@ -79,7 +80,7 @@ struct Wait {
 }
 
 impl Wait {
-    /// `None` where nobody counts.
+    /// Begins a wait; `None` outside of background work.
     fn begin() -> Option<Self> {
         let waits = CURRENT.with_borrow(Clone::clone)?;
         Some(Self { waits, since: Instant::now(), begun: BEGUN.get() - UNDER_WAY.get() })
@@ -96,7 +97,7 @@ impl Drop for Wait {
     }
 }
 
-/// A read that is not in the background; of one thread.
+/// A read outside of background work, bound to its thread.
 struct Read(PhantomData<*const ()>);
 
 impl Read {
@@ -113,7 +114,7 @@ impl Drop for Read {
     }
 }
 
-/// A read of a file, which is counted.
+/// Runs a read of a file and counts it.
 pub(super) async fn read<T>(read: impl Future<Output = T>) -> T {
     let _counted = match Wait::begin() {
         Some(wait) => (Some(wait), None),
@@ -122,7 +123,7 @@ pub(super) async fn read<T>(read: impl Future<Output = T>) -> T {
     read.await
 }
 
-/// Waits for something else that the disk does: counted in the background, and nowhere otherwise.
+/// Waits for another operation of the disk. Counted for background work only.
 pub async fn wait_for_disk<T>(what: impl Future<Output = T>) -> T {
     let _counted = Wait::begin();
     what.await
@@ -151,7 +152,8 @@ mod tests {
             work.await;
             assert_eq!((waits.all(), waits.take_contended()), (5 * MS, Duration::ZERO));
             assert_eq!(waits.all(), Duration::ZERO);
-            // One that began before, one that begins meanwhile and is over before the end, and none.
+            // Three waits: a read that began before, one that begins and ends during the wait, and
+            // no read.
             let other = spawn_local(async {
                 read(sleep(2 * MS)).await;
                 sleep(2 * MS).await;

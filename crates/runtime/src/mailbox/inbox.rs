@@ -51,8 +51,8 @@ impl Inbox {
         &self.waker
     }
 
-    /// Hands over `batch` (left empty) and wakes the thread. Messages to a closed inbox are dropped, which
-    /// answers the calls among them with [`super::ShardStopped`].
+    /// Hands over `batch` (left empty) and wakes the thread. Messages to a closed inbox are
+    /// dropped, which answers the calls among them with [`super::ShardStopped`].
     pub(crate) fn hand_over(&self, batch: &mut Vec<Message>) {
         if batch.is_empty() {
             return;

@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 /// Options of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenOptions {
-    /// Lets several listeners, one per shard, have the same address; the kernel spreads connections over
-    /// them (SO_REUSEPORT).
+    /// Lets several listeners, one per shard, have the same address; the kernel spreads connections
+    /// over them (SO_REUSEPORT).
     pub shared: bool,
     /// How many connections may wait to be accepted.
     pub backlog: i32,

@@ -142,8 +142,8 @@ impl<F: Future> Future for Tracked<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: `future` is not moved out of `this`: it is only polled and dropped in place, and there is
-        // no `Drop` that could move it. The other fields are not pinned.
+        // SAFETY: `future` is not moved out of `this`: it is only polled and dropped in place, and
+        // there is no `Drop` that could move it. The other fields are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
         let mut future = unsafe { Pin::new_unchecked(&mut this.future) };

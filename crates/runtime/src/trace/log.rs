@@ -31,7 +31,7 @@ pub struct TraceEvent<'a> {
     pub elapsed_us: u64,
     /// The shard on which it happened.
     pub shard: usize,
-    /// What happened.
+    /// The text of the event.
     pub text: &'a str,
 }
 

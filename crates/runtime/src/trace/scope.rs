@@ -46,7 +46,8 @@ impl<F: Future> Future for Traced<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is pinned with `self` and never moved out; `trace` is not pinned; there is no `Drop`.
+        // SAFETY: `future` is pinned with `self` and never moved out; `trace` is not pinned; there
+        // is no `Drop`.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
         let future = unsafe { Pin::new_unchecked(&mut this.future) };

@@ -1,4 +1,4 @@
-//! Clocks run, stand still, and move as told.
+//! Tests that clocks run, stand still, and move when a test moves them.
 
 use espalier_runtime::time::{
     Instant, ManualClock, interval, next_timestamp_micros, now_micros, now_seconds, sleep, timeout,
@@ -38,7 +38,7 @@ fn sleeping_takes_its_time() {
         let first = ticks.tick().await;
         assert_eq!(ticks.tick().await - first, Duration::from_millis(2));
         sleep(Duration::from_millis(9)).await;
-        // Some ticks were missed and are not made up for.
+        // Missed ticks are skipped, not made up for.
         let late = ticks.tick().await;
         assert!(ticks.tick().await - late >= Duration::from_millis(4));
     });

@@ -1,4 +1,4 @@
-//! Tasks of a group have their turn together, and otherwise are tasks like all others.
+//! Tests that the tasks of a group share their turn and otherwise behave like all other tasks.
 
 // A thread that wakes a task is not the runtime's own.
 use espalier_runtime::shard::loop_report;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Lets all that is ready run first, once.
+/// Lets every ready task run once before the caller continues.
 fn stand_behind() -> impl Future<Output = ()> {
     let mut has_stood = false;
     poll_fn(move |context| {
@@ -37,7 +37,8 @@ fn spin(duration: Duration) {
     }
 }
 
-/// Members that are always ready have 64 · 20 µs to do in a round; who is not of them waits for a turn of the group, which three of them fill.
+/// The 64 members are always ready, for 20 µs each. A task outside of the group waits for one turn
+/// of the group, which three members fill.
 #[test]
 fn who_is_not_of_a_group_does_not_wait_for_all_its_members() {
     const MEMBERS: u64 = 64;
@@ -73,7 +74,7 @@ fn who_is_not_of_a_group_does_not_wait_for_all_its_members() {
         }
         stop.set(true);
         waits.sort_unstable();
-        // Not the last ones: others have the core at times.
+        // The last quarter is left out, because other processes have the core at times.
         assert!(waits[24] <= 3, "members polled in a turn of the group: {waits:?}");
         let turns = turns.borrow();
         let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
@@ -180,7 +181,7 @@ fn a_member_is_woken_by_timers_and_by_other_threads() {
     });
 }
 
-/// Tells when it is dropped, and has the group get another member then.
+/// Counts its drop, and spawns another member of its group then.
 struct Last {
     group: Rc<TaskGroup>,
     dropped: Rc<Cell<usize>>,
@@ -211,7 +212,7 @@ fn the_end_of_the_loop_drops_members_that_hold_their_group() {
     assert_eq!(dropped.get(), 3);
 }
 
-/// As many as make a group give its slots back when all are gone, and wakers of them that are still there then.
+/// Uses enough members that the group frees its slots when all are gone, and keeps their wakers.
 #[test]
 fn a_waker_of_a_member_that_is_gone_wakes_another_one_for_nothing() {
     block_on(async {

@@ -1,4 +1,4 @@
-//! No call and no wake is lost, however shards sleep and wake.
+//! Tests that no call and no wake is lost, however shards sleep and wake.
 
 use espalier_runtime::mailbox::MAX_IN_FLIGHT;
 use espalier_runtime::time::{Instant, sleep, timeout};
@@ -15,7 +15,7 @@ fn shards(count: usize) -> ShardOptions {
     ShardOptions { count, ..ShardOptions::default() }
 }
 
-/// One message at a time: both shards fall asleep between any two, a million wakes in all.
+/// One message at a time: both shards fall asleep between any two, which makes a million wakes.
 #[test]
 fn a_million_wakes_of_sleeping_shards() {
     const CALLS: u64 = 500_000;
@@ -81,7 +81,7 @@ fn a_million_calls_with_pauses_in_all_directions() {
     }
 }
 
-/// More calls than may be under way wait on their own shard and all come through, in order.
+/// Calls beyond the bound wait on their own shard, and all are answered, in order.
 #[test]
 fn calls_beyond_the_bound_wait_and_keep_their_order() {
     const CALLS: usize = 3 * MAX_IN_FLIGHT;
@@ -109,7 +109,7 @@ fn calls_beyond_the_bound_wait_and_keep_their_order() {
     started.unwrap().join().unwrap();
 }
 
-/// A caller that gives up neither stops the work nor leaves anything behind.
+/// A caller that drops its call neither stops the work nor leaves anything behind.
 #[test]
 fn abandoned_calls_are_done_and_forgotten() {
     const CALLS: usize = 4 * MAX_IN_FLIGHT;

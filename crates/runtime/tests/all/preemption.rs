@@ -1,6 +1,6 @@
-//! Tasks give way in time, and those that do not are found out.
+//! Tests that tasks yield in time, and that tasks that do not are detected.
 
-// Threads that are in the way of the runtime's are not its own.
+// The threads that compete with the runtime's for a core are not the runtime's own.
 use espalier_runtime::cpu::{allowed_cpus, pin_current_thread, thread_time};
 use espalier_runtime::preempt::{
     self, TASK_BUDGET, set_stall_threshold, stall_report, take_stall_report,
@@ -21,7 +21,7 @@ fn spin(duration: Duration) {
     }
 }
 
-/// As [`spin`], for a time on the core, however busy the machine is.
+/// As [`spin`], but for a time on the core, however busy the machine is.
 fn work(duration: Duration) {
     let from = thread_time();
     while thread_time() - from < duration {
@@ -31,7 +31,7 @@ fn work(duration: Duration) {
 
 #[test]
 fn a_task_is_told_when_its_budget_is_used_up() {
-    assert!(!should_yield(), "outside of a loop there is nobody to give way to");
+    assert!(!should_yield(), "outside of a loop no task yields");
     block_on(async {
         yield_now().await;
         spin(TASK_BUDGET * 2);
@@ -74,13 +74,14 @@ fn timers_fire_beside_a_task_that_gives_way() {
     });
 }
 
-/// What becomes ready while somebody has the core waits for that one, and not for all who gave way before.
+/// A task that becomes ready waits for the task that has the core, and not for all yielded tasks.
 #[test]
 fn who_becomes_ready_runs_before_those_who_gave_way() {
     const HOGS: usize = 6;
     block_on(async {
         let stop = Rc::new(Cell::new(false));
-        // Of all hogs together, and how many there had been when the other task was woken.
+        // The turns of all hogs together, and how many there had been when the other task was
+        // woken.
         let (turns, woken_at) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));
         let bell = Rc::new(Notify::new());
         let hog = |number: usize| {
@@ -104,14 +105,14 @@ fn who_becomes_ready_runs_before_those_who_gave_way() {
         };
         let hogs: Vec<_> = (0..HOGS).map(hog).collect();
         let answered = spawn_local(async move {
-            // At first all are new, and nobody has given way.
+            // At first all hogs are new, and none has yielded.
             for _ in 0..4 {
                 bell.notified().await;
             }
             for _ in 0..16 {
                 bell.notified().await;
                 let waited = turns.get() - woken_at.get();
-                assert!(waited <= 1, "{waited} turns of others came first");
+                assert!(waited <= 1, "{waited} turns of yielded tasks came first");
             }
         });
         answered.await;
@@ -122,7 +123,8 @@ fn who_becomes_ready_runs_before_those_who_gave_way() {
     });
 }
 
-/// Where others fill each turn, those who give way after little work share a slice: none waits for a turn of each of them.
+/// While other tasks fill each turn, tasks that yield after little work share a slice: none waits
+/// for a turn of each of the others.
 #[test]
 fn who_gives_way_after_little_work_has_its_turn_beside_those_that_fill_each() {
     const GIVING_WAY: usize = 32;
@@ -171,7 +173,7 @@ fn who_gives_way_after_little_work_has_its_turn_beside_those_that_fill_each() {
     });
 }
 
-/// A task of many futures that give way has its turn as one.
+/// A task of many futures that yield has its turn as one task.
 #[test]
 fn who_gives_way_many_times_in_a_poll_has_one_turn() {
     block_on(async {
@@ -224,7 +226,7 @@ fn a_task_that_waits_without_giving_way_is_a_stall() {
     });
 }
 
-/// More threads than processors, which the kernel makes take turns.
+/// More threads than processors, so that the kernel makes them take turns.
 #[test]
 fn what_other_threads_have_of_the_core_is_no_stall() {
     let cpu = allowed_cpus()[0];
@@ -286,7 +288,7 @@ fn a_stall_can_fail_a_test() {
         set_stall_threshold(preempt::STALL_THRESHOLD, false);
     };
     fails(|| spawn_local(async { work(Duration::from_millis(40)) }).detach());
-    // The task of a group is not where the loop fails, nor is it where its group ends.
+    // The loop fails neither at the poll of a group's member nor at the end of its group.
     fails(|| TaskGroup::new().spawn(async { work(Duration::from_millis(40)) }));
 }
 
@@ -309,5 +311,5 @@ fn every_chance_to_give_way_can_be_taken() {
     preempt::force_every_yield(true);
     assert!((0..1000).all(|_| should_yield()));
     preempt::force_every_yield(false);
-    assert!(!should_yield(), "outside of a loop there is nobody to give way to");
+    assert!(!should_yield(), "outside of a loop no task yields");
 }

@@ -1,4 +1,4 @@
-//! The machine's file system does what `FileSystem` promises.
+//! Tests that the machine's file system does what `FileSystem` promises.
 
 use bytes::Bytes;
 use espalier_runtime::block_on;
@@ -43,7 +43,7 @@ fn appended_bytes_are_read_back_buffered_and_direct() {
     });
 }
 
-/// What a link leads to is seen as what it is, and not removed with the link.
+/// The target of a link is listed by its own kind, and is not removed with the link.
 #[test]
 fn links_are_followed_but_not_removed_through() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -53,7 +53,7 @@ fn links_are_followed_but_not_removed_through() {
         system.create_dir_all(&base).await.unwrap();
         system.create_dir_all(&elsewhere).await.unwrap();
         let large = elsewhere.join("large");
-        // So large that it would be freed bit by bit.
+        // Large enough to be freed step by step.
         let file = system.create(&large).await.unwrap();
         file.append(vec![7; 64 << 20]).await.unwrap();
         drop(file);
@@ -145,7 +145,7 @@ fn whole_pages_are_written_around_the_cache_and_all_else_through_it() {
             file.append(buffer).await.unwrap();
             assert_eq!(file.is_direct(), is_taken);
         }
-        // A Vec need not lie at a page, and this one does not end at one.
+        // A `Vec` need not be page-aligned, and this one does not hold whole pages.
         file.append(tail.to_vec()).await.unwrap();
         assert!(!file.is_direct());
         file.append_vectored(vec![b"more".to_vec(), b"of it".to_vec()]).await.unwrap();
@@ -197,7 +197,7 @@ fn a_large_removed_file_is_closed_in_the_end() {
         system.remove_file(&path).await.unwrap();
         drop(file);
         is_open_so_often(1).await;
-        // Nothing is freed of what somebody can read.
+        // No block is freed of a file that a reader has open.
         let last = other.read_exact_at((24 << 20) - 1, 1).await.unwrap();
         assert_eq!(last[..], [1]);
         drop(other);

@@ -1,4 +1,5 @@
-//! The simulated disk behaves like the real one: random programs give the same answers and errors on both.
+//! Tests that the simulated disk behaves like the real one: random programs give the same answers
+//! and errors on both.
 
 use espalier_runtime::block_on;
 use espalier_runtime::file::{File, FileSystem, Result};

@@ -1,4 +1,4 @@
-//! Shards start, call each other, and end together.
+//! Tests that shards start, call each other, and end together.
 
 use espalier_runtime::time::sleep;
 use espalier_runtime::{

@@ -1,4 +1,4 @@
-//! Connections carry bytes, are split, shut down and handed over.
+//! Tests that connections carry bytes, are split, shut down and handed over.
 
 use bytes::{Bytes, BytesMut};
 use espalier_runtime::net::{ListenOptions, Shutdown, TcpListener, TcpStream};

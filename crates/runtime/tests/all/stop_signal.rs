@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT arrive as futures on every shard that waits. One test, as signals are the process's.
+//! Tests that SIGTERM and SIGINT arrive as futures on every waiting shard. There is one test,
+//! because signals concern the whole process.
 
 use espalier_runtime::signal::{StopSignal, stop_requested};
 use espalier_runtime::time::{sleep, timeout};
@@ -31,7 +32,7 @@ fn signals_reach_sleeping_shards() {
     block_on(async {
         let stop = stop_requested().unwrap();
         let mut stop = std::pin::pin!(stop);
-        // Polled for other reasons, as in a select, it does not wait once more each time.
+        // Polled for other reasons, as in a select, it registers only one waker.
         let waker = Arc::new(Unused);
         for _ in 0..100 {
             let polled = stop.as_mut().poll(&mut Context::from_waker(&Waker::from(waker.clone())));

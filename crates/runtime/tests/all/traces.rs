@@ -1,4 +1,5 @@
-//! A trace follows its request to other shards and comes back with what happened there.
+//! Tests that a trace follows its request to other shards and returns with the events recorded
+//! there.
 
 use espalier_runtime::trace::{self, Trace, traced};
 use espalier_runtime::{

@@ -1,4 +1,4 @@
-//! Semaphores, locks, channels and gates inside of one shard.
+//! Tests of semaphores, locks, channels and gates inside of one shard.
 
 use espalier_runtime::sync::{Event, Gate, Mutex, Notify, Semaphore, channel, oneshot};
 use espalier_runtime::{block_on, random, spawn_local, yield_now};
@@ -33,7 +33,7 @@ fn units_are_handed_out_in_the_order_of_asking() {
             settle().await;
         }
         assert!(order.borrow().is_empty() && bytes.has_waiters());
-        assert!(bytes.try_acquire(1).is_none(), "nobody overtakes");
+        assert!(bytes.try_acquire(1).is_none(), "no task overtakes");
         drop(first);
         settle().await;
         settle().await;
@@ -54,7 +54,7 @@ fn a_waiter_that_leaves_gives_up_its_place_and_its_units() {
         assert!((&mut granted).now_or_never().is_none());
         drop(large);
         drop(held);
-        // `granted` owns the unit now, without having looked.
+        // `granted` owns the unit although it was not polled.
         assert_eq!(units.available(), 0);
         drop(granted);
         assert_eq!(units.available(), 1);
@@ -78,7 +78,8 @@ fn permits_shrink_merge_and_are_forgotten() {
 }
 
 proptest! {
-    /// Whoever comes, goes or gives up: units are neither lost nor made, and nobody waits beside free units.
+    /// However tasks come, go and give up: units are neither lost nor made, and no task waits
+    /// beside free units.
     #[test]
     fn units_are_conserved(seed: u64, total in 1usize..20) {
         block_on(async {

@@ -1,4 +1,4 @@
-//! What is left after the power went: durable state, plus a random part of the rest.
+//! Simulates a crash: it keeps the durable state and a random part of the rest.
 
 use super::SimulatedDisk;
 use super::disk::{Change, DirectoryNode, DiskState, FileNode, Node, NodeId, ROOT};
@@ -7,22 +7,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-/// How a crash treats what was not durable.
+/// How a crash treats changes that were not durable.
 #[derive(Clone, Copy)]
 enum Mood {
-    /// All of it is gone.
+    /// All of them are lost.
     Harsh,
-    /// All of it had just been written back.
+    /// All of them had just been written back.
     Lucky,
-    /// Each change has its own fate; names keep their order, as with a journal.
+    /// Each change is kept or lost on its own; names keep their order, as with a journal.
     Journal,
-    /// Each change has its own fate, names too.
+    /// Each change is kept or lost on its own, names too.
     Reorder,
 }
 
 impl SimulatedDisk {
-    /// The disk after a crash now; this one goes on undisturbed, so that one state can crash many times.
-    /// The new disk has no faults and no limits.
+    /// Returns the disk as it is after a crash at this moment. This disk is left undisturbed, so
+    /// that one state can crash many times. The new disk has no faults and no limits.
     pub fn crash(&self, seed: u64) -> SimulatedDisk {
         let state = self.lock();
         let mut random = Generator::from_seed(seed);
@@ -62,7 +62,10 @@ impl SimulatedDisk {
         SimulatedDisk::of(after)
     }
 
-    /// Flips one random bit of a file as it lies on the disk; `false` if the file is empty.
+    /// Flips one random bit of a file on the disk; returns `false` if the file is empty.
+    ///
+    /// # Errors
+    /// Fails if there is no such file.
     pub fn flip_random_bit(&self, path: impl AsRef<Path>) -> io::Result<bool> {
         let mut state = self.lock();
         let node = state.lookup(path.as_ref())?;
@@ -127,8 +130,8 @@ impl DiskState {
         Ok(())
     }
 
-    /// A failed sync: some changes became durable, the others never will (the kernel marks its pages clean
-    /// all the same), although the content still shows them.
+    /// Simulates a failed sync: some changes become durable, the others never will (the kernel
+    /// marks its pages clean all the same), although the content still shows them.
     pub(super) fn half_sync_content(&mut self, node: NodeId) -> io::Result<()> {
         let changes = std::mem::take(&mut self.file(node)?.unsynced);
         for change in changes {

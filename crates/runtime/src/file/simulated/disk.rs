@@ -1,4 +1,4 @@
-//! The state of the disk: nodes, what is durable of them, and what is not yet.
+//! The state of the simulated disk: nodes, their durable content, and their unsynced changes.
 
 use super::super::error::Operation;
 use super::fault::{Effect, Fault};
@@ -9,8 +9,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A simulated disk; clones are the same disk. Made by [`super::super::FileSystem::simulated`] and by
-/// [`SimulatedDisk::crash`].
+/// A simulated disk; clones are the same disk. Made by [`super::super::FileSystem::simulated`] and
+/// by [`SimulatedDisk::crash`].
 #[derive(Clone)]
 pub struct SimulatedDisk {
     pub(super) state: Arc<Mutex<DiskState>>,
@@ -56,14 +56,14 @@ pub(super) struct DirectoryNode {
     pub(super) durable: BTreeMap<String, NodeId>,
 }
 
-/// A change of a file's content that may be lost.
+/// A change of a file's content that a crash may lose.
 #[derive(Clone)]
 pub(super) enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     SetLength(usize),
 }
 
-/// An atomic change of names: in each directory, each name now leads to a node or to nothing.
+/// An atomic change of names: each of these names refers to another node or to none.
 #[derive(Clone)]
 pub(super) struct NameChange {
     pub(super) parts: Vec<(NodeId, String, Option<NodeId>)>,
@@ -115,8 +115,8 @@ impl DiskState {
         }
     }
 
-    /// Applies a change to a file's visible content and remembers it as not durable. Fails when the disk
-    /// would be fuller than its capacity.
+    /// Applies a change to a file's visible content and records it as not durable. Fails if the
+    /// disk would exceed its capacity.
     pub(super) fn change(&mut self, id: NodeId, change: Change) -> io::Result<()> {
         let (capacity, used) = (self.capacity, self.used);
         let file = self.file(id)?;
@@ -140,7 +140,8 @@ impl DiskState {
         self.used = bytes;
     }
 
-    /// Counts an operation and decides whether it fails; every operation passes here before it does anything.
+    /// Counts an operation and decides whether it fails; every operation calls this before it does
+    /// anything.
     pub(super) fn admit(
         &mut self,
         operation: Operation,
@@ -159,7 +160,7 @@ impl DiskState {
 }
 
 impl SimulatedDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new(seed: u64) -> Self {
         SimulatedDisk::of(DiskState::new(seed))
     }
@@ -172,7 +173,7 @@ impl SimulatedDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives way now and then, so that tasks interleave.
+    /// Yields at random, so that tasks interleave.
     pub(super) async fn interleave(&self) {
         let gives_way = {
             let mut state = self.lock();
@@ -183,41 +184,43 @@ impl SimulatedDisk {
         }
     }
 
-    /// Whether operations give way to other tasks now and then (they do unless told otherwise).
+    /// Sets whether operations yield to other tasks at random (by default they do).
     pub fn set_interleaving(&self, on: bool) {
         self.lock().interleave = on;
     }
 
-    /// How many bytes fit; growing beyond fails with "No space left on device". Removed files keep counting
-    /// while the disk lives.
+    /// Sets how many bytes fit; growing beyond fails with "No space left on device". Removed files
+    /// keep counting while the disk lives.
     pub fn set_capacity(&self, bytes: u64) {
         self.lock().capacity = bytes;
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used
     }
 
-    /// Bytes that files may still grow by.
+    /// Returns how many bytes files may still grow by.
     pub(in super::super) fn available_bytes(&self) -> u64 {
         let state = self.lock();
         state.capacity.saturating_sub(state.used)
     }
 
-    /// How many operations were asked for so far, failed ones included.
+    /// Returns how many operations were called so far, including failed ones.
     pub fn operations(&self) -> u64 {
         self.lock().operations
     }
 
-    /// Turns the power off after `operations` more operations: all later ones fail and change nothing.
-    /// With [`SimulatedDisk::crash`], this visits every point of a program.
+    /// Turns the power off after `operations` more operations: all later ones fail and change
+    /// nothing. Together with [`SimulatedDisk::crash`], this lets a test visit every point of a
+    /// program.
     pub fn power_off_after(&self, operations: u64) {
         let mut state = self.lock();
         state.power_off_at = Some(state.operations + operations);
     }
 
-    /// Adds a fault. Faults are tried in the order they were added; the first that matches strikes.
+    /// Adds a fault. Faults are tried in the order in which they were added; the first match
+    /// strikes.
     pub fn inject(&self, fault: Fault) {
         self.lock().faults.push(fault);
     }

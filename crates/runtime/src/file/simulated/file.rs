@@ -99,7 +99,10 @@ impl SimulatedFile {
         if buffer.len() == length {
             return Ok(buffer);
         }
-        let why = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before");
+        let why = io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the file ends before the last byte requested",
+        );
         Err(FileError::at(&self.path, Operation::Read, offset, length, why))
     }
 

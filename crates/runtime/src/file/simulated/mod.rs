@@ -1,15 +1,15 @@
-//! A disk in memory that remembers what was synced, forgets the rest in a crash, and fails on demand.
+//! A disk in memory that knows what was synced, loses the rest in a crash, and fails on demand.
 //!
-//! The model is the strict reading of POSIX: written bytes are durable after a successful sync of the file;
-//! a name is durable after a sync of its directory (even if the file itself was synced); a rename is atomic.
-//! What is not durable is, in a crash, kept or lost at random, writes also torn at 512- or 4096-byte
-//! sectors. Every random choice follows from the seed and the order of operations.
+//! The model is the strict reading of POSIX: written bytes are durable after a successful sync of
+//! the file; a name is durable after a sync of its directory (even if the file itself was synced);
+//! a rename is atomic. A crash keeps or loses each other change at random, and tears writes at 512-
+//! or 4096-byte sectors. Every random choice follows from the seed and the order of operations.
 //!
-//! Each operation may give way to other tasks first (by the seed), so that concurrent code meets many
+//! Each operation may first yield to other tasks (by the seed), so that concurrent code meets many
 //! interleavings. Memory: everything ever written stays until the disk is dropped; it is for tests.
 //!
-//! Where the idea comes from: FoundationDB's and TigerBeetle's simulated storage, and the ALICE paper's
-//! survey of what file systems reorder.
+//! Lineage: FoundationDB's and TigerBeetle's simulated storage, and the ALICE paper's survey of
+//! what file systems reorder.
 
 mod crash;
 mod disk;

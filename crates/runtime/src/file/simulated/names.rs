@@ -1,4 +1,4 @@
-//! The simulated names: looking up, creating, renaming, removing, listing, making durable.
+//! The names of the simulated disk: looking up, creating, renaming, removing, listing, syncing.
 
 use super::super::error::{FileError, Operation};
 use super::super::{DirectoryEntry, File, Metadata, Result};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::io;
 use std::path::{Component, Path};
 
-/// The names that lead to `path` from the root. "." and a leading "/" mean nothing here.
+/// Returns the names that lead to `path` from the root. "." and a leading "/" have no meaning here.
 fn components(path: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for component in path.components() {
@@ -42,7 +42,7 @@ impl DiskState {
         self.walk(&components(path)?)
     }
 
-    /// The directory that holds (or will hold) the last name of `path`, and that name.
+    /// Returns the directory that holds (or will hold) the last name of `path`, and that name.
     fn place(&mut self, path: &Path) -> io::Result<(NodeId, String)> {
         let mut names = components(path)?;
         let name = names.pop().ok_or(Errno::INVAL)?;
@@ -55,7 +55,7 @@ impl DiskState {
         Ok(self.directory(place.0)?.entries.get(&place.1).copied())
     }
 
-    /// Changes the visible names and remembers the change as not durable.
+    /// Changes the visible names and records the change as not durable.
     fn change_names(&mut self, parts: Vec<(NodeId, String, Option<NodeId>)>) -> io::Result<()> {
         for (directory, name, leads_to) in &parts {
             if let Some(Node::File(file)) = leads_to.and_then(|id| self.nodes.get_mut(&id)) {
@@ -74,8 +74,8 @@ impl DiskState {
         Ok(())
     }
 
-    /// Makes durable all changes that touch `directory`. A rename between directories is one transaction of
-    /// the journal, so it becomes durable whole.
+    /// Makes all changes that touch `directory` durable. A rename between directories is one
+    /// transaction of the journal, so it becomes durable whole.
     fn sync_names(&mut self, directory: NodeId) -> io::Result<()> {
         let mut kept = Vec::new();
         for change in std::mem::take(&mut self.unsynced_names) {
@@ -116,7 +116,7 @@ impl DiskState {
 }
 
 impl SimulatedDisk {
-    /// One operation on names, with its faults.
+    /// Runs one operation on names, with its faults.
     async fn names<R>(
         &self,
         path: &Path,
@@ -188,7 +188,7 @@ impl SimulatedDisk {
             let node = state.entry(&old)?.ok_or(Errno::NOENT)?;
             let replaced = state.entry(&new)?;
             if replaced == Some(node) {
-                // Also two names of one file: both stay.
+                // Two names of one file both stay.
                 return Ok(());
             }
             let is_directory = state.directory(node).is_ok();
