@@ -1,4 +1,4 @@
-//! Removing snapshots.
+//! Removal of snapshots.
 
 use super::{Database, snapshots::NamedDirectory};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     table::{DROPPED_FILE_NAME, remove_dropped_directory},
 };
 
-/// Which snapshots; an empty list is all.
+/// The snapshots to remove. An empty list means all keyspaces or tables.
 struct Wanted {
     tag: Option<String>,
     keyspaces: Vec<String>,
@@ -25,9 +25,13 @@ impl Wanted {
 }
 
 impl Database {
-    /// Removes snapshots: of one name or all, in some keyspaces or all, of some tables or all. What is left of a table that was
-    /// dropped goes with its last one. A name that is not there is an error, and then nothing is removed: whoever has mistyped it
-    /// would take the snapshots for gone.
+    /// Removes snapshots: of one name or all, in some keyspaces or all, of some tables or all. The
+    /// remains of a dropped table go with its last snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a directory cannot be read or removed. An unknown name is an error, and then
+    /// nothing is removed: after a typing error a user would believe that the snapshots are gone.
     pub async fn clear_snapshots(
         &self,
         tag: Option<&str>,
@@ -37,7 +41,8 @@ impl Database {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let (tag, keyspaces, tables) = (tag.map(str::to_owned), owned(keyspaces), owned(tables));
         self.on_shard(0, move |database| async move {
-            // None that is just being taken, restored or imported, and no directory in which a table is being made.
+            // No snapshot is being taken, restored or imported meanwhile, and no table's directory
+            // is being created.
             let _turn = database.inner.schema_turn.acquire(1).await;
             database.clear_in_turn(&Wanted { tag, keyspaces, tables }).await
         })
@@ -72,7 +77,7 @@ impl Database {
         Ok(())
     }
 
-    /// Whether keyspaces and tables are there, or were and have left directories.
+    /// Checks that the keyspaces and tables exist, or existed and have left directories.
     fn check_names(
         &self,
         wanted: &Wanted,

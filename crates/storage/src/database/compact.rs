@@ -1,4 +1,4 @@
-//! Compactions on demand: of all files, of those that meet a range of tokens, of some by name.
+//! Compactions on demand: of all files, of the files that meet a token range, of files by name.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,17 +17,18 @@ use crate::{
     table::{SSTable, Table},
 };
 
-/// Tokens behind `after`, up to and with `through`, as the ring has them: one that does not ascend goes over its end.
+/// A range of tokens behind `after`, up to and including `through`, on the ring. If
+/// `through` does not exceed `after`, the range wraps around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenRange {
-    /// The last token that is not in it.
+    /// Token before the range (exclusive).
     pub after: i64,
-    /// The last one that is.
+    /// Last token of the range (inclusive).
     pub through: i64,
 }
 
 impl TokenRange {
-    /// Whether some token from `first` to `last` is in it.
+    /// Returns whether some token from `first` to `last` is in the range.
     fn meets(self, (first, last): (i64, i64)) -> bool {
         let Self { after, through } = self;
         let (is_behind, is_within) = (last > after, first <= through);
@@ -36,8 +37,13 @@ impl TokenRange {
 }
 
 impl Database {
-    /// Compacts a keyspace, or one table of it, on all shards: all files become one run. With `with_memtables`, what is in
-    /// memory is written first. Compactions that are under way are stopped.
+    /// Compacts a keyspace, or one table of it, on all shards into one sorted run each. With
+    /// `with_memtables`, memtables are flushed first. Compactions under way are stopped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or table is unknown, if the compaction is stopped, or with the first
+    /// failure of a flush, split or compaction.
     pub async fn compact(
         &self,
         keyspace: &str,
@@ -47,7 +53,11 @@ impl Database {
         self.compact_where(keyspace, table, with_memtables, |_| true).await
     }
 
-    /// The same with the files alone that have partitions in a range, or may have some.
+    /// Compacts only the files that have, or may have, partitions in a range.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Database::compact`] does.
     pub async fn compact_range(
         &self,
         keyspace: &str,
@@ -82,13 +92,18 @@ impl Database {
             let seen = seen.clone();
             async move { database.compact_those_of(&table, is_wanted, &seen).await }
         });
-        // What could not be flushed or split is told when all else is done.
+        // A failed flush or split is reported when all else is done.
         failure.keep(compacted.await)?;
         failure.told()
     }
 
-    /// Compacts some files, each given by the name of its Data.db or by the end of its path; those of each table become one run.
-    /// Nothing is done if one of them is not there, or cannot be compacted now.
+    /// Compacts some files, each given by the name of its Data.db or by the end of its path. The
+    /// files of each table become one sorted run.
+    ///
+    /// # Errors
+    ///
+    /// Fails, with nothing done, if a file is unknown, ambiguous, or cannot be compacted at the
+    /// moment; otherwise with the first failure of a compaction.
     pub async fn compact_data_files(&self, files: Vec<PathBuf>) -> Result<(), StorageError> {
         let wanted = files.clone();
         let found = self.on_all_shards(move |database| {
@@ -122,7 +137,7 @@ impl Database {
                     let path_of = |sstable: &SSTable| sstable.descriptor().path(&Component::Data);
                     let inputs =
                         idle_of(&database, &table, |sstable| paths.contains(&path_of(sstable)));
-                    // Somebody may have taken one meanwhile, and even be done with it.
+                    // Another compaction may have taken a file meanwhile, and even have removed it.
                     let is_there =
                         |path: &&PathBuf| inputs.iter().any(|input| path_of(input) == **path);
                     match paths.iter().find(|path| !is_there(path)) {
@@ -152,8 +167,12 @@ impl Database {
         found
     }
 
-    /// Compacts some files of a table, named like `da-17-bti`, into one run. Those that are not there, or are being compacted,
-    /// are left out; gives whether it was done.
+    /// Compacts some files of a table, named like `da-17-bti`, into one sorted run. Files that are
+    /// missing or being compacted are left out. Returns whether anything was compacted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown or if a compaction fails.
     pub async fn compact_sstables(
         &self,
         keyspace: &str,
@@ -180,15 +199,16 @@ impl Database {
         Ok(done.contains(&true))
     }
 
-    /// Splits the files that shards share, which none of them can compact, or waits for those who do. Those that cannot be split are left
-    /// as they are; the error is of the first of them.
+    /// Splits the files that several shards share, which no shard can compact, or waits for the
+    /// shards that split them. Files that cannot be split stay as they are; the error is that of
+    /// the first one.
     async fn split_shared_files(
         &self,
         ids: Vec<TableId>,
         seen: &StopRequests,
     ) -> Result<(), StorageError> {
         let mut failure = FirstFailure::none();
-        // Not here: dropped meanwhile, or of another shard alone.
+        // The table was dropped meanwhile, or belongs to another shard alone.
         for table in ids.into_iter().filter_map(|id| self.table(id).ok()) {
             let mut shared = table.view().sstables.to_vec();
             shared.retain(|sstable| split_plan(self, &table, sstable).is_some());
@@ -200,7 +220,7 @@ impl Database {
         failure.told()
     }
 
-    /// Writes a file anew by itself, if it is still there and this shard leads.
+    /// Rewrites a file by itself, if the table still has it and this shard leads.
     pub(super) async fn compact_one(
         &self,
         table: &Rc<Table>,
@@ -227,7 +247,8 @@ impl Database {
         if is_stopped() {
             return Err(self.stopped(table));
         }
-        // Ends what runs, so that all files are free; nothing begins before this one has them.
+        // Pausing ends the running compactions, so that all files are free. None starts before this
+        // one has its files.
         drop(table.compactions.pause().await);
         if is_stopped() {
             self.compaction_wanted().notify_one();
@@ -237,7 +258,7 @@ impl Database {
         self.compact_as_one(table, inputs).await
     }
 
-    /// Into one run, as the table's strategy writes it.
+    /// Compacts files into one sorted run, in the shape that the table's strategy writes.
     async fn compact_as_one(
         &self,
         table: &Rc<Table>,
@@ -247,7 +268,7 @@ impl Database {
         self.compact_files(table, inputs, plan).await
     }
 
-    /// Some idle files into one run; nothing if there are none.
+    /// Compacts idle files into one sorted run; does nothing if there are none.
     async fn compact_files(
         &self,
         table: &Rc<Table>,
@@ -255,7 +276,7 @@ impl Database {
         (level, split): (u32, Split),
     ) -> Result<(), StorageError> {
         if inputs.is_empty() {
-            // What was stopped for it may go on.
+            // Compactions that were stopped for this one may go on.
             self.compaction_wanted().notify_one();
             return Ok(());
         }
@@ -264,7 +285,7 @@ impl Database {
         self.compact_taken(table, Job { guard, level, split, scrub: None }).await
     }
 
-    /// Compacts, if the disk has room; an error if somebody stops it.
+    /// Compacts if the disk has room. A stop request is an error.
     pub(super) async fn compact_taken(
         &self,
         table: &Rc<Table>,
@@ -281,7 +302,7 @@ impl Database {
         if is_done? { Ok(()) } else { Err(self.stopped(table)) }
     }
 
-    /// Why a compaction that was asked for has not been.
+    /// Returns the error for a compaction on demand that was not done.
     pub(super) fn stopped(&self, table: &Rc<Table>) -> StorageError {
         let metadata = table.metadata();
         let name = format!("{}.{}", metadata.keyspace, metadata.name);
@@ -293,17 +314,18 @@ impl Database {
     }
 }
 
-/// A file that somebody named.
+/// A file that a caller named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NamedFile {
     table: TableId,
     path: PathBuf,
     shard: usize,
-    /// Not if it is being compacted, or other shards have a part of it.
+    /// False if the file is being compacted, or if other shards have a part of it.
     is_idle: bool,
 }
 
-/// Each may be given from another directory than the other, so either may be longer.
+/// Returns whether `path` is the file that `name` names. Each may be relative to a different
+/// directory, so either may be longer.
 fn is_named(path: &Path, name: &Path) -> bool {
     path.ends_with(name) || path.is_relative() && name.ends_with(path)
 }
@@ -341,6 +363,6 @@ mod tests {
         {
             assert_eq!(round.meets(tokens), expected, "{tokens:?}");
         }
-        assert!(TokenRange { after: 5, through: 5 }.meets((i64::MIN, i64::MIN)), "all of the ring");
+        assert!(TokenRange { after: 5, through: 5 }.meets((i64::MIN, i64::MIN)), "the whole ring");
     }
 }

@@ -1,4 +1,5 @@
-//! What is told of compactions, and what they share between shards.
+//! Control and progress of compactions: stopping and enabling them, checking disk space, and
+//! exchanging the parts of split files between shards.
 
 use std::{
     rc::{Rc, Weak},
@@ -23,12 +24,18 @@ use crate::{
     table::{SSTable, Table},
 };
 
-/// What one compaction reads at once, at most.
+/// Maximum read-ahead of one compaction, in bytes.
 const MOST_READ_AHEAD_BYTES: usize = 64 << 20;
 
 impl Database {
-    /// Writes each file of a keyspace, or of one table of it, anew; if `only_others`, those that are of another version than
-    /// the one that is written now. One that cannot be read is told when the others are done.
+    /// Rewrites each SSTable of a keyspace, or of one table of it. With `only_others`, only
+    /// SSTables of another version than the current one. A file that cannot be read does
+    /// not keep the others from being rewritten.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or table is unknown, if the rewrite is stopped, or with the first
+    /// failure of a file.
     pub async fn upgrade_sstables(
         &self,
         keyspace: &str,
@@ -44,7 +51,8 @@ impl Database {
         .await
     }
 
-    /// Stops the compactions of these kinds that run; what they have written is removed. Later ones begin as ever.
+    /// Stops the running compactions of these kinds and removes their output. Later compactions
+    /// start as usual.
     pub async fn stop_compactions(&self, kinds: &'static [CompactionKind]) {
         self.on_all_shards(move |database| async move {
             let request = database.count_stop_request();
@@ -55,7 +63,11 @@ impl Database {
         .await;
     }
 
-    /// The same for one keyspace, or some tables of it.
+    /// Stops the running compactions of these kinds in a keyspace, or in some tables of it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or a table is unknown.
     pub async fn stop_compactions_of(
         &self,
         keyspace: &str,
@@ -76,8 +88,13 @@ impl Database {
         Ok(())
     }
 
-    /// Lets compactions of a keyspace, or of some tables of it, begin by themselves, or no more: until the node ends, or a table's
-    /// `compaction` is altered. Those that run go on.
+    /// Enables or disables automatic compactions of a keyspace, or of some tables of it. The
+    /// setting holds until the node stops or the table's `compaction` is altered. Running
+    /// compactions go on.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or a table is unknown.
     pub async fn set_compacted_by_themselves(
         &self,
         keyspace: &str,
@@ -98,7 +115,11 @@ impl Database {
         Ok(())
     }
 
-    /// Whether compactions of a table begin by themselves.
+    /// Returns whether compactions of a table start automatically.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or the table is unknown.
     pub fn is_compacted_by_itself(
         &self,
         keyspace: &str,
@@ -106,25 +127,26 @@ impl Database {
     ) -> Result<bool, StorageError> {
         let mut ids = self.tables_listed(keyspace, &[table])?.into_iter();
         let Some(id) = ids.next() else { return Ok(false) };
-        // All shards are told the same.
+        // Every shard has the same setting.
         Ok(self.table(id)?.compaction_strategy().is_enabled())
     }
 
-    /// Counts one that begins now; its number.
+    /// Counts a stop request and returns its number.
     fn count_stop_request(&self) -> u64 {
         let requests = &self.inner.counters.stop_requests;
         requests.set(requests.get() + 1);
         requests.get()
     }
 
-    /// How often somebody asked for compactions to end, by shard. Who asks for one now ends it if that becomes more.
+    /// Returns the number of stop requests so far, by shard. A caller that starts a compaction
+    /// keeps the result and ends the compaction when the number grows.
     pub(super) async fn stop_requests(&self) -> StopRequests {
         let seen = self
             .on_all_shards(|database| async move { database.inner.counters.stop_requests.get() });
         StopRequests(seen.await.into())
     }
 
-    /// Whether somebody asked for compactions of a kind and of a table to end since then.
+    /// Returns whether a compaction of this kind and table was asked to stop since `seen`.
     pub(super) fn is_stopped_since(
         &self,
         seen: &StopRequests,
@@ -135,12 +157,14 @@ impl Database {
         table.compactions.is_stopped_since(seen.unwrap_or_default(), kind)
     }
 
-    /// Bytes that are free on a table's disk and that nothing that is being compacted will still write.
+    /// Returns the free bytes of a table's disk, less the bytes that running compactions will still
+    /// write there.
     pub(crate) async fn bytes_for_compactions(&self, table: &Table) -> u64 {
         self.bytes_without(table, Running::bytes_to_come).await
     }
 
-    /// Bytes that are free on a table's disk without what `reserves` says of each compaction there.
+    /// Returns the free bytes of a table's disk, less `reserves` of each compaction there and less
+    /// `RESERVED_BYTES`.
     async fn bytes_without(
         &self,
         table: &Table,
@@ -153,7 +177,10 @@ impl Database {
         };
         let available = self.file_system().available_bytes(directory).await;
         let available = available.unwrap_or_else(|error| {
-            tracing::warn!(%error, "nobody knows how much room the disk has: none is counted on");
+            tracing::warn!(
+                %error,
+                "free disk space is unknown: compactions of the table cannot start"
+            );
             0
         });
         let reserved = self.on_all_shards(move |database| async move {
@@ -169,12 +196,13 @@ impl Database {
         available.saturating_sub(reserved).saturating_sub(RESERVED_BYTES)
     }
 
-    /// The disk that a table is on.
+    /// Returns the device that a table's directory is on.
     pub(crate) async fn device_of(&self, table: &Table) -> u64 {
         table.device(self.file_system(), &self.configuration().data_directory).await
     }
 
-    /// Whether the table's disk has room for a compaction that has its files already, beside all others that have it.
+    /// Checks that the table's disk has room for a compaction that has its files already, besides
+    /// the compactions that started before it.
     pub(crate) async fn check_room(
         &self,
         table: &Table,
@@ -191,7 +219,7 @@ impl Database {
         Ok(())
     }
 
-    /// What runs on all shards.
+    /// Returns the progress of the compactions that run on all shards.
     pub async fn compactions(&self) -> Vec<CompactionProgress> {
         let all = self.on_all_shards(|database| async move { database.compactions_here() });
         all.await.concat()
@@ -218,12 +246,12 @@ impl Database {
         running.collect()
     }
 
-    /// How far compactions of all tables on this shard are behind.
+    /// Returns how far the compactions of all tables on this shard are behind.
     pub(crate) fn compaction_backlog_here(&self) -> CompactionBacklog {
         let mut backlog = CompactionBacklog::default();
         for table in self.tables_here() {
             let (strategy, arena) = (table.compaction_strategy(), arena_of(self, &table));
-            // Those that cannot be compacted lie there all the same, and nobody waits for them.
+            // SSTables that cannot be compacted stay where they are, and no flush waits for them.
             let arena = arena.without_suspects();
             backlog.pending += pending(self, &table, &arena);
             if strategy.is_enabled() {
@@ -237,7 +265,7 @@ impl Database {
         pending(self, table, &arena_of(self, table).without_suspects())
     }
 
-    /// The same on all shards, by keyspace and table.
+    /// Returns the number of pending compactions on all shards, by keyspace and table.
     pub async fn pending_compactions(&self) -> Vec<(String, String, usize)> {
         let counts = self.on_all_shards(|database| async move {
             let count = |table: Rc<Table>| {
@@ -258,7 +286,8 @@ impl Database {
         counts
     }
 
-    /// The ids of the tables of a keyspace, or of one of them; not of those that have no files.
+    /// Returns the ids of the tables of a keyspace, or of one of them. Virtual tables are unknown
+    /// here, because they have no files.
     pub(super) fn tables_named(
         &self,
         keyspace: &str,
@@ -280,7 +309,7 @@ impl Database {
         Ok(keyspace.tables.values().map(|table| table.id).collect())
     }
 
-    /// Some tables of a keyspace, or all of them if none is listed.
+    /// Returns the ids of some tables of a keyspace, or of all of them if `tables` is empty.
     fn tables_listed(&self, keyspace: &str, tables: &[&str]) -> Result<Vec<TableId>, StorageError> {
         if tables.is_empty() {
             return self.tables_named(keyspace, None);
@@ -292,7 +321,9 @@ impl Database {
         Ok(ids)
     }
 
-    /// Calls `work` for tables on all shards, on each one after another. All have their turn unless they are stopped; the first failure is told.
+    /// Calls `work` for the tables on all shards; one shard works on its tables one after another.
+    /// A failure does not keep the following tables from their turn, unless it is a stop request or
+    /// a shutdown. Returns the first failure.
     pub(super) async fn for_tables<F>(
         &self,
         ids: Vec<TableId>,
@@ -306,7 +337,7 @@ impl Database {
             async move {
                 let mut failure = FirstFailure::none();
                 for id in ids {
-                    // Not here: dropped meanwhile, or of another shard alone.
+                    // The table was dropped meanwhile, or belongs to another shard alone.
                     if let Ok(table) = database.table(id) {
                         failure.keep(work(database.clone(), table).await)?;
                     }
@@ -317,7 +348,7 @@ impl Database {
         FirstFailure::of_shards(outcomes.await)
     }
 
-    /// Opens the parts of a file that is being split, each on the shards that own some of it.
+    /// Opens the parts of a split file, each on the shards that own some of it.
     pub(crate) async fn stage_everywhere(
         &self,
         id: TableId,
@@ -341,7 +372,7 @@ impl Database {
         staged.await.into_iter().collect()
     }
 
-    /// Forgets them.
+    /// Drops the parts that [`Self::stage_everywhere`] opened.
     pub(crate) async fn unstage_everywhere(&self, id: TableId, split: Uuid) {
         let forgotten = self.on_all_shards(move |database| async move {
             if let Ok(table) = database.table(id) {
@@ -352,8 +383,8 @@ impl Database {
         forgotten.await;
     }
 
-    /// Puts them in place of the file, shard by shard: each reads its own partitions only, and those are the same, unless something
-    /// was left out of them.
+    /// Replaces a split file by its parts, shard by shard. A shard reads its own partitions only,
+    /// and the parts hold the same ones unless a scrub left something out (`has_left_out`).
     pub(crate) async fn exchange_everywhere(
         &self,
         id: TableId,
@@ -385,7 +416,8 @@ impl Database {
     ) -> Result<(), StorageError> {
         let version = self.sstable_features(table).version;
         let is_other = |sstable: &Rc<SSTable>| sstable.descriptor().version != version;
-        // Those that are there now; what is written meanwhile is of today. What is compacted before its turn is let go of, or its blocks would stay taken.
+        // A snapshot of the current SSTables; newer ones already have the target version. Held
+        // weakly, so that an SSTable compacted before its turn frees its disk space.
         let mut left: Vec<Rc<SSTable>> = table.view().sstables.to_vec();
         left.retain(|sstable| !only_others || is_other(sstable));
         let left: Vec<Weak<SSTable>> = left.iter().map(Rc::downgrade).rev().collect();
@@ -405,7 +437,8 @@ impl Database {
         running.collect()
     }
 
-    /// Bytes of Data.db that one compaction may read at once: it is memory beside all budgets, so it is little where they are small.
+    /// Returns how many bytes of Data.db one compaction may read ahead. This memory is outside of
+    /// all budgets, so it is derived from the page cache's size and is small where that is small.
     pub(crate) fn read_ahead_bytes(&self) -> usize {
         let shards = self.inner.context.count.max(1);
         (self.configuration().page_cache_bytes / shards / 8).min(MOST_READ_AHEAD_BYTES)
@@ -415,12 +448,13 @@ impl Database {
         &self.inner.compaction_wanted
     }
 
-    /// The first and the last token of this shard.
+    /// Returns the first and the last token of this shard.
     pub(crate) fn own_tokens(&self) -> (i64, i64) {
         self.inner.context.token_range()
     }
 
-    /// Notes which parts of a table's commit log no SSTable speaks of any more, though their writes are dead. Durable when it returns.
+    /// Records intervals of a table's commit log that no SSTable accounts for any more, because
+    /// their mutations were purged. The record is durable when this returns.
     pub(crate) async fn note_settled(
         &self,
         table: &Table,
@@ -435,7 +469,8 @@ impl Database {
         note.add(&inner.file_system, id, intervals, oldest).await
     }
 
-    /// No older segment of a table's commit log is there; `None` if it has no log.
+    /// Returns the id of the oldest segment on disk of a table's commit log; `None` if the log is
+    /// not open.
     pub(crate) fn oldest_segment_for(&self, table: &Table) -> Option<u64> {
         let log = self.log_for(table)?;
         Some(log.oldest_on_disk())
@@ -452,23 +487,25 @@ impl Database {
             if !database.is_closing()
                 && let Err(error) = database.apply(update).await
             {
-                tracing::debug!(%error, "a compaction is missing in the history");
+                tracing::debug!(%error, "compaction history lacks a compaction");
             }
         })
         .detach();
     }
 
-    /// How long to wait with a flush, because compactions cannot keep up: memtables fill up meanwhile, and writes wait for
-    /// room in them, so that they come in as slowly as files can be compacted.
+    /// Returns how long a flush pauses because compactions cannot keep up. Memtables fill up
+    /// meanwhile and writes wait for room in them, so that writes arrive as slowly as their
+    /// SSTables can be compacted.
     pub(crate) fn flush_pause(&self, table: &Rc<Table>) -> Duration {
         let is_enabled = self.inner.compacts.get() && table.compaction_strategy().is_enabled();
-        // Nothing would come of waiting: not before the log is replayed, either.
+        // A pause would gain nothing, and neither would one before the log is replayed.
         if !is_enabled || table.compactions.is_undecided() {
             return Duration::ZERO;
         }
         let (strategy, arena) = (table.compaction_strategy(), arena_of(self, table));
         let pause = flush_pause(strategy.surplus(&arena.facts()));
-        // Nor if there is nothing to be done, or nothing can be for a while.
+        // Nor does a pause help if there is nothing to compact, or nothing can be compacted for a
+        // while.
         let has_failed = table.compactions.until_retry().is_some();
         let is_wanted =
             || !has_failed && !strategy.picks(&arena.without_suspects().facts()).is_empty();
@@ -496,6 +533,6 @@ impl Database {
     }
 }
 
-/// How often compactions were to end, by shard, when somebody asked for one.
+/// The number of stop requests of each shard, taken when a compaction on demand starts.
 #[derive(Clone)]
 pub(super) struct StopRequests(Arc<[u64]>);

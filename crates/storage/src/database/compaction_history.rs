@@ -1,6 +1,6 @@
-//! What `system.compaction_history` holds.
+//! Reads `system.compaction_history`, the finished compactions.
 //!
-//! Memory: the newest [`MOST_ENTRIES`] and a page of rows.
+//! Memory bound: the newest [`MOST_ENTRIES`] entries and one page of rows.
 
 use std::collections::BTreeMap;
 
@@ -14,34 +14,38 @@ use crate::{
     system::{Fields, SYSTEM_KEYSPACE, table},
 };
 
-/// Older ones are left out. Arbitrary: some megabytes, and more than anybody reads.
+/// Maximum entries; older ones are left out. Arbitrary: some megabytes, and more than a user reads.
 const MOST_ENTRIES: usize = 10_000;
-/// Few, for the rows of a page are looked at in one go.
+/// Rows of a page. Few, because the rows of a page are processed without a yield.
 const PAGE_ROWS: usize = 100;
 
-/// A compaction that is done.
+/// A finished compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastCompaction {
-    /// Its id.
+    /// Id of the compaction.
     pub id: Uuid,
     /// Keyspace.
     pub keyspace: String,
     /// Table.
     pub table: String,
-    /// When it was done, in ms since 1970.
+    /// Time when it finished, in ms since 1970.
     pub compacted_at_ms: i64,
-    /// Bytes of Data.db, as stored, that it has read.
+    /// Bytes of Data.db read, as stored.
     pub bytes_in: i64,
-    /// The same of what it has written.
+    /// Bytes of Data.db written, as stored.
     pub bytes_out: i64,
-    /// How many partitions came from how many files.
+    /// Number of merged partitions by the number of files that they came from.
     pub rows_merged: Vec<(i32, i64)>,
-    /// Names and values of what is told of it besides.
+    /// Further properties: names and values.
     pub properties: Vec<(String, String)>,
 }
 
 impl Database {
-    /// Compactions of the last week, the newest first.
+    /// Returns the compactions of the last week, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table cannot be read.
     pub async fn compaction_history(&self) -> Result<Vec<PastCompaction>, StorageError> {
         let table = table(SYSTEM_KEYSPACE, "compaction_history");
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
@@ -68,7 +72,7 @@ impl Database {
     }
 }
 
-/// The row of a partition, of which there is one.
+/// Returns the entries of a partition, which has one row.
 fn entries(
     table: &TableMetadata,
     partition: &PartitionRows,
@@ -93,7 +97,7 @@ fn entries(
     })
 }
 
-/// The cells of a map of numbers to numbers.
+/// Decodes the cells of a map of ints to bigints.
 fn rows_merged(table: &TableMetadata, row: &Row) -> Vec<(i32, i64)> {
     let column = table.column("rows_merged").and_then(|column| row.column(column.id));
     let Some(ColumnData::Complex(column)) = column else { return Vec::new() };

@@ -1,8 +1,9 @@
-//! Counter updates: read this node's share, add, write the new share; one update at a time on a shard, so that none is
-//! lost. Source: reference 9.9.
+//! Counter updates: read this node's share, add, write the new share. A shard runs one update at a
+//! time, so that none is lost. Source: docs/formats/data.md.
 //!
-//! What is written is the new state, not the change: replaying it is harmless. The clock of a share is the write
-//! timestamp or one more than the last clock, so that a share begun anew after a deletion wins over the deleted one.
+//! The new state is written, not the change, so replaying it is harmless. The clock of a share is
+//! the write timestamp, or the last clock plus one if that is greater. A share that starts again
+//! after a deletion thus wins over the deleted one.
 
 use std::sync::Arc;
 
@@ -19,7 +20,12 @@ use crate::{
 };
 
 impl Database {
-    /// Adds to counters: the cells of `update` hold changes (be64). Deletions in it are applied as they are.
+    /// Adds to counters: the cells of `update` hold changes (be64). Its deletions are applied
+    /// unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown, or with the errors of a read or a write.
     pub async fn apply_counters(&self, update: PartitionUpdate) -> Result<(), StorageError> {
         let shard = {
             let schema = self.inner.schema.borrow();
@@ -56,7 +62,7 @@ impl Database {
         ticket.wait().await
     }
 
-    /// The rows of the update as they are now.
+    /// Reads the current rows of the update.
     async fn present_rows(
         &self,
         update: &PartitionUpdate,
@@ -71,7 +77,7 @@ impl Database {
         self.present(table, update, slices, ReadLimits::NONE).await
     }
 
-    /// The static row as it is now, if the update has one.
+    /// Reads the current static row, if the update has one.
     async fn present_static_row(
         &self,
         update: &PartitionUpdate,
@@ -80,7 +86,7 @@ impl Database {
             return Ok(None);
         }
         let table = self.table(update.table)?.metadata();
-        // It comes with whatever is the first row of the partition, or alone.
+        // A read returns it with the first row of the partition, or alone.
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let present = self.present(table, update, ClusteringSlices::all(), limits).await?;
         Ok(present.into_iter().next().and_then(|partition| partition.static_row))
@@ -101,7 +107,7 @@ impl Database {
     }
 }
 
-/// Joins rows with equal clusterings (1 and 1.0 are equal) and adds their changes up.
+/// Joins rows with equal clusterings (1 and 1.0 are equal) and adds up their changes.
 fn join_rows(comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
     let order = |left: &Row, right: &Row| {
         comparator.compare(left.clustering.position(), right.clustering.position())
@@ -117,7 +123,7 @@ fn join_rows(comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
     *rows = joined;
 }
 
-/// Makes contexts of the changes in a row.
+/// Turns the changes in a row into counter contexts.
 fn add_row(row: &mut Row, old: Option<&Row>, host: [u8; 16]) {
     for (id, data) in &mut row.columns {
         let ColumnData::Simple(cell) = data else { continue };

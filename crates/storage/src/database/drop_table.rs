@@ -1,7 +1,8 @@
-//! The end of a table.
+//! Removal of a dropped table.
 //!
-//! The schema no longer has it, so a crash at any point here leaves at worst a directory with a note that its table was
-//! dropped; the next start removes it. Readers that are under way keep their files open.
+//! The schema has lost the table before. A crash at any point here leaves at worst a directory with
+//! a mark that its table was dropped, which the next start removes. Readers under way keep their
+//! files open.
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
 use espalier_runtime::time;
@@ -17,7 +18,8 @@ use crate::{
 };
 
 impl Database {
-    /// Removes a table that the schema has lost. Failures are told in the log only: the table is gone either way.
+    /// Removes a table that the schema has lost. Failures are only logged, because the table is
+    /// gone either way.
     pub(super) async fn drop_table(&self, old: &Schema, id: TableId) {
         self.inner.shared.note_dropped(id);
         let directory = match self.table(id) {
@@ -30,7 +32,7 @@ impl Database {
             && let Err(error) =
                 file_system.write_atomically(directory.join(DROPPED_FILE_NAME), Vec::new()).await
         {
-            tracing::warn!(%error, "a dropped table's directory cannot be marked");
+            tracing::warn!(%error, "directory of a dropped table could not be marked");
         }
         let forgotten =
             self.on_all_shards(move |database| async move { database.forget_table(id).await });
@@ -38,11 +40,15 @@ impl Database {
         let has_files = file_system.exists(&directory).await.unwrap_or(true);
         if has_files && let Err(error) = remove_dropped_directory(file_system, &directory).await {
             let name = old.table_by_id(id).map_or_else(String::new, |table| table.name.clone());
-            tracing::warn!(%error, table = name, "a dropped table's files are left");
+            tracing::warn!(
+                %error,
+                table = name,
+                "files of a dropped table could not be removed: the next start retries"
+            );
         }
     }
 
-    /// Takes a table off this shard, after a flush of it that may be under way.
+    /// Removes a table from this shard, after a flush of it that may be under way.
     async fn forget_table(&self, id: TableId) {
         let Ok(table) = self.table(id) else { return };
         table.set_dropped();
@@ -54,17 +60,23 @@ impl Database {
         self.reclaim_log();
     }
 
-    /// At start: tells of the directories that no table in the schema has.
+    /// At start, warns of directories without a table in the schema.
     pub(super) fn warn_of_unknown(&self, schema: &Schema, found: &FoundTables) {
         for FoundTable { directory, .. } in found.iter() {
             let path = directory.path.display();
             match schema.table_by_id(directory.id) {
                 // `report_unreadable` has reported it.
                 None if schema.is_unreadable(directory.id) => {}
-                None => tracing::warn!(%path, "this directory's table is not in the schema"),
+                None => {
+                    tracing::warn!(%path, "directory belongs to no table, it is not read");
+                }
                 Some(table) if self.directory_of(table) != directory.path => {
                     let used = self.directory_of(table).display().to_string();
-                    tracing::warn!(%path, %used, "this directory is not its table's, and nothing in it is read");
+                    tracing::warn!(
+                        %path,
+                        %used,
+                        "directory is a second one of its table, it is not read"
+                    );
                 }
                 Some(_) => {}
             }
@@ -100,8 +112,8 @@ impl Database {
         }
     }
 
-    /// Before a table is created: nothing of an earlier table with its id may come back. Ids that are made anew are
-    /// those of no earlier table; one that the user gives may be that of a table whose writes are still in the log.
+    /// Makes sure that a new table shows no data of an earlier table with its id. Generated ids are
+    /// new; an id that the user gives may be that of a table with writes that are still in the log.
     pub(super) async fn prepare_new_table(
         &self,
         table: &TableMetadata,
@@ -114,7 +126,7 @@ impl Database {
         let mark = directory.join(DROPPED_FILE_NAME);
         if file_system.exists(&mark).await? {
             remove_dropped_directory(file_system, &directory).await?;
-            // Where its snapshots have stayed, the new table moves in.
+            // The directory stays if it has snapshots, and the new table uses it.
             if file_system.exists(&mark).await? {
                 file_system.remove_file(&mark).await?;
                 file_system.sync_dir(&directory).await?;
@@ -125,7 +137,7 @@ impl Database {
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });
         let positions = positions.await;
-        // Also batches that were noted before have nothing for this one.
+        // Earlier notes of logged batches must not apply to this table either.
         let at_us = time::now_micros();
         let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };
         record.save(file_system, &directory).await

@@ -1,18 +1,24 @@
-//! Works that follow each other: one that fails does not keep those behind it from their turn.
+//! Collects the outcomes of tasks that run one after another, so that a failure does not keep the
+//! following tasks from their turn.
 
 use crate::StorageError;
 
-/// The failure that is told when all is done, and is logged by who is told. Those that are not told are logged here.
+/// The first failure of several tasks, which the caller reports when all are done. Later failures
+/// are logged here.
 #[derive(Debug)]
 pub struct FirstFailure(Result<(), StorageError>);
 
 impl FirstFailure {
-    /// Nothing has failed yet.
+    /// Starts without a failure.
     pub fn none() -> Self {
         Self(Ok(()))
     }
 
-    /// Keeps a failure; an error if what follows is not wanted any more, either: somebody stopped it, or the node ends.
+    /// Keeps a failure.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error if no task should follow: a stop request, or the node shuts down.
     pub fn keep(&mut self, outcome: Result<(), StorageError>) -> Result<(), StorageError> {
         let Err(error) = outcome else { return Ok(()) };
         if ends_all(&error) {
@@ -25,7 +31,11 @@ impl FirstFailure {
         Ok(())
     }
 
-    /// The first of those that were kept.
+    /// Returns the first failure that was kept.
+    ///
+    /// # Errors
+    ///
+    /// Fails with that failure, if there is one.
     pub fn told(mut self) -> Result<(), StorageError> {
         self.take()
     }
@@ -34,7 +44,8 @@ impl FirstFailure {
         std::mem::replace(&mut self.0, Ok(()))
     }
 
-    /// What all shards have come to, each of which has told its own: that somebody stopped one of them before all else.
+    /// Joins the outcomes of all shards, each of which is the first failure of its shard. A stop
+    /// request comes before any other failure.
     pub(super) fn of_shards(
         mut outcomes: Vec<Result<(), StorageError>>,
     ) -> Result<(), StorageError> {
@@ -54,15 +65,15 @@ impl Drop for FirstFailure {
 
 fn log_untold(outcome: Result<(), StorageError>) {
     match outcome {
-        // One that ends all is nothing that has failed.
+        // A stop request or a shutdown is no failure.
         Err(error) if !ends_all(&error) => {
-            tracing::warn!(%error, "a failure beside the one that is told");
+            tracing::warn!(%error, "further failure, after the one that is reported");
         }
         Ok(()) | Err(_) => {}
     }
 }
 
-/// Somebody stopped it, or the node ends.
+/// Returns whether an error ends all tasks: a stop request, or the node shuts down.
 fn ends_all(error: &StorageError) -> bool {
     matches!(error, StorageError::CompactionStopped(_) | StorageError::ShuttingDown)
 }

@@ -1,4 +1,4 @@
-//! Flushing on demand, and what flushes need to know of the database.
+//! Flushing on demand, and the state of the database that flushes need.
 
 use std::{cell::Cell, num::NonZeroU64, rc::Rc};
 
@@ -17,11 +17,12 @@ use crate::{
     table::Table,
 };
 
-/// Of what flushes have to write still, the room that memtables must have for that to go slowly: somewhat less than there is when one begins, if
-/// it does at half of the memory or before (`memtable_cleanup_threshold`).
+/// Room that memtables must have for a slow flush, as a fraction of the bytes that flushes still
+/// have to write. It is somewhat less than the room at the start of a flush that starts at half of
+/// the memory or earlier (`memtable_cleanup_threshold`).
 const ROOM_OF_SLOW_FLUSH: f64 = 0.75;
 
-/// A flush that is under way.
+/// Counts something in a cell until it is dropped: a flush under way, or a task that waits for one.
 pub(crate) struct Counted<'a>(&'a Cell<usize>);
 
 impl<'a> Counted<'a> {
@@ -38,13 +39,17 @@ impl Drop for Counted<'_> {
 }
 
 impl Database {
-    /// Writes what a keyspace, or one table of it, has in memory on all shards to SSTables.
+    /// Flushes the memtables of a keyspace, or of one table of it, on all shards.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or table is unknown, or with the first failure of a flush.
     pub async fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), StorageError> {
         let ids = self.tables_named(keyspace, table)?;
         self.flush_tables(ids).await
     }
 
-    /// Writes what a table has in memory on all shards to SSTables.
+    /// Flushes the memtables of a table on all shards.
     pub(super) async fn flush_everywhere(&self, id: TableId) -> Result<(), StorageError> {
         self.flush_tables(vec![id]).await
     }
@@ -67,7 +72,7 @@ impl Database {
         outcome
     }
 
-    /// Lets the logs give up the segments whose writes are all flushed.
+    /// Makes the logs release the segments that hold flushed writes only.
     pub(crate) fn reclaim_log(&self) {
         for log in self.logs() {
             let tables = self.inner.tables.borrow();
@@ -80,12 +85,12 @@ impl Database {
         }
     }
 
-    /// The log that a table's writes go to.
+    /// Returns the log that a table's writes go to, if it is open.
     pub(crate) fn log_for(&self, table: &Table) -> Option<&CommitLog> {
         if table.is_schema() { self.inner.schema_log.get() } else { self.inner.log.get() }
     }
 
-    /// The logs of this shard that are open.
+    /// Returns the open logs of this shard.
     pub(crate) fn logs(&self) -> impl Iterator<Item = &CommitLog> {
         self.inner.log.get().into_iter().chain(self.inner.schema_log.get())
     }
@@ -98,20 +103,21 @@ impl Database {
         &self.inner.budget
     }
 
-    /// Whether a flush is under way on this shard.
+    /// Returns whether a flush is under way on this shard.
     pub(crate) fn is_flushing(&self) -> bool {
         self.inner.flushing.get() > 0
     }
 
-    /// Whether what can wait should leave the core to a flush that is under way, since memory gets short.
+    /// Returns whether deferrable work should leave the core to a flush, because memory is short.
     pub(crate) fn is_flush_urgent(&self) -> bool {
         self.is_flushing() && self.inner.budget.is_short()
     }
 
-    /// Whether flushes may take their time: memory and log last longer than they do, and nobody waits for them.
+    /// Returns whether flushes may be slow: no task waits for one, and memory and log last longer
+    /// than they do.
     pub(crate) fn can_flush_slowly(&self) -> bool {
         let (budget, estimate) = (self.budget(), self.flush_estimate());
-        // What is not being written yet of what should be: other tables'.
+        // Bytes of other tables that are due to be flushed and are not being written yet.
         let active_bytes = budget.held_bytes() as f64 - estimate.begun_bytes();
         let due_bytes = (active_bytes - budget.flush_bytes() as f64).max(0.0);
         self.inner.awaiting_flush.get() == 0
@@ -121,12 +127,12 @@ impl Database {
             && !self.logs().any(CommitLog::is_under_pressure)
     }
 
-    /// Says that a flush is under way, until what it gives is dropped.
+    /// Counts a flush as under way until the result is dropped.
     pub(crate) fn begin_flush(&self) -> Counted<'_> {
         Counted::new(&self.inner.flushing)
     }
 
-    /// Says that somebody waits for a flush, until what it gives is dropped.
+    /// Counts a task that waits for a flush until the result is dropped.
     pub(crate) fn await_flush(&self) -> Counted<'_> {
         Counted::new(&self.inner.awaiting_flush)
     }
@@ -143,7 +149,7 @@ impl Database {
         &self.inner.file_system
     }
 
-    /// Notified when there may be more dead rows to learn of.
+    /// Notified when there may be more dead rows to record in the empty-range caches.
     pub(crate) fn dead_ranges_wanted(&self) -> &Notify {
         &self.inner.dead_ranges_wanted
     }
@@ -156,8 +162,9 @@ impl Database {
         self.inner.is_closing.get()
     }
 
-    /// The name of the next SSTable of a table, as `named` makes it of its number: one that nothing has. Who copies files into the directory of a
-    /// table has given them numbers that this node knows nothing of before it starts again.
+    /// Returns the descriptor of the next SSTable of a table, as `named` makes it from its number,
+    /// and skips the numbers of existing files. Files that an operator copied into the table's
+    /// directory may have numbers that this node does not know before its next start.
     pub(crate) async fn next_descriptor(
         &self,
         table: TableId,
@@ -171,11 +178,16 @@ impl Database {
             if found.is_empty() {
                 return Ok(descriptor);
             }
-            tracing::warn!(sstable = %descriptor, directory = %descriptor.directory.display(), "somebody has put files into the directory of a table while it is open: they are left alone, and are of the table from the next start on; nodetool import takes in files at once");
+            tracing::warn!(
+                sstable = %descriptor,
+                directory = %descriptor.directory.display(),
+                "unknown files in the directory of an open table: they are ignored until the next \
+                 start, which adds them to the table; to add them at once, use nodetool import"
+            );
         }
     }
 
-    /// What the table's `sstable_format` can do, or the node's.
+    /// Returns the features of the table's `sstable_format`, or of the node's default.
     pub(crate) fn sstable_features(&self, table: &Table) -> &'static VersionFeatures {
         table.sstable_features(self.inner.default_sstable_features)
     }

@@ -1,9 +1,12 @@
-//! SSTables from elsewhere become part of a table: files of a backup, of another node, of Cassandra or ScyllaDB.
+//! Import: SSTables from elsewhere become part of a table. They may come from a backup, from
+//! another node, from Cassandra or ScyllaDB.
 //!
-//! Every SSTable is verified and compared with the schema before anything is changed. Then the table is flushed, and all are copied into the table's
-//! directory under numbers of this node, each with TOC.txt last, and opened by the shards that own a part. When all have them open they
-//! are added; a failure before that removes all copies. A crash meanwhile leaves some of them imported, each whole; importing again adds
-//! the same data once more, which changes nothing.
+//! Every SSTable is verified and compared with the schema before anything is changed. Then the
+//! table is flushed. All SSTables are copied into the table's directory under numbers of this node,
+//! each with TOC.txt last, and opened by the shards that own a part of them. When all shards have
+//! them open they are added to the table; a failure before that removes all copies. A crash
+//! meanwhile leaves some of them imported, each as a whole. Importing again then adds the same data
+//! once more, which changes nothing.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,10 +30,10 @@ use crate::{
     table::Table,
 };
 
-/// Where ScyllaDB looks for files to load, below a table's directory.
+/// Directory below a table's directory in which ScyllaDB looks for files to load.
 const UPLOAD: &str = "upload";
 
-/// What was imported.
+/// The amount of imported data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// SSTables.
@@ -41,17 +44,24 @@ pub struct Imported {
     pub bytes: u64,
 }
 
-/// What files from elsewhere become in the table's directory.
+/// How files from elsewhere get into the table's directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Becoming {
     Copies,
-    /// For files of this node, which nobody changes.
+    /// Hard links, for files of this node that never change.
     Links,
 }
 
 impl Database {
-    /// Imports all SSTables of a directory into a table; the files stay where they are. Without a directory, those in
-    /// `upload` below the table's own, which are removed when that is done.
+    /// Imports all SSTables of a directory into a table; the files stay where they are. Without a
+    /// directory, imports the files of `upload` below the table's own directory and removes them
+    /// afterwards.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown or virtual, or needed for a start, if the directory has no
+    /// SSTables or incomplete, damaged or foreign ones, if the disk has no room, or if a file
+    /// cannot be copied.
     pub async fn import(
         &self,
         keyspace: &str,
@@ -64,7 +74,7 @@ impl Database {
         };
         let id = self.schema().table(keyspace, table).ok_or_else(unknown)?.id;
         if is_virtual(keyspace) {
-            let reason = format!("nothing of {keyspace}.{table} is stored: it is a virtual table");
+            let reason = format!("{keyspace}.{table} is a virtual table, which stores no data");
             return Err(StorageError::NotImportable(reason));
         }
         StorageError::unless_needed_for_start("an import", keyspace)?;
@@ -78,7 +88,7 @@ impl Database {
         id: TableId,
         directory: Option<PathBuf>,
     ) -> Result<Imported, StorageError> {
-        // Neither dropped, nor altered, nor truncated meanwhile.
+        // The table is not dropped, altered or truncated meanwhile.
         let _turn = self.inner.schema_turn.acquire(1).await;
         let table = self.table(id)?;
         let (metadata, file_system) = (table.metadata(), self.file_system().clone());
@@ -93,16 +103,21 @@ impl Database {
         let found = find(&file_system, &source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
         self.check_room_for_copies(&table, &found).await?;
-        // Files of this node say which parts of its commit log they hold, and a start takes that for parts that the table does not need any
-        // more. Those parts lie behind us; so nothing of the table may be left in them when the first copy is seen.
+        // SSTables of this node record which intervals of its commit log they hold, and a start
+        // does not replay these intervals. They lie in the past, so all of the table's writes in
+        // them must be flushed before the first copy is visible.
         self.flush_everywhere(id).await?;
         let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await?;
         let imported = Imported { partitions, ..copied };
         if is_upload {
             remove_all(&file_system, &found).await;
-            // What was left out, with the logs that say so: the next files there may have the same names.
+            // The files that `find` left out go too, with the logs that list them, because the next
+            // files there may have the same names.
             if let Err(error) = recover(&file_system, &source).await {
-                tracing::warn!(%error, "garbage of a compaction is left where files were to be imported from");
+                tracing::warn!(
+                    %error,
+                    "import: remains of a compaction could not be removed, remove them by hand"
+                );
             }
         }
         tracing::info!(
@@ -115,7 +130,8 @@ impl Database {
         Ok(imported)
     }
 
-    /// Whether the disk has room for copies of SSTables, beside what flushes and compactions need.
+    /// Checks that the disk has room for copies of SSTables, besides the needs of flushes and
+    /// compactions.
     async fn check_room_for_copies(
         &self,
         table: &Table,
@@ -135,7 +151,7 @@ impl Database {
         }
     }
 
-    /// Whether SSTables can become ones of the table's. Gives the number of their partitions.
+    /// Checks that SSTables can become part of the table. Returns the number of their partitions.
     pub(super) async fn check_imports(
         &self,
         table: &Arc<TableMetadata>,
@@ -148,7 +164,8 @@ impl Database {
         Ok(partitions)
     }
 
-    /// Puts SSTables into the table's directory under numbers of this node, and opens them. Partitions are not counted.
+    /// Puts SSTables into the table's directory under numbers of this node, and adds them to the
+    /// table. The result counts no partitions.
     pub(super) async fn add_foreign_sstables(
         &self,
         table: &Table,
@@ -190,7 +207,8 @@ impl Database {
             }
             Err(error) => Err(error),
         };
-        // Not before all have them: the first compaction of a file removes it for all.
+        // Only when all shards have them, because the first compaction of a file removes it for
+        // all.
         let ended = self.for_tables(vec![id], |database, table| async move {
             table.end_incoming();
             database.compaction_wanted().notify_one();
@@ -203,7 +221,8 @@ impl Database {
         added.map(|()| imported)
     }
 
-    /// Opens SSTables that were put into the table's directory, on each shard that owns a part of them, and keeps compactions away.
+    /// Opens SSTables in the table's directory on each shard that owns a part of them, and holds
+    /// compactions off.
     async fn open_incoming_everywhere(
         &self,
         id: TableId,
@@ -218,7 +237,8 @@ impl Database {
     }
 
     async fn open_incoming(&self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
-        // What compactions under way have found to cover nothing may cover something in these.
+        // Compactions under way may purge a tombstone because it covers nothing; it may cover
+        // something in these files.
         let pause = table.compactions.pause().await;
         let metadata = table.metadata();
         let mut sstables = Vec::new();
@@ -232,7 +252,7 @@ impl Database {
         Ok(())
     }
 
-    /// Whether an SSTable can become one of the table's. Gives the number of its partitions.
+    /// Checks that an SSTable can become part of the table. Returns the number of its partitions.
     async fn check_import(
         &self,
         table: &Arc<TableMetadata>,
@@ -257,7 +277,8 @@ impl Database {
     }
 }
 
-/// The types of the keys must be those of the table: nothing would be found otherwise.
+/// Compares the key types of a file with those of the table. With other types no key would be
+/// found.
 fn compare_keys(table: &TableMetadata, header: &SerializationHeader) -> Result<(), String> {
     let key_type = SerializationHeader::key_type_of(table);
     let name = format!("{}.{}", table.keyspace, table.name);
@@ -281,7 +302,8 @@ fn compare_keys(table: &TableMetadata, header: &SerializationHeader) -> Result<(
     Ok(())
 }
 
-/// What the files say of themselves is theirs; what the disk says is not.
+/// Turns errors of the files' contents into [`StorageError::NotImportable`]; an I/O error stays as
+/// it is.
 fn refused(error: StorageError) -> StorageError {
     match error {
         StorageError::SSTable(SSTableError::Io(_)) => error,
@@ -290,8 +312,8 @@ fn refused(error: StorageError) -> StorageError {
     }
 }
 
-/// The SSTables of a directory, but for those that a compaction there has replaced, or was making, when its node ended: beside what they became,
-/// they would bring back what was purged.
+/// Lists the SSTables of a directory. Leaves out files that an interrupted compaction there had
+/// replaced or was writing: besides its other files, they would bring back purged data.
 pub(super) async fn find(
     file_system: &FileSystem,
     source: &Path,
@@ -317,7 +339,11 @@ pub(super) async fn find(
 async fn remove_all(file_system: &FileSystem, descriptors: &[Descriptor]) {
     for descriptor in descriptors {
         if let Err(error) = remove_sstable(file_system, descriptor).await {
-            tracing::warn!(%error, %descriptor, "files of an import are left");
+            tracing::warn!(
+                %error,
+                %descriptor,
+                "files of an import could not be removed: remove them by hand"
+            );
         }
     }
 }

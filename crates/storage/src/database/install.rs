@@ -1,4 +1,4 @@
-//! Making a shard's tables what the schema says.
+//! Installs a schema on a shard: creates and alters tables.
 
 use std::{path::PathBuf, rc::Rc, sync::Arc};
 
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Database {
-    /// Installs a schema snapshot: creates tables that are new (opening what `found` has of them), alters those that
-    /// changed. Tables that are gone stay until [`Database::forget_tables`].
+    /// Installs a schema snapshot: creates new tables, opening the SSTables that `found` has of
+    /// them, and alters changed ones. Dropped tables stay until [`Database::forget_tables`].
     pub(super) async fn install_schema(
         &self,
         schema: &Arc<Schema>,
@@ -35,7 +35,7 @@ impl Database {
                     if *table.metadata() != **metadata {
                         let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
                         table.alter(metadata.clone(), mapping)?;
-                        // Another strategy may want something at once.
+                        // The new strategy may want a compaction at once.
                         self.compaction_wanted().notify_one();
                     }
                     table
@@ -53,7 +53,7 @@ impl Database {
         metadata: &Arc<TableMetadata>,
         found: &FoundTables,
     ) -> Result<Rc<Table>, StorageError> {
-        // A copy of it under another name, which somebody made beside it, is not the table.
+        // An operator may have copied the directory under another name; the copy is not the table.
         let directory = self.directory_of(metadata);
         let files = found
             .iter()
@@ -86,22 +86,27 @@ impl Database {
         Ok(table)
     }
 
-    /// Where the files of a table go that has none yet.
+    /// Returns the directory for the files of a table that has none yet.
     pub(super) fn directory_of(&self, metadata: &TableMetadata) -> PathBuf {
         let data = &self.inner.configuration.data_directory;
         data.join(&metadata.keyspace).join(metadata.directory_name())
     }
 
-    /// Makes the directory of a new table, as Cassandra does, so that people see where files for `upload` go. Best effort: nobody
-    /// needs it before the first flush, which makes it if it is not there, and makes its name durable.
+    /// Creates the directory of a new table, as Cassandra does, so that operators see where files
+    /// for `upload` go. A failure is only logged: the directory is not needed before the first
+    /// flush, which creates it if necessary and makes its name durable.
     pub(super) async fn show_directory_of(&self, metadata: &TableMetadata) {
         let directory = self.directory_of(metadata);
         if let Err(error) = self.inner.file_system.create_dir_all(&directory).await {
-            tracing::warn!(%error, table = metadata.name, "a new table's directory cannot be made yet");
+            tracing::warn!(
+                %error,
+                table = metadata.name,
+                "directory of a new table could not be created: its first flush retries"
+            );
         }
     }
 
-    /// Whether a part of an SSTable belongs to this shard.
+    /// Returns whether this shard may own partitions of an SSTable.
     pub(super) fn may_own_part(&self, metadata: &TableMetadata, sstable: &SSTable) -> bool {
         if metadata.keyspace == SCHEMA_KEYSPACE {
             return true;

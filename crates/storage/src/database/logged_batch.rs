@@ -1,14 +1,18 @@
-//! Logged batches: all of a mutation or nothing of it, over several shards and crashes.
+//! Logged batches: a mutation is applied as a whole or not at all, across shards and crashes.
 //!
-//! What one shard owns is one record of its commit log, and so is all or nothing by itself. A mutation of several shards
-//! is first written as a whole to `system.batches`; then it is applied; then the note is deleted. A node that stops in
-//! between applies what the notes say when it starts; applying a write twice is harmless. What belongs to a table that was
-//! dropped or truncated since the note is left out then, and all of a batch so old that deletions which came after it may have
-//! been forgotten: it would bring back what they deleted. How durable the note is when
-//! the parts are written is up to `commitlog_sync`, as for every other write.
+//! The part of one shard is one record of its commit log, which is atomic by itself. A mutation of
+//! several shards is first written as a whole, as a note, to `system.batches`. Then it is applied,
+//! and then the note is deleted. If the node stops in between, the next start applies the notes
+//! that are left; applying a write twice is harmless.
+//!
+//! Two kinds of writes are left out then, because they would bring back deleted data: writes to a
+//! table that was dropped or truncated since the note, and all of a batch so old that later
+//! deletions may have been forgotten. `commitlog_sync` decides how durable the note is when the
+//! parts are written, as for every other write.
 //!
 //! ```text
-//! note  vint count of mappings, each vint length and body of a columns record; vint length and body of a mutation record
+//! note  vint count of mappings, for each vint length and body of a columns record;
+//!       vint length and body of a mutation record
 //! ```
 
 use std::{collections::BTreeSet, time::Duration};
@@ -37,22 +41,24 @@ use crate::{
 const TABLE: (&str, &str) = ("system", "batches");
 const CONTENT_COLUMN: &str = "mutations";
 
-/// Pause before the parts of a batch that failed are tried again.
+/// Pause before the failed parts of a batch are retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// A batch is finished at any rate so long after it was noted. By `gc_grace_seconds = 0` alone each crash would leave halves of batches; that a
-/// deletion comes, goes to a file and is compacted away while its shard still refuses what was written before it, is not to be expected. An
-/// arbitrary choice.
+/// Minimum age at which an unfinished batch is given up. With `gc_grace_seconds = 0` alone, each
+/// crash would leave halves of batches. It is not expected that within this time a later deletion
+/// arrives, is flushed and is compacted away while its shard still refuses the older writes.
+/// Arbitrary.
 const LEAST_GRACE: Duration = Duration::from_secs(3600);
 
-/// What is tried again may take so many bytes on a shard. Beyond that logged batches are refused: as long as a disk fails, or a shard has more to do
-/// than it can, there is no end to how many fail. They are counted as they are encoded; as objects, many small rows take several times as much.
-/// An arbitrary choice.
+/// Maximum bytes of retried batches on a shard. Beyond it logged batches are refused, because the
+/// number of failing batches has no other bound while a disk fails or a shard is overloaded.
+/// Batches are counted as they are encoded; as objects, many small rows take several times as much.
+/// Arbitrary.
 const MOST_UNFINISHED_BYTES: usize = 16 << 20;
-/// What something takes that is tried again, besides a mutation.
+/// Bytes counted for a retry besides its mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;
 
-/// Something that is tried again, until this is dropped.
+/// A retry that is counted until this is dropped.
 struct Unfinished {
     database: Database,
     bytes: usize,
@@ -66,8 +72,14 @@ impl Drop for Unfinished {
 }
 
 impl Database {
-    /// Writes all of a mutation, or, if the node stops before this resolves, perhaps all of it or nothing. An error
-    /// means that it is not acknowledged; the node goes on to try.
+    /// Applies a mutation as a whole. If the node stops before this resolves, the mutation is
+    /// applied as a whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a table is unknown, if a write cannot be stored, if too many batches are
+    /// unfinished, or if the log or memtables take no write. An error means that the mutation is
+    /// not acknowledged; once it is noted, the node goes on to retry it.
     pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
         if self.split_by_shard(mutation.clone()).len() <= 1 {
             return self.apply(mutation).await;
@@ -77,7 +89,8 @@ impl Database {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
         let schema = self.schema();
-        // What would be refused later must be refused before the note: a note is not given up.
+        // A noted batch is retried until it succeeds, so a mutation that a table would refuse is
+        // refused before the note.
         for update in &mutation.updates {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
@@ -96,7 +109,7 @@ impl Database {
         let bytes = content.len();
         let note = note(&table, &key, content);
         if let Err(error) = self.apply(Mutation { updates: vec![note] }).await {
-            // It may be there, and say weeks later what was refused now.
+            // The note may be in the log, and would apply weeks later a batch that was refused.
             if let StorageError::CommitLogWrite(_) = error {
                 self.remove_note(&table, key, i64::MIN).await;
             }
@@ -116,7 +129,7 @@ impl Database {
         outcome
     }
 
-    /// Counts something that is tried again.
+    /// Counts a retry.
     fn begin_unfinished(&self, bytes: usize) -> Unfinished {
         let bytes = bytes.saturating_add(UNFINISHED_BYTES);
         let all = &self.inner.unfinished_batch_bytes;
@@ -138,7 +151,8 @@ impl Database {
         }
     }
 
-    /// Takes out what was written to tables before they were truncated, and all if deletions may have been forgotten since.
+    /// Removes the writes to tables that were truncated after them, and all writes if later
+    /// deletions may have been forgotten.
     async fn leave_out_dead(
         &self,
         mutation: &mut Mutation,
@@ -154,12 +168,13 @@ impl Database {
         if Duration::from_micros(age_us) >= grace {
             tracing::error!(
                 noted_us,
-                "a batch was never finished and is given up: its tables have forgotten deletions that came after it (gc_grace_seconds)"
+                "unfinished logged batch is dropped: deletions after it may be purged already \
+                 (gc_grace_seconds); a part of its writes may be missing"
             );
             mutation.updates.clear();
         }
         for id in tables {
-            // Dropped meanwhile: it is told of when it is applied.
+            // The table was dropped meanwhile; applying the batch reports that.
             let Ok(table) = self.table(id) else { continue };
             let directory = &table.directory;
             let record = TruncationRecord::load(&self.inner.file_system, directory).await?;
@@ -170,8 +185,8 @@ impl Database {
         Ok(())
     }
 
-    /// A batch is finished. Its note must not stay: whatever is deleted meanwhile, at the next start it would be applied again. It is
-    /// deleted with a timestamp that is no less than `least`.
+    /// Removes the note of a finished batch, with a timestamp of at least `least`. The note must
+    /// not stay: the next start would apply the batch again, whatever was deleted meanwhile.
     async fn remove_note(&self, table: &TableMetadata, key: DecoratedKey, least: i64) {
         let mut removal = PartitionUpdate::new(table.id, key);
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
@@ -193,7 +208,7 @@ impl Database {
         spawn_local(retry).detach();
     }
 
-    /// At start: applies the batches that were noted and not finished.
+    /// At start, applies the batches that were noted and not finished.
     pub(super) async fn finish_logged_batches(&self) -> Result<(), StorageError> {
         let schema = self.schema();
         let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
@@ -211,41 +226,46 @@ impl Database {
                     })?;
                 self.leave_out_dead(&mut mutation, &partition.key).await?;
                 match self.apply(mutation).await {
-                    // It was taken under other settings, and waits until they are back: `sstable_format`, or the size of segments.
+                    // The batch was noted under other settings (`sstable_format`, the size of
+                    // segments) and waits until they are back.
                     Err(
                         error @ (StorageError::Unstorable(_)
                         | StorageError::ExpiryTooLate { .. }
                         | StorageError::MutationTooLarge { .. }),
                     ) => {
-                        tracing::error!(%error, "an unfinished batch cannot be stored and is left");
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch cannot be stored, it waits for the next \
+                             start: restore sstable_format and commitlog_segment_size as they were"
+                        );
                         continue 'batches;
                     }
                     outcome => outcome?,
                 }
                 if !is_whole {
                     tracing::error!(
-                        "an unfinished batch writes to a table that cannot be read; the other \
+                        "unfinished logged batch writes to a table that cannot be read; the other \
                          tables have their writes, the batch is kept for the next start"
                     );
                     continue 'batches;
                 }
                 noted_at = noted_at.max(row.liveness.timestamp);
             }
-            // The clock may have been set back since.
+            // The clock may have been set back since the note.
             self.remove_note(table, partition.key, noted_at).await;
         }
         Ok(())
     }
 }
 
-/// When a batch was noted, in µs since 1970, by its id.
+/// Returns when a batch was noted, in µs since 1970, from its id.
 fn noted_us(key: &DecoratedKey) -> Option<i64> {
     let (seconds, nanoseconds) = Uuid::from_slice(&key.key).ok()?.get_timestamp()?.to_unix();
     let us = seconds.checked_mul(1_000_000)?.checked_add(u64::from(nanoseconds) / 1000)?;
     i64::try_from(us).ok()
 }
 
-/// The row of `system.batches` that holds a batch.
+/// Builds the row of `system.batches` that holds a batch.
 fn note(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionUpdate {
     let timestamp = time::next_timestamp_micros();
     let mut row = Row::empty(Clustering::empty());

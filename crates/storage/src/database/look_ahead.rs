@@ -1,8 +1,10 @@
-//! Rows that are about to be asked for, or written: the memory that this takes is fetched for several of them side by side.
+//! Look-ahead: prefetches the memory that look-ups or writes of several rows will need, for all of
+//! them side by side.
 //!
-//! A connection mostly has more than one request to answer at a time, and what a look-up among millions of rows does is wait for memory, ten
-//! or twenty times, each time for what leads to the next. Nothing here has an answer, or changes one: a row that was looked for ahead is
-//! looked up as any other, only sooner.
+//! A connection mostly has more than one request to answer at a time. A look-up among millions of
+//! rows waits for memory ten or twenty times, each time for the address of the next step. Nothing
+//! here gives an answer or changes one: a row that was prefetched is looked up as any other, only
+//! sooner.
 
 use std::{cell::RefMut, ops::Range, rc::Rc};
 
@@ -15,40 +17,44 @@ use crate::{
     table::{SSTable, Table},
 };
 
-/// What is smaller is in the processor's cache anyway, mostly. Builds with assertions always look ahead, so that tests do.
+/// Minimum size of a table that is worth looking ahead in, in bytes. A smaller one is mostly in the
+/// processor's cache. Builds with assertions always look ahead, so that tests do.
 const WORTHWHILE_BYTES: u64 = if cfg!(debug_assertions) { 1 } else { 1 << 20 };
 
-/// Of more SSTables than that none is looked at: who asks them waits for other things.
+/// Maximum SSTables of a table that look-ahead inspects. With more, a look-up waits for other
+/// things.
 const MOST_SSTABLES: usize = 8;
 
-/// Longer keys are left out: their paths would take longer than what they lead to.
+/// Maximum bytes of a key that look-ahead takes; preparing the path of a longer one would take
+/// longer than the look-up gains.
 const LONGEST_KEY: usize = 512;
 
-// Bits tell which of the keys are known.
+// `known` in `for_reading` has one bit for each key.
 const _: () = assert!(LOOK_AHEAD_KEYS <= u32::BITS as usize);
 
-/// Room for the table's number in front of each path, which is how the row cache has it.
+/// Room for the table's number in front of each path, as the row cache's keys have it.
 const NUMBER: [u8; 4] = [0; 4];
 
-/// Memory that is used again for each group of keys: of [`LOOK_AHEAD_KEYS`] of [`LONGEST_KEY`], three or four times.
+/// Memory that is reused for each group of keys: at most [`LOOK_AHEAD_KEYS`] × [`LONGEST_KEY`]
+/// bytes, three or four times.
 #[derive(Default)]
 pub(super) struct LookAheadBuffers {
     bytes: Vec<u8>,
     keys: Vec<Key>,
 }
 
-/// A row's key, by ranges of the bytes.
+/// A row's key, as ranges of the buffer's bytes.
 struct Key {
     token: Token,
-    /// The partition key as it is.
+    /// The serialized partition key.
     partition_key: Range<usize>,
-    /// [`NUMBER`], the path of the partition, the path of the row.
+    /// Start of [`NUMBER`], followed by the path of the partition and the path of the row.
     number_at: usize,
     partition_end: usize,
     row_end: usize,
 }
 
-/// Keys of one table.
+/// A group of keys of one table to look ahead for.
 pub struct LookAhead<'a> {
     database: &'a Database,
     table: Rc<Table>,
@@ -56,7 +62,7 @@ pub struct LookAhead<'a> {
 }
 
 impl Database {
-    /// Whether looking ahead in a table is worth its while.
+    /// Returns whether looking ahead in a table is worthwhile.
     pub fn is_worth_looking_ahead(&self, table: &TableMetadata) -> bool {
         let tables = self.inner.tables.borrow();
         let Some(stored) = tables.get(&table.id) else { return false };
@@ -66,12 +72,12 @@ impl Database {
         if memory as u64 >= WORTHWHILE_BYTES {
             return true;
         }
-        // Of many files there are many bytes.
+        // Many SSTables have many bytes, so a few are enough to decide.
         let files = view.sstables.iter().map(|sstable| sstable.reader().data_length());
         files.take(MOST_SSTABLES).sum::<u64>() >= WORTHWHILE_BYTES
     }
 
-    /// Begins to look ahead in a table; `None` if it is not worth its while.
+    /// Starts to look ahead in a table; `None` if that is not worthwhile.
     pub fn look_ahead(&self, table: &TableMetadata) -> Option<LookAhead<'_>> {
         if !self.is_worth_looking_ahead(table) {
             return None;
@@ -85,7 +91,8 @@ impl Database {
 }
 
 impl LookAhead<'_> {
-    /// Adds a row; false if there is no room for more. `clustering` has a value for each clustering column.
+    /// Adds a row; returns false if there is no room for more. `clustering` has a value for each
+    /// clustering column.
     pub fn add<V: AsRef<[u8]>>(
         &mut self,
         table: &TableMetadata,
@@ -113,7 +120,7 @@ impl LookAhead<'_> {
         self.buffers.keys.len() < LOOK_AHEAD_KEYS
     }
 
-    /// Fetches what reading the rows takes.
+    /// Prefetches the memory that reading the rows needs.
     pub fn for_reading(mut self) {
         let view = self.table.view();
         let LookAheadBuffers { bytes, keys } = &mut *self.buffers;
@@ -144,7 +151,7 @@ impl LookAhead<'_> {
         }
     }
 
-    /// Fetches what writing the rows takes.
+    /// Prefetches the memory that writing the rows needs.
     pub fn for_writing(self) {
         let LookAheadBuffers { bytes, keys } = &*self.buffers;
         self.table.view().memtable.look_ahead(keys.iter().map(|key| key.row(bytes)));

@@ -1,4 +1,4 @@
-//! What this shard has done.
+//! Counters and gauges of this shard.
 
 use std::cell::Cell;
 
@@ -27,14 +27,14 @@ pub(super) struct Counters {
     pub(super) compactions: Cell<u64>,
     pub(super) failed_compactions: Cell<u64>,
     pub(super) stopped_compactions: Cell<u64>,
-    /// To end all compactions there are.
+    /// Requests to stop the running compactions.
     pub(super) stop_requests: Cell<u64>,
     pub(super) compacted_bytes_in: Cell<u64>,
     pub(super) compacted_bytes_out: Cell<u64>,
 }
 
 impl Database {
-    /// Counters and gauges of this shard; [`StorageMetrics::add`] sums shards up.
+    /// Returns counters and gauges of this shard; [`StorageMetrics::add`] sums shards up.
     pub fn metrics(&self) -> StorageMetrics {
         let (inner, counters) = (&self.inner, &self.inner.counters);
         let running = self.running_compactions().len();
@@ -83,14 +83,17 @@ impl Database {
         }
     }
 
-    /// What the memtable of a table on this shard that takes writes holds and takes; `None` if there is no such table.
+    /// Returns the content and memory of the active memtable of a table on this shard; `None` if
+    /// there is no such table.
     pub fn memtable_memory(&self, keyspace: &str, table: &str) -> Option<MemtableMemory> {
         let id = self.schema().table(keyspace, table)?.id;
         Some(self.table(id).ok()?.memtable().memory())
     }
 
-    /// A handle to read the memtable of a table on this shard that takes writes from other threads. After the next flush
-    /// it reads what was flushed, and another one is needed for what is new. `None` if the memtable is no trie.
+    /// Returns a handle that reads, from other threads, the active memtable of a table on this
+    /// shard. After the next flush the handle still reads the flushed memtable, and the caller
+    /// needs another one for new writes. `None` if the table is not on this shard or its memtable
+    /// is not a trie.
     pub fn memtable_reader(&self, table: &TableMetadata) -> Option<MemtableReader> {
         let table = self.table(table.id).ok()?;
         let metadata = table.metadata();

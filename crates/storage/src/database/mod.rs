@@ -1,4 +1,5 @@
-//! The handle that cql and server hold: one for each shard; everything on it finds the owning shard by token itself.
+//! The handle to the storage engine that `cql` and `server` hold, one for each shard. Its methods
+//! find the shard that owns a partition by token.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -6,14 +7,14 @@
 //! | `routing`, `registry` | which shard owns what, and how a call reaches it |
 //! | `write`, `logged_batch`, `counters` | the write path: commit log and memtable |
 //! | `read` | reads on this shard and over all of them |
-//! | `virtual_tables`, `table_statistics` | what the node tells of itself as tables |
-//! | `row_cache` | what is cached, from outside |
+//! | `virtual_tables`, `table_statistics` | the node's state as tables |
+//! | `row_cache` | metrics and maintenance of the row cache |
 //! | `flush` | flushing on demand; the log's segments |
-//! | `compaction` | compactions on demand, and what is told of them |
-//! | `compaction_history` | those that are done |
-//! | `throughput` | how much they may read |
-//! | `scrub` | files that may be damaged, on demand |
-//! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
+//! | `compaction` | stopping, enabling, reporting compactions; what shards share for them |
+//! | `compaction_history` | finished compactions |
+//! | `throughput` | limit of compaction reads |
+//! | `scrub` | scrubs on demand, for files that may be damaged |
+//! | `schema_change`, `truncate`, `drop_table` | operations of all shards together |
 
 mod clear_snapshots;
 mod compact;
@@ -88,7 +89,7 @@ use crate::{
     table::Table,
 };
 
-/// A database on one shard. Clones are the same handle; it stays on its thread.
+/// A database on one shard. Clones are the same handle, which stays on its thread.
 #[derive(Clone)]
 pub struct Database {
     inner: Rc<Inner>,
@@ -99,19 +100,19 @@ struct Inner {
     file_system: FileSystem,
     configuration: Arc<StorageConfiguration>,
     shared: Arc<SharedDatabase>,
-    /// Set once, when the shard has read back what an earlier run has left.
+    /// Set once, when the shard has replayed what an earlier run left.
     log: OnceCell<CommitLog>,
     /// On shard 0: the log of the schema tables.
     schema_log: OnceCell<CommitLog>,
-    /// Segments that this shard has read last at the start.
+    /// Segments that this shard replays, or has replayed, at this start.
     replaying: RefCell<Vec<FoundSegment>>,
-    /// Of all shards; installed here when `tables` is what it says.
+    /// The schema that all shards share; installed here when `tables` agrees with it.
     schema: RefCell<Arc<Schema>>,
     tables: RefCell<HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>>,
     budget: MemtableBudget,
-    /// Flushes under way.
+    /// Number of flushes under way.
     flushing: Cell<usize>,
-    /// Those who wait for one.
+    /// Number of tasks that wait for a flush.
     awaiting_flush: Cell<usize>,
     flush_estimate: FlushEstimate,
     write_pace: WritePace,
@@ -121,60 +122,62 @@ struct Inner {
     point_scratch: RefCell<PointScratch>,
     look_ahead: RefCell<LookAheadBuffers>,
     next_mapping: Cell<u32>,
-    /// Memtables take more than they should, or the log does.
+    /// Notified when memtables or the commit log exceed their limits.
     flush_wanted: Notify,
-    /// There may be more dead rows to learn of.
+    /// Notified when there may be more dead rows to record in the empty-range caches.
     dead_ranges_wanted: Notify,
     compaction_throughput: Throughput,
-    /// There are files that there were not before.
+    /// Notified when there are new SSTables.
     compaction_wanted: Notify,
     row_cache: RowCache,
     page_cache: PageCache,
-    /// What the configured `sstable_format` can do, where a table has none of its own.
+    /// Features of the configured `sstable_format`, for tables without one of their own.
     default_sstable_features: &'static VersionFeatures,
-    /// Shards other than 0: shard 0 is done with opening, and with what outcome.
+    /// On shards other than 0: set when shard 0 has finished opening; `open_outcome` holds the
+    /// result.
     opened: Event,
     open_outcome: RefCell<Result<(), StorageError>>,
     is_closing: Cell<bool>,
-    /// Whether flushes begin by themselves, and compactions.
+    /// Whether flushes start automatically.
     flushes: Cell<bool>,
+    /// Whether compactions start automatically.
     compacts: Cell<bool>,
-    /// On shard 0: who changes the schema.
+    /// On shard 0: held by the schema change under way.
     schema_turn: Semaphore,
-    /// Who notes what compactions have left nothing of.
+    /// Held by the compaction that writes discarded intervals.
     settled_turn: Semaphore,
-    /// Who updates counters.
+    /// Held by the counter update under way.
     counter_turn: Semaphore,
-    /// Bytes of logged batches, and of notes of some, that are tried again.
+    /// Bytes of logged batches, and of removals of their notes, that are being retried.
     unfinished_batch_bytes: Cell<usize>,
     counters: Counters,
-    /// Finds the clients of this shard, which are of the layer above.
+    /// Lists the clients of this shard; set by the server, which is the layer above.
     clients: OnceCell<Box<dyn Fn() -> Vec<ConnectedClient>>>,
 }
 
 impl Database {
-    /// The schema on this shard: a snapshot.
+    /// Returns a snapshot of the schema on this shard.
     pub fn schema(&self) -> Arc<Schema> {
         self.inner.schema.borrow().clone()
     }
 
-    /// Calls `look` with the schema on this shard, without taking a share of it.
+    /// Calls `look` with the schema on this shard, without cloning the `Arc`.
     #[inline]
     pub fn with_schema<R>(&self, look: impl FnOnce(&Arc<Schema>) -> R) -> R {
         look(&self.inner.schema.borrow())
     }
 
-    /// The settings.
+    /// Returns the storage settings.
     pub fn configuration(&self) -> &StorageConfiguration {
         &self.inner.configuration
     }
 
-    /// The id of this node: goes into SSTables, and names its share of counters.
+    /// Returns the id of this node, which SSTables carry and which names its share of counters.
     pub fn host_id(&self) -> Uuid {
         self.inner.shared.host_id()
     }
 
-    /// Which shard this is.
+    /// Returns which shard this is, and of how many.
     pub fn shard(&self) -> ShardContext {
         self.inner.context
     }

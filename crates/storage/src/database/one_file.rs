@@ -1,4 +1,4 @@
-//! One file for oneself, of those that are to be read or written one after another.
+//! Takes one file for exclusive use, for work that reads or rewrites files one after another.
 
 use std::rc::Rc;
 
@@ -11,19 +11,20 @@ use crate::{
     table::{SSTable, Table},
 };
 
-/// What came of it.
+/// The outcome of [`Database::take_one`].
 pub(super) enum Taken {
-    /// Nobody else has it, until the guard goes. With the level and the split by which it would be written anew: one of which other
-    /// shards have a part is split by that.
+    /// The file is reserved until the guard is dropped. Comes with the level and the split for its
+    /// rewrite; a file that several shards share is split with them.
     All(RunningGuard, (u32, Split)),
-    /// Somebody asked for such compactions to end.
+    /// Such compactions were asked to stop.
     Stopped,
-    /// It is not there any more, or another shard leads.
+    /// The file is gone, or another shard leads.
     Nothing,
 }
 
 impl Database {
-    /// Waits for those who have the file; unless somebody asked for an end of such compactions since `seen`.
+    /// Takes a file, after waiting for the compaction that has it. Ends early if such compactions
+    /// were asked to stop since `seen`.
     pub(super) async fn take_one(
         &self,
         table: &Rc<Table>,
@@ -38,7 +39,7 @@ impl Database {
             if self.is_stopped_since(seen, table, wanted) {
                 return Ok(Taken::Stopped);
             }
-            // Compacted by others meanwhile, who read all of it.
+            // Another compaction has read and replaced the file meanwhile.
             let is_same = |other: &Rc<SSTable>| Rc::ptr_eq(other, sstable);
             if !table.view().sstables.iter().any(is_same) {
                 return Ok(Taken::Nothing);
@@ -51,7 +52,7 @@ impl Database {
                 Some(plan) => (wanted, plan),
                 None => match split_plan(self, table, sstable) {
                     Some(plan) => (CompactionKind::Split, plan),
-                    // Several shards have a part of it, and another one leads.
+                    // Several shards have a part of the file, and another one leads.
                     None => return Ok(Taken::Nothing),
                 },
             };

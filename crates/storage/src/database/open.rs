@@ -1,12 +1,14 @@
-//! Starting: schema first, then the tables' files, then what the commit log has left.
+//! Opens the database: the schema first, then the tables' SSTables, then the commit log.
 //!
-//! Shard 0 leads. The others register themselves and wait until it says that the node can serve, or why it cannot.
+//! Shard 0 leads. The other shards register themselves and wait until shard 0 reports that the node
+//! can serve, or why it cannot.
 //!
-//! 1. Look for segments, and for the directories of tables; remove what is half-done.
-//! 2. Open the schema tables, replay their log, read the schema out of them.
+//! 1. Find segments and the directories of tables; remove incomplete files.
+//! 2. Open the schema tables, replay their log, read the schema from them.
 //! 3. All shards install the schema and open their SSTables.
-//! 4. All shards replay the segments of their number. If the number of shards has changed: flush all, remove segments.
-//! 5. All shards open their logs. Logged batches that were not finished are finished.
+//! 4. All shards replay the segments of their number. If the number of shards has changed: flush
+//!    everything, remove segments.
+//! 5. All shards open their logs. Unfinished logged batches are finished.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -51,22 +53,28 @@ use crate::{
 /// The SSTables of each table, as shard 0 found them.
 pub(super) type FoundTables = Arc<Vec<FoundTable>>;
 
-/// One table's directory.
+/// The directory of one table, with its SSTables.
 #[derive(Clone, Debug)]
 pub(super) struct FoundTable {
     pub(super) directory: TableDirectory,
     pub(super) sstables: Vec<Descriptor>,
-    /// Sets without TOC.txt.
+    /// SSTables without TOC.txt.
     pub(super) incomplete: Vec<Descriptor>,
 }
 
-/// Bytes of a segment of the schema's log: schemas are small, and so should be what a first start preallocates.
+/// Segment size of the schema's log, in bytes: schemas are small, and so is what a first start
+/// preallocates.
 const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
 
 impl Database {
-    /// Opens the database on this shard. Called once on the thread of each shard, with the same `shared`; returns
-    /// everywhere when the node can serve, or with the reason why it cannot. The handle is to be kept as long as the
-    /// other shards work: their calls wait for it.
+    /// Opens the database on this shard. Each shard calls this once on its thread, with the same
+    /// `shared`. All calls return when the node can serve, or with the reason why it cannot. The
+    /// caller keeps the handle for as long as other shards work, because their calls wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the settings are not supported, if the schema, an SSTable or the commit log cannot
+    /// be read, or with the failure of shard 0.
     pub async fn open(
         context: ShardContext,
         file_system: FileSystem,
@@ -171,7 +179,8 @@ impl Database {
         let schema_segments =
             find_segments(&file_system, log_directory, LogKind::Schema, policy).await?;
         let segments = find_segments(&file_system, log_directory, LogKind::Data, policy).await?;
-        // As in Cassandra, ids start from the clock, so that they grow even if the log's directory was emptied.
+        // As in Cassandra, ids start from the clock, so that they grow even if the log's directory
+        // was emptied.
         let clock = u64::try_from(time::now_millis()).unwrap_or(0);
         let greatest = segments.greatest_id.max(schema_segments.greatest_id);
         self.inner.shared.segment_ids.store(clock.max(greatest + 1), Ordering::Relaxed);
@@ -188,7 +197,7 @@ impl Database {
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;
         self.finish_logged_batches().await?;
-        // Not before: what the log has left is in memory now, where compactions see it.
+        // Compactions must see what the log has left, which is in memory at this point.
         self.on_all_shards(|database| async move {
             if database.configuration().autocompaction {
                 database.inner.compacts.set(true);
@@ -199,14 +208,15 @@ impl Database {
         Ok(())
     }
 
-    /// What the commit log has of writes of which compactions have left nothing.
+    /// Loads the discarded intervals: the parts of the commit log with mutations that compactions
+    /// purged.
     async fn load_settled(&self) -> Result<SettledWrites, StorageError> {
         let directory = &self.inner.configuration.commitlog_directory;
         let (host, policy) = (self.host_id(), self.inner.configuration.commit_failure_policy);
         let settled =
             SettledNote::load_all(&self.inner.file_system, directory, host, policy).await?;
         let ends = settled.values().flatten().map(|(_, end)| end.segment);
-        // As below: none of these places must be given out again.
+        // As below: these positions must not be used again.
         let next = ends.max().unwrap_or(0).saturating_add(1);
         self.inner.shared.segment_ids.fetch_max(next, Ordering::Relaxed);
         Ok(settled)
@@ -231,7 +241,7 @@ impl Database {
         Ok(Arc::new(found))
     }
 
-    /// Finds the schema: the tables of `system_schema`, and what their log has not given to SSTables yet.
+    /// Opens the schema: the SSTables of `system_schema`, then the writes that only their log has.
     async fn open_schema(
         &self,
         found: &FoundTables,
@@ -257,12 +267,12 @@ impl Database {
         Ok(())
     }
 
-    /// The schema as the schema tables have it.
+    /// Reads the schema from the schema tables.
     async fn read_schema(&self, built_in: &Schema) -> Result<Schema, StorageError> {
         schema_of(self.schema_contents(built_in).await?)
     }
 
-    /// All rows of the schema tables. On the first shard.
+    /// Reads all rows of the schema tables. Runs on the first shard.
     pub(super) async fn schema_contents<'a>(
         &self,
         built_in: &'a Schema,
@@ -278,7 +288,8 @@ impl Database {
         Ok(contents)
     }
 
-    /// All shards install the schema and open their SSTables. Returns what these say about the commit log.
+    /// Installs the schema and opens the SSTables on all shards. Returns what the SSTables say
+    /// about the commit log.
     async fn install_everywhere(
         &self,
         schema: &Arc<Schema>,
@@ -331,7 +342,7 @@ impl Database {
                 .flat_map(|sstable| sstable.commit_log_intervals(host))
                 .collect();
             let recovery = TableRecovery { flushed, truncation };
-            // The clock may have gone back since; a place that was settled once must not be given out again.
+            // The clock may have gone back since, and a discarded position must not be used again.
             if let Some(greatest) = recovery.greatest_segment() {
                 self.inner
                     .shared
@@ -413,7 +424,8 @@ impl Database {
                 },
                 sync: match kind {
                     LogKind::Data => configuration.commitlog_sync,
-                    // A schema change is durable when it is acknowledged, whatever the setting for data.
+                    // A schema change is durable when it is acknowledged, whatever the setting for
+                    // data.
                     LogKind::Schema => crate::commitlog::CommitLogSync::Batch,
                 },
                 segment_bytes,

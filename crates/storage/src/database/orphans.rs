@@ -1,5 +1,6 @@
-//! Directories of tables that the schema does not have: of one whose removal failed, or that somebody put there. A start tells of
-//! them; nothing removes them by itself, for they may be all that is left of something.
+//! Orphans: directories of tables that the schema does not have. The removal of such a directory
+//! failed, or an operator put it there. A start reports orphans, but removes none: they may be the
+//! last copy of some data.
 
 use std::path::PathBuf;
 
@@ -17,32 +18,41 @@ use crate::{
 /// A directory that belongs to no table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// Keyspace by its place.
+    /// Keyspace, from the path.
     pub keyspace: String,
-    /// Table by its name.
+    /// Table, from the directory's name.
     pub table: String,
-    /// Files in it, but not those in copies.
+    /// Number of files, without those of snapshots and backups.
     pub files: u64,
-    /// Bytes of them.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Whether it has snapshots or backups as well, which stay.
+    /// Whether it also has snapshots or backups, which are never removed.
     pub has_copies: bool,
 }
 
 impl Database {
-    /// What there is. Directories of dropped tables with nothing but copies are none: those are listed as snapshots.
+    /// Returns the orphans. A dropped table's directory that holds only snapshots or backups is not
+    /// one; it is listed with the snapshots.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a directory cannot be read.
     pub async fn orphans(&self) -> Result<Vec<Orphan>, StorageError> {
         self.on_shard(0, |database| async move {
-            // No table is made or dropped meanwhile.
+            // No table is created or dropped meanwhile.
             let _turn = database.inner.schema_turn.acquire(1).await;
             database.find_orphans().await
         })
         .await
     }
 
-    /// Removes one, given by its path as it was listed, but no copies in it.
+    /// Removes an orphan, given by its listed path, but not its snapshots and backups.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path is not that of an orphan, or if a file cannot be removed.
     pub async fn remove_orphan(&self, path: PathBuf) -> Result<Orphan, StorageError> {
         self.on_shard(0, |database| async move {
             let _turn = database.inner.schema_turn.acquire(1).await;
@@ -51,11 +61,15 @@ impl Database {
                 return Err(StorageError::UnknownOrphan(path));
             };
             let file_system = database.file_system();
-            // A crash leaves a directory that says what it is.
+            // The mark makes the next start remove the directory if a crash interrupts this.
             let mark = orphan.path.join(DROPPED_FILE_NAME);
             file_system.write_atomically(mark, Vec::new()).await?;
             remove_dropped_directory(file_system, &orphan.path).await?;
-            tracing::info!(path = %orphan.path.display(), bytes = orphan.bytes, "an orphaned directory was removed");
+            tracing::info!(
+                path = %orphan.path.display(),
+                bytes = orphan.bytes,
+                "orphan directory removed"
+            );
             Ok(orphan)
         })
         .await

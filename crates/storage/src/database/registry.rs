@@ -1,4 +1,4 @@
-//! Finding a database's handle on the thread that a call arrives at.
+//! Finds a database's handle on the thread on which a call arrives.
 
 use std::{cell::RefCell, rc::Weak};
 
@@ -22,7 +22,7 @@ pub(super) fn register(database: &Database) {
     REGISTERED.with(Notify::notify_all);
 }
 
-/// The handle on this thread, which may still have to be opened.
+/// Returns the handle on this thread. Waits if it is not registered yet.
 pub(super) async fn find(instance: u64) -> Database {
     loop {
         let found = DATABASES.with_borrow(|databases| databases.get(&instance)?.upgrade());

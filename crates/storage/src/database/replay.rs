@@ -1,4 +1,4 @@
-//! Applying what the commit log has left.
+//! Replay of the commit log at start.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::{
     recovery::{Recovered, ReplaySummary, replay_segments},
 };
 
-/// Mutations of other shards that are sent together when the number of shards has changed.
+/// Mutations of other shards that are sent as one batch when the number of shards has changed.
 const BATCH: usize = 256;
 
 /// Name of the directory, below the commit log's, with copies of segments that hold writes of
@@ -19,8 +19,8 @@ const BATCH: usize = 256;
 const UNREADABLE: &str = "unreadable";
 
 impl Database {
-    /// Replays segments on this shard. Writes that another shard owns now go there; that happens only if the number of
-    /// shards has changed, and then nothing refers to the old segments.
+    /// Replays segments on this shard. Writes that another shard owns are sent there. That happens
+    /// only if the number of shards has changed, and then no SSTable refers to the old segments.
     pub(super) async fn replay_here(
         &self,
         segments: Vec<FoundSegment>,
@@ -65,7 +65,8 @@ impl Database {
         counters.replayed.set(counters.replayed.get() + summary.mutations);
         counters.replay_skipped.set(counters.replay_skipped.get() + summary.skipped);
         if !is_resharded {
-            // What was read may never have been synced; the next segment will say that it was.
+            // The replayed records may never have been synced, but the next segment will say that
+            // they were.
             for (_, path, _) in &summary.segments {
                 self.inner.file_system.open_write(path).await?.sync_data().await?;
             }
@@ -107,7 +108,7 @@ impl Database {
         Ok(())
     }
 
-    /// The parts of the segments that are replayed between two positions.
+    /// Returns the parts of the replayed segments that lie between two positions.
     pub(crate) fn replayed_intervals(
         &self,
         from: LogPosition,
@@ -127,7 +128,8 @@ impl Database {
         .await
     }
 
-    /// Whether some memtable has no room, as its trie is near its end. Has those flushed that come there.
+    /// Returns whether a memtable is full because its trie is near its maximum size. Wakes the
+    /// flush scheduler for memtables that are nearly full.
     fn is_any_full(&self, mutation: &Mutation) -> Result<bool, StorageError> {
         for update in &mutation.updates {
             let table = self.table(update.table)?;
@@ -142,13 +144,15 @@ impl Database {
         Ok(false)
     }
 
-    /// Applies a write to memtables without logging it; `position` is where it is in the log, if that segment is kept.
+    /// Applies a write to memtables without logging it. `position` is its position in the log, if
+    /// that segment is kept.
     async fn apply_replayed(
         &self,
         mutation: &Mutation,
         position: Option<LogPosition>,
     ) -> Result<(), StorageError> {
-        // What the log of the schema holds, which is little, is there before anything can be flushed: nobody would make room for it.
+        // The writes of the schema's log, which are few, are applied before flushes can start; no
+        // flush would make room for them.
         while self.inner.flushes.get()
             && (!self.inner.budget.has_room() || self.is_any_full(mutation)?)
         {
@@ -173,7 +177,7 @@ impl Database {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
-            // Who follows may be at work already.
+            // The prefetcher of the empty-range cache may be running already.
             table.dead_ranges().note_update(&table.borrow_metadata(), update, packed);
             memtable.apply(&table.metadata(), update, packed)?;
             first_row += usize::from(update.static_row.is_some()) + update.rows.len();

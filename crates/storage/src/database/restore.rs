@@ -1,7 +1,8 @@
-//! Restoring: a table becomes what a snapshot of it has, by links to the snapshot's files.
+//! Restore: a table gets the content of a snapshot, by links to the snapshot's files.
 //!
-//! The files are verified and compared with the schema while nothing is changed yet. Then the table is truncated, and they are put into
-//! its directory. A crash in between leaves a table that is empty or has some of them, and the snapshot as it was: restore again.
+//! The files are verified and compared with the schema before anything is changed. Then the table
+//! is truncated, and the files are linked into its directory. A crash in between leaves a table
+//! that is empty or has some of the files, and an intact snapshot: the restore can be repeated.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,12 @@ use super::{
 use crate::{StorageError, table::SNAPSHOTS};
 
 impl Database {
-    /// Makes a table what a snapshot has; what was written since is gone.
+    /// Restores a table from a snapshot. Writes after the snapshot are lost.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table or the snapshot is unknown, if the node needs the table to start, if the
+    /// snapshot is incomplete, damaged, of another schema or on another disk, or with an I/O error.
     pub async fn restore(
         &self,
         keyspace: &str,
@@ -36,7 +42,7 @@ impl Database {
         name: String,
         tag: &str,
     ) -> Result<Imported, StorageError> {
-        // Neither dropped, nor altered, nor truncated meanwhile, and no snapshot removed.
+        // No DROP, ALTER, TRUNCATE or removal of a snapshot runs meanwhile.
         let _turn = self.inner.schema_turn.acquire(1).await;
         let Some(metadata) = self.schema().table(&keyspace, &name).cloned() else {
             return Err(StorageError::UnknownTableName { keyspace, table: name });
@@ -48,11 +54,13 @@ impl Database {
         self.make_directory(&table).await?;
         if self.file_system().metadata(&source).await?.device != self.device_of(&table).await {
             return Err(StorageError::Snapshot(format!(
-                "Snapshot {} is on another disk than its table, and no file can be linked from there: import it",
+                "Snapshot {} is on another disk than its table, so its files cannot be linked: \
+                 import it",
                 source.display()
             )));
         }
-        // What is unflushed behind this is younger than the parts of the commit log that the snapshot's files say to hold.
+        // Unflushed writes after this point are younger than the commit log intervals that the
+        // snapshot's files claim to hold.
         self.truncate_in_turn(metadata.id).await?;
         let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await?;
         let from = source.display();
@@ -60,7 +68,11 @@ impl Database {
         Ok(Imported { partitions, ..added })
     }
 
-    /// The statements that make the table of a snapshot.
+    /// Returns the CQL statements that create the table of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such snapshot, or if its `schema.cql` cannot be read.
     pub async fn snapshot_schema(
         &self,
         keyspace: &str,
@@ -71,7 +83,8 @@ impl Database {
         self.text_of(&path).await
     }
 
-    /// Where a snapshot of a table is: of the one that the schema has, or of one of that name that was dropped.
+    /// Finds the directory of a snapshot: of the table in the schema, or else of a dropped table of
+    /// that name.
     async fn snapshot_directory(
         &self,
         keyspace: &str,
@@ -104,7 +117,7 @@ impl Database {
         }
     }
 
-    /// The SSTables of a snapshot: those of its manifest, no more and no less.
+    /// Returns the SSTables of a snapshot. They must be exactly those of its manifest.
     async fn files_of_snapshot(&self, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
         let manifest = self.text_of(&source.join(MANIFEST)).await?;
         let found = match find(self.file_system(), source).await {
@@ -121,7 +134,8 @@ impl Database {
         match (listed, found.len()) == (all, all) {
             true => Ok(found),
             false => Err(StorageError::Snapshot(format!(
-                "Snapshot {} is not whole: its {MANIFEST} lists {all} SSTables, and there are {} of which {listed} are listed",
+                "Snapshot {} is incomplete or has foreign files: its {MANIFEST} lists {all} \
+                 SSTables, the directory has {}, and {listed} are in both",
                 source.display(),
                 found.len()
             ))),

@@ -1,7 +1,8 @@
-//! Which shard owns what, and how calls get there.
+//! Routing: which shard owns a partition, and how calls get there.
 //!
-//! A partition belongs to the shard of its token, except in `system_schema`: its tables live on shard 0 alone, which
-//! serialises schema changes and must have the schema before anything else can be read.
+//! A partition belongs to the shard of its token. The tables of `system_schema`
+//! live on shard 0 alone: it serialises schema changes and must have the schema before anything
+//! else can be read.
 
 use std::{future::Future, ops::Range};
 
@@ -15,7 +16,7 @@ use super::{Database, registry};
 use crate::system::SCHEMA_KEYSPACE;
 
 impl Database {
-    /// The shard that owns a partition of a table.
+    /// Returns the shard that owns a partition of a table.
     pub fn shard_of(&self, table: &TableMetadata, key: &DecoratedKey) -> usize {
         self.owner(table, key.token)
     }
@@ -25,19 +26,19 @@ impl Database {
         shard_of_token(token.0, self.inner.context.count)
     }
 
-    /// Whether the table lives on shard 0 alone.
+    /// Returns whether the table lives on shard 0 alone.
     pub(super) fn is_on_first_shard(&self, id: TableId) -> bool {
         let schema = self.inner.schema.borrow();
         schema.table_by_id(id).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
     }
 
-    /// Whether this shard owns the partition.
+    /// Returns whether this shard owns the partition.
     #[inline]
     pub(super) fn owns(&self, table: &TableMetadata, token: Token) -> bool {
         self.inner.context.count == 1 || self.owner(table, token) == self.inner.context.index
     }
 
-    /// The shard that owns a partition, if it is another than this one.
+    /// Returns the shard that owns a partition, or `None` if this shard does.
     #[inline]
     pub fn other_owner(&self, table: &TableMetadata, token: Token) -> Option<usize> {
         let owner = self.owner(table, token);
@@ -48,7 +49,7 @@ impl Database {
         if table.keyspace == SCHEMA_KEYSPACE { 0 } else { self.shard_of_token(token) }
     }
 
-    /// The shards that own a part of a range, in ring order.
+    /// Returns the shards that own a part of a range, in ring order.
     pub(super) fn shards_of_range(&self, table: &TableMetadata, range: &KeyRange) -> Range<usize> {
         if table.keyspace == SCHEMA_KEYSPACE {
             return 0..1;
@@ -61,7 +62,7 @@ impl Database {
         first..last + 1
     }
 
-    /// The parts of a mutation by owner. Empty if there is nothing in it.
+    /// Splits a mutation by owner. An empty mutation has no parts.
     pub(super) fn split_by_shard(&self, mutation: Mutation) -> Vec<(usize, Mutation)> {
         let owner = |update: &PartitionUpdate| match self.is_on_first_shard(update.table) {
             true => 0,
@@ -84,7 +85,7 @@ impl Database {
         parts
     }
 
-    /// Runs `work` with the handle of another shard, or with this one.
+    /// Runs `work` with the handle of a shard, on its thread.
     pub fn on_shard<R, F, W>(&self, shard: usize, work: W) -> impl Future<Output = R> + use<R, F, W>
     where
         R: Send + 'static,
@@ -107,7 +108,7 @@ impl Database {
         }
     }
 
-    /// Runs `work` on all shards at once; outputs in shard order.
+    /// Runs `work` on all shards at once and returns the outputs in shard order.
     pub(crate) async fn on_all_shards<R, F, W>(&self, work: W) -> Vec<R>
     where
         R: Send + 'static,

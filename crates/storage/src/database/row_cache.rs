@@ -1,4 +1,4 @@
-//! The row cache from outside.
+//! Metrics and maintenance of the caches: limits, balance, invalidation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,26 +8,27 @@ use espalier_runtime::time;
 use super::Database;
 use crate::{CacheExplanation, RowCacheMetrics, StorageError};
 
-/// How often rows and pages are compared.
+/// Period at which memory is rebalanced between the row cache and the page cache.
 const BALANCE_PERIOD: Duration = Duration::from_secs(1);
 
 impl Database {
-    /// What the row cache of this shard did and holds.
+    /// Returns the counters and gauges of this shard's row cache.
     pub fn row_cache_metrics(&self) -> RowCacheMetrics {
         self.inner.row_cache.metrics()
     }
 
-    /// Changes the limit of this shard's row cache, in bytes; evicts at once what is too much.
+    /// Changes the limit of this shard's row cache, in bytes, and evicts the excess at once.
     pub fn set_row_cache_limit(&self, limit_bytes: usize) {
         self.inner.row_cache.set_limit(limit_bytes);
     }
 
-    /// Gives rows and pages of this shard what they need of the memory that they share; the node does so every second.
+    /// Rebalances the memory that this shard's row cache and page cache share; the node does so
+    /// every second.
     pub async fn balance_caches(&self) {
         self.inner.row_cache.balance().await;
     }
 
-    /// Does it until the database closes.
+    /// Rebalances until the database closes.
     pub(super) async fn keep_caches_balanced(self) {
         while !self.is_closing() {
             time::sleep(BALANCE_PERIOD).await;
@@ -35,7 +36,11 @@ impl Database {
         }
     }
 
-    /// What the row cache knows of a partition, on the shard that has it.
+    /// Explains which rows and ranges of a partition are cached, on the shard that owns it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown.
     pub async fn explain_cached(
         &self,
         table: &Arc<TableMetadata>,
@@ -49,7 +54,8 @@ impl Database {
         self.on_shard(shard, explain).await
     }
 
-    /// Forgets all that is held of files, on all shards: cached rows, and pages of data and indexes. What memtables hold is not touched.
+    /// Drops everything that is cached of files, on all shards: rows, and pages of data and
+    /// indexes. Memtables are not touched.
     pub async fn drop_caches(&self) {
         self.forget_cached_rows().await;
         self.on_all_shards(|database| async move {
@@ -59,7 +65,7 @@ impl Database {
         .await;
     }
 
-    /// Forgets all cached rows, on all shards. What they took is given back in steps.
+    /// Drops all cached rows, on all shards. Their memory is freed in steps.
     pub async fn forget_cached_rows(&self) {
         self.on_all_shards(|database| async move {
             for table in database.inner.tables.borrow().values() {

@@ -1,7 +1,8 @@
 //! Schema changes, one at a time, led by shard 0.
 //!
-//! The change is written to the schema tables and synced; then all shards install the new snapshot; then new tables get their
-//! directories, and the files of dropped ones go. A crash before the sync leaves the old schema, a crash behind it the new one.
+//! The change is written to the schema tables and synced. Then all shards install the new snapshot.
+//! Then new tables get their directories, and the files of dropped tables are removed. A crash
+//! before the sync leaves the old schema, a crash after it the new one.
 
 use std::sync::Arc;
 
@@ -15,13 +16,20 @@ use super::Database;
 use crate::{StorageError, system};
 
 impl Database {
-    /// Changes the schema. `change` gets the present schema and returns the new one, `None` for no change, or its own
-    /// error. Other changes wait meanwhile. Returns whether something changed, when all shards have the new schema.
+    /// Changes the schema. `change` gets the current schema and returns the new one, `None` for no
+    /// change, or its own error. Other changes wait meanwhile. Returns whether the schema changed,
+    /// once all shards have the new one.
+    ///
+    /// # Errors
+    ///
+    /// The outer error: the change could not be written or installed. The inner error is that of
+    /// `change`.
     pub async fn change_schema<E: Send>(
         &self,
         change: impl FnOnce(&Schema) -> Result<Option<Schema>, E> + Send,
     ) -> Result<Result<bool, E>, StorageError> {
-        // The turn is taken on shard 0, the change is computed here, since it may borrow from its caller.
+        // The turn is taken on shard 0. The change is computed here, because it may borrow from its
+        // caller.
         let turn = Turn::take(self).await;
         let old = self.inner.shared.schema();
         let outcome = match change(&old) {
@@ -38,7 +46,8 @@ impl Database {
         outcome
     }
 
-    /// A timestamp behind those of all earlier changes, also when the clock was set back since: later changes must win.
+    /// Returns a timestamp greater than those of all earlier changes, even if the clock was set
+    /// back: later changes must win.
     pub(super) fn next_schema_timestamp_us(&self) -> i64 {
         let tables = self.tables_here();
         let newest = tables.iter().filter(|table| table.is_schema());
@@ -60,10 +69,13 @@ impl Database {
         if !mutation.updates.is_empty()
             && let Err(error) = self.apply_here(&mutation).await
         {
-            // The memtables may have it all the same, and would give it to files in time.
+            // The memtables may have the change even so, and a flush would make it durable.
             let undo = system::schema_mutation(&new, &old, timestamp_us.saturating_add(1), now_s);
             if let Err(error) = self.apply_here(&undo).await {
-                tracing::error!(%error, "a failed schema change may come true at the next start");
+                tracing::error!(
+                    %error,
+                    "failed schema change may take effect at the next start: it could not be undone"
+                );
             }
             return Err(error);
         }
@@ -85,16 +97,20 @@ impl Database {
         for id in dropped {
             self.drop_table(&old, id).await;
         }
-        // For drivers, which wait until all nodes show the same version.
+        // Drivers wait until all nodes show the same version.
         let version = system::schema_version_update(new.version, timestamp_us);
         if let Err(error) = self.apply(Mutation { updates: vec![version] }).await {
-            tracing::warn!(%error, "system.local does not show the new schema version");
+            tracing::warn!(
+                %error,
+                "system.local does not show the new schema version: drivers may wait for it"
+            );
         }
         Ok(())
     }
 }
 
-/// The right to change the schema. Given back also when the caller goes away in the middle.
+/// The right to change the schema. It is given back even if the caller is dropped in the middle of
+/// a change.
 struct Turn(Option<Database>);
 
 impl Turn {

@@ -1,4 +1,4 @@
-//! Scrubs: files that may be damaged, one after another.
+//! Scrubs: checks or rewrites files that may be damaged, one after another.
 
 use std::rc::{Rc, Weak};
 
@@ -15,10 +15,18 @@ use crate::{
 };
 
 impl Database {
-    /// Looks through all files of tables on all shards, and writes them anew, by the mode. `with_snapshot`: before anything is left
-    /// out, all there is of the tables is kept as a snapshot `pre-scrub-<ms>`.
+    /// Checks or rewrites all files of tables on all shards, according to the mode.
+    /// `with_snapshot`: a scrub that may leave out data first takes a snapshot `pre-scrub-<ms>` of
+    /// the tables.
     ///
-    /// Files that several shards have a part of are split where they are written. What is left out is told in the report and in the log. After the first failure there are, by `Abort`, no more files; by the other modes the failure is told at the end.
+    /// Files that several shards share are split if they are rewritten. The report and the log list
+    /// what was left out.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a table is needed for a start, if the snapshot fails, or with the first failure of
+    /// a file. With `Abort` no file follows the first failure; with the other modes the failure is
+    /// returned at the end.
     pub async fn scrub(
         &self,
         tables: Vec<SnapshotTable>,
@@ -35,7 +43,7 @@ impl Database {
         }
         if mode == ScrubMode::Skip && with_snapshot && !tables.is_empty() {
             let tag = self.snapshot_tag(&ids).await?;
-            tracing::info!(tag, "a snapshot is taken before a scrub");
+            tracing::info!(tag, "scrub takes a snapshot first");
             self.take_snapshot(tag, tables, true).await?;
         }
         let seen = self.stop_requests().await;
@@ -44,7 +52,7 @@ impl Database {
             async move {
                 let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
                 for id in ids {
-                    // Not here: dropped meanwhile, or of another shard alone.
+                    // The table was dropped meanwhile, or belongs to another shard alone.
                     let Ok(table) = database.table(id) else { continue };
                     match database.scrub_all_of(&table, mode, &seen).await {
                         Ok(more) => report.add(more),
@@ -67,7 +75,7 @@ impl Database {
         }
         let mut failure = FirstFailure::none();
         let kept = failure.keep(FirstFailure::of_shards(failures));
-        // Who stopped it hears of that, whatever failed before.
+        // A stop request is reported to its caller, whatever failed before.
         if report.is_stopped {
             return Ok(report);
         }
@@ -75,7 +83,7 @@ impl Database {
         failure.told().map(|()| report)
     }
 
-    /// The name of a snapshot that none of the tables has.
+    /// Returns the name of a snapshot that none of the tables has.
     async fn snapshot_tag(&self, ids: &[TableId]) -> Result<String, StorageError> {
         let mut milliseconds = time::now_millis();
         let mut tag = format!("pre-scrub-{milliseconds}");
@@ -95,7 +103,8 @@ impl Database {
         mode: ScrubMode,
         seen: &StopRequests,
     ) -> Result<ScrubReport, StorageError> {
-        // Those that are there now; what is written meanwhile is right. What is compacted before its turn is let go of, or its blocks would stay taken.
+        // A snapshot of the current SSTables; newer ones are sound. Held weakly, so that an SSTable
+        // compacted before its turn frees its disk space.
         let sstables: Vec<Weak<SSTable>> =
             table.view().sstables.iter().map(Rc::downgrade).collect();
         let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
@@ -150,7 +159,10 @@ impl Database {
         match done? {
             true => Ok(report),
             false => {
-                tracing::info!("scrub: {} is left as it is: stopped", sstable.descriptor());
+                tracing::info!(
+                    "scrub stopped, file left unchanged: sstable={}",
+                    sstable.descriptor()
+                );
                 Ok(ScrubReport { sstables: 0, left_out_partitions: 0, ..stopped(report) })
             }
         }

@@ -1,11 +1,15 @@
-//! The orderly end: nothing is left in memory, so the next start finds no commit log to replay.
+//! Orderly shutdown: all memtables are flushed, so the next start has no commit log to replay.
 
 use super::Database;
 use crate::StorageError;
 
 impl Database {
-    /// Refuses new writes, flushes all tables on all shards, and closes the logs. If every flush succeeds the log's
-    /// files are removed; if not, they stay, synced, for the next start.
+    /// Refuses new writes, flushes all tables on all shards, and closes the logs. If every flush
+    /// succeeds the log's files are removed; otherwise they stay, synced, for the next start.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first failure of a flush or of a log.
     pub async fn shutdown(&self) -> Result<(), StorageError> {
         let outcomes =
             self.on_all_shards(|database| async move { database.shut_down_here().await });

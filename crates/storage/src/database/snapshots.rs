@@ -1,5 +1,6 @@
-//! Snapshots: hard links to a table's files in `snapshots/<tag>` below its directory, with `schema.cql` and `manifest.json`,
-//! as Cassandra and ScyllaDB have them. Each shard links its files; none is exchanged by a compaction meanwhile.
+//! Snapshots: hard links to a table's files in `snapshots/<tag>` below its directory, with
+//! `schema.cql` and `manifest.json`, as in Cassandra and ScyllaDB. Each shard links its files, and
+//! no compaction exchanges files meanwhile.
 
 use std::{
     collections::HashMap,
@@ -27,19 +28,21 @@ use crate::{
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const SCHEMA: &str = "schema.cql";
 
-/// How often a shard tries to link what it has open. Arbitrary: each split of a file may cost one.
+/// How often a shard tries to link the files of its view. Arbitrary: each split of a file may cost
+/// one attempt.
 const LINK_ATTEMPTS: u32 = 16;
 
-/// A table to be kept.
+/// A table of which a snapshot is to be taken.
 #[derive(Clone, Debug)]
 pub struct SnapshotTable {
-    /// Which.
+    /// Id of the table.
     pub id: TableId,
-    /// Writes the statements that make it. Called when the table is not altered any more until its files are kept: those must fit.
+    /// Writes the CQL statements that create the table. Called when no ALTER can run until the
+    /// files are linked, because the statements must fit the files.
     pub describe: fn(&Schema, &TableMetadata) -> String,
 }
 
-/// What there is of a snapshot of a table.
+/// A snapshot of a table, with its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotDetails {
     /// Name of the snapshot.
@@ -50,15 +53,19 @@ pub struct SnapshotDetails {
     pub table: String,
     /// Bytes of all its files.
     pub total_bytes: u64,
-    /// Bytes of those that the table itself does not have any more.
+    /// Bytes of the files that the table itself does not have any more.
     pub true_bytes: u64,
-    /// When it was taken, in milliseconds since 1970; `None` if it was not finished.
+    /// Time of the snapshot, in milliseconds since 1970; `None` if it was not finished.
     pub created_ms: Option<i64>,
 }
 
 impl Database {
-    /// Keeps the files of tables under a name; with `with_memtables`, what is in memory is written first. A table that has a
-    /// snapshot of this name already is an error, and nothing is kept then, nor after any other one.
+    /// Takes a snapshot of tables under a name. With `with_memtables`, memtables are flushed first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is not a file name, if a table is unknown or has a snapshot of this name
+    /// already, or if a flush or a link fails. A failed snapshot leaves no files behind.
     pub async fn take_snapshot(
         &self,
         tag: String,
@@ -83,7 +90,7 @@ impl Database {
         tables: Vec<SnapshotTable>,
         with_memtables: bool,
     ) -> Result<(), StorageError> {
-        // Neither dropped nor truncated meanwhile, and no other snapshot.
+        // No DROP, TRUNCATE or other snapshot runs meanwhile.
         let _turn = self.inner.schema_turn.acquire(1).await;
         for table in &tables {
             let table = self.table(table.id)?;
@@ -92,11 +99,11 @@ impl Database {
         let mut made = Vec::new();
         let taken = self.take_in_turn(tag, tables, with_memtables, &mut made).await;
         if taken.is_err() {
-            // A part of one would keep its name from the next attempt.
+            // The remains of a failed snapshot would block its name for the next attempt.
             for directory in made {
                 match self.file_system().remove_dir_all(&directory).await {
                     Err(error) if !error.is_not_found() => {
-                        tracing::warn!(%error, "a part of a snapshot that failed is left");
+                        tracing::warn!(%error, "failed snapshot could not be removed: clear it");
                     }
                     _ => {}
                 }
@@ -115,13 +122,15 @@ impl Database {
             match self.file_system().exists(directory.join(MANIFEST)).await? {
                 true => format!("Snapshot {tag} of table {name} already exists."),
                 false => format!(
-                    "There is something in the place of snapshot {tag} of table {name}, without {MANIFEST}: a crash has left it, perhaps. Clear it first"
+                    "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a \
+                     crash: clear the snapshot first"
                 ),
             },
         ))
     }
 
-    /// Notes each directory before it makes it.
+    /// Takes the snapshot while the schema cannot change. Adds each directory to `made` before it
+    /// is created.
     async fn take_in_turn(
         &self,
         tag: &str,
@@ -160,14 +169,14 @@ impl Database {
         Ok(())
     }
 
-    /// Links the files that this shard has open. Gives the names of their Data.db.
+    /// Links the files that this shard has open. Returns the names of their Data.db.
     async fn link_files(&self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
         let Ok(table) = self.table(id) else { return Ok(Vec::new()) };
         let _turn = table.exchange_lock.acquire(1).await;
         let mut attempt = 1;
         loop {
-            // A file of several shards may be split by another one, which puts the parts into this shard's view before it removes
-            // the file: then the next view has them.
+            // Another shard may split a shared file. It puts the parts into this shard's view
+            // before it removes the file, so the next view has the parts.
             let view = table.view();
             match self.link_view(&view, to).await {
                 Err(StorageError::VanishedSSTable(_)) if attempt < LINK_ATTEMPTS => attempt += 1,
@@ -190,7 +199,7 @@ impl Database {
                 let from = descriptor.path(&component);
                 let Some(name) = from.file_name() else { continue };
                 match file_system.hard_link(&from, to.join(name)).await {
-                    // Another shard has a part of it, too.
+                    // Another shard has a part of this file, too, and linked it.
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                     Err(error) if error.is_not_found() => return Err(vanished()),
                     linked => linked?,
@@ -202,7 +211,7 @@ impl Database {
         Ok(files)
     }
 
-    /// Removes what was linked of files that were gone before a shard had all of one.
+    /// Removes the links of SSTables that vanished before a shard had linked all of their files.
     async fn remove_unlisted(&self, to: &Path, files: &[String]) -> Result<(), StorageError> {
         let listing = list_directory(self.file_system(), to).await?;
         let sets = listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
@@ -214,7 +223,11 @@ impl Database {
         Ok(())
     }
 
-    /// The snapshots of all tables, and of those that were dropped since.
+    /// Returns the snapshots of all tables, including tables that were dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a directory cannot be read.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
         let mut found = Vec::new();
         for table in self.table_directories().await? {
@@ -222,7 +235,7 @@ impl Database {
             let mut copies: HashMap<String, u64> = HashMap::new();
             for snapshot in self.snapshots_of(&table.path).await? {
                 let files = match self.file_system().read_dir(&snapshot.path).await {
-                    // It was removed meanwhile.
+                    // The snapshot was removed meanwhile.
                     Err(error) if error.is_not_found() => continue,
                     files => files?,
                 };
@@ -238,7 +251,7 @@ impl Database {
         Ok(found)
     }
 
-    /// The directories of a table's snapshots. What else somebody has put there is nobody's business.
+    /// Lists the directories of a table's snapshots. Files in the same place are ignored.
     pub(super) async fn snapshots_of(
         &self,
         table: &Path,
@@ -248,8 +261,9 @@ impl Database {
         Ok(entries)
     }
 
-    /// Files come and go while it is taken or removed. `copies`: how many snapshots of the table have a file of a name,
-    /// which is the same one, since no two files of a table have one name.
+    /// Returns the details of a snapshot; files may come and go meanwhile. `copies` has the number
+    /// of the table's snapshots that have a file of a name. Such files are the same file, since no
+    /// two files of a table have one name.
     async fn details_of(
         &self,
         table: &NamedDirectory,
@@ -280,7 +294,7 @@ impl Database {
         Ok(details)
     }
 
-    /// The directories of all tables that are or were there, in order.
+    /// Lists the directories of all tables, dropped ones included, in order.
     pub(super) async fn table_directories(&self) -> Result<Vec<NamedDirectory>, StorageError> {
         let mut found = Vec::new();
         let keyspaces = read_dir(self.file_system(), &self.configuration().data_directory).await?;
@@ -300,7 +314,7 @@ impl Database {
     }
 }
 
-/// The directory of a table.
+/// The directory of a table, with the table's name and id.
 pub(super) struct NamedDirectory {
     pub(super) keyspace: String,
     pub(super) name: String,
@@ -318,7 +332,7 @@ pub(super) async fn read_dir(
     }
 }
 
-/// What Cassandra 5 writes beside the files.
+/// Returns the content of `manifest.json` as Cassandra 5 writes it.
 fn manifest(files: &[String]) -> String {
     let files: Vec<String> = files.iter().map(|file| format!("\"{file}\"")).collect();
     let created = utc(time::now_millis());
@@ -328,7 +342,7 @@ fn manifest(files: &[String]) -> String {
     )
 }
 
-/// `2026-01-02T03:04:05.678Z`.
+/// Formats a time in milliseconds since 1970 like `2026-01-02T03:04:05.678Z`.
 fn utc(milliseconds: i64) -> String {
     let (days, rest) = (milliseconds.div_euclid(86_400_000), milliseconds.rem_euclid(86_400_000));
     // Days of the proleptic Gregorian calendar, from 1 March of the year 0, in eras of 400 years.

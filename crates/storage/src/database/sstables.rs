@@ -1,4 +1,4 @@
-//! Opening SSTables on this shard.
+//! Opens SSTables on this shard.
 
 use std::{rc::Rc, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What cannot be flushed must not be accepted: the checks before a write is logged.
+//! Checks before a write is logged: a write that could not be flushed must not be accepted.
 
 use espalier_mutation::{
     CellRef, ColumnRef, DeletionTime, NO_DELETION_TIME, PartitionUpdate, RowContent,
@@ -10,7 +10,7 @@ use espalier_sstable::{
 
 use crate::{StorageError, table::Table};
 
-/// Whether the configured version of SSTables can hold the update.
+/// Checks that the configured version of SSTables can hold the update.
 #[inline]
 pub(super) fn check_storable(
     table: &Table,
@@ -28,7 +28,7 @@ pub(super) fn check_storable(
     Ok(())
 }
 
-/// Whether files have room for the length of the partition key.
+/// Checks that an SSTable can hold a partition key of this length.
 #[inline]
 pub(super) fn check_key(key: &[u8]) -> Result<(), StorageError> {
     if key.len() > usize::from(u16::MAX) || key.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn check_key(key: &[u8]) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Whether the version of SSTables can hold the row.
+/// Checks that the version of SSTables can hold the row.
 #[inline]
 pub(super) fn check_row(
     table: &Table,

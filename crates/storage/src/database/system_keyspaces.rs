@@ -1,5 +1,5 @@
-//! The system keyspaces in the schema tables: drivers read there what tables there are. For the node itself their
-//! definitions are compiled in.
+//! Writes the system keyspaces into the schema tables, where drivers look for tables. The node
+//! itself has their definitions compiled in.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,8 +11,12 @@ use super::Database;
 use crate::{StorageError, recovery::described_system_keyspaces, system};
 
 impl Database {
-    /// Writes the system keyspaces into the schema tables, unless they are there as they are. Call it once, after the start
-    /// and before there are clients.
+    /// Writes the system keyspaces into the schema tables, unless they are already there unchanged.
+    /// Call it once, after the start and before clients connect.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the schema tables cannot be read or written.
     pub async fn describe_system_keyspaces(&self) -> Result<(), StorageError> {
         self.on_shard(0, |database| async move { database.describe_here().await }).await
     }
@@ -20,7 +24,7 @@ impl Database {
     async fn describe_here(&self) -> Result<(), StorageError> {
         let schema = self.schema();
         let before = described_system_keyspaces(self.schema_contents(&schema).await?);
-        // The virtual ones are described in tables of their own, which drivers ask too.
+        // Virtual keyspaces are described in tables of their own, which drivers read too.
         let keyspaces = system::keyspaces().into_iter();
         let keyspaces = keyspaces.filter(|keyspace| !system::is_virtual(&keyspace.name));
         let keyspaces: BTreeMap<_, _> =

@@ -1,4 +1,4 @@
-//! What is counted of each table, summed over shards.
+//! Statistics of each table, summed over shards.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -8,75 +8,78 @@ use espalier_sstable::versions::Version;
 use super::Database;
 use crate::table::{BytesOnDisk, SSTable, Table};
 
-/// What is counted of a table on all shards, at the moment when each was asked.
+/// Statistics of a table on all shards. The shards count at slightly different moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableStatistics {
     /// Keyspace.
     pub keyspace: String,
     /// Table.
     pub table: String,
-    /// Live SSTables. One that several shards have a part of is one.
+    /// Live SSTables. One that several shards share counts once.
     pub sstables: u64,
-    /// Bytes of all their files.
+    /// Bytes of all files of the SSTables.
     pub sstable_bytes: u64,
-    /// Bytes of all files of the largest of them.
+    /// Bytes of all files of the largest SSTable.
     pub max_sstable_bytes: u64,
-    /// Those that are of another version than the one that is written now.
+    /// SSTables of another version than the current one.
     pub old_sstables: u64,
-    /// How many are on each level, where the strategy has levels.
+    /// SSTables on each level, if the strategy has levels.
     pub sstables_by_level: Vec<u64>,
-    /// Bytes of Data.db, as stored, of those that are compressed.
+    /// Bytes of the compressed Data.db files, as stored.
     pub compressed_bytes: u64,
-    /// The same before compression.
+    /// Bytes of the compressed Data.db files before compression.
     pub uncompressed_bytes: u64,
-    /// Bytes of their filters on the disk.
+    /// Bytes of the filters on disk.
     pub filter_bytes: u64,
-    /// Memory of their filters: each shard has its own of an SSTable of which it has a part.
+    /// Bytes of memory of the filters. Each shard has its own filter of a shared SSTable.
     pub filter_memory_bytes: u64,
-    /// Lower end of the range in which the size of the smallest partition in an SSTable lies, in bytes before compression.
+    /// Lower end of the histogram bucket of the smallest partition in an SSTable, in bytes before
+    /// compression.
     pub min_partition_bytes: u64,
-    /// Mean of these sizes, each taken for the upper end of its range.
+    /// Mean of the partition sizes, each taken as the upper end of its bucket.
     pub mean_partition_bytes: u64,
-    /// Upper end of the range in which the size of the largest partition in an SSTable lies, in bytes before compression.
+    /// Upper end of the histogram bucket of the largest partition in an SSTable, in bytes before
+    /// compression.
     pub max_partition_bytes: u64,
-    /// Partitions in the SSTables and in the memtables: one that is in several of these counts several times.
+    /// Partitions in the SSTables and memtables. A partition that is in several of them counts
+    /// several times.
     pub partitions_estimate: u64,
-    /// Memory of the memtables, those that are being flushed included.
+    /// Bytes of memory of the memtables, including memtables in a flush.
     pub memtable_bytes: u64,
-    /// What of that is taken by rows, partitions and range deletions.
+    /// Bytes of `memtable_bytes` that rows, partitions and range deletions take.
     pub memtable_content_bytes: u64,
-    /// Memtables that are being flushed, or wait for that.
+    /// Memtables that are being flushed or wait for their flush.
     pub pending_flushes: u64,
     /// Partitions in the memtables.
     pub memtable_partitions: u64,
     /// Rows in the memtables, without static rows.
     pub memtable_rows: u64,
-    /// Compactions that run.
+    /// Running compactions.
     pub running_compactions: u64,
-    /// Compactions that the strategy wants and that have not begun.
+    /// Compactions that the strategy wants and that have not started.
     pub pending_compactions: u64,
 }
 
-/// What one shard has of a table.
+/// The statistics of a table on one shard.
 struct Part {
-    /// SSTables by their names: several shards may have parts of the same one.
+    /// SSTables by name, because several shards may have parts of one SSTable.
     sstables: BTreeMap<String, Facts>,
-    /// Everything that can be added up.
+    /// All statistics that can be added up.
     sums: TableStatistics,
 }
 
-/// One SSTable.
+/// The facts of one SSTable.
 struct Facts {
     bytes: BytesOnDisk,
     is_old: bool,
     level: usize,
-    /// Of Data.db if it is compressed: as stored, and before.
+    /// Bytes of Data.db as stored and before compression, if it is compressed.
     compression: Option<(u64, u64)>,
     partitions: u64,
     partition_sizes: Sizes,
 }
 
-/// Sizes of partitions, as a histogram has them.
+/// Partition sizes, from the histogram of Statistics.db.
 struct Sizes {
     least: Option<u64>,
     largest: u64,
@@ -105,7 +108,7 @@ impl Facts {
 }
 
 impl Database {
-    /// What is counted of all tables, by keyspace and name.
+    /// Returns the statistics of all tables, ordered by keyspace and name.
     pub async fn table_statistics(&self) -> Vec<TableStatistics> {
         let parts = self.on_all_shards(|database| async move { database.parts_here().await });
         let mut joined = BTreeMap::<(String, String), Part>::new();
@@ -186,7 +189,7 @@ impl Part {
             all.max_sstable_bytes = all.max_sstable_bytes.max(facts.bytes.all);
             all.filter_bytes += facts.bytes.filter;
             all.old_sstables += u64::from(facts.is_old);
-            // Greater ones count as the last, as for the strategy.
+            // Higher levels count as the last one, as for the strategy.
             if let Some(last) = all.sstables_by_level.len().checked_sub(1) {
                 all.sstables_by_level[facts.level.min(last)] += 1;
             }

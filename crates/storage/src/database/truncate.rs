@@ -1,10 +1,10 @@
-//! Truncation: everything written to a table before it is gone, also after a crash.
+//! Truncation: removes everything written to a table before it, also after a crash.
 //!
-//! 1. All shards hold flushes of the table off and note their place in the commit log.
-//! 2. All shards set memtables and SSTables of the table aside.
-//! 3. A truncation record is made durable. Up to here a failure brings everything back.
-//! 4. What was set aside is removed; then the record forgets the generation numbers, so that files that somebody puts
-//!    into the directory later are not taken for dead ones.
+//! 1. All shards hold off flushes of the table and note their position in the commit log.
+//! 2. All shards set the table's memtables and SSTables aside.
+//! 3. A truncation record is made durable. A failure up to here restores the table.
+//! 4. The files set aside are removed. Then the record forgets their generation numbers, so that
+//!    files that an operator copies into the directory later are not taken for truncated ones.
 
 use std::path::Path;
 
@@ -27,7 +27,12 @@ use crate::{
 };
 
 impl Database {
-    /// Removes all that was written to a table so far.
+    /// Removes all writes to a table so far.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown or the node needs its contents to start, or if the truncation
+    /// record cannot be written or a file cannot be removed.
     pub async fn truncate(&self, table: TableId) -> Result<(), StorageError> {
         self.on_shard(0, move |database| async move { database.lead_truncation(table).await }).await
     }
@@ -37,24 +42,26 @@ impl Database {
         if must_not_be_empty(&metadata) {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
         }
-        // Two at a time would hold flushes off against each other; and the table must not be dropped meanwhile.
+        // Two truncations at a time would hold flushes off against each other, and the table must
+        // not be dropped meanwhile.
         let _turn = self.inner.schema_turn.acquire(1).await;
         self.truncate_in_turn(id).await
     }
 
-    /// The same for who has the turn.
+    /// Truncates a table. The caller holds `schema_turn`.
     pub(super) async fn truncate_in_turn(&self, id: TableId) -> Result<(), StorageError> {
         let table = self.table(id)?;
         let directory = table.directory.clone();
         let held = self.on_all_shards(move |database| async move { database.hold(id).await });
         held.await;
-        // No flush is under way anywhere: all files there are have lesser numbers, all later ones greater.
+        // No flush is under way on any shard: all existing files have lower numbers, all later ones
+        // higher.
         let generations = self.inner.shared.next_generation(id);
         let aside = self.on_all_shards(move |database| async move { database.set_aside(id) });
         let (positions, names): (Vec<_>, Vec<_>) = aside.await.into_iter().unzip();
         let mut names: Vec<String> = names.into_iter().flatten().collect();
         names.sort_unstable();
-        // Shards share some.
+        // Shards share SSTables.
         names.dedup();
         let at_us = time::now_micros();
         let record = TruncationRecord { at_us, generations, positions, names };
@@ -66,10 +73,10 @@ impl Database {
         let are_all_removed = ended.await.into_iter().all(|removed| removed);
         saved?;
         if !are_all_removed {
-            return Ok(()); // The next start tries again; until then the numbers must be remembered.
+            return Ok(()); // The next start retries, and needs the numbers.
         }
-        // What no shard reads goes as well: a compaction or an import that did not come to its end may have left it, and it would be
-        // there again at the next start.
+        // Files that no shard reads are removed as well. An unfinished compaction or import may
+        // have left them, and the next start would open them.
         let file_system = &self.inner.file_system;
         for descriptor in list_directory(file_system, &directory).await?.sealed {
             if record.is_dead(&descriptor) {
@@ -79,8 +86,8 @@ impl Database {
         record.without_files().save(file_system, &directory).await
     }
 
-    /// Makes a record durable, or leaves the one that was there: one of which nobody knows whether it will be there after
-    /// a crash would truncate by half.
+    /// Makes a record durable, or else restores the earlier one. A record that may or may not
+    /// survive a crash would truncate on some shards only.
     async fn replace_record(
         &self,
         record: &TruncationRecord,
@@ -94,7 +101,11 @@ impl Database {
             None => TruncationRecord::remove(file_system, directory).await,
         };
         if let Err(error) = restored {
-            tracing::error!(%error, "a failed truncation may take effect at the next start");
+            tracing::error!(
+                %error,
+                "failed truncation may take effect at the next start: its record could not be \
+                 removed"
+            );
         }
         Err(error)
     }
@@ -108,7 +119,8 @@ impl Database {
         }
     }
 
-    /// The place in the commit log, and the files whose names have no number.
+    /// Sets the table's data aside. Returns its position in the commit log and the names of the
+    /// SSTables with UUIDs as ids, which have no order.
     fn set_aside(&self, id: TableId) -> (LogPosition, Vec<String>) {
         let Ok(table) = self.table(id) else { return (LogPosition::NONE, Vec::new()) };
         let view = table.view();
@@ -121,14 +133,18 @@ impl Database {
         (log.map_or(LogPosition::NONE, |log| log.truncation_position()), names)
     }
 
-    /// Returns whether all files are gone that should be.
+    /// Ends a truncation, removes the files if it succeeded, and returns whether all of them are
+    /// gone.
     async fn end_truncation(&self, id: TableId, is_done: bool) -> bool {
         let Ok(table) = self.table(id) else { return true };
         let files = table.end_truncation(is_done);
         let mut are_all_removed = true;
         for descriptor in files {
             if let Err(error) = remove_sstable(&self.inner.file_system, &descriptor).await {
-                tracing::warn!(%error, "files of a truncated table are left until the next start");
+                tracing::warn!(
+                    %error,
+                    "files of a truncated table could not be removed: the next start retries"
+                );
                 are_all_removed = false;
             }
         }
@@ -136,7 +152,7 @@ impl Database {
         are_all_removed
     }
 
-    /// At start: the files that a truncation had no time to remove.
+    /// At start, removes the files that a truncation had no time to remove.
     pub(super) async fn remove_truncated(
         &self,
         directory: &TableDirectory,
@@ -154,7 +170,8 @@ impl Database {
         Ok(())
     }
 
-    /// At the end of a start: records whose files are removed forget the numbers.
+    /// At the end of a start, makes the records of completed truncations forget the
+    /// generation numbers.
     pub(super) async fn finish_truncations(&self, found: &FoundTables) -> Result<(), StorageError> {
         for FoundTable { directory, .. } in found.iter() {
             if self.table(directory.id).is_ok_and(|table| table.directory == directory.path) {

@@ -1,4 +1,5 @@
-//! The write path: encode once, append to the commit log, apply to the memtables, all without giving way.
+//! The write path: encode once, append to the commit log, apply to the memtables, all without a
+//! yield.
 
 use std::rc::Rc;
 
@@ -19,10 +20,10 @@ use crate::{
     table::Table,
 };
 
-/// Memory that the encoder may keep between writes.
+/// Maximum bytes that the encoder keeps between writes.
 const KEPT_ENCODER_BYTES: usize = 1 << 20;
 
-/// Why a write was not done.
+/// Reason why a write was not done.
 enum WriteError {
     NoLogRoom,
     NoMemory,
@@ -40,8 +41,14 @@ impl WriteError {
 }
 
 impl Database {
-    /// Writes; resolves when the write is acknowledged by the rules of `commitlog_sync`. Updates of one shard are
-    /// durable together or not at all; over several shards see [`Database::apply_logged_batch`].
+    /// Writes a mutation. Resolves when the write is acknowledged, as `commitlog_sync` defines it.
+    /// The updates of one shard are durable together or not at all; over several shards see
+    /// [`Database::apply_logged_batch`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if a table is unknown, if an update cannot be stored, if the log or the memtables have
+    /// no room within the write timeout, if the commit log fails, or if the node shuts down.
     pub async fn apply(&self, mutation: Mutation) -> Result<(), StorageError> {
         let mut parts = self.split_by_shard(mutation);
         if trace::is_on() {
@@ -68,8 +75,13 @@ impl Database {
         self.on_shard(shard, move |database| async move { database.apply_here(&mutation).await })
     }
 
-    /// Writes without waiting for anything: `None` if some partition belongs to another shard or there is no room right
-    /// now. The ticket resolves when the write is acknowledged.
+    /// Writes without waiting. Returns `None` if another shard owns some partition or if there is
+    /// no room at the moment. The ticket resolves when the write is acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// `Some(Err(_))` if a table is unknown, if an update cannot be stored, if the commit log has
+    /// failed, or if the node shuts down.
     pub fn try_apply(&self, mutation: &Mutation) -> Option<Result<CommitTicket, StorageError>> {
         if self.inner.context.count > 1 {
             let schema = self.inner.schema.borrow();
@@ -137,7 +149,7 @@ impl Database {
         }
     }
 
-    /// Why a flush on this shard failed last, if one did and has not succeeded since.
+    /// Returns why the last flush on this shard failed; `None` once it has succeeded.
     pub(super) fn flush_failure(&self) -> Option<String> {
         let tables = self.inner.tables.borrow();
         tables.values().find_map(|table| table.flush_failure())
@@ -154,7 +166,7 @@ impl Database {
         log.ok_or(StorageError::ShuttingDown)
     }
 
-    /// Whether a write may begin at all.
+    /// Returns an error if no write may start at the moment.
     #[inline]
     fn admit(&self) -> Result<(), WriteError> {
         let inner = &*self.inner;
@@ -168,7 +180,7 @@ impl Database {
         Ok(())
     }
 
-    /// Whether the memtable of `table` may grow.
+    /// Returns an error if the memtable of `table` may not grow.
     #[inline]
     fn admit_to(&self, table: &Table) -> Result<(), WriteError> {
         let view = table.borrow_view();
@@ -181,7 +193,7 @@ impl Database {
         Ok(())
     }
 
-    /// Appends a mutation of `tables` to their log.
+    /// Appends an encoded mutation to its log.
     fn log_write(
         &self,
         body: &[u8],
@@ -197,7 +209,8 @@ impl Database {
         Ok(appended)
     }
 
-    /// What is to be done after a write was applied. Gives the ticket with the turn that it waits for where writers are slowed down.
+    /// Ends a write that was applied. Returns the ticket, with the throttle slot to wait for if
+    /// writers are slowed down.
     #[inline]
     fn end_write(&self, encoder: &mut EncodedMutation, ticket: CommitTicket) -> CommitTicket {
         let inner = &*self.inner;
@@ -255,10 +268,14 @@ impl Database {
         Ok(self.end_write(&mut encoder, ticket))
     }
 
-    /// Writes one row without waiting for anything, as [`Database::try_apply`] does with a mutation of nothing else, but
-    /// from borrowed values. `clustering` has a value for each clustering column.
+    /// Writes one row without waiting, as [`Database::try_apply`] does with a mutation of one row,
+    /// but from borrowed values. `clustering` has a value for each clustering column.
     ///
-    /// `None`: another shard owns the partition, or there is no room right now.
+    /// Returns `None` if another shard owns the partition, or if there is no room at the moment.
+    ///
+    /// # Errors
+    ///
+    /// `Some(Err(_))` as from [`Database::try_apply`].
     #[inline]
     pub fn try_write_row<V: AsRef<[u8]>>(
         &self,

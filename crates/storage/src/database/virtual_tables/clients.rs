@@ -1,4 +1,4 @@
-//! `system_views.clients`: the connections that the layer above has.
+//! `system_views.clients`: the connections of the server.
 
 use std::net::IpAddr;
 
@@ -7,30 +7,31 @@ use bytes::Bytes;
 use super::VirtualRows;
 use crate::{database::Database, system::address};
 
-/// A client's connection.
+/// The connection of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectedClient {
-    /// Its address.
+    /// IP address of the client.
     pub address: IpAddr,
-    /// Its port.
+    /// Port of the client.
     pub port: u16,
-    /// Its keyspace, if it has chosen one.
+    /// The client's current keyspace, if it has one.
     pub keyspace: Option<String>,
-    /// What is known since it has introduced itself.
+    /// The client's session, once it has sent STARTUP.
     pub session: Option<ClientSession>,
 }
 
-/// What a client says of itself.
+/// The properties that a client sends when it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSession {
-    /// The version of the native protocol that it speaks.
+    /// Version of the native protocol.
     pub protocol_version: u8,
-    /// Names and values of its options.
+    /// Names and values of the options.
     pub options: Vec<(String, String)>,
 }
 
 impl Database {
-    /// Says how the clients of this shard are found, for `system_views.clients`. The first who says it is believed.
+    /// Sets the function that lists this shard's clients for `system_views.clients`. Only the first
+    /// call has an effect.
     pub fn set_clients(&self, find: impl Fn() -> Vec<ConnectedClient> + 'static) {
         let _ = self.inner.clients.set(Box::new(find));
     }
@@ -42,7 +43,7 @@ impl Database {
         for client in clients.await.into_iter().flatten() {
             let port = Bytes::copy_from_slice(&i32::from(client.port).to_be_bytes());
             rows.put(&[address(client.address)], [port], |row| {
-                // There are neither users nor encrypted connections here.
+                // The node has neither users nor encrypted connections.
                 let row = row.boolean("ssl_enabled", false).text("username", "anonymous");
                 let row = match &client.keyspace {
                     Some(keyspace) => row.text("keyspace_name", keyspace),

@@ -1,4 +1,4 @@
-//! `system_views.sstable_tasks`: the compactions that run.
+//! `system_views.sstable_tasks`: the running compactions.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ impl Database {
             let id = Bytes::copy_from_slice(task.id.as_bytes());
             rows.put(&[&task.keyspace], [text(&task.table), id], |row| {
                 row.double("completion_ratio", completion_ratio(&task))
-                    // Cassandra's operation types as they print themselves.
+                    // The printed form of Cassandra's operation types.
                     .text("kind", &task.kind.name().to_lowercase().replace('_', " "))
                     .bigint("progress", task.completed_bytes)
                     .int("sstables", int(task.sstables))
@@ -24,7 +24,7 @@ impl Database {
     }
 }
 
-/// Of nothing all is done, as Cassandra has it.
+/// Returns the completed fraction. As in Cassandra, a compaction of zero bytes is complete.
 fn completion_ratio(task: &CompactionProgress) -> f64 {
     match task.total_bytes {
         0 => 1.0,

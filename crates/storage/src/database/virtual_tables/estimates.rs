@@ -35,7 +35,7 @@ impl Database {
     }
 }
 
-/// The mean over SSTables and memtables, in bytes before compression.
+/// Returns the mean partition size over SSTables and memtables, in bytes before compression.
 fn mean_partition_size(table: &TableStatistics) -> u64 {
     let in_sstables = table.partitions_estimate.saturating_sub(table.memtable_partitions);
     let sstable_bytes = u128::from(table.mean_partition_bytes) * u128::from(in_sstables);

@@ -1,5 +1,5 @@
-//! Reads of virtual tables. Their rows are made when they are asked for and put into a memtable that only this read knows; from there on
-//! it is a read like any other.
+//! Reads of virtual tables. A read makes the rows when it runs and puts them into a memtable of its
+//! own; from there on it is a read like any other.
 
 mod clients;
 mod compactions;
@@ -64,10 +64,10 @@ impl Database {
     }
 }
 
-/// The rows of a virtual table, as far as a read wants them.
+/// The rows of a virtual table, as far as a read asks for them.
 struct VirtualRows<'a> {
     table: &'a Arc<TableMetadata>,
-    /// The only partition that is asked for, if it is one.
+    /// The only partition to return, if the read asks for one.
     only: Option<&'a DecoratedKey>,
     timestamp_us: i64,
     updates: Vec<PartitionUpdate>,
@@ -113,13 +113,14 @@ impl<'a> VirtualRows<'a> {
     }
 
     async fn into_memtable(self) -> Result<Rc<Memtable>, StorageError> {
-        // It is not among those that flushes can make room of, and should not be a reason for any: it has a budget of its own.
+        // Flushes cannot make room in this memtable, and it should not cause any: it has a budget
+        // of its own.
         let (core, budget) = (ShardContext { index: 0, count: 1 }, MemtableBudget::new(0, 0));
         let memtable = Memtable::new(self.table, MemtableKind::default(), core, budget);
         let mut packed = Vec::new();
         for update in &self.updates {
             packed.clear();
-            // Each has one.
+            // Each update has one row.
             update.rows.iter().for_each(|row| pack_row(row, &mut packed));
             memtable.apply(self.table, update, |_| packed.as_slice())?;
             maybe_yield().await;
@@ -128,12 +129,12 @@ impl<'a> VirtualRows<'a> {
     }
 }
 
-/// A text as a value of a clustering column.
+/// Encodes a text as a value of a clustering column.
 fn text(value: &str) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-/// A count as an int.
+/// Converts a count to an int; a larger one becomes the maximum.
 fn int(count: impl TryInto<i32>) -> i32 {
     count.try_into().unwrap_or(i32::MAX)
 }

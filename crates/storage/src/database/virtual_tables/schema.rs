@@ -1,4 +1,4 @@
-//! `system_virtual_schema`: what virtual tables there are.
+//! `system_virtual_schema`: the virtual tables and their columns.
 
 use super::{VirtualRows, text};
 use crate::{

@@ -1,4 +1,4 @@
-//! `system_views.settings`: what whoever opened the database said of them.
+//! `system_views.settings`: the settings that the opener of the database gave.
 
 use super::VirtualRows;
 use crate::database::Database;

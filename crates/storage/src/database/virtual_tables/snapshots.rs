@@ -1,4 +1,4 @@
-//! `system_views.snapshots`: the snapshots that are on the disk.
+//! `system_views.snapshots`: the snapshots on disk.
 
 use super::{VirtualRows, text};
 use crate::{StorageError, database::Database};
@@ -10,7 +10,7 @@ impl Database {
     ) -> Result<(), StorageError> {
         for snapshot in self.snapshots().await? {
             let clustering = [text(&snapshot.keyspace), text(&snapshot.table)];
-            // They neither expire nor go by themselves.
+            // Snapshots have no expiry, and none is ephemeral.
             rows.put(&[&snapshot.tag], clustering, |row| {
                 let row = match snapshot.created_ms {
                     Some(created_ms) => row.timestamp("created_at", created_ms),

@@ -1,4 +1,4 @@
-//! Tables with a row for each table, of what is counted of it.
+//! Virtual tables with one row of statistics for each table.
 
 use super::{VirtualRows, int, text};
 use crate::{
@@ -17,7 +17,7 @@ impl Database {
             _ => return self.put_all_statistics(rows).await,
         };
         for table in self.table_statistics().await {
-            // As Cassandra rounds it.
+            // Cassandra rounds up, too.
             let mebibytes = bytes(&table).div_ceil(MEBIBYTE);
             rows.put(&[&table.keyspace, &table.table], [], |row| {
                 row.bigint("mebibytes", mebibytes)
