@@ -1,22 +1,24 @@
-//! An estimate of how many different partition keys there are: HyperLogLog++ with p = 13 and sp = 25, in the stream form
-//! of clearspring's stream-lib, which Cassandra reads when it plans a compaction. Source: reference 7.3.
+//! This module estimates the number of different partition keys with HyperLogLog++ (p = 13, sp =
+//! 25). The output has the stream form of clearspring's stream-lib, which Cassandra reads when it
+//! plans a compaction. Format: docs/formats/statistics.md.
 //!
-//! Sparse while that is shorter, then dense. Memory: at most 24 KiB sparse, 8 KiB dense.
+//! The estimate is sparse while that form is shorter, then dense. Memory: at most 24 KiB sparse, 8
+//! KiB dense.
 
 const PRECISION: u32 = 13;
 const SPARSE_PRECISION: u32 = 25;
 const REGISTERS: usize = 1 << PRECISION;
-/// Above this many sparse entries registers are shorter.
+/// Maximum number of sparse entries; above it, the dense registers are shorter.
 const SPARSE_LIMIT: usize = REGISTERS * 3 / 4;
 /// Version 2 of the stream, negated so that it cannot be the length of an older form.
 const STREAM_VERSION: i32 = -2;
 const REGISTERS_PER_WORD: usize = 6;
 const REGISTER_BITS: usize = 5;
 
-/// Collects hashes of keys.
+/// An estimator that collects hashes of keys.
 #[derive(Clone, Debug)]
 pub struct CardinalityEstimator {
-    /// Encoded hashes; unsorted behind `sorted`.
+    /// Encoded hashes. The entries from index `sorted` on are unsorted.
     sparse: Vec<u32>,
     sorted: usize,
     dense: Option<Box<[u8]>>,
@@ -29,7 +31,7 @@ impl Default for CardinalityEstimator {
 }
 
 impl CardinalityEstimator {
-    /// Without keys.
+    /// Creates an estimator without keys.
     pub fn new() -> Self {
         Self { sparse: Vec::new(), sorted: 0, dense: None }
     }
@@ -60,14 +62,14 @@ impl CardinalityEstimator {
         }
     }
 
-    /// Sorts by index; of entries with the same index the longest run stays.
+    /// Sorts by index. If several entries have the same index, the one with the longest run stays.
     fn sort(&mut self) {
         self.sparse.sort_unstable_by_key(|&entry| (sparse_index(entry), entry & 1, entry));
         self.sparse.dedup_by_key(|entry| sparse_index(*entry));
         self.sorted = self.sparse.len();
     }
 
-    /// The stream: version, p, sp, kind, content.
+    /// Returns the stream: version, p, sp, kind, content.
     pub fn to_bytes(mut self) -> Vec<u8> {
         let mut out = STREAM_VERSION.to_be_bytes().to_vec();
         put_varint(PRECISION, &mut out);
@@ -106,12 +108,13 @@ fn raise(registers: &mut [u8], index: usize, length: u8) {
     }
 }
 
-/// One more than the zeros behind the index bits; a sentinel bit ends the run.
+/// Returns one more than the number of zeros after the index bits. A sentinel bit ends the run.
 fn run_length(hash: u64) -> u8 {
     (hash << PRECISION | 1 << (PRECISION - 1)).leading_zeros() as u8 + 1
 }
 
-/// 25 index bits; if the 12 of them that are no part of a dense index are zero, also the run length, marked by bit 0.
+/// Encodes the 25 index bits of a hash. If the 12 bits that are not part of a dense index are zero,
+/// the run length is encoded too, and bit 0 marks it.
 fn encode_sparse(hash: u64) -> u32 {
     let index = (hash >> (64 - SPARSE_PRECISION)) as u32;
     match index & ((1 << (SPARSE_PRECISION - PRECISION)) - 1) {
@@ -124,7 +127,7 @@ fn sparse_index(entry: u32) -> u32 {
     if entry & 1 == 1 { entry >> 7 } else { entry >> 1 }
 }
 
-/// Dense index and run length of an entry.
+/// Returns the dense index and the run length of an entry.
 fn decode_sparse(entry: u32) -> (usize, u8) {
     let index = sparse_index(entry);
     let below = index << (32 - (SPARSE_PRECISION - PRECISION));
@@ -141,7 +144,7 @@ fn put_varint(mut value: u32, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Murmur2 of 64 bits, seed 0, with the bytes of the tail sign-extended as Java does it.
+/// Computes Murmur2 of 64 bits with seed 0. The bytes of the tail are sign-extended as in Java.
 fn murmur2(key: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0xC6A4_A793_5BD1_E995;
     const SHIFT: u32 = 47;

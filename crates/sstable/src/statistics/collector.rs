@@ -1,5 +1,6 @@
-//! Gathers the numbers of Statistics.db while an SSTable is written. What counts as a cell, a column or a row, and which
-//! times are taken, follows Cassandra, so that equal data gives equal statistics.
+//! The collector computes the numbers of Statistics.db while an SSTable is written. It follows
+//! Cassandra in what counts as a cell, a column or a row, and in which times are taken, so that
+//! equal data gives equal statistics.
 //!
 //! Memory: bounded by the sketches; two clusterings are kept as minimum and maximum.
 
@@ -21,7 +22,7 @@ use super::{
     serialization_header::SerializationHeader,
 };
 
-/// Least and greatest of what was seen.
+/// The minimum and the maximum of the values seen.
 #[derive(Clone, Copy, Debug)]
 struct Range<T>(Option<(T, T)>);
 
@@ -38,22 +39,22 @@ impl<T: Ord + Copy> Range<T> {
     }
 }
 
-/// What the writer knows besides the data.
+/// Facts of Statistics.db that do not follow from the data.
 #[derive(Clone, Debug, Default)]
 pub struct WriterFacts {
-    /// What the filter was sized for.
+    /// The false positive chance for which the filter was sized.
     pub bloom_filter_fp_chance: f64,
-    /// Level of a levelled compaction.
+    /// Level in a leveled compaction.
     pub level: u32,
-    /// ms since 1970, 0 if not repaired.
+    /// Time of the repair in ms since 1970, 0 if not repaired.
     pub repaired_at: i64,
-    /// Node that wrote the commit log that the intervals mean.
+    /// Host id of the node that wrote the commit log to which the intervals refer.
     pub originating_host_id: Option<Uuid>,
-    /// Stretches of the commit log whose writes are inside, in order.
+    /// Intervals of the commit log with the writes that the SSTable contains, in order.
     pub commit_log_intervals: Vec<CommitLogInterval>,
 }
 
-/// Some rows that do not expire, and whose cells are as old as they are.
+/// Counters of some uniform rows, which do not expire and have cells with the row's timestamp.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvenCounts {
     rows: u32,
@@ -65,7 +66,7 @@ pub(crate) struct EvenCounts {
 impl EvenCounts {
     pub(crate) const NONE: Self = Self { rows: 0, cells: 0, oldest: i64::MAX, newest: i64::MIN };
 
-    /// How many there are.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> u32 {
         self.rows
     }
@@ -79,13 +80,13 @@ impl EvenCounts {
     }
 }
 
-/// The numbers so far.
+/// The numbers collected so far.
 #[derive(Clone, Debug)]
 pub struct StatisticsCollector {
     comparator: ClusteringComparator,
     partition_sizes: EstimatedHistogram,
     cell_counts: EstimatedHistogram,
-    /// Where the partition before is in both.
+    /// The buckets of the previous partition in both histograms.
     last_buckets: (usize, usize),
     cells_of_partition: u64,
     timestamps: Range<i64>,
@@ -104,7 +105,7 @@ pub struct StatisticsCollector {
 }
 
 impl StatisticsCollector {
-    /// For a table with these clustering columns.
+    /// Creates a collector for a table with these clustering columns.
     pub fn new(comparator: ClusteringComparator) -> Self {
         Self {
             comparator,
@@ -128,10 +129,10 @@ impl StatisticsCollector {
         }
     }
 
-    /// A partition begins.
+    /// Begins a partition.
     pub fn start_partition(&mut self, key: &Bytes, deletion: DeletionTime) {
         self.first_key.get_or_insert_with(|| key.clone());
-        // Copied, which costs less than a share of the memory for each.
+        // The key is copied, because a copy costs less than a reference count for each key.
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         self.cardinality.add_key(key);
@@ -139,34 +140,35 @@ impl StatisticsCollector {
         self.add_deletion(deletion);
     }
 
-    /// The partition takes `length` bytes in Data.db before compression.
+    /// Ends the partition. It takes `length` bytes in Data.db before compression.
     pub fn end_partition(&mut self, length: u64) {
         let cells = std::mem::take(&mut self.cells_of_partition);
         self.partition_sizes.add_alike(length, &mut self.last_buckets.0);
         self.cell_counts.add_alike(cells, &mut self.last_buckets.1);
     }
 
-    /// A row in clustering order.
+    /// Counts a row, in clustering order.
     pub fn add_row(&mut self, row: &Row) {
         self.cover_first_row(&row.clustering.values);
         self.cover_last_row(&row.clustering.values);
         self.add_row_data(row);
     }
 
-    /// The static row.
+    /// Counts the static row.
     pub fn add_static_row(&mut self, row: &Row) {
         self.add_row_data(row);
     }
 
-    /// A range tombstone marker.
+    /// Counts a range tombstone marker.
     pub fn add_marker(&mut self, marker: &RangeTombstoneMarker) {
         self.cover_marker(&marker.position);
         self.add_deletion(marker.before);
         self.add_deletion(marker.after);
     }
 
-    /// All of a row but its place. Of a partition's rows only the first and the last can lie outside of what is covered, and they
-    /// only if there is no marker before or behind them: those who know which these are say so themselves.
+    /// Counts a row without its position. Only the first and the last row of a partition can extend
+    /// the covered slice, and only if no marker comes before the first or after the last one. A
+    /// caller that knows these rows covers them itself.
     #[inline]
     pub(crate) fn add_row_data(&mut self, row: &impl RowContent) {
         self.add_liveness(&row.liveness());
@@ -188,7 +190,7 @@ impl StatisticsCollector {
         self.total_rows += 1;
     }
 
-    /// What [`add_row_data`](Self::add_row_data) does of rows that do not expire, and whose cells are as old as they are.
+    /// Counts uniform rows, which do not expire, as [`add_row_data`](Self::add_row_data) would.
     pub(crate) fn add_even_rows(&mut self, rows: &EvenCounts) {
         if rows.rows > 0 {
             self.timestamps.add(rows.oldest);
@@ -223,7 +225,8 @@ impl StatisticsCollector {
         self.add_local_deletion_time(cell.local_deletion_time);
     }
 
-    /// A cell of a counter table: whether its context has shards that are not global.
+    /// Counts a cell of a counter table: records whether its context has shards that are not
+    /// global.
     pub fn add_counter_context(&mut self, context: &[u8]) {
         self.has_legacy_counter_shards |= has_legacy_shards(context);
     }
@@ -235,14 +238,15 @@ impl StatisticsCollector {
         }
     }
 
-    /// The row that is the first of its partition, with no marker before it.
+    /// Extends the covered slice by the first row of a partition. No marker may come before it.
     pub(crate) fn cover_first_row(&mut self, clustering: &[Option<Bytes>]) {
         if self.is_before_minimum(PositionRef { values: clustering, weight: 0 }) {
             self.minimum = Some(bound(BoundKind::InclusiveStart, clustering));
         }
     }
 
-    /// The same for a row whose values are somewhere else; `shared` makes values of them.
+    /// Works like [`cover_first_row`](Self::cover_first_row) for borrowed values. `shared` converts
+    /// them into values that can be kept.
     #[inline]
     pub(crate) fn cover_first_even<'a>(
         &mut self,
@@ -258,14 +262,15 @@ impl StatisticsCollector {
         }
     }
 
-    /// The row that is the last of its partition, with no marker behind it.
+    /// Extends the covered slice by the last row of a partition. No marker may come after it.
     pub(crate) fn cover_last_row(&mut self, clustering: &[Option<Bytes>]) {
         if self.is_beyond_maximum(PositionRef { values: clustering, weight: 0 }) {
             self.maximum = Some(bound(BoundKind::InclusiveEnd, clustering));
         }
     }
 
-    /// A range that opens will close, and a boundary lies inside: only a start can be the minimum, only an end the maximum.
+    /// Extends the covered slice by a marker. Only a start can be the minimum and only an end the
+    /// maximum, because each range that opens also closes, and a boundary lies inside.
     fn cover_marker(&mut self, bound: &ClusteringBound) {
         if bound.kind.is_boundary() {
         } else if bound.kind.is_start() {
@@ -287,7 +292,8 @@ impl StatisticsCollector {
         maximum.is_none_or(|maximum| self.comparator.compare(position, maximum.position()).is_gt())
     }
 
-    /// Everything together. `compression_ratio` is −1 for an uncompressed Data.db.
+    /// Combines all numbers into the statistics. `compression_ratio` is −1 for an uncompressed
+    /// Data.db.
     pub fn finish(
         self,
         header: SerializationHeader,
@@ -349,7 +355,8 @@ fn bound(kind: BoundKind, clustering: &[Option<Bytes>]) -> ClusteringBound {
     ClusteringBound { kind, values: clustering.into() }
 }
 
-/// Whether a counter context has local or remote shards, which only Cassandra before 2.1 wrote.
+/// Returns whether a counter context has local or remote shards, which only Cassandra before 2.1
+/// wrote.
 fn has_legacy_shards(context: &[u8]) -> bool {
     let Some((head, rest)) = context.split_first_chunk::<2>() else { return false };
     let headers = usize::from(u16::from_be_bytes(*head));

@@ -1,31 +1,33 @@
-//! When tombstones and expiring cells can be dropped: a histogram over seconds. Source: reference 7.4, TH.
+//! This module computes a histogram of the seconds from which tombstones and expiring cells can be
+//! dropped. Format: docs/formats/statistics.md.
 //!
-//! Times are rounded up to minutes and counted exactly while there are not too many of them; then the nearest ones are
-//! joined until [`MAXIMUM_BINS`] are left, in the order that Cassandra's hash table gives, so that equal data yields
-//! equal bytes.
+//! Times are rounded up to minutes, and counted exactly as long as there are few of them. After
+//! that, the nearest bins are joined until [`MAXIMUM_BINS`] remain. The order follows Cassandra's
+//! hash table, so that equal data yields equal bytes.
 
 use hashbrown::HashMap;
 
-/// Bins in the file.
+/// Maximum number of bins in the file.
 pub const MAXIMUM_BINS: usize = 100;
 const ROUND_S: u64 = 60;
-/// Slots of Cassandra's spool: 100 000 rounded up to a power of two.
+/// Number of slots of Cassandra's spool: 100,000 rounded up to a power of two.
 const SPOOL_SLOTS: u64 = 131_072;
-/// A place is looked for in so many slots.
+/// Number of slots that are probed for a free one.
 const SPOOL_PROBES: u64 = 100;
 const MAXIMUM_DELETION_TIME_S: u64 = 0xFFFF_FFFD;
 
-/// A finished histogram: (second, count), ascending.
+/// A finished histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DropTimes {
-    /// Bins.
+    /// Bins as (second, count), in ascending order.
     pub bins: Vec<(u64, u32)>,
 }
 
-/// Collects deletion times.
+/// A builder that collects deletion times.
 #[derive(Clone, Debug, Default)]
 pub struct DropTimesBuilder {
-    /// Rounded times and counts, with the slot in which Cassandra's spool would keep each.
+    /// Rounded times with their counts, and the slot in which Cassandra's spool would keep each
+    /// time.
     spool: HashMap<u64, (u64, u32), foldhash::fast::FixedState>,
     slots: hashbrown::HashSet<u64, foldhash::fast::FixedState>,
     bins: Vec<(u64, u32)>,
@@ -39,7 +41,7 @@ fn round_up(time_s: u64) -> u64 {
 }
 
 impl DropTimesBuilder {
-    /// Counts a deletion or expiry at second `time_s`.
+    /// Counts a deletion or an expiry at second `time_s`.
     pub fn add(&mut self, time_s: u32) {
         let time = round_up(u64::from(time_s));
         if let Some((_, count)) = self.spool.get_mut(&time) {
@@ -81,7 +83,8 @@ impl DropTimesBuilder {
         }
     }
 
-    /// Joins the two bins that lie nearest, the first ones of several, at their weighted mean.
+    /// Joins the two bins with the smallest distance at their weighted mean. The first pair wins
+    /// among equal ones.
     fn join_nearest(&mut self) {
         let distance = |index: &usize| self.bins[index + 1].0 - self.bins[*index].0;
         let Some(index) = (0..self.bins.len().saturating_sub(1)).min_by_key(distance) else {
@@ -98,7 +101,7 @@ impl DropTimesBuilder {
         self.bins.remove(index + 1);
     }
 
-    /// The histogram.
+    /// Returns the histogram.
     pub fn build(mut self) -> DropTimes {
         self.flush();
         DropTimes { bins: self.bins }
@@ -109,7 +112,7 @@ fn slot_of(time: u64) -> u64 {
     time.wrapping_mul(948_701_839) & (SPOOL_SLOTS - 1)
 }
 
-/// Counts are signed 32-bit integers in the file.
+/// Adds two counts, limited to the signed 32-bit integers of the file.
 fn add_counts(left: u32, right: u32) -> u32 {
     (u64::from(left) + u64::from(right)).min(i32::MAX as u64) as u32
 }

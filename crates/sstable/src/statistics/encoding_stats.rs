@@ -1,18 +1,20 @@
-//! The least timestamp, deletion time and TTL of what is to be written: the values that Data.db's deltas count from.
+//! `EncodingStats` holds the minimum timestamp, deletion time and TTL of the data to be written.
+//! They are the baselines of the deltas in Data.db.
 //!
-//! Whoever fills an SSTable (a memtable, a compaction) keeps one of these and hands it to the writer. Values below them
-//! can be written all the same (deltas wrap), they only take more bytes. Source: reference 7.5.
+//! The source of an SSTable (a memtable or a compaction) keeps one and passes it to the writer.
+//! Values below the minima can be written too, because deltas wrap; they only take more bytes.
+//! Format: docs/formats/statistics.md.
 
 use espalier_mutation::{
     Cell, ColumnData, DeletionTime, Liveness, NO_DELETION_TIME, PartitionUpdate, Row,
 };
 
-/// 2015-09-22T00:00Z in µs: the timestamp baseline where there is none.
+/// 2015-09-22T00:00Z in µs: the baseline of timestamps if there is no timestamp.
 pub const TIMESTAMP_EPOCH_US: i64 = 1_442_880_000_000_000;
-/// The same in seconds: the deletion time baseline where there is none.
+/// 2015-09-22T00:00Z in seconds: the baseline of deletion times if there is no deletion time.
 pub const DELETION_TIME_EPOCH_S: u32 = 1_442_880_000;
 
-/// Minima over everything seen.
+/// The minima of all values seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodingStats {
     timestamp: Option<i64>,
@@ -21,17 +23,18 @@ pub struct EncodingStats {
 }
 
 impl EncodingStats {
-    /// Least write timestamp in µs, or the epoch.
+    /// Returns the minimum write timestamp in µs, or [`TIMESTAMP_EPOCH_US`] if there is none.
     pub fn min_timestamp(&self) -> i64 {
         self.timestamp.unwrap_or(TIMESTAMP_EPOCH_US)
     }
 
-    /// Least second of deletion or expiry, or the epoch.
+    /// Returns the minimum second of deletion or expiry, or [`DELETION_TIME_EPOCH_S`] if there is
+    /// none.
     pub fn min_local_deletion_time(&self) -> u32 {
         self.local_deletion_time.unwrap_or(DELETION_TIME_EPOCH_S)
     }
 
-    /// Least time to live in seconds, or 0.
+    /// Returns the minimum time to live in seconds, or 0 if there is none.
     pub fn min_ttl(&self) -> u32 {
         self.ttl.unwrap_or(0)
     }
@@ -47,26 +50,26 @@ impl EncodingStats {
         }
     }
 
-    /// Takes a deletion into account; a live one changes nothing.
+    /// Includes a deletion; a live one changes nothing.
     pub fn add_deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
             self.update(deletion.marked_for_delete_at, deletion.local_deletion_time, 0);
         }
     }
 
-    /// Takes a cell into account.
+    /// Includes a cell.
     pub fn add_cell(&mut self, cell: &Cell) {
         self.update(cell.timestamp, cell.local_deletion_time, cell.ttl);
     }
 
-    /// Takes a row's liveness into account.
+    /// Includes a row's liveness.
     pub fn add_liveness(&mut self, liveness: &Liveness) {
         if !liveness.is_none() {
             self.update(liveness.timestamp, liveness.local_expiration, liveness.ttl);
         }
     }
 
-    /// Takes a row with all that is in it into account.
+    /// Includes a row with all its content.
     pub fn add_row(&mut self, row: &Row) {
         self.add_liveness(&row.liveness);
         self.add_deletion(row.deletion);
@@ -82,14 +85,14 @@ impl EncodingStats {
         }
     }
 
-    /// Takes a whole update into account.
+    /// Includes a whole update.
     pub fn add_update(&mut self, update: &PartitionUpdate) {
         self.add_deletion(update.deletion);
         update.static_row.iter().chain(&update.rows).for_each(|row| self.add_row(row));
         update.range_tombstones.iter().for_each(|range| self.add_deletion(range.deletion));
     }
 
-    /// The minima of both, for a compaction of several SSTables.
+    /// Merges the minima of another SSTable, for a compaction.
     pub fn merge(&mut self, other: &EncodingStats) {
         fn least<T: Ord>(left: Option<T>, right: Option<T>) -> Option<T> {
             left.into_iter().chain(right).min()
@@ -99,7 +102,8 @@ impl EncodingStats {
         self.ttl = least(self.ttl, other.ttl);
     }
 
-    /// From the baselines of a header, in which the epochs stand for "none"; in ScyllaDB's the greatest numbers do.
+    /// Creates the minima from the baselines of a header. The epochs stand for "none", and in files
+    /// of ScyllaDB the maximum numbers do.
     pub fn from_baselines(timestamp: i64, local_deletion_time: u32, ttl: u32) -> Self {
         Self {
             timestamp: (timestamp != TIMESTAMP_EPOCH_US).then_some(timestamp),

@@ -1,22 +1,23 @@
-//! Counts in buckets that grow by a fifth: sizes of partitions and numbers of their cells. Source: reference 7.4, EH.
+//! This module counts values in buckets that grow by a fifth: sizes of partitions and numbers of
+//! their cells. Format: docs/formats/statistics.md.
 
-/// Buckets for partition sizes in bytes, the overflow bucket not counted.
+/// Number of buckets for partition sizes in bytes, without the overflow bucket.
 pub const PARTITION_SIZE_BUCKETS: usize = 155;
-/// Buckets for cells of a partition, the overflow bucket not counted.
+/// Number of buckets for cells of a partition, without the overflow bucket.
 pub const CELL_COUNT_BUCKETS: usize = 118;
 
-/// A histogram. Bucket i counts values above `offsets[i-1]` and at most `offsets[i]`; the last one is for what is above
-/// all offsets.
+/// A histogram. Bucket i counts values above `offsets[i-1]` and at most `offsets[i]`. The last
+/// bucket counts the values above all offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EstimatedHistogram {
     /// Upper ends of the buckets, ascending.
     pub offsets: Vec<u64>,
-    /// One more than offsets.
+    /// Counts of the buckets, one more than offsets.
     pub counts: Vec<u64>,
 }
 
 impl EstimatedHistogram {
-    /// An empty histogram with `buckets` buckets and an overflow bucket.
+    /// Creates an empty histogram with `buckets` buckets and an overflow bucket.
     pub fn new(buckets: usize) -> Self {
         let mut offsets = Vec::with_capacity(buckets);
         let mut offset = 1u64;
@@ -33,7 +34,8 @@ impl EstimatedHistogram {
         self.add_alike(value, &mut 0);
     }
 
-    /// The same for values most of which are like the one before: `bucket` is where that one was counted.
+    /// Counts a value that is probably similar to the previous one. `bucket` is the bucket of the
+    /// previous value, and is updated.
     #[inline]
     pub(crate) fn add_alike(&mut self, value: u64, bucket: &mut usize) {
         let below = bucket.checked_sub(1).and_then(|below| self.offsets.get(below));
@@ -47,25 +49,28 @@ impl EstimatedHistogram {
         }
     }
 
-    /// Buckets that count something: upper end (none for the overflow bucket) and count.
+    /// Returns the non-empty buckets with their upper end (`None` for the overflow bucket) and
+    /// count.
     pub fn non_empty(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(bucket, &count)| (self.offsets.get(bucket).copied(), count))
     }
 
-    /// Lower end of the first bucket that counts something.
+    /// Returns the lower end of the first non-empty bucket.
     pub fn lower_end(&self) -> Option<u64> {
         let first = self.counts.iter().position(|count| *count > 0)?;
         let before = first.checked_sub(1).and_then(|bucket| self.offsets.get(bucket));
         Some(before.map_or(0, |offset| offset.saturating_add(1)))
     }
 
-    /// Upper end of the last one; `u64::MAX` if that has none.
+    /// Returns the upper end of the last non-empty bucket; it is `u64::MAX` for the overflow
+    /// bucket.
     pub fn upper_end(&self) -> Option<u64> {
         self.non_empty().last().map(|(end, _)| end.unwrap_or(u64::MAX))
     }
 
-    /// Sum of all values at most, each taken for the upper end of its bucket, and those beyond all buckets for that of the last one.
+    /// Returns an upper estimate of the sum of all values. Each value counts as the upper end of
+    /// its bucket, and values in the overflow bucket as the last offset.
     pub fn sum(&self) -> u128 {
         let last = self.offsets.last().copied().unwrap_or(0);
         let sums = self
@@ -74,7 +79,7 @@ impl EstimatedHistogram {
         sums.fold(0, u128::saturating_add)
     }
 
-    /// How many values were counted.
+    /// Returns the number of values counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().fold(0, |total, &count| total.saturating_add(count))
     }

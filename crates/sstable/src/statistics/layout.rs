@@ -1,4 +1,5 @@
-//! Statistics.db as values: validation, compaction, stats and header.
+//! This module defines the content of Statistics.db as values: validation, compaction, stats and
+//! header.
 
 use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringBound};
@@ -10,25 +11,25 @@ use super::{
     serialization_header::SerializationHeader,
 };
 
-/// Everything in Statistics.db.
+/// The content of Statistics.db.
 #[derive(Clone, Debug)]
 pub struct Statistics {
     /// Full class name of the partitioner.
     pub partitioner: String,
-    /// What the filter was sized for.
+    /// The false positive chance for which the filter was sized.
     pub bloom_filter_fp_chance: f64,
-    /// The stream of the cardinality estimate; carried along, not interpreted.
+    /// The stream of the cardinality estimate. It is copied and not interpreted.
     pub cardinality: Bytes,
-    /// Numbers about the content.
+    /// Numbers about the content of the SSTable.
     pub stats: StatsComponent,
-    /// How to read Data.db.
+    /// The header that Data.db is decoded with.
     pub header: SerializationHeader,
 }
 
-/// Java's name of the only partitioner that is supported.
+/// Class name in Java of the only supported partitioner.
 pub const MURMUR3_PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// The order of the parts in the file is the order of their numbers.
+/// The kind of a part. The parts of the file are in the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PartKind {
     Validation = 0,
@@ -42,7 +43,7 @@ impl PartKind {
         [Self::Validation, Self::Compaction, Self::Stats, Self::Header];
 }
 
-/// A place in the commit log.
+/// A position in the commit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitLogPosition {
     /// Segment id.
@@ -52,77 +53,81 @@ pub struct CommitLogPosition {
 }
 
 impl CommitLogPosition {
-    /// No place.
+    /// Stands for no position.
     pub const NONE: CommitLogPosition = CommitLogPosition { segment: -1, offset: 0 };
 }
 
-/// A stretch of the commit log whose writes are in the SSTable.
+/// An interval of the commit log with writes that the SSTable contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitLogInterval {
-    /// From here.
+    /// Start of the interval.
     pub start: CommitLogPosition,
-    /// To here.
+    /// End of the interval.
     pub end: CommitLogPosition,
 }
 
-/// A slice that covers all rows and range deletions of all partitions. Of versions that have the least and the greatest
-/// value of each column instead, the bounds have those; without any they cover everything.
+/// A slice that covers all rows and range deletions of all partitions. Some versions store the
+/// minimum and the maximum value of each column instead; the bounds have those values then, and
+/// cover everything if there are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoveredClustering {
-    /// Types of the clustering columns; the flag says whether the column is reversed.
+    /// Types of the clustering columns, each with a flag that is true if the column is reversed.
     pub types: Vec<(CqlType, bool)>,
-    /// Before everything.
+    /// A bound before all rows and range deletions.
     pub start: ClusteringBound,
-    /// Behind everything.
+    /// A bound after all rows and range deletions.
     pub end: ClusteringBound,
 }
 
 impl CoveredClustering {
-    /// Covers nothing: what Cassandra writes where there is neither row nor range deletion.
+    /// Creates a slice that covers nothing. Cassandra writes it if there is no row and no range
+    /// deletion.
     pub fn nothing(types: Vec<(CqlType, bool)>) -> Self {
         let bound = |kind| ClusteringBound { kind, values: Box::default() };
         Self { types, start: bound(BoundKind::ExclusiveStart), end: bound(BoundKind::ExclusiveEnd) }
     }
 }
 
-/// Numbers about the content. Times in µs are write timestamps, those in seconds wall clock.
+/// Numbers about the content. Times in µs are write timestamps, and times in seconds are wall
+/// clock.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct StatsComponent {
-    /// Bytes of each partition in Data.db before compression.
+    /// Length of each partition in Data.db before compression, in bytes.
     pub partition_sizes: EstimatedHistogram,
-    /// Cells of each partition.
+    /// Number of cells of each partition.
     pub cell_counts: EstimatedHistogram,
     pub commit_log_upper: CommitLogPosition,
     pub min_timestamp: i64,
     pub max_timestamp: i64,
-    /// `u32::MAX` for none.
+    /// In seconds; `u32::MAX` for none.
     pub min_local_deletion_time: u32,
-    /// `u32::MAX` as soon as one cell neither expires nor is a tombstone.
+    /// In seconds; `u32::MAX` if at least one cell neither expires nor is a tombstone.
     pub max_local_deletion_time: u32,
     pub min_ttl: u32,
     pub max_ttl: u32,
-    /// Stored by plain bytes, checksums left out; −1 if not compressed.
+    /// Stored bytes divided by plain bytes, without checksums; −1 if not compressed.
     pub compression_ratio: f64,
     pub drop_times: DropTimes,
     pub level: u32,
-    /// ms since 1970, 0 if not repaired.
+    /// Time of the repair in ms since 1970, 0 if not repaired.
     pub repaired_at: i64,
     pub covered_clustering: CoveredClustering,
     pub has_legacy_counter_shards: bool,
     pub total_columns: u64,
-    /// Static rows count.
+    /// Number of rows, static rows included.
     pub total_rows: u64,
     pub commit_log_lower: CommitLogPosition,
     pub commit_log_intervals: Vec<CommitLogInterval>,
     pub pending_repair: Option<Uuid>,
     pub is_transient: bool,
     pub originating_host_id: Option<Uuid>,
-    /// True, too, where a version does not say.
+    /// True also if the version does not store it.
     pub has_partition_deletions: bool,
-    /// Empty where a version does not say, as the last one.
+    /// The first key of the SSTable. It is empty if the version does not store it, as is the last
+    /// key.
     pub first_key: Bytes,
     pub last_key: Bytes,
-    /// NaN for unknown.
+    /// NaN if unknown.
     pub token_space_coverage: f64,
 }

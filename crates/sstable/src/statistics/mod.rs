@@ -1,15 +1,15 @@
-//! Statistics.db: what is known of an SSTable without reading it, and the header without which Data.db cannot be read.
-//! Source: reference 7.
+//! Statistics.db holds facts about an SSTable that can be read without its data, and the header
+//! that is needed to read Data.db. Format: docs/formats/statistics.md.
 //!
-//! | module | what |
+//!     | module | content |
 //! | --- | --- |
 //! | [`serialization_header`] | baselines of the deltas, types and columns |
 //! | [`layout`] | the other parts as values |
-//! | [`reader`], [`writer`] | the bytes |
-//! | [`collector`] | gathers the numbers while an SSTable is written |
+//!     | [`reader`], [`writer`] | encoding |
+//!     | [`collector`] | computes the numbers while an SSTable is written |
 //! | [`estimated_histogram`], [`drop_times`], [`cardinality`] | the sketches inside |
 //!
-//! Memory: a few KiB each; files over [`MAXIMUM_LENGTH`] are refused.
+//! Memory: a few KiB for each SSTable. Files over [`MAXIMUM_LENGTH`] are rejected.
 
 pub mod cardinality;
 pub mod collector;
@@ -28,5 +28,5 @@ pub use layout::{
 };
 pub use serialization_header::{HeaderColumn, SerializationHeader};
 
-/// The largest Statistics.db that is read, in bytes. Real ones have some KiB.
+/// Maximum length of a Statistics.db that is read, in bytes (arbitrary). Real files have some KiB.
 pub const MAXIMUM_LENGTH: u64 = 64 * 1024 * 1024;

@@ -1,4 +1,5 @@
-//! Reads Statistics.db. Checksums come first: nothing of a part is believed before its own holds.
+//! This module reads Statistics.db. It verifies the checksum of a part before it uses any of the
+//! part.
 
 use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringBound};
@@ -21,11 +22,16 @@ use crate::{
     versions::{ClusteringStatistics, VersionFeatures},
 };
 
-/// There are four. Each is compared with all others, so a forged number of them would take time without bound.
+/// Maximum number of parts. A file has four. The reader compares each part with all others, so a
+/// forged number of parts would take unbounded time.
 const MAXIMUM_PARTS: u32 = 64;
 
 impl Statistics {
     /// Reads all parts of the file in `bytes`.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Corrupt`](crate::error::SSTableError::Corrupt) if a part is missing
+    /// or malformed, or if a checksum is wrong.
     pub fn read(file: &FileName, bytes: &Bytes, features: &VersionFeatures) -> Result<Self> {
         let parts = parts(file, bytes, features)?;
         let part = |kind: PartKind| {
@@ -41,7 +47,8 @@ impl Statistics {
         let mut input = part(PartKind::Compaction)?.input(file, bytes);
         let mut length = input.u32("length of the cardinality estimate")?;
         if length == 0 && input.remaining() > 0 {
-            // Early files of ScyllaDB have an empty list of ancestors in front, as Cassandra 2 had (reference 7.3).
+            // Early files of ScyllaDB begin with an empty list of ancestors, as files of Cassandra
+            // 2 do (docs/formats/statistics.md).
             length = input.u32("length of the cardinality estimate")?;
         }
         let length = input.checked_count(u64::from(length), 1, "bytes of cardinality estimate")?;
@@ -58,7 +65,7 @@ impl Statistics {
     }
 }
 
-/// Where the body of a part is.
+/// The location of a part's body.
 struct Part {
     kind: u32,
     start: usize,
@@ -71,7 +78,8 @@ impl Part {
     }
 }
 
-/// The table of parts. A body ends where the next one in the file begins, whatever their order in the table.
+/// Reads the table of parts. A body ends where the next one in the file begins, whatever their
+/// order in the table.
 fn parts(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Vec<Part>> {
     let mut input = Input::new(file, bytes, 0);
     let mut checksum = crc32fast::Hasher::new();
@@ -181,10 +189,11 @@ fn read_stats(
             false => f64::NAN,
         },
     };
-    // Cassandra's size calculation leaves zeros behind; a writer may leave them out (reference, trap 19).
+    // Cassandra's size calculation leaves zeros after the stats; a writer may omit them
+    // (docs/formats/statistics.md).
     let at = input.clone();
     if input.rest().iter().any(|&byte| byte != 0) {
-        return Err(at.corrupt("something else than padding behind the stats"));
+        return Err(at.corrupt("bytes other than padding after the stats"));
     }
     Ok(stats)
 }
@@ -215,14 +224,15 @@ fn read_drop_times(input: &mut Input<'_>, is_wide: bool) -> Result<DropTimes> {
     let maximum = input.u32("maximum of bins")?;
     let count = input.u32("number of bins")?;
     if count > maximum {
-        return Err(input.corrupt(format!("{count} bins where {maximum} are the most")));
+        return Err(input.corrupt(format!("{count} bins exceed the maximum of {maximum}")));
     }
     let bin_length = if is_wide { 16 } else { 12 };
     let count = input.checked_count(u64::from(count), bin_length, "bins")?;
     let mut bins = Vec::with_capacity(count);
     for _ in 0..count {
         bins.push(match is_wide {
-            // No sum of counts and no time is ever out of these ranges; what is becomes their nearest end.
+            // No valid sum of counts and no valid time is out of these ranges. An invalid value
+            // becomes the nearest end of its range.
             true => {
                 let (time, count) = (input.f64("bin")? as u64, input.u64("count of a bin")?);
                 (time, u32::try_from(count).unwrap_or(u32::MAX))
@@ -233,7 +243,8 @@ fn read_drop_times(input: &mut Input<'_>, is_wide: bool) -> Result<DropTimes> {
     Ok(DropTimes { bins })
 }
 
-/// Two lists of values, one for each of the first clustering columns. Nulls cannot be told from empty values.
+/// Reads two lists of values, one value for each of the first clustering columns. The format does
+/// not distinguish null from an empty value.
 fn read_min_max(
     input: &mut Input<'_>,
     bytes: &Bytes,

@@ -1,6 +1,8 @@
-//! The header: how Data.db is to be read. Part 3 of Statistics.db. Source: reference 7.5.
+//! The serialization header describes how Data.db is decoded. It is part 3 of Statistics.db.
+//! Format: docs/formats/statistics.md.
 //!
-//! A file is decoded with *its* columns and types, then mapped to the table's by name.
+//! A file is decoded with the columns and types of its own header. The columns are then mapped to
+//! the table's by name.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -11,35 +13,38 @@ use uuid::Uuid;
 use super::encoding_stats::{DELETION_TIME_EPOCH_S, EncodingStats, TIMESTAMP_EPOCH_US};
 use crate::{error::Result, input::Input};
 
-/// A static or regular column as a file knows it.
+/// A static or regular column of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderColumn {
     /// Name in its stored case.
     pub name: String,
-    /// Type that its values were written with.
+    /// Type with which its values were written.
     pub column_type: CqlType,
 }
 
-/// Baselines of deltas, types of keys, and columns.
+/// The header: baselines of deltas, types of keys, and columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SerializationHeader {
-    /// Timestamps are deltas from this, in µs.
+    /// Baseline of timestamps in µs.
     pub min_timestamp: i64,
-    /// Deletion times are deltas from this, in seconds.
+    /// Baseline of deletion times in seconds.
     pub min_local_deletion_time: u32,
-    /// TTLs are deltas from this, in seconds.
+    /// Baseline of TTLs in seconds.
     pub min_ttl: u32,
-    /// Of the partition key; a `Composite` if it has several columns.
+    /// Type of the partition key; a `Composite` if it has several columns.
     pub key_type: CqlType,
-    /// Of the clustering columns; the flag says whether the column is in descending order.
+    /// Types of the clustering columns, each with a flag that is true if the column is in
+    /// descending order.
     pub clustering_types: Vec<(CqlType, bool)>,
-    /// Simple columns first, then multi-cell ones, each by name: the order of Data.db.
+    /// Static columns in the order of Data.db: simple columns first, then multi-cell ones, each by
+    /// name.
     pub static_columns: Vec<HeaderColumn>,
-    /// In the same order.
+    /// Regular columns in the same order.
     pub regular_columns: Vec<HeaderColumn>,
 }
 
-/// Puts columns in the order in which Data.db has them, whatever the order in the header (reference, trap 3).
+/// Sorts columns into the order of Data.db, whatever their order in the header
+/// (docs/formats/statistics.md).
 fn sort_columns(columns: &mut [HeaderColumn]) {
     columns.sort_by(|a, b| {
         let is_complex = |column: &HeaderColumn| column.column_type.is_multi_cell();
@@ -47,15 +52,16 @@ fn sort_columns(columns: &mut [HeaderColumn]) {
     });
 }
 
-/// The order of column names in files: by bytes, but those that begin with a byte from 80 on come first, because
-/// Cassandra compares the first bytes as a number whose sign bit it flips once too often.
+/// Compares column names in the order of files. They are ordered by bytes, but names with a first
+/// byte of 80 or above come first, because Cassandra compares the first bytes as a number and flips
+/// its sign bit once too often.
 pub(crate) fn compare_names(left: &str, right: &str) -> Ordering {
     let first = |name: &str| name.as_bytes().first().copied().unwrap_or_default() ^ 0x80;
     first(left).cmp(&first(right)).then_with(|| left.as_bytes().cmp(right.as_bytes()))
 }
 
 impl SerializationHeader {
-    /// The type of a table's partition key.
+    /// Returns the type of a table's partition key.
     pub fn key_type_of(table: &TableMetadata) -> CqlType {
         match table.partition_key_columns() {
             [single] => single.column_type.clone(),
@@ -63,7 +69,7 @@ impl SerializationHeader {
         }
     }
 
-    /// For an SSTable of `table` that holds data of the columns for which `present` says so.
+    /// Creates the header for an SSTable of `table` with the columns for which `present` is true.
     pub fn for_table(
         table: &TableMetadata,
         present: impl Fn(ColumnId) -> bool,
@@ -92,7 +98,7 @@ impl SerializationHeader {
         }
     }
 
-    /// The baselines, for the header of an SSTable that this one is compacted into.
+    /// Returns the baselines, for the header of an SSTable into which this one is compacted.
     pub fn encoding_stats(&self) -> EncodingStats {
         EncodingStats::from_baselines(
             self.min_timestamp,
@@ -101,8 +107,8 @@ impl SerializationHeader {
         )
     }
 
-    /// A table as far as the file tells: key columns are called `key`, `key2`, ... and `column1`, `column2`, ... because
-    /// files do not name them.
+    /// Returns a table with the columns of the file. Files do not name key columns, so they are
+    /// called `key`, `key2`, ... and `column1`, `column2`, ...
     pub fn to_table(&self, keyspace: &str, name: &str) -> Arc<TableMetadata> {
         let mut builder = TableBuilder::new(keyspace, name, TableId(Uuid::nil()));
         let single = std::slice::from_ref(&self.key_type);
@@ -113,7 +119,7 @@ impl SerializationHeader {
         let taken = |name: &str| {
             self.static_columns.iter().chain(&self.regular_columns).any(|c| c.name == name)
         };
-        // A column of the file may have the name that is to be invented.
+        // A column of the file may already have the invented name.
         let invent = |prefix: &str, number: usize| {
             let plain = match (prefix, number) {
                 ("key", 1) => "key".to_string(),
@@ -141,7 +147,8 @@ impl SerializationHeader {
 
     pub(super) fn read(input: &mut Input<'_>) -> Result<Self> {
         let min_timestamp = TIMESTAMP_EPOCH_US.wrapping_add(input.vint("min timestamp")? as i64);
-        // 32-bit arithmetic: the vint may be sign-extended, ScyllaDB's even has 64 bits (reference 7.5).
+        // The arithmetic has 32 bits, because the vint may be sign-extended, and has even 64 bits
+        // in files of ScyllaDB (docs/formats/statistics.md).
         let min_local_deletion_time =
             DELETION_TIME_EPOCH_S.wrapping_add(input.vint("min local deletion time")? as u32);
         let min_ttl = input.vint("min ttl")? as u32;
@@ -192,7 +199,7 @@ pub(super) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// The marshal name of a clustering column's type.
+/// Returns the marshal name of a clustering column's type.
 pub(crate) fn type_name(column_type: &CqlType, reversed: bool) -> String {
     let name = column_type.marshal_name();
     match reversed {
@@ -224,7 +231,8 @@ fn read_columns(input: &mut Input<'_>, what: &str) -> Result<Vec<HeaderColumn>> 
         columns.push(HeaderColumn { name, column_type });
     }
     sort_columns(&mut columns);
-    // Sorting put equal names of one kind next to each other; the map by name finds the others.
+    // The sort puts equal names of one kind next to each other. Sorting by name finds a simple and
+    // a complex column of the same name too.
     let mut names: Vec<_> = columns.iter().map(|column| &column.name).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -1,4 +1,4 @@
-//! Writes Statistics.db, byte for byte as Cassandra does for equal values.
+//! This module writes Statistics.db, with the same bytes as Cassandra for equal values.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use espalier_types::vint;
@@ -16,7 +16,10 @@ use crate::{
 };
 
 impl Statistics {
-    /// The bytes of the file. The error says which value cannot be written.
+    /// Returns the bytes of the file.
+    ///
+    /// # Errors
+    /// Returns a text that names the value that cannot be written.
     pub fn to_bytes(&self, features: &VersionFeatures) -> Result<Bytes, String> {
         let bodies = PartKind::ALL
             .iter()
@@ -112,7 +115,8 @@ fn write_stats(
         write_bytes(&stats.first_key, out);
         write_bytes(&stats.last_key, out);
         out.put_f64(stats.token_space_coverage);
-        // Cassandra counts 16 bytes for a bin of 12 and leaves the difference as zeros (reference 7.4).
+        // Cassandra counts 16 bytes for a bin of 12 and leaves the difference as zeros
+        // (docs/formats/statistics.md).
         out.put_bytes(0, 4 * stats.drop_times.bins.len());
     }
     Ok(())
@@ -128,7 +132,7 @@ fn write_histogram(histogram: &EstimatedHistogram, out: &mut Vec<u8>) {
 }
 
 fn write_drop_times(drop_times: &DropTimes, is_wide: bool, out: &mut Vec<u8>) {
-    // What once was the maximum of bins is their number, too, in Cassandra 5.
+    // Cassandra 5 writes the number of bins also into the field for their maximum number.
     out.put_u32(drop_times.bins.len() as u32);
     out.put_u32(drop_times.bins.len() as u32);
     for (time, count) in &drop_times.bins {
@@ -149,7 +153,7 @@ fn write_min_max(covered: &CoveredClustering, out: &mut Vec<u8>) {
     for bound in [&covered.start, &covered.end] {
         out.put_u32(bound.values.len() as u32);
         for value in &bound.values {
-            // The writer refuses longer ones where these lengths are written.
+            // The SSTable writer rejects longer values in versions that store these lengths.
             let value = value.as_deref().unwrap_or_default();
             out.put_u16(value.len() as u16);
             out.put_slice(value);

@@ -1,4 +1,4 @@
-//! Rows that are copied from other SSTables as they lie.
+//! This module copies raw rows from other SSTables without decoding them.
 
 use super::sstable_writer::SSTableWriter;
 use crate::{
@@ -7,7 +7,12 @@ use crate::{
 };
 
 impl SSTableWriter {
-    /// Adds a row to the partition, behind the one before: what [`add`](SSTableWriter::add) does of an object.
+    /// Adds a raw row to the partition after the previous one, as [`add`](SSTableWriter::add) adds
+    /// a decoded row.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the row is out
+    /// of order or the version cannot hold it, and an I/O error if a write fails.
     pub async fn add_plain(&mut self, row: &PlainRow<'_>) -> Result<()> {
         if row.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Even rows, copied from other SSTables without waiting: see [`EvenRow`].
+//! This module copies uniform rows from other SSTables without waiting: see [`EvenRow`].
 
 use std::cmp::Ordering;
 
@@ -17,41 +17,48 @@ use crate::{
     statistics::collector::EvenCounts,
 };
 
-/// Longer values are looked at by those who know which versions have no room for them.
+/// Maximum length of a clustering in bytes for the fast copy. The general path handles longer ones,
+/// because it checks whether the version can hold them.
 const LONG_VALUE: usize = u16::MAX as usize;
 
-/// They are the bits of an integer.
+/// Maximum number of sources. A set of sources is held in the bits of a `u64`.
 const MOST_SOURCES: usize = 64;
 
-/// How far rows were copied.
+/// The reason why a copy of rows ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvenEnd {
-    /// To the end of the partition, in all scans.
+    /// All scans reached the end of the partition.
     Partition,
-    /// To something that cannot be copied in this way; perhaps only because it is not in memory.
+    /// The next item cannot be copied in this way, perhaps only because it is not in memory.
     Other,
-    /// As many as were asked for, or as there was room for: [`SSTableWriter::make_room`] is to follow.
+    /// The requested number of rows was copied, or the chunk is full. The caller must call
+    /// [`SSTableWriter::make_room`] next.
     Full,
 }
 
-/// Rows that were copied at a time.
+/// The rows copied by one call.
 struct Taken {
-    /// Where the last of them was.
+    /// The source of the last copied row.
     from: Option<usize>,
     counts: EvenCounts,
 }
 
-/// The rows at one place.
+/// The rows at the minimum position.
 struct Least {
-    /// The one that hides all others.
+    /// The source of the row that hides all others.
     winner: usize,
-    /// A bit for each source that has one.
+    /// A set of the sources with a row at this position, one bit for each.
     standing: u64,
 }
 
 impl SSTableWriter {
-    /// Copies rows of the partition in which the scans stand, as long as they are even ones of which nobody has to decide anything, but
-    /// `most` of them at most. Adds to `copied` how many there were. What was not copied is still ahead in the scans.
+    /// Copies up to `most` rows of the partition at which the scans stand. The copy ends at the
+    /// first row that is not uniform, or that must be merged with another row. Adds the number of
+    /// copied rows to `copied`. The scans still stand before the rows that were not copied.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the version
+    /// cannot hold the partition's head or a block.
     pub fn copy_even(
         &mut self,
         scans: &mut [&mut Scan],
@@ -90,7 +97,10 @@ impl SSTableWriter {
         end
     }
 
-    /// Writes out what is full.
+    /// Writes out the full buffers.
+    ///
+    /// # Errors
+    /// Returns an I/O error if a write fails.
     #[inline]
     pub async fn make_room(&mut self) -> Result<()> {
         if self.index.is_large() {
@@ -137,7 +147,7 @@ impl SSTableWriter {
         most: u32,
         taken: &mut Taken,
     ) -> Result<EvenEnd> {
-        // A bit for each source that has a row.
+        // A set of the sources with a row, one bit for each.
         let mut ahead = 0u64;
         for (index, source) in sources.iter_mut().enumerate() {
             match source.look() {
@@ -195,7 +205,7 @@ impl SSTableWriter {
         Ok(EvenEnd::Full)
     }
 
-    /// What comes before rows of which the first is the one that this source was looked at for.
+    /// Prepares for a copy of rows that begins with the current row of this source.
     #[inline]
     fn before_rows(&mut self, source: &EvenRows<'_>) -> Result<()> {
         let Some(current) = &self.current else { return Ok(()) };
@@ -210,7 +220,8 @@ impl SSTableWriter {
     }
 }
 
-/// The rows at the least place of the sources in the set; `None` if none of them hides all others.
+/// Finds the rows at the minimum position of the sources in the set. Returns `None` if none of them
+/// hides all others.
 #[inline]
 fn least(sources: &[EvenRows<'_>], mut set: u64, order: EvenOrder<'_>) -> Option<Least> {
     let winner = set.trailing_zeros() as usize;
@@ -240,17 +251,18 @@ fn least(sources: &[EvenRows<'_>], mut set: u64, order: EvenOrder<'_>) -> Option
     hides_all.then_some(least)
 }
 
-/// Rows one behind the other, and what of the writer they need.
+/// A writer of consecutive rows, with the parts of the SSTable writer that it needs.
 struct Run<'w> {
     order: EvenOrder<'w>,
     encoder: &'w RowEncoder,
     index: &'w mut IndexWriter,
     out: &'w mut Vec<u8>,
-    /// Where `out` begins, as an offset in the partition; it wraps, for the partition may begin within `out`.
+    /// Offset in the partition at which `out` begins. It wraps, because the partition may begin
+    /// within `out`.
     out_start: u64,
     chunk_length: usize,
     previous_start: &'w mut u64,
-    /// Position of what is before the first row.
+    /// Position of the unfiltered before the first row.
     last: Option<&'w BlockPosition>,
 }
 
@@ -276,8 +288,9 @@ impl<'w> Run<'w> {
         self.out.len() >= self.chunk_length
     }
 
-    /// What [`add_plain`](SSTableWriter::add_plain) does of such a row, but for its statistics and its place; false if that is to be
-    /// asked. `before` is the row before, if it is of this run.
+    /// Writes a row as [`add_plain`](SSTableWriter::add_plain) does, without its statistics and its
+    /// position. Returns false if the caller must use `add_plain` instead. `before` is the previous
+    /// row, if this run has written it.
     #[inline]
     fn add(
         &mut self,
@@ -293,7 +306,7 @@ impl<'w> Run<'w> {
             }
             (None, None) => Ordering::Greater,
         };
-        // What is out of order is refused by those who say why.
+        // The general path rejects a row that is out of order, with a reason.
         if order.is_le() || place.length() > LONG_VALUE {
             return Ok(false);
         }

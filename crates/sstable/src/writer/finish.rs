@@ -1,4 +1,5 @@
-//! The end of writing: filter, statistics, digest, and the table of contents that seals the set.
+//! This module ends the writing of an SSTable: filter, statistics, digest, and the table of
+//! contents that seals the files.
 
 use std::collections::BTreeSet;
 
@@ -18,28 +19,32 @@ use crate::{
     statistics::{Statistics, StatsComponent},
 };
 
-/// An SSTable that was written.
+/// A finished SSTable.
 #[derive(Clone, Debug)]
 pub struct WrittenSSTable {
-    /// Its name.
+    /// Name of the SSTable.
     pub descriptor: Descriptor,
-    /// Its files.
+    /// Components of the SSTable.
     pub components: BTreeSet<Component>,
-    /// Partitions.
+    /// Number of partitions.
     pub partition_count: u64,
-    /// Bytes of Data.db before compression.
+    /// Length of Data.db before compression in bytes.
     pub data_length: u64,
-    /// Bytes of Data.db as stored.
+    /// Length of Data.db as stored, in bytes.
     pub stored_length: u64,
-    /// Bytes of all files.
+    /// Length of all files together in bytes.
     pub bytes_on_disk: u64,
-    /// What is in Statistics.db.
+    /// Content of Statistics.db.
     pub statistics: Statistics,
 }
 
 impl SSTableWriter {
-    /// Writes what is left, makes all files durable (unless the options say otherwise) and seals them with TOC.txt. Without partitions there is no SSTable:
-    /// the files are removed, as they are after an error, of which a partition that was not ended is one.
+    /// Writes the rest, makes all files durable (unless the options exclude that), and seals them
+    /// with TOC.txt. Returns `None` if there are no partitions; the files are removed then.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`] if a partition was not ended or a value cannot be
+    /// written, and an I/O error if a write fails. All files are removed after an error.
     pub async fn finish(self) -> Result<Option<WrittenSSTable>> {
         if self.has_open_partition() {
             let name = self.options.descriptor.name_in_errors(&Component::Data);
@@ -133,7 +138,8 @@ impl SSTableWriter {
         file.append(toc.into_bytes()).await?;
         if is_durable {
             file.sync_all().await?;
-            // The names must be durable before the one that says that they all are.
+            // The names of all files must be durable before TOC.txt, which asserts that they are
+            // complete.
             file_system.sync_dir(&descriptor.directory).await?;
         }
         drop(file);
@@ -152,7 +158,10 @@ impl SSTableWriter {
         })
     }
 
-    /// Removes the files.
+    /// Discards the SSTable and removes its files.
+    ///
+    /// # Errors
+    /// Returns an I/O error if a file cannot be removed.
     pub async fn abort(self) -> Result<()> {
         let Self { file_system, options, data, index, .. } = self;
         drop((data, index));
@@ -160,7 +169,8 @@ impl SSTableWriter {
     }
 }
 
-/// After an error, removes all files of the name. That this fails as well is no news beside what came first.
+/// Removes all files of the SSTable if `outcome` is an error. An error of the removal is ignored,
+/// because the first error explains more.
 pub(super) async fn take_back_if_failed<T>(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -172,7 +182,8 @@ pub(super) async fn take_back_if_failed<T>(
     outcome
 }
 
-/// What ScyllaDB wants to know. The run is the SSTable's own: nothing says which others it does not overlap.
+/// Builds the content of Scylla.db. The run identifier is the SSTable's own, because nothing states
+/// which other SSTables it does not overlap.
 fn scylla_metadata(
     descriptor: &Descriptor,
     table: &TableMetadata,

@@ -1,4 +1,4 @@
-//! The index while it is written, whichever kind the version has.
+//! This module writes the index of either kind, as the version requires.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::{
     versions::{IndexKind, VersionFeatures},
 };
 
-/// What a partition is for its index, when it ends.
+/// The facts about a finished partition for its index.
 pub(super) struct EndedPartition<'a> {
     pub(super) key: &'a DecoratedKey,
     /// Murmur3 of the key.
@@ -34,12 +34,12 @@ pub(super) struct EndedPartition<'a> {
     pub(super) deletion: DeletionTime,
     /// Position in Data.db.
     pub(super) start: u64,
-    /// From the start to the byte that ends it.
+    /// Length from the start to the byte that ends the partition.
     pub(super) end_offset: u64,
     pub(super) last: Option<BlockPositionRef<'a>>,
 }
 
-/// Index files being written.
+/// A writer of the index files.
 #[expect(clippy::large_enum_variant, reason = "one for each writer")]
 pub(super) enum IndexWriter {
     /// Partitions.db and Rows.db.
@@ -59,7 +59,7 @@ pub(super) enum IndexWriter {
     },
 }
 
-/// Index files that are durable, and those that are yet to be written.
+/// The durable index files, and the small ones that are still to be written.
 pub(super) struct WrittenIndex {
     pub(super) files: Vec<(Component, WrittenFile)>,
     pub(super) small: BTreeMap<Component, Bytes>,
@@ -89,7 +89,8 @@ impl IndexWriter {
             IndexKind::Big => Self::Big {
                 file: create(Component::Index).await?,
                 index: BigIndexWriter::new(),
-                // Without Scylla.db, which would tell otherwise, readers expect Cassandra's.
+                // Readers assume Cassandra's rule, because no feature in Scylla.db announces the
+                // other one.
                 blocks: PromotedIndexBuilder::new(
                     features.deletion_time,
                     options.column_index_size,
@@ -104,7 +105,7 @@ impl IndexWriter {
         })
     }
 
-    /// Partitions so far.
+    /// Returns the number of partitions written.
     pub(super) fn key_count(&self) -> u64 {
         match self {
             Self::Trie { index, .. } => index.key_count(),
@@ -112,7 +113,8 @@ impl IndexWriter {
         }
     }
 
-    /// An unfiltered at `position` begins at `offset` of the partition, while `open` is the range deletion in force.
+    /// Begins an unfiltered at `position`, at `offset` bytes of the partition. `open` is the range
+    /// deletion in force.
     #[inline]
     pub(super) fn begin(
         &mut self,
@@ -129,8 +131,8 @@ impl IndexWriter {
         }
     }
 
-    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force. [`IndexWriter::flush_if_large`] is to
-    /// follow.
+    /// Ends the unfiltered at `offset` bytes of the partition. `open` is the range deletion in
+    /// force after it. The caller must call [`IndexWriter::flush_if_large`] next.
     #[inline]
     pub(super) fn end(
         &mut self,
@@ -147,7 +149,7 @@ impl IndexWriter {
         }
     }
 
-    /// Whether the next row begins a block.
+    /// Returns whether the next row begins a block.
     #[inline]
     pub(super) fn is_between_blocks(&self) -> bool {
         match self {
@@ -156,7 +158,8 @@ impl IndexWriter {
         }
     }
 
-    /// Whether a row that ends at `offset` of the partition ends a block, when no range deletion is open.
+    /// Returns whether a row that ends at `offset` bytes of the partition ends a block, if no range
+    /// deletion is open.
     #[inline]
     pub(super) fn is_block_full(&self, offset: u64) -> bool {
         match self {
@@ -165,7 +168,8 @@ impl IndexWriter {
         }
     }
 
-    /// [`IndexWriter::begin`] for a row at this place that begins a block where no range deletion is open.
+    /// Works like [`IndexWriter::begin`] for a row that begins a block while no range deletion is
+    /// open.
     pub(super) fn begin_even(
         &mut self,
         types: &[(CqlType, bool)],
@@ -182,8 +186,8 @@ impl IndexWriter {
         }
     }
 
-    /// [`IndexWriter::end`] for a row at this place that fills a block where no range deletion is open.
-    /// [`IndexWriter::flush_if_large`] is to follow.
+    /// Works like [`IndexWriter::end`] for a row that fills a block while no range deletion is
+    /// open. The caller must call [`IndexWriter::flush_if_large`] next.
     pub(super) fn end_even(
         &mut self,
         types: &[(CqlType, bool)],
@@ -202,17 +206,17 @@ impl IndexWriter {
         }
     }
 
-    /// Whether [`IndexWriter::flush_if_large`] would write something.
+    /// Returns whether [`IndexWriter::flush_if_large`] would write something.
     #[inline]
     pub(super) fn is_large(&self) -> bool {
         match self {
             Self::Trie { blocks, partitions, .. } => blocks.is_large() || partitions.is_large(),
-            // Blocks are held until the partition ends.
+            // Blocks are held in memory until the partition ends.
             Self::Big { file, .. } => file.is_large(),
         }
     }
 
-    /// Writes out what was gathered, if it is much.
+    /// Writes out the buffers if they are large.
     pub(super) async fn flush_if_large(&mut self) -> Result<()> {
         match self {
             Self::Trie { blocks, partitions, .. } => {
@@ -223,7 +227,7 @@ impl IndexWriter {
         }
     }
 
-    /// The partition ends. [`IndexWriter::flush_if_large`] is to follow.
+    /// Ends the partition. The caller must call [`IndexWriter::flush_if_large`] next.
     pub(super) fn end_partition(
         &mut self,
         types: &[(CqlType, bool)],

@@ -1,4 +1,5 @@
-//! Partitions that are one row, of tables without clustering columns, from a row that may lie anywhere.
+//! This module writes partitions of one row for tables without clustering columns, from any source
+//! of the row.
 
 use espalier_mutation::{DecoratedKey, DeletionTime, PartitionHeader, RowContent};
 
@@ -9,12 +10,18 @@ use crate::{
 };
 
 impl SSTableWriter {
-    /// Writes a whole partition without a deletion, whose only row has no clustering: what
-    /// [`write_partition`](SSTableWriter::write_partition) does of objects. It must not be a row of a counter table, and have something.
+    /// Writes a whole partition without a deletion. Its only row has no clustering, must not be
+    /// empty, and must not belong to a counter table.
+    /// [`write_partition`](SSTableWriter::write_partition) does the same for decoded partitions.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the table has
+    /// clustering columns or counters, if the key is out of order, or if the version cannot hold
+    /// the row; and an I/O error if a write fails.
     pub async fn write_only_row(&mut self, key: DecoratedKey, row: &impl RowContent) -> Result<()> {
         if !self.encoder.types().is_empty() || self.options.table.is_counter() {
             return Err(
-                self.rejected("a partition with clustering columns, or of counters, as one row")
+                self.rejected("a one-row partition of a table with clustering columns or counters")
             );
         }
         let header = PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None };

@@ -1,4 +1,4 @@
-//! What a writer is told besides the data.
+//! This module defines the options of the writer.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,35 +14,37 @@ use crate::{
     statistics::{EncodingStats, SerializationHeader, collector::WriterFacts},
 };
 
-/// Columns of which an SSTable will hold data. Only they are in its header; a row with another one is refused.
+/// The columns with data in an SSTable. Only they are in its header, and the writer rejects a row
+/// with another column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PresentColumns {
-    /// All that the table has.
+    /// All columns of the table.
     #[default]
     All,
-    /// These.
+    /// These columns.
     Only(BTreeSet<ColumnId>),
 }
 
 impl PresentColumns {
-    /// None yet; to be filled by [`PresentColumns::add_row`] and [`PresentColumns::add_update`].
+    /// Creates an empty set, to be filled by [`PresentColumns::add_row`] and
+    /// [`PresentColumns::add_update`].
     pub fn none() -> Self {
         Self::Only(BTreeSet::new())
     }
 
-    /// Takes the columns of a row in.
+    /// Adds the columns of a row.
     pub fn add_row(&mut self, row: &Row) {
         if let Self::Only(ids) = self {
             ids.extend(row.columns.iter().map(|(id, _)| *id));
         }
     }
 
-    /// Takes the columns of an update in.
+    /// Adds the columns of an update.
     pub fn add_update(&mut self, update: &PartitionUpdate) {
         update.static_row.iter().chain(&update.rows).for_each(|row| self.add_row(row));
     }
 
-    /// Takes the columns of an SSTable's header in, as far as the table still has them.
+    /// Adds the columns of an SSTable's header that the table still has.
     pub fn add_header(&mut self, header: &SerializationHeader, table: &TableMetadata) {
         if let Self::Only(ids) = self {
             let columns = header.static_columns.iter().chain(&header.regular_columns);
@@ -50,7 +52,7 @@ impl PresentColumns {
         }
     }
 
-    /// Whether the column is in.
+    /// Returns whether the set contains the column.
     pub fn contains(&self, id: ColumnId) -> bool {
         match self {
             Self::All => true,
@@ -59,39 +61,47 @@ impl PresentColumns {
     }
 }
 
-/// How an SSTable is to be written.
+/// Options for writing an SSTable.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// Where, which version, which id.
+    /// Directory, version and id of the SSTable.
     pub descriptor: Descriptor,
     /// The table.
     pub table: Arc<TableMetadata>,
     /// Columns of the header.
     pub columns: PresentColumns,
-    /// Baselines of the header: minima of what will be written. They may be off; deltas only get longer.
+    /// Baselines of the header: the minima of the data to be written. They may be inexact; the
+    /// deltas only take more bytes then.
     pub encoding_stats: EncodingStats,
-    /// How many partitions will come, for the size of the filter.
+    /// Expected number of partitions, for the size of the filter.
     pub estimated_partitions: u64,
-    /// 1 for no filter.
+    /// False positive chance of the filter; 1 for no filter.
     pub bloom_filter_fp_chance: f64,
     /// Chunks of Data.db.
     pub chunks: ChunkFormat,
-    /// Bytes of rows from which on a block of the row index ends.
+    /// Number of bytes of rows at which a block of the row index ends.
     pub column_index_size: u32,
-    /// Bytes of a partition from which on its first block in a trie may end, if that is more: shorter ones are not in Rows.db. 0: as all blocks.
+    /// Minimum length in bytes of a partition up to the end of its first block in a trie index. A
+    /// shorter partition has no entry in Rows.db. 0 means no minimum besides `column_index_size`.
     pub first_block_size: u32,
-    /// Partitions between samples of the BIG index.
+    /// Number of partitions between samples of the BIG index.
     pub min_index_interval: u32,
-    /// Bytes of samples of the BIG index for each byte of data, above 0; without it, the interval counts.
+    /// Bytes of samples of the BIG index for each byte of data, above 0. If it is absent,
+    /// `min_index_interval` applies.
     pub summary_ratio: Option<f64>,
-    /// Whether all is synced before it is sealed: not what is of no use after a crash, such as a run of a sort.
+    /// Whether the writer syncs all files before it seals them. It is false for files that are
+    /// useless after a crash, such as a run of a sort.
     pub is_durable: bool,
-    /// Level, repair, host and commit log, as they go into Statistics.db.
+    /// Level, repair, host and commit log intervals for Statistics.db.
     pub facts: WriterFacts,
 }
 
 impl WriterOptions {
-    /// Options as the table has them. An error if its compression cannot be written.
+    /// Creates the options from the table's settings.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`] if the table's compression cannot be written, and
+    /// [`SSTableError::Unsupported`] if the version is unknown.
     pub fn for_table(descriptor: Descriptor, table: Arc<TableMetadata>) -> Result<Self> {
         let features = descriptor.features()?;
         let name = descriptor.name_in_errors(&crate::components::Component::Data);

@@ -1,30 +1,31 @@
-//! The partition that is being written: what was announced, what is open, where it began.
+//! This module holds the state of the partition that is being written.
 
 use espalier_mutation::{ClusteringComparator, DecoratedKey, DeletionTime, Row, Unfiltered};
 
 use crate::index::big::promoted_index::BlockPosition;
 
-/// State between the start and the end of a partition.
+/// The state of a partition between its start and its end.
 pub(super) struct OpenPartition {
     pub(super) key: DecoratedKey,
     pub(super) deletion: DeletionTime,
     /// Murmur3 of the key.
     pub(super) hash: (u64, u64),
-    /// If it is not empty and not written yet.
+    /// The static row, if it is not empty and not yet written.
     pub(super) static_row: Option<Row>,
-    /// Whether the head is written: not before something follows it, for a partition that holds nothing is not written.
+    /// Whether the head is written. It is written only when something follows it, because an empty
+    /// partition is not written.
     pub(super) has_head: bool,
     /// Position in Data.db.
     pub(super) start: u64,
-    /// Start of the unfiltered before, from the partition's start; 0 before the first one.
+    /// Offset of the previous unfiltered from the partition's start; 0 before the first one.
     pub(super) previous_start: u64,
-    /// Position of the unfiltered before.
+    /// Position of the previous unfiltered.
     pub(super) last: Option<BlockPosition>,
     pub(super) open_deletion: DeletionTime,
 }
 
 impl OpenPartition {
-    /// Why `next` cannot follow, if it cannot.
+    /// Checks that `next` can follow. The error is the reason why it cannot.
     pub(super) fn check(
         &self,
         comparator: &ClusteringComparator,
@@ -49,7 +50,7 @@ impl OpenPartition {
         };
         match fits {
             true => Ok(()),
-            false => Err(format!("the kind of {marker:?} is not what it does")),
+            false => Err(format!("the kind of {marker:?} does not match its deletions")),
         }
     }
 }

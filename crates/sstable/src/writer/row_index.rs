@@ -1,12 +1,15 @@
-//! Cuts a partition into blocks and gives them to the row index. Source: reference 15.2.
+//! `BlockBuilder` cuts a partition into blocks and passes them to the row index. Format:
+//! docs/formats/row-index.md.
 //!
-//! A block is a run of unfiltereds that ends with the first one at which it has `column_index_size` bytes, the first one of a partition also
-//! `first_block_size`: who looks for a row reads a chunk or a page in any case, and a partition that has no more than that needs no
-//! entry, which would be another page to read. It does not end
-//! while a range deletion with a negative timestamp is open, for the version has no room for that at the start of a block.
+//! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
+//! `column_index_size` bytes. The first block of a partition also has at least `first_block_size`
+//! bytes: a look-up reads a chunk or a page in any case, and a partition that is not longer than
+//! that needs no entry, which would be another page to read. A block does not end while a range
+//! deletion with a negative timestamp is open, if the version cannot hold such a deletion at the
+//! start of a block.
 //!
 //! The trie keeps separators in Cassandra's byte-comparable form. That form orders a few
-//! *displaced* positions (NaN, empty values inside tuples and collections) differently than the
+//! *displaced* positions (NaN, empty values inside tuples and collections) differently from the
 //! comparator that sorts the rows. No block begins or ends with a displaced position, so that
 //! separators ascend and look-ups find all other positions. In tables that can have such positions,
 //! a full block is *ending* until the next position shows whether a block may begin there.
@@ -27,20 +30,20 @@ use crate::{
     versions::VersionFeatures,
 };
 
-/// Blocks of the partition being written.
+/// A builder of the blocks of the current partition.
 pub(super) struct BlockBuilder {
     file: AppendFile,
     index: RowIndexWriter,
     column_index_size: u64,
     first_block_size: u64,
     holds_negative_deletions: bool,
-    /// The block that is open: where it starts, and its first position.
+    /// Start of the open block.
     block: Option<BlockStart>,
     first: Vec<u8>,
     last: Vec<u8>,
-    /// The open block ends, unless the next position is a displaced one.
+    /// Whether the open block ends, unless the next position is a displaced one.
     is_ending: bool,
-    /// Buffer for the position behind a block that is ending.
+    /// Buffer for the position after a block that is ending.
     next: Vec<u8>,
 }
 
@@ -65,7 +68,8 @@ impl BlockBuilder {
         }
     }
 
-    /// An unfiltered at `position` begins at `offset` of the partition, while `open` is the range deletion in force.
+    /// Begins an unfiltered at `position`, at `offset` bytes of the partition. `open` is the range
+    /// deletion in force.
     #[inline]
     pub(super) fn begin(
         &mut self,
@@ -85,7 +89,8 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// Ends the open block and begins one at the position in `next`, unless that is displaced.
+    /// Ends the open block and begins one at the position in `next`, unless that position is
+    /// displaced.
     fn begin_behind(&mut self, start: BlockStart, is_displaced: bool) -> Result<()> {
         self.is_ending = false;
         if !is_displaced {
@@ -96,8 +101,8 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force.
-    /// [`flush_if_large`](Self::flush_if_large) is to follow.
+    /// Ends the unfiltered at `offset` bytes of the partition. `open` is the range deletion in
+    /// force after it. The caller must call [`flush_if_large`](Self::flush_if_large) next.
     #[inline]
     pub(super) fn end(
         &mut self,
@@ -134,30 +139,32 @@ impl BlockBuilder {
         self.is_ending = false;
         encode_position(types, last, &mut self.last);
         if is_displaced(types, last, &self.last) {
-            // This separator lies behind all positions.
+            // This separator lies after all positions.
             self.last.clear();
             self.last.push(GT_NEXT);
         }
         self.add_block()
     }
 
-    /// Whether the next row begins a block.
+    /// Returns whether the next row begins a block.
     #[inline]
     pub(super) fn is_between_blocks(&self) -> bool {
         self.block.is_none() || self.is_ending
     }
 
-    /// Whether what ends at `offset` of the partition fills the block.
+    /// Returns whether an unfiltered that ends at `offset` bytes of the partition fills the block.
     #[inline]
     pub(super) fn is_block_full(&self, offset: u64) -> bool {
-        // Whether it is the first one does not matter: what others end at is behind that.
+        // The minimum of the first block applies to all, because the other blocks end after the
+        // first one.
         offset >= self.first_block_size
             && self
                 .block
                 .is_some_and(|block| offset.saturating_sub(block.offset) >= self.column_index_size)
     }
 
-    /// A row with these values, at `offset` of the partition, begins a block. No range deletion is open.
+    /// Begins a row with these values, which begins a block at `offset` bytes of the partition. No
+    /// range deletion may be open.
     pub(super) fn begin_row<'a>(
         &mut self,
         types: &[(CqlType, bool)],
@@ -175,7 +182,7 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// A row with these values fills the block. No range deletion is open.
+    /// Ends a row with these values, which fills the block. No range deletion may be open.
     pub(super) fn end_row<'a>(
         &mut self,
         types: &[(CqlType, bool)],
@@ -186,18 +193,18 @@ impl BlockBuilder {
         self.end_block(types, is_displaced)
     }
 
-    /// Whether [`flush_if_large`](Self::flush_if_large) would write something.
+    /// Returns whether [`flush_if_large`](Self::flush_if_large) would write something.
     #[inline]
     pub(super) fn is_large(&self) -> bool {
         self.file.is_large()
     }
 
-    /// Writes out blocks if there are many.
+    /// Writes out the buffer if it is large.
     pub(super) async fn flush_if_large(&mut self) -> Result<()> {
         self.file.flush_if_large().await
     }
 
-    /// Adds the open block, whose last position is known.
+    /// Adds the open block. Its last position must be in `last`.
     fn add_block(&mut self) -> Result<()> {
         let Some(block) = self.block.take() else { return Ok(()) };
         self.index
@@ -205,8 +212,9 @@ impl BlockBuilder {
             .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))
     }
 
-    /// The partition ends: its end byte is at `end_offset`. Gives the position of its entry in Rows.db, if it has one.
-    /// [`flush_if_large`](Self::flush_if_large) is to follow.
+    /// Ends the partition. `end_offset` is the offset of its end byte. Returns the position of its
+    /// entry in Rows.db, if it has one. The caller must call
+    /// [`flush_if_large`](Self::flush_if_large) next.
     pub(super) fn finish_partition(
         &mut self,
         types: &[(CqlType, bool)],
@@ -233,7 +241,7 @@ impl BlockBuilder {
     }
 }
 
-/// A row's position in byte-comparable form, replacing what is in `out`.
+/// Encodes a row's position in byte-comparable form. Replaces the content of `out`.
 fn encode_row_position<'a>(
     types: &[(CqlType, bool)],
     values: impl Iterator<Item = Option<&'a [u8]>>,
@@ -246,19 +254,19 @@ fn encode_row_position<'a>(
     out.push(TERMINATOR);
 }
 
-/// Whether the byte-comparable form orders some positions differently than the comparator.
+/// Returns whether the byte-comparable form orders some positions differently from the comparator.
 #[inline]
 fn may_be_displaced(types: &[(CqlType, bool)]) -> bool {
     types.iter().any(|(column_type, _)| column_type.has_displaced_values())
 }
 
-/// Whether this position is displaced. `encoded` is its byte-comparable form.
+/// Returns whether this position is displaced. `encoded` is its byte-comparable form.
 #[inline]
 fn is_displaced(types: &[(CqlType, bool)], position: PositionRef<'_>, encoded: &[u8]) -> bool {
     may_be_displaced(types) && differs(types, position.values, encoded)
 }
 
-/// [`is_displaced`] for a row.
+/// Works like [`is_displaced`] for the position of a row.
 #[inline]
 fn is_row_displaced<'a>(
     types: &[(CqlType, bool)],
@@ -280,7 +288,7 @@ fn differs<V: AsRef<[u8]>>(
     ordered != encoded
 }
 
-/// Replaces the content of `out` by a position in byte-comparable form.
+/// Encodes a position in byte-comparable form. Replaces the content of `out`.
 fn encode_position(types: &[(CqlType, bool)], position: PositionRef<'_>, out: &mut Vec<u8>) {
     let terminator = match position.weight {
         0 => TERMINATOR,

@@ -1,4 +1,4 @@
-//! The writer.
+//! This module defines the writer of SSTables.
 
 use espalier_mutation::{
     Cell, Clustering, ColumnData, DeletionTime, PartitionHeader, Row, Unfiltered, UnfilteredStream,
@@ -29,8 +29,8 @@ use crate::{
     versions::{ClusteringStatistics, VersionFeatures},
 };
 
-/// An SSTable being written. To be ended by `finish` or `abort`; one that is dropped leaves files with
-/// TemporaryTOC.txt, which make no SSTable.
+/// A writer of one SSTable. The caller ends it with `finish` or `abort`. If it is dropped instead,
+/// the files remain with TemporaryTOC.txt, and are not an SSTable.
 pub struct SSTableWriter {
     pub(super) file_system: FileSystem,
     pub(super) options: WriterOptions,
@@ -41,18 +41,18 @@ pub struct SSTableWriter {
     pub(super) filter: Option<FilterBuilder>,
     pub(super) collector: StatisticsCollector,
     name: FileName,
-    /// Unlike that of all other writers of this thread.
+    /// A number that is unique among the writers of this thread.
     pub(super) serial: u64,
     pub(super) encoder: RowEncoder,
     scratch: Vec<u8>,
     pub(super) current: Option<OpenPartition>,
-    /// Where the partition before ended: memory for where this one does.
+    /// The last position of the previous partition. Its memory is reused for the current one.
     pub(super) spare_position: Option<BlockPosition>,
-    /// Of the partition before the current one.
+    /// Key of the partition before the current one.
     last_key: Option<espalier_mutation::DecoratedKey>,
 }
 
-/// A partition could not be copied from a stream into an SSTable.
+/// An error of copying a partition from a stream into an SSTable.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamWriteError<E> {
     /// The stream failed.
@@ -64,7 +64,12 @@ pub enum StreamWriteError<E> {
 }
 
 impl SSTableWriter {
-    /// Creates the files. If there is any file of this SSTable's name, that is an error, and nothing is changed.
+    /// Creates the files.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::NameTaken`] if a file of this SSTable's name exists; nothing is
+    /// changed then. Returns another error if the version or the table cannot be written, or if a
+    /// file cannot be created.
     pub async fn create(file_system: &FileSystem, options: WriterOptions) -> Result<Self> {
         let features = options.descriptor.writable_features()?;
         let descriptor = &options.descriptor;
@@ -77,7 +82,9 @@ impl SSTableWriter {
         );
         let layout = FileLayout::new(&name, &header, table.clone(), features)?;
         check_name_is_free(file_system, descriptor).await?;
-        // Durable, in create_files, before any other name: a set with neither table of contents would be one that has lost it.
+        // `create_files` makes this name durable before it creates any other file. Files with
+        // neither TOC.txt nor TemporaryTOC.txt would look like an SSTable that has lost its table
+        // of contents.
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
         let created = create_files(file_system, &options, features).await;
         let (data, index) = take_back_if_failed(file_system, descriptor, created).await?;
@@ -103,7 +110,7 @@ impl SSTableWriter {
         })
     }
 
-    /// Partitions so far.
+    /// Returns the number of partitions written.
     pub fn partition_count(&self) -> u64 {
         self.index.key_count()
     }
@@ -112,17 +119,21 @@ impl SSTableWriter {
         self.current.is_some()
     }
 
-    /// Bytes of Data.db so far, before compression.
+    /// Returns the number of bytes written to Data.db, before compression.
     pub fn data_length(&self) -> u64 {
         self.data.position()
     }
 
-    /// The table that is written.
+    /// Returns the table.
     pub fn table(&self) -> &TableMetadata {
         &self.options.table
     }
 
     /// Writes a whole partition.
+    ///
+    /// # Errors
+    /// Returns [`StreamWriteError::Read`] if the stream fails, and [`StreamWriteError::Write`] if
+    /// the writer does.
     pub async fn write_partition<S: UnfilteredStream>(
         &mut self,
         stream: &mut S,
@@ -135,7 +146,12 @@ impl SSTableWriter {
         Ok(self.end_partition().await?)
     }
 
-    /// Begins a partition, whose key lies behind the one before. If nothing is in it, nothing is written.
+    /// Begins a partition. Its key must be above the previous one. An empty partition is not
+    /// written.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`] if a partition is open, if the key is out of order or too
+    /// long, or if the version cannot hold the deletion or the static row.
     pub fn start_partition(&mut self, header: PartitionHeader) -> Result<()> {
         if self.current.is_some() {
             return Err(self.rejected("a partition begins before the last one ended"));
@@ -185,12 +201,12 @@ impl SSTableWriter {
             let empty = Row::empty(Clustering::empty());
             self.encoder.write_static_row(static_row.as_ref().unwrap_or(&empty), out)
         } else if static_row.is_some() {
-            Err("a static row, and no static column in the file's header".into())
+            Err("a static row, but no static column in the file's header".into())
         } else {
             Ok(())
         };
         if let Err(reason) = written {
-            // Nothing of the partition stays.
+            // The writer takes the whole partition back.
             out.truncate(before);
             self.last_key = self.current.take().map(|current| current.key);
             return Err(self.rejected(reason));
@@ -203,14 +219,22 @@ impl SSTableWriter {
         Ok(())
     }
 
-    /// Adds a row or marker to the partition, behind the one before.
+    /// Adds a row or marker to the partition, after the previous one.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`] if no partition is open, if the row or marker is out of
+    /// order, or if the version cannot hold it; and an I/O error if a write fails.
     pub async fn add(&mut self, unfiltered: Unfiltered) -> Result<()> {
         self.put(unfiltered)?;
         self.make_room().await
     }
 
-    /// [`add`](Self::add) without waiting: [`make_room`](Self::make_room) is to follow. For those who add much: what is waited for is moved
-    /// more often than what is called.
+    /// Works like [`add`](Self::add), and does not wait. The caller must call
+    /// [`make_room`](Self::make_room) next. It suits callers that add many rows, because an async
+    /// function moves its arguments more often than a plain one.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`] in the same cases as [`add`](Self::add).
     pub fn put(&mut self, unfiltered: Unfiltered) -> Result<()> {
         if matches!(&unfiltered, Unfiltered::Row(row) if row.is_empty()) {
             return Ok(());
@@ -271,12 +295,17 @@ impl SSTableWriter {
     }
 
     /// Ends the partition.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`] if no partition is open, or if a range deletion is open;
+    /// and an I/O error if a write fails.
     pub async fn end_partition(&mut self) -> Result<()> {
         self.close_partition()?;
         self.make_room().await
     }
 
-    /// All of that but what may have to wait: [`make_room`](Self::make_room) is to follow.
+    /// Does the part of [`end_partition`](Self::end_partition) that does not wait. The caller must
+    /// call [`make_room`](Self::make_room) next.
     fn close_partition(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else {
             return Err(self.rejected("no partition is open"));
@@ -326,14 +355,16 @@ impl SSTableWriter {
                 Err(self.rejected(format!("{marker:?} has too many values")))
             }
             Unfiltered::Row(_) => Ok(()),
-            // Negative range deletions are held: blocks do not begin inside of them.
+            // A range deletion with a negative timestamp can be held, because no block begins
+            // inside it.
             Unfiltered::Marker(marker) => [marker.before, marker.after]
                 .into_iter()
                 .try_for_each(|deletion| self.check_storable(DeletionScope::Row, deletion)),
         }
     }
 
-    /// Versions that have the least and the greatest value in Statistics.db have lengths of two bytes for them.
+    /// Checks the lengths of clustering values. Versions that store the minimum and the maximum
+    /// value in Statistics.db have lengths of two bytes for them.
     pub(super) fn check_clustering_lengths<'a>(
         &self,
         values: impl Iterator<Item = Option<&'a [u8]>>,

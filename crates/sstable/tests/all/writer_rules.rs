@@ -117,8 +117,8 @@ fn rows_out_of_order_and_deletions_that_do_not_nest_are_refused() {
                 ],
                 "ends another deletion",
             ),
-            (&[marker(1, BoundKind::InclusiveEnd, LIVE, deletion)], "is not what it does"),
-            (&[marker(1, BoundKind::InclusiveStart, LIVE, LIVE)], "is not what it does"),
+            (&[marker(1, BoundKind::InclusiveEnd, LIVE, deletion)], "does not match its deletions"),
+            (&[marker(1, BoundKind::InclusiveStart, LIVE, LIVE)], "does not match its deletions"),
             (&[marker(1, BoundKind::InclusiveStart, LIVE, deletion)], "open at the end"),
         ];
         for (unfiltereds, part) in cases {

@@ -5,7 +5,8 @@
 //! index      vint length of the partition's head in Data.db, deletion of the partition,
 //!            vint number of blocks, block*, be32 place of each block, from the first one
 //! block      first position, last position, vint offset from the start of the partition,
-//!            zigzag vint length - 65536, 01 if a range deletion is open at its END (else 00), that deletion
+//!            zigzag vint length - 65536,
+//!            01 if a range deletion is open at its END (else 00), that deletion
 //! position   kind, be16 number of values if it is not a row's, clustering values
 //! ```
 //!
