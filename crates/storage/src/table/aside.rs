@@ -1,4 +1,5 @@
-//! What a truncation in progress has taken out of a table, to be thrown away or brought back.
+//! This module holds the data that a truncation in progress has taken out of a table, to be
+//! discarded or restored.
 
 use std::rc::Rc;
 
@@ -10,23 +11,23 @@ use crate::{compaction::CompactionPause, memtable::Memtable};
 
 #[derive(Default)]
 pub(super) struct Aside {
-    /// Keeps flushes away.
+    /// Holds flushes off.
     turn: Option<Permit>,
-    /// Keeps compactions away.
+    /// Holds compactions off.
     pause: Option<CompactionPause>,
     memtables: Vec<Rc<Memtable>>,
     sstables: Vec<Rc<SSTable>>,
 }
 
 impl Table {
-    /// Keeps flushes and compactions away until [`Table::end_truncation`].
+    /// Holds flushes and compactions off until [`Table::end_truncation`].
     pub(crate) fn hold(&self, turn: Permit, pause: CompactionPause) {
         let mut aside = self.aside.borrow_mut();
         aside.turn = Some(turn);
         aside.pause = Some(pause);
     }
 
-    /// Takes all content out of the view. Later writes go to a new memtable.
+    /// Takes all data out of the view. Later writes go to a new memtable.
     pub(crate) fn set_aside(&self) {
         self.switch_memtable();
         let view = self.view();
@@ -38,7 +39,8 @@ impl Table {
         self.cache.forget();
     }
 
-    /// Throws away what was set aside (returning the SSTables to remove), or brings it back.
+    /// Discards the data that was set aside (`is_done`) and returns the SSTables to remove; or
+    /// restores the data.
     pub(crate) fn end_truncation(&self, is_done: bool) -> Vec<Descriptor> {
         let Aside { turn, pause, memtables, sstables } =
             std::mem::take(&mut *self.aside.borrow_mut());
@@ -58,17 +60,17 @@ impl Table {
         files
     }
 
-    /// Whether a memtable that was set aside still needs the commit log.
+    /// Returns the memtables that were set aside. They still need the commit log.
     pub(super) fn aside_memtables(&self) -> Vec<Rc<Memtable>> {
         self.aside.borrow().memtables.clone()
     }
 
-    /// What may come back.
+    /// Returns the SSTables that were set aside and may be restored.
     pub(super) fn aside_sstables(&self) -> Vec<Rc<SSTable>> {
         self.aside.borrow().sstables.clone()
     }
 
-    /// Forgets all content: the table is dropped.
+    /// Drops all data of a table that is dropped.
     pub(crate) fn clear(&self) {
         self.switch_memtable();
         let view = self.view();

@@ -1,7 +1,8 @@
-//! The directories of tables: `data/<keyspace>/<table>-<id>/da-<n>-bti-*.db`, as Cassandra lays them out.
+//! This module finds the directories of tables: `data/<keyspace>/<table>-<id>/da-<n>-bti-*.db`,
+//! laid out as Cassandra does.
 //!
-//! What a crash has left half-done is removed when the node starts: SSTables with TemporaryTOC.txt.
-//! Directories below (`snapshots`, `backups`) are other people's business.
+//! At start it removes SSTables that a crash has left incomplete (those with TemporaryTOC.txt). It
+//! ignores the directories below (`snapshots`, `backups`).
 
 use std::path::{Path, PathBuf};
 
@@ -15,23 +16,23 @@ use uuid::Uuid;
 
 use crate::StorageError;
 
-/// Stands in the directory of a table that was dropped, until the directory is gone.
+/// Marker file in the directory of a dropped table, until the directory is gone.
 pub(crate) const DROPPED_FILE_NAME: &str = "dropped";
 
-/// The directory of snapshots below a table's.
+/// Name of the directory of snapshots below a table's.
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 
-/// Where Cassandra's incremental backups lie, below a table's directory.
+/// Name of the directory of Cassandra's incremental backups below a table's.
 pub(crate) const BACKUPS: &str = "backups";
 
-/// A table's directory.
+/// The directory of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableDirectory {
     pub(crate) id: TableId,
     pub(crate) path: PathBuf,
 }
 
-/// The directories of all tables below the data directory. Those of dropped tables are removed.
+/// Finds the directories of all tables below the data directory. Removes those of dropped tables.
 pub(crate) async fn find_tables(
     file_system: &FileSystem,
     data_directory: &Path,
@@ -59,29 +60,31 @@ pub(crate) async fn find_tables(
     Ok(found)
 }
 
-/// Operators move tables to other disks, and leave a link. One that leads nowhere is a disk that is not there: not an empty table.
+/// Rejects a symbolic link that leads to no directory. Operators move tables to other disks and
+/// leave a link; a dangling link means a missing disk, not an empty table.
 fn check_link(entry: &DirectoryEntry) -> Result<(), StorageError> {
     match entry.is_link && !entry.is_directory {
         true => Err(StorageError::Corrupt {
             what: entry.path.display().to_string(),
             reason:
-                "a symbolic link that leads to no directory; mount what it leads to, or remove it"
+                "a symbolic link that leads to no directory; mount its target, or remove the link"
                     .into(),
         }),
         false => Ok(()),
     }
 }
 
-/// What lies in a table's directory.
+/// The SSTables found in a table's directory.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundSSTables {
     pub(crate) sealed: Vec<Descriptor>,
-    /// Sets that have lost their TOC.txt: an error if the table is wanted, because rows would be missing without a word.
+    /// SSTables without TOC.txt: an error if the table is used, because rows would be missing
+    /// silently.
     pub(crate) incomplete: Vec<Descriptor>,
 }
 
-/// The SSTables in a table's directory. What a crash has left half-done is removed. Files of other names are nobody's
-/// business.
+/// Finds the SSTables in a table's directory. Removes SSTables that a crash has left incomplete,
+/// and ignores files with other names.
 pub(crate) async fn find_sstables(
     file_system: &FileSystem,
     directory: &Path,
@@ -89,14 +92,15 @@ pub(crate) async fn find_sstables(
     let listing = list_directory(file_system, directory).await?;
     for descriptor in &listing.unsealed {
         let directory = directory.display();
-        tracing::info!(%directory, sstable = %descriptor, "removing what a crash left half-done");
+        tracing::info!(%directory, sstable = %descriptor, "removing an unfinished SSTable");
         remove_sstable(file_system, descriptor).await?;
     }
     Ok(FoundSSTables { sealed: listing.sealed, incomplete: listing.incomplete })
 }
 
-/// Removes what a dropped table has left, but not snapshots and backups, for which somebody has asked: a directory that has some
-/// stays, with the mark. The mark goes last, so that a crash leaves a directory that says what it is.
+/// Removes the directory of a dropped table. Snapshots and backups stay, because an operator has
+/// requested them; so do their directory and its marker then. The marker goes last, so that a crash
+/// leaves a directory that is still marked.
 pub(crate) async fn remove_dropped_directory(
     file_system: &FileSystem,
     directory: &Path,

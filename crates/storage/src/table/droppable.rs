@@ -1,26 +1,28 @@
-//! What of a file is old enough to go, by its statistics alone.
+//! This module estimates from an SSTable's statistics how much of its data can be purged.
 //!
-//! The statistics have one histogram for the times of everything that is deleted or expires, cells or not, and one for the cells of
-//! partitions. What the first has beyond the second are deletions of more than a cell, and some other things, which are taken off as
-//! far as they can be known: a deletion that is counted twice has whole files written again for nothing.
+//! The statistics have one histogram for the times of all data that is deleted or expires, cells or
+//! not, and one for the cells of partitions. The excess of the first over the second are deletions
+//! of more than a cell, and some other times. These others are subtracted as far as they can be
+//! known, because a deletion that is counted twice causes useless rewrites of whole files.
 
 use espalier_sstable::Statistics;
 
-/// What of a file is old enough at some second to go, estimated.
+/// An estimate of the data of a file that is old enough at some second to be purged.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Droppable {
-    /// All cells and deletions.
+    /// Number of all cells and deletions.
     pub(crate) cells: u64,
-    /// The share of them.
+    /// Share of them that is old enough.
     pub(crate) ratio: f64,
-    /// How many are deletions of rows, at least. One of a range counts as one of a row: how many rows it covers is not known.
+    /// Number of row deletions, at least. A range deletion counts as one: the number of rows that
+    /// it covers is unknown.
     pub(crate) row_deletions: u64,
-    /// How many are deletions of partitions.
+    /// Number of partition deletions.
     pub(crate) partition_deletions: u64,
 }
 
 impl Droppable {
-    /// What is older than a second.
+    /// Estimates the data older than the second `before_s`.
     pub(crate) fn of(statistics: &Statistics, before_s: u32) -> Self {
         let stats = &statistics.stats;
         let bins = &stats.drop_times.bins;
@@ -32,28 +34,30 @@ impl Droppable {
         let beyond = old.saturating_sub(cells).saturating_sub(others(statistics));
         let of_rows = beyond.min(stats.total_rows);
         let (row_deletions, partition_deletions) = match stats.has_partition_deletions {
-            // Which of them are of ranges is not known. No partition has two.
+            // The number of range deletions among them is unknown. No partition has two partition
+            // deletions.
             true => (of_rows, (beyond - of_rows).min(stats.cell_counts.total())),
-            // Both ends of a range are counted.
+            // A range deletion is counted at both ends.
             false => (of_rows + (beyond - of_rows) / 2, 0),
         };
         Self { cells: all, ratio, row_deletions, partition_deletions }
     }
 }
 
-/// An estimate: the histogram has one entry for each partition.
+/// Estimates the number of cells. The histogram has one entry for each partition.
 fn cells(statistics: &Statistics) -> u64 {
     let stats = &statistics.stats;
     let counts = stats.cell_counts.offsets.iter().zip(&stats.cell_counts.counts);
-    // The first bucket is for partitions of one cell, and for those of none, such as are deleted.
+    // The first bucket holds partitions of one cell and partitions without cells, such as deleted
+    // ones.
     let first =
         stats.cell_counts.counts.first().map_or(0, |count| *count.min(&stats.total_columns));
     let rest = counts.skip(1).map(|(cells, partitions)| cells.saturating_mul(*partitions));
     rest.fold(first, u64::saturating_add)
 }
 
-/// How many of the times may be of neither a cell nor a deletion of more than one: that of a row expires beside its cells, and a
-/// collection is deleted before it is written anew.
+/// Returns how many of the times may belong to neither a cell nor a deletion of more than one: a
+/// row expires beside its cells, and a collection is deleted before it is written anew.
 fn others(statistics: &Statistics) -> u64 {
     let header = &statistics.header;
     let columns = header.static_columns.iter().chain(&header.regular_columns);

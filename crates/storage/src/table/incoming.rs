@@ -1,5 +1,8 @@
-//! What an import has opened on this shard, until all shards have theirs. In no view before that: the first compaction of the
-//! files removes them, and a shard that had not opened them yet would never have them.
+//! A pending import holds the files that an import has opened on this shard, until all shards have
+//! opened theirs.
+//!
+//! The files are in no view before that. Otherwise the first compaction could remove them before
+//! another shard has opened them.
 
 use std::rc::Rc;
 
@@ -8,18 +11,19 @@ use crate::{StorageError, compaction::CompactionPause};
 
 #[derive(Default)]
 pub(super) struct Incoming {
-    /// Keeps compactions away.
+    /// Holds compactions of the table off.
     _pause: Option<CompactionPause>,
     sstables: Vec<Rc<SSTable>>,
 }
 
 impl Table {
-    /// Keeps files for [`Table::add_incoming`], and compactions away until [`Table::end_incoming`].
+    /// Keeps SSTables for [`Table::add_incoming`], and holds compactions off until
+    /// [`Table::end_incoming`].
     pub(crate) fn hold_incoming(&self, sstables: Vec<Rc<SSTable>>, pause: CompactionPause) {
         *self.incoming.borrow_mut() = Incoming { _pause: Some(pause), sstables };
     }
 
-    /// Puts them, which hold data that the table did not have, into the view.
+    /// Adds the SSTables, whose data is new to the table, to the view.
     pub(crate) fn add_incoming(&self) -> Result<(), StorageError> {
         let sstables = std::mem::take(&mut self.incoming.borrow_mut().sstables);
         self.adopt(&sstables)?;
@@ -28,7 +32,7 @@ impl Table {
         Ok(())
     }
 
-    /// Lets compactions begin, and forgets files that were not put into the view.
+    /// Lets compactions begin, and drops SSTables that were not added to the view.
     pub(crate) fn end_incoming(&self) {
         drop(self.incoming.take());
     }

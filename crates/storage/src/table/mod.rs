@@ -1,4 +1,5 @@
-//! A table's part on one shard: the memtable that takes writes, those being flushed, the SSTables.
+//! A `Table` is one table on one shard: the memtable that takes writes, the memtables being
+//! flushed, and the SSTables.
 
 mod aside;
 mod directory;
@@ -48,30 +49,31 @@ use crate::{
 /// One table on one shard.
 pub(crate) struct Table {
     metadata: RefCell<Arc<TableMetadata>>,
-    /// What the table's own `sstable_format` can do, if it has one.
+    /// Features of the table's own `sstable_format`, if it has one.
     own_sstable_features: Cell<Option<&'static VersionFeatures>>,
-    /// Describes the present version of the table to the commit log.
+    /// Describes the current version of the table to the commit log.
     mapping: RefCell<Rc<ColumnMapping>>,
     view: RefCell<Rc<TableView>>,
     memtables: MemtableFactory,
     pub(crate) directory: PathBuf,
-    /// Whether this shard has seen to it that the directory's own name is durable.
+    /// Whether this shard has made the directory's own name durable.
     pub(crate) has_durable_directory: Cell<bool>,
-    /// Flush and truncation: one at a time.
+    /// Held by a flush or a truncation: one at a time.
     pub(crate) flush_lock: Semaphore,
     pub(crate) compactions: Rc<TableCompactions>,
-    /// Parts of files that are being split, by the id of the compaction, which will be in the view when that is durable.
+    /// Parts of files that are being split, by the id of the compaction. They enter the view when
+    /// the split is durable.
     pub(crate) staged: RefCell<BTreeMap<Uuid, Vec<Rc<SSTable>>>>,
-    /// Held while files are exchanged on disk, and while they are linked: one at a time.
+    /// Held while SSTables are exchanged on disk or linked: one at a time.
     pub(crate) exchange_lock: Semaphore,
     compaction_strategy: RefCell<Rc<CompactionStrategy>>,
-    /// Stored bytes of Data.db that a flush makes, as the last ones did.
+    /// Mean of the stored bytes of Data.db that a flush makes.
     flush_bytes: Cell<u64>,
-    /// The disk that the directory is on, if somebody has asked.
+    /// The disk that the directory is on, once it was determined.
     device: Cell<Option<u64>>,
-    /// Why the last flush failed, if it did.
+    /// The error of the last flush, if it failed.
     flush_failure: RefCell<Option<String>>,
-    /// When the scheduler may try again what failed.
+    /// When the scheduler may retry a failed flush.
     pub(crate) flush_retry_at: Cell<Option<Instant>>,
     cache: Rc<TableCache>,
     dead_ranges: Rc<DeadRanges>,
@@ -81,7 +83,7 @@ pub(crate) struct Table {
     is_dropped: Cell<bool>,
     /// `durable_writes` of the keyspace.
     is_durable: Cell<bool>,
-    /// In `system_schema`: logged in the schema's own log.
+    /// Whether the table is in `system_schema` and logged in the schema's own log.
     is_schema: bool,
 }
 
@@ -124,7 +126,7 @@ impl Table {
         }
     }
 
-    /// Whether writes go to the commit log.
+    /// Returns whether writes go to the commit log.
     #[inline]
     pub(crate) fn is_durable(&self) -> bool {
         self.is_durable.get()
@@ -134,30 +136,31 @@ impl Table {
         self.is_durable.set(is_durable);
     }
 
-    /// Whether it is one of the schema tables.
+    /// Returns whether the table is one of the schema tables.
     #[inline]
     pub(crate) fn is_schema(&self) -> bool {
         self.is_schema
     }
 
-    /// The table's present version.
+    /// Returns the current version of the table.
     pub(crate) fn metadata(&self) -> Arc<TableMetadata> {
         self.metadata.borrow().clone()
     }
 
-    /// Whether this is the present version.
+    /// Returns whether `metadata` is the current version.
     pub(crate) fn is_version(&self, metadata: &Arc<TableMetadata>) -> bool {
         let present = self.metadata.borrow();
         Arc::ptr_eq(&present, metadata) || *present == *metadata
     }
 
-    /// The same for those who must not take long: versions are counted.
+    /// Returns whether `metadata` has the current version number. Cheaper than
+    /// [`Table::is_version`].
     #[inline]
     pub(crate) fn has_version_of(&self, metadata: &TableMetadata) -> bool {
         self.metadata.borrow().version == metadata.version
     }
 
-    /// What SSTables of this table can hold; `default` is the node's version.
+    /// Returns the features of the SSTables of this table; `default` is the node's version.
     #[inline]
     pub(crate) fn sstable_features(
         &self,
@@ -166,7 +169,7 @@ impl Table {
         self.own_sstable_features.get().unwrap_or(default)
     }
 
-    /// The same for what does not give way.
+    /// Borrows the current version. The caller must not yield meanwhile.
     #[inline]
     pub(crate) fn borrow_metadata(&self) -> std::cell::Ref<'_, Arc<TableMetadata>> {
         self.metadata.borrow()
@@ -181,7 +184,8 @@ impl Table {
         self.mapping.borrow().clone()
     }
 
-    /// The disk that its directory is on, which may be a link to one of its own; the data directory's as long as there is none.
+    /// Returns the device number of the disk that the directory is on. The directory may be a link
+    /// to another disk; as long as it does not exist, the data directory's disk counts.
     pub(crate) async fn device(&self, file_system: &FileSystem, data_directory: &Path) -> u64 {
         if let Some(device) = self.device.get() {
             return device;
@@ -206,12 +210,13 @@ impl Table {
             sstable.reader().set_table(metadata.clone())?;
         }
         self.own_sstable_features.set(own_sstable_features(&metadata));
-        // What an operator has switched stays so where it is another option that was altered.
+        // An operator's switch of auto-compaction survives a change of other options.
         if self.borrow_metadata().options.compaction != metadata.options.compaction {
             *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
         }
         let has_same_rows = self.borrow_metadata().has_rows_of(&metadata);
-        // Of a tombstone that was old enough to go nothing is cached: if it counts again, a write from before it must meet it.
+        // The caches hold nothing of a tombstone that could be purged. If it counts again, a write
+        // older than it must meet it, so the cached rows cannot be kept.
         let are_tombstones_younger =
             metadata.options.gc_grace_seconds > self.borrow_metadata().options.gc_grace_seconds;
         self.cache.alter(&metadata, has_same_rows && !are_tombstones_younger);
@@ -223,19 +228,19 @@ impl Table {
         Ok(())
     }
 
-    /// A snapshot: what it holds stays readable as long as it is held.
+    /// Returns a snapshot. Its memtables and SSTables stay readable as long as it is held.
     #[inline]
     pub(crate) fn view(&self) -> Rc<TableView> {
         self.view.borrow().clone()
     }
 
-    /// The snapshot for a look that does not give way.
+    /// Borrows the snapshot. The caller must not yield meanwhile.
     #[inline]
     pub(crate) fn borrow_view(&self) -> std::cell::Ref<'_, Rc<TableView>> {
         self.view.borrow()
     }
 
-    /// What is cached of its files.
+    /// Returns the row cache of the table.
     pub(crate) fn cache(&self) -> &Rc<TableCache> {
         &self.cache
     }
@@ -244,26 +249,27 @@ impl Table {
         &self.flush_clock
     }
 
-    /// Where no row is visible.
+    /// Returns the cache of ranges in which no row is visible.
     #[inline]
     pub(crate) fn dead_ranges(&self) -> &Rc<DeadRanges> {
         &self.dead_ranges
     }
 
-    /// The row cache, and what a read that begins now may add to it; `None` if the table is not to be cached.
+    /// Returns the row cache with a ticket that lets a read that begins at this moment add rows;
+    /// `None` if the table is not cached.
     pub(crate) fn row_cache(&self) -> Option<CacheAccess> {
         let cache = self.enabled_row_cache()?.clone();
         Some(CacheAccess { ticket: cache.ticket(), cache, scan: None })
     }
 
-    /// The row cache, if the table is to be cached.
+    /// Returns the row cache, if the table is cached.
     #[inline]
     pub(crate) fn enabled_row_cache(&self) -> Option<&Rc<TableCache>> {
         (self.cache.is_enabled() && !self.is_schema).then_some(&self.cache)
     }
 
-    /// Has SSTables read as the table is now, for it may have been altered since they were opened. They come into the view before
-    /// anybody gives way.
+    /// Gives SSTables the current version of the table, which may have been altered since they were
+    /// opened. The caller must add them to the view before it yields.
     pub(crate) fn adopt(&self, sstables: &[Rc<SSTable>]) -> Result<(), StorageError> {
         for sstable in sstables {
             sstable.reader().set_table(self.metadata())?;
@@ -271,14 +277,14 @@ impl Table {
         Ok(())
     }
 
-    /// A file with what is in a memtable that is still there.
+    /// Adds the SSTable of a memtable that is still in the view.
     pub(crate) fn add_flushed(&self, sstable: Rc<SSTable>) {
         self.change_view(|view| view.with_sstables([sstable]));
         self.cache.begin_phase();
     }
 
-    /// Puts the outputs of a compaction in place of its inputs, without giving way. With `has_left_out`, they do not hold all that reads may
-    /// remember.
+    /// Replaces the inputs of a compaction by its outputs, without yielding. `has_left_out` says
+    /// that the outputs lack data that reads may have cached.
     pub(crate) fn exchange(
         &self,
         inputs: &[Rc<SSTable>],
@@ -293,28 +299,30 @@ impl Table {
         Ok(())
     }
 
-    /// Forgets what was read of its files, because they do not hold the same any more.
+    /// Drops all that was cached of the SSTables, because their contents have changed.
     pub(crate) fn forget_read(&self) {
         self.cache.begin_phase();
         self.cache.forget();
         self.dead_ranges.forget();
     }
 
-    /// The memtable that takes writes.
+    /// Returns the memtable that takes writes.
     #[inline]
     pub(crate) fn memtable(&self) -> Rc<Memtable> {
         self.view.borrow().memtable.clone()
     }
 
-    /// Replaces the snapshot by what `change` makes of it.
+    /// Replaces the snapshot by the result of `change`.
     pub(crate) fn change_view(&self, change: impl FnOnce(&TableView) -> TableView) {
         let changed = Rc::new(change(&self.view.borrow()));
-        // The old one may drop memtables, which must not find the view borrowed.
+        // Drop the old view only when the view is not borrowed any more, because the drop of a
+        // memtable may borrow it.
         let old = self.view.replace(changed);
         drop(old);
     }
 
-    /// An empty memtable in place of the present one, which is returned and stays readable.
+    /// Freezes the memtable and puts an empty one in its place. Returns the frozen one, which stays
+    /// readable.
     pub(crate) fn switch_memtable(&self) -> Rc<Memtable> {
         let frozen = self.memtable();
         frozen.freeze();
@@ -324,7 +332,7 @@ impl Table {
         frozen
     }
 
-    /// The place in the commit log from where on it has unflushed writes.
+    /// Returns the position in the commit log of the oldest unflushed write.
     pub(crate) fn oldest_unflushed(&self) -> Option<LogPosition> {
         let view = self.view.borrow();
         let aside = self.aside_memtables();
@@ -332,7 +340,7 @@ impl Table {
         memtables.filter_map(|memtable| memtable.positions()).map(|(first, _)| first).min()
     }
 
-    /// The greatest write timestamp in µs of all there is of the table on this shard.
+    /// Returns the greatest write timestamp in µs of the table's data on this shard.
     pub(crate) fn maximum_timestamp(&self) -> Option<i64> {
         let view = self.view();
         let memtables = view.memtables().filter(|memtable| !memtable.is_empty());
@@ -341,7 +349,7 @@ impl Table {
         memtables.chain(sstables).max()
     }
 
-    /// Why the last flush failed, if it did.
+    /// Returns the error of the last flush, if it failed.
     pub(crate) fn flush_failure(&self) -> Option<String> {
         self.flush_failure.borrow().clone()
     }
@@ -350,23 +358,25 @@ impl Table {
         *self.flush_failure.borrow_mut() = reason;
     }
 
-    /// How the table is compacted.
+    /// Returns the table's compaction strategy.
     pub(crate) fn compaction_strategy(&self) -> Rc<CompactionStrategy> {
         self.compaction_strategy.borrow().clone()
     }
 
-    /// Lets compactions begin by themselves, or no more, whatever the table's options say, until its `compaction` is altered.
+    /// Switches auto-compaction, regardless of the table's options, until its `compaction` option
+    /// is altered.
     pub(crate) fn set_compacted_by_itself(&self, is_enabled: bool) {
         let strategy = self.compaction_strategy().with_enabled(is_enabled);
         *self.compaction_strategy.borrow_mut() = Rc::new(strategy);
     }
 
-    /// Stored bytes of Data.db that flushes have made of late; 0 if there was none.
+    /// Returns the mean of the stored bytes of Data.db that recent flushes made; 0 before the first
+    /// one.
     pub(crate) fn flush_bytes(&self) -> u64 {
         self.flush_bytes.get()
     }
 
-    /// Takes note of what a flush has made.
+    /// Records the stored bytes of Data.db that a flush has made.
     pub(crate) fn note_flush(&self, bytes: u64) {
         let mean = match self.flush_bytes.get() {
             0 => bytes,
@@ -375,7 +385,7 @@ impl Table {
         self.flush_bytes.set(mean);
     }
 
-    /// Memory of the memtable that takes writes.
+    /// Returns the bytes of memory of the memtable that takes writes.
     pub(crate) fn memtable_bytes(&self) -> usize {
         self.view.borrow().memtable.memory_bytes()
     }
@@ -389,16 +399,23 @@ impl Table {
     }
 }
 
-/// The strategy of a table's options. Those that cannot be read came from elsewhere; the default takes their place.
+/// Returns the strategy of a table's options. Invalid options came from another node; the default
+/// strategy replaces them.
 fn strategy_of(metadata: &TableMetadata) -> CompactionStrategy {
     CompactionStrategy::parse(&metadata.options.compaction).unwrap_or_else(|reason| {
         let (keyspace, table) = (&metadata.keyspace, &metadata.name);
-        tracing::warn!(%keyspace, %table, %reason, "the table is compacted by the default strategy");
+        tracing::warn!(
+            %keyspace,
+            %table,
+            %reason,
+            "compaction options invalid, using the default strategy; correct them with ALTER TABLE"
+        );
         CompactionStrategy::default()
     })
 }
 
-/// What the table's own `sstable_format` can do, if it has one that this node can write.
+/// Returns the features of the table's own `sstable_format`, if it has one that this node can
+/// write.
 fn own_sstable_features(metadata: &TableMetadata) -> Option<&'static VersionFeatures> {
     metadata.options.sstable_format().and_then(Version::named)
 }

@@ -1,6 +1,7 @@
-//! An SSTable as one shard has it open.
+//! This module represents an SSTable that one shard has opened.
 //!
-//! A file whose keys span the ranges of several shards is opened by each of them; each looks only at its own part.
+//! A file whose keys span the ranges of several shards is opened by each of them; each shard reads
+//! only its own part.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -24,23 +25,23 @@ use uuid::Uuid;
 use super::Droppable;
 use crate::{StorageError, commitlog::LogPosition, read::ReadCommand};
 
-/// Bytes of an SSTable's files.
+/// Sizes of an SSTable's files in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BytesOnDisk {
-    /// Of all of them.
+    /// Size of all files.
     pub(crate) all: u64,
-    /// Of Filter.db.
+    /// Size of Filter.db.
     pub(crate) filter: u64,
 }
 
-/// An opened SSTable, and what reads ask of it before they touch the disk.
+/// An opened SSTable, with the facts that reads need before they touch the disk.
 pub(crate) struct SSTable {
     reader: SSTableReader,
-    /// When Data.db was written, in milliseconds since 1970.
+    /// Modification time of Data.db, in milliseconds since 1970.
     made_ms: i64,
-    /// Set by the first who asks.
+    /// Set by the first call of [`SSTable::bytes_on_disk`].
     bytes_on_disk: OnceCell<BytesOnDisk>,
-    /// Whether a compaction could not read it.
+    /// Whether a compaction has failed on this SSTable.
     is_suspect: Cell<bool>,
 }
 
@@ -56,7 +57,7 @@ impl SSTable {
         let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
         let made_ms = match file_system.metadata(data).await {
             Ok(metadata) => metadata.modified_ms,
-            // Open, and removed already.
+            // The file was removed after it was opened.
             Err(_) => time::now_millis(),
         };
         Ok(Self { reader, made_ms, bytes_on_disk: OnceCell::new(), is_suspect: Cell::new(false) })
@@ -74,28 +75,29 @@ impl SSTable {
         &self.reader.statistics().stats
     }
 
-    /// Greatest write timestamp in µs.
+    /// Returns the greatest write timestamp in µs.
     pub(crate) fn maximum_timestamp(&self) -> i64 {
         self.reader.maximum_timestamp()
     }
 
-    /// Least write timestamp in µs.
+    /// Returns the least write timestamp in µs.
     pub(crate) fn minimum_timestamp(&self) -> i64 {
         self.stats().min_timestamp
     }
 
-    /// The latest second at which anything inside expires or was deleted; `u32::MAX` if there is something that lives on.
+    /// Returns the latest second at which any data expires or was deleted; `u32::MAX` if some data
+    /// lives on.
     pub(crate) fn maximum_local_deletion_time(&self) -> u32 {
         self.stats().max_local_deletion_time
     }
 
-    /// The tokens of the first and the last partition.
+    /// Returns the tokens of the first and the last partition.
     pub(crate) fn tokens(&self) -> (i64, i64) {
         (self.reader.first_key().token.0, self.reader.last_key().token.0)
     }
 
-    /// Bytes of Data.db and its index at most when it is written again: as many as there are, or those before compression where the table is
-    /// compressed in another way by now.
+    /// Returns an upper limit of the bytes of Data.db and its index after a rewrite: the present
+    /// size, or the uncompressed size if the table's compression has changed since.
     pub(crate) fn bytes_rewritten(&self) -> u64 {
         let reader = &self.reader;
         let table = reader.table();
@@ -114,18 +116,20 @@ impl SSTable {
         if is_same { bytes } else { bytes + of_compression }
     }
 
-    /// Whether a compaction of its own accord would fail on it: it waits for a scrub, or for the next start.
+    /// Returns whether automatic compactions avoid this SSTable, because they would fail on it. A
+    /// scrub or a restart ends that.
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.get()
     }
 
-    /// It has been looked through, and nothing is wrong.
+    /// Clears the suspicion: a validating scrub has found the SSTable intact.
     pub(crate) fn set_right(&self) {
         self.is_suspect.set(false);
     }
 
-    /// Makes it a suspect if an error of a compaction is about one of its files; or about what cannot be written, which is told of the
-    /// output and came from any of the inputs. Gives whether it is.
+    /// Marks the SSTable as suspect if a compaction's error concerns one of its files. A rejected
+    /// output concerns every input, because the fault may come from any of them. Returns whether
+    /// the error concerns this SSTable.
     pub(crate) fn suspect(&self, error: &StorageError) -> bool {
         let StorageError::SSTable(error) = error else { return false };
         let mut components = self.reader.components().iter();
@@ -135,12 +139,12 @@ impl SSTable {
         is_meant
     }
 
-    /// Seconds since it was made.
+    /// Returns the age in seconds.
     pub(crate) fn age_s(&self) -> u64 {
         u64::try_from(time::now_millis().saturating_sub(self.made_ms)).unwrap_or(0) / 1000
     }
 
-    /// The number in its name; files with other names count as the oldest.
+    /// Returns the generation number in the file name; 0 (the oldest) for names without a number.
     pub(crate) fn number(&self) -> u64 {
         match self.descriptor().id {
             SSTableId::Generation(number) => number.get(),
@@ -148,7 +152,7 @@ impl SSTable {
         }
     }
 
-    /// Bytes of its files.
+    /// Returns the sizes of the files.
     pub(crate) async fn bytes_on_disk(&self, file_system: &FileSystem) -> BytesOnDisk {
         if let Some(bytes) = self.bytes_on_disk.get() {
             return *bytes;
@@ -162,7 +166,8 @@ impl SSTable {
                         bytes.filter = metadata.length;
                     }
                 }
-                // A compaction has replaced it, most likely; what is known without looking will do then.
+                // Most likely a compaction has removed the file. The sizes known in memory suffice
+                // then.
                 Err(_) => {
                     let filter =
                         self.reader.bloom_filter().map_or(0, |filter| filter.memory_size());
@@ -173,12 +178,12 @@ impl SSTable {
         *self.bytes_on_disk.get_or_init(|| bytes)
     }
 
-    /// Bytes of its partitions before compression, as the statistics have them.
+    /// Returns the histogram of partition sizes in bytes before compression, from the statistics.
     pub(crate) fn partition_sizes(&self) -> &EstimatedHistogram {
         &self.stats().partition_sizes
     }
 
-    /// Level of a levelled compaction.
+    /// Returns the level of a leveled compaction.
     pub(crate) fn level(&self) -> u32 {
         self.stats().level
     }
@@ -191,31 +196,31 @@ impl SSTable {
         Droppable::of(self.reader.statistics(), before_s)
     }
 
-    /// Whether the key range and the filter allow the partition to be inside.
+    /// Returns whether the key range and the filter admit the partition.
     #[inline]
     pub(crate) fn may_contain(&self, key: DecoratedKeyRef<'_>) -> bool {
         self.reader.may_contain(key)
     }
 
-    /// Whether the key range allows it.
+    /// Returns whether the key range admits the partition.
     #[inline]
     pub(crate) fn spans(&self, key: DecoratedKeyRef<'_>) -> bool {
         self.reader.spans(key)
     }
 
-    /// Whether the filter allows it.
+    /// Returns whether the filter admits the key with this hash.
     #[inline]
     pub(crate) fn passes_filter(&self, hash: (u64, u64)) -> bool {
         self.reader.passes_filter(hash)
     }
 
-    /// Brings the memory that its filter is about to look at.
+    /// Prefetches the memory that the filter reads for this hash.
     #[inline]
     pub(crate) fn look_ahead_in_filter(&self, hash: (u64, u64)) {
         self.reader.look_ahead_in_filter(hash);
     }
 
-    /// A partition, through the cache or around it.
+    /// Reads a partition, through the page cache or (with `bypass_cache`) around it.
     pub(crate) async fn read_partition(
         &self,
         key: &DecoratedKey,
@@ -229,12 +234,13 @@ impl SSTable {
         })
     }
 
-    /// Whether its keys meet a range of tokens, both ends included.
+    /// Returns whether its keys overlap the token range from `first` to `last`, both included.
     pub(crate) fn overlaps(&self, first: i64, last: i64) -> bool {
         self.reader.first_key().token.0 <= last && first <= self.reader.last_key().token.0
     }
 
-    /// Whether rows, range deletions or partition deletions may be in the slices of any partition.
+    /// Returns whether any partition may have rows, range deletions or a partition deletion in the
+    /// slices.
     pub(crate) fn may_contain_slices(
         &self,
         table: &TableMetadata,
@@ -254,12 +260,13 @@ impl SSTable {
         })
     }
 
-    /// Whether a partition deletion covers everything inside.
+    /// Returns whether a partition deletion covers all data of the SSTable.
     pub(crate) fn is_covered_by(&self, deletion: DeletionTime) -> bool {
         deletion.deletes(self.maximum_timestamp())
     }
 
-    /// Which parts of this node's commit log are inside.
+    /// Returns the intervals of this node's commit log that the SSTable holds; none if another node
+    /// wrote it.
     pub(crate) fn commit_log_intervals(&self, host: Uuid) -> Vec<(LogPosition, LogPosition)> {
         if self.stats().originating_host_id != Some(host) {
             return Vec::new();
@@ -273,7 +280,7 @@ impl SSTable {
     }
 }
 
-/// Notes in an SSTable's statistics which parts of this node's commit log it holds.
+/// Records the intervals of this node's commit log that an SSTable holds in its statistics.
 pub(crate) fn set_commit_log_facts(
     facts: &mut WriterFacts,
     intervals: &[(LogPosition, LogPosition)],

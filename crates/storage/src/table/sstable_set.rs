@@ -1,10 +1,11 @@
-//! Which SSTables some are.
+//! This module provides a set of SSTables compared by identity.
 
 use std::{collections::HashSet, rc::Rc};
 
 use super::SSTable;
 
-/// SSTables by where they are in memory; holds none of them, and is of use while somebody else does.
+/// A set of SSTables, by their addresses. It does not own them, and is valid only while another
+/// owner keeps them alive.
 pub(crate) struct SSTableSet(HashSet<*const SSTable>);
 
 impl SSTableSet {

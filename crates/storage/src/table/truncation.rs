@@ -1,13 +1,14 @@
-//! The note that a table was truncated: what was written before never comes back, whatever a crash leaves behind.
+//! The truncation record ensures that data written before a truncation never reappears after a
+//! crash.
 //!
-//! A small file in the table's directory, replaced atomically:
+//! It is a small file in the table's directory, replaced atomically:
 //!
 //! ```text
 //! espalier truncation 1
-//! at 1700000000000000       when, in µs; not in those of older versions
+//! at 1700000000000000       time of the truncation in µs; older versions lack it
 //! generations 12            SSTables with this number or less are dead; 0 once they are removed
-//! shard 0 1700000000001 33  writes of shard 0 before this place of the commit log are dead (segment, offset)
-//! file da-3h2k…-bti         this SSTable, whose name has no number, is dead; none once they are removed
+//! shard 0 1700000000001 33  shard 0's writes before this log position (segment, offset) are dead
+//! file da-3h2k…-bti         a dead SSTable without a number; none once they are removed
 //! crc 1a2b3c4d              of all lines above
 //! ```
 
@@ -26,21 +27,22 @@ use crate::{
 pub(crate) const FILE_NAME: &str = "truncated";
 const FIRST_LINE: &str = "espalier truncation 1";
 
-/// When and where a table was truncated.
+/// The time and the log positions of a table's truncation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TruncationRecord {
-    /// When, in µs since 1970: batches that were noted until then are dead. 0 if nobody knows.
+    /// Time of the truncation in µs since 1970; logged batches recorded until then are dead. 0 if
+    /// unknown.
     pub(crate) at_us: i64,
     /// SSTables up to this generation number are dead; 0 for none.
     pub(crate) generations: u64,
-    /// Of each shard, the place in its commit log before which writes are dead.
+    /// Position in each shard's commit log before which writes are dead.
     pub(crate) positions: Vec<LogPosition>,
-    /// SSTables without a number that are dead.
+    /// Names of dead SSTables that have no number.
     pub(crate) names: Vec<String>,
 }
 
 impl TruncationRecord {
-    /// Whether an SSTable was there when the table was truncated.
+    /// Returns whether an SSTable existed when the table was truncated.
     pub(crate) fn is_dead(&self, descriptor: &Descriptor) -> bool {
         match descriptor.id {
             SSTableId::Generation(generation) => generation.get() <= self.generations,
@@ -48,18 +50,19 @@ impl TruncationRecord {
         }
     }
 
-    /// Whether any may still be there.
+    /// Returns whether dead SSTables may still exist.
     pub(crate) fn names_files(&self) -> bool {
         self.generations > 0 || !self.names.is_empty()
     }
 
-    /// What stays once they are removed.
+    /// Returns the record for the time after the dead SSTables are removed.
     pub(crate) fn without_files(self) -> Self {
         Self { generations: 0, names: Vec::new(), ..self }
     }
 
-    /// Whether a write of `shard` at this place came before the truncation. Ids of segments grow over restarts, so the
-    /// writes of a shard that did not exist then are told by the segments that did.
+    /// Returns whether a write of `shard` at this position precedes the truncation. Segment ids
+    /// grow over restarts, so the other shards' segments decide about a shard that did not exist
+    /// then.
     pub(crate) fn covers(&self, shard: u32, position: LogPosition) -> bool {
         match self.positions.get(shard as usize) {
             Some(before) => position < *before,
@@ -112,7 +115,7 @@ impl TruncationRecord {
         Some(record)
     }
 
-    /// Reads the record of a table; `None` if it was never truncated.
+    /// Loads the record of a table; `None` if it was never truncated.
     pub(crate) async fn load(
         file_system: &FileSystem,
         directory: &Path,
@@ -127,12 +130,14 @@ impl TruncationRecord {
             Some(record) => Ok(Some(record)),
             None => Err(StorageError::Corrupt {
                 what: path.display().to_string(),
-                reason: "not a truncation record".into(),
+                reason: "not a valid truncation record; restore it from a backup, or remove it if the table may keep \
+                         rows from before its last truncation"
+                    .into(),
             }),
         }
     }
 
-    /// Removes the record of a table that was never truncated, for good.
+    /// Removes the record of a table, durably.
     pub(crate) async fn remove(
         file_system: &FileSystem,
         directory: &Path,

@@ -1,4 +1,5 @@
-//! An immutable snapshot of what a table consists of. A read pins one; flush, compaction and truncation replace it.
+//! A table view is an immutable snapshot of a table's memtables and SSTables. A read pins one;
+//! flush, compaction and truncation replace it.
 
 use std::rc::Rc;
 
@@ -10,14 +11,14 @@ use crate::{
     memtable::{Memtable, NextInMemory},
 };
 
-/// Memtables and SSTables that together are the table.
+/// The memtables and SSTables of a table.
 #[derive(Clone)]
 pub(crate) struct TableView {
-    /// Takes writes.
+    /// The memtable that takes writes.
     pub(crate) memtable: Rc<Memtable>,
-    /// Being flushed, oldest first.
+    /// The memtables being flushed, oldest first.
     pub(crate) flushing: Rc<[Rc<Memtable>]>,
-    /// In descending order of their greatest write timestamp.
+    /// SSTables in descending order of their greatest write timestamp.
     pub(crate) sstables: Rc<[Rc<SSTable>]>,
 }
 
@@ -26,12 +27,13 @@ impl TableView {
         Self { memtable, flushing: Rc::new([]), sstables: Rc::new([]) }
     }
 
-    /// All memtables, the one that takes writes first.
+    /// Returns all memtables; the first one takes writes.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Rc<Memtable>> {
         std::iter::once(&self.memtable).chain(self.flushing.iter())
     }
 
-    /// The first partition behind a bound, within a range, of which memtables hold anything.
+    /// Returns the first partition behind `bound` and within `range` of which a memtable holds
+    /// data.
     pub(crate) fn next_in_memory(
         &self,
         bound: &KeyBound,
@@ -52,8 +54,8 @@ impl TableView {
         Ok(least)
     }
 
-    /// Nothing that memtables hold of a partition was written before this timestamp (µs); `None`: they hold nothing of it. `path` is
-    /// for paths.
+    /// Returns a lower limit in µs of the timestamps that memtables hold of a partition; `None` if
+    /// they hold nothing of it. `path` is scratch space for paths in the trie.
     pub(crate) fn oldest_in_memory(&self, key: &DecoratedKey, path: &mut Vec<u8>) -> Option<i64> {
         let memtables = self.memtables().filter(|memtable| !memtable.is_empty());
         let holders = memtables.filter(|memtable| memtable.has(key.borrowed(), path));
@@ -65,20 +67,20 @@ impl TableView {
         Self { memtable: fresh, flushing, sstables: self.sstables.clone() }
     }
 
-    /// With older memtables that were set aside.
+    /// Returns a view with older memtables that a truncation had set aside.
     pub(super) fn with_memtables_back(&self, older: &[Rc<Memtable>]) -> Self {
         let flushing = older.iter().chain(self.flushing.iter()).cloned().collect();
         Self { flushing, ..self.clone() }
     }
 
-    /// With more SSTables.
+    /// Returns a view with additional SSTables.
     pub(crate) fn with_sstables(&self, more: impl IntoIterator<Item = Rc<SSTable>>) -> Self {
         let mut sstables: Vec<Rc<SSTable>> = self.sstables.iter().cloned().chain(more).collect();
         sstables.sort_by_key(|sstable| std::cmp::Reverse(sstable.maximum_timestamp()));
         Self { sstables: sstables.into(), ..self.clone() }
     }
 
-    /// Without the SSTables and the flushing memtables that are named.
+    /// Returns a view without the given SSTables and flushing memtables.
     pub(crate) fn without(&self, sstables: &[Rc<SSTable>], memtables: &[Rc<Memtable>]) -> Self {
         let gone = SSTableSet::of(sstables);
         let stays = |memtable: &&Rc<Memtable>| !memtables.iter().any(|g| Rc::ptr_eq(g, memtable));

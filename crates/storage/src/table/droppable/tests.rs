@@ -1,4 +1,4 @@
-//! What files are told to have, by the statistics that are written with them.
+//! These tests check the estimates against files with known contents.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn row(clustering: i32) -> Row {
     Row::empty(Clustering::new([Bytes::copy_from_slice(&clustering.to_be_bytes())]))
 }
 
-/// What a file has of which each partition was changed in this way.
+/// Returns the estimate for a file in which `change` was applied to each partition.
 fn written(change: impl Fn(&TableMetadata, &mut PartitionUpdate)) -> Droppable {
     let file_system = FileSystem::simulated(1);
     block_on(async {
