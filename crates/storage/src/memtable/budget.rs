@@ -1,26 +1,29 @@
-//! The memory that all memtables of a shard may take together.
+//! The memory budget of all memtables of a shard.
 //!
-//! Guaranteed: no write begins once the limit is reached, so that the limit is passed by one write's growth at most: most
-//! often a chunk of the trie, 8 MiB; of a write of many rows what they take, beside a reader also copies of the nodes that
-//! lead to them. Memory that reads of the shard still hold of flushed memtables counts until they let go;
-//! what an embedder's threads still hold of them is the embedder's. What flushed memtables leave to the next ones, an
-//! eighth of the limit at most, comes on top.
+//! No write begins once the limit is reached, so the limit is exceeded by at most one write's
+//! growth: usually a chunk of the trie, 8 MiB; for a write of many rows the memory of these rows,
+//! and with a concurrent reader also copies of the nodes that lead to them. Memory of flushed
+//! memtables that reads of the shard still hold counts until these reads end; memory that an
+//! embedder's threads hold does not count. The chunks that flushed memtables leave to the next ones
+//! come on top, at most an eighth of the limit.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use espalier_runtime::{shard, spawn_blocking, spawn_local, sync::Notify};
 use espalier_trie::memory::SpareChunks;
 
-/// An arbitrary choice: what is kept needs not be got again, but nobody else can have it.
+/// Free chunks are kept up to this part of the limit (arbitrary): a kept chunk need not be
+/// allocated again, but is of no use elsewhere.
 const SPARE_PART: usize = 8;
 
-/// What is left free when all goes as expected, of what there is from where flushes begin to the limit.
+/// The part of the room between the start of flushes and the limit that stays free as long as
+/// flushes keep up.
 const MARGIN_PART: usize = 8;
 
-/// What a trie can hold, structure and contents together.
+/// The maximum size of a trie, structure and contents together.
 pub const LARGEST_TRIE_BYTES: usize = 4 << 30;
 
-/// Clones share the count.
+/// The memory budget of a shard's memtables. Clones share the count.
 #[derive(Clone)]
 pub struct MemtableBudget {
     shared: Rc<Shared>,
@@ -31,7 +34,7 @@ struct Shared {
     limit_bytes: usize,
     flush_bytes: usize,
     used_bytes: Cell<usize>,
-    /// Of them, those of memtables that are being freed.
+    /// The part of `used_bytes` that belongs to memtables that are being freed.
     leaving_bytes: Cell<usize>,
     grown_bytes: Cell<u64>,
     room: Notify,
@@ -39,7 +42,7 @@ struct Shared {
 }
 
 impl MemtableBudget {
-    /// A budget of `limit_bytes`; flushing should begin at `flush_bytes`.
+    /// Creates a budget of `limit_bytes`; flushes should begin at `flush_bytes`.
     pub fn new(limit_bytes: usize, flush_bytes: usize) -> Self {
         let shared = Shared {
             limit_bytes,
@@ -53,20 +56,20 @@ impl MemtableBudget {
         Self { shared: Rc::new(shared), trie_bytes: LARGEST_TRIE_BYTES }
     }
 
-    /// The same where one trie may hold so many bytes, which are not more than [`LARGEST_TRIE_BYTES`].
+    /// Limits a trie to `trie_bytes`, which is at most [`LARGEST_TRIE_BYTES`].
     #[must_use]
     pub fn with_trie_bytes(self, trie_bytes: usize) -> Self {
         Self { trie_bytes: trie_bytes.min(LARGEST_TRIE_BYTES), ..self }
     }
 
-    /// What one trie may hold.
+    /// Returns the maximum size of a trie.
     #[inline]
     pub(crate) fn trie_bytes(&self) -> usize {
         self.trie_bytes
     }
 
-    /// Has chunks made on a helper thread when there are too few: a write that takes a new one would wait for the
-    /// system, which was measured to hold the core for tens of milliseconds.
+    /// Refills the chunk pool on a helper thread if it runs low. A write that needs a new chunk
+    /// would wait for the system, which was measured to hold the core for tens of milliseconds.
     #[inline]
     pub(crate) fn refill_spare_chunks(&self) {
         if self.shared.spare_chunks.is_one_wanted() {
@@ -91,77 +94,80 @@ impl MemtableBudget {
         spawn_local(spawn_blocking(make)).detach();
     }
 
-    /// What memtables that are gone have left to the next ones.
+    /// Returns the pool of chunks that freed memtables have left to the next ones.
     pub(crate) fn spare_chunks(&self) -> &Arc<SpareChunks> {
         &self.shared.spare_chunks
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub fn used_bytes(&self) -> usize {
         self.shared.used_bytes.get()
     }
 
-    /// Bytes that may be in use.
+    /// Returns the limit of the bytes in use.
     pub fn limit_bytes(&self) -> usize {
         self.shared.limit_bytes
     }
 
-    /// Whether a write may begin.
+    /// Returns whether a write may begin.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.shared.used_bytes.get() < self.shared.limit_bytes
     }
 
-    /// Bytes in use that nobody is giving back yet.
+    /// Returns the bytes in use that are not being freed.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.shared.used_bytes.get().saturating_sub(self.shared.leaving_bytes.get())
     }
 
-    /// Whether a flush should begin.
+    /// Returns whether a flush should begin.
     #[inline]
     pub fn wants_flush(&self) -> bool {
         self.held_bytes() >= self.shared.flush_bytes
     }
 
-    /// Whether memtables of this size together are a reason to flush.
+    /// Returns whether memtables of this total size are a reason to flush.
     pub(crate) fn is_flush_due(&self, active_bytes: usize) -> bool {
         active_bytes >= self.shared.flush_bytes
     }
 
-    /// What is held when a flush begins.
+    /// Returns the bytes held at which a flush begins.
     pub(crate) fn flush_bytes(&self) -> usize {
         self.shared.flush_bytes
     }
 
-    /// What should be held at most: writers are slowed down so that a flush is done before there is more.
+    /// Returns the bytes that should be held at most: writers are slowed down so that a flush ends
+    /// before more are held.
     pub(crate) fn wanted_bytes(&self) -> usize {
         let (limit, flush) = (self.shared.limit_bytes, self.shared.flush_bytes);
         limit - limit.saturating_sub(flush) / MARGIN_PART
     }
 
-    /// What may still be taken while all goes as expected: up to what should be held, and to the limit of what is in use.
+    /// Returns the bytes that may still be taken while flushes keep up, within
+    /// [`Self::wanted_bytes`] and the limit.
     pub(crate) fn room_bytes(&self) -> usize {
         let held = self.wanted_bytes().saturating_sub(self.held_bytes());
         held.min(self.shared.limit_bytes.saturating_sub(self.shared.used_bytes.get()))
     }
 
-    /// Whether there is less memory than there should be, so that what can wait should leave the core to flushes.
+    /// Returns whether there is less free memory than there should be, so that deferrable work
+    /// should leave the core to flushes.
     pub(crate) fn is_short(&self) -> bool {
         self.held_bytes() > self.wanted_bytes() || !self.has_room()
     }
 
-    /// All that was ever taken.
+    /// Returns the sum of all bytes ever taken.
     pub(crate) fn grown_bytes(&self) -> u64 {
         self.shared.grown_bytes.get()
     }
 
-    /// Waits until memory was given back.
+    /// Waits until memory is given back.
     pub async fn wait_for_room(&self) {
         self.shared.room.notified().await;
     }
 
-    /// Wakes those who wait, so that they look again.
+    /// Wakes the writes that wait for room, so that they check again.
     pub(crate) fn wake_waiters(&self) {
         self.shared.room.notify_all();
     }
@@ -172,12 +178,13 @@ impl MemtableBudget {
         self.shared.grown_bytes.set(self.shared.grown_bytes.get() + bytes as u64);
     }
 
-    /// So many bytes are about to be given back: no flush would help, nor is there a reason to slow down before the limit is near.
+    /// Records that so many bytes are about to be given back. No flush is needed to free them, nor
+    /// is there a reason to slow down writers before the limit is near.
     pub(crate) fn begin_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get() + bytes);
     }
 
-    /// So many of them are there.
+    /// Gives back so many of the bytes that were being freed.
     pub(crate) fn end_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get().saturating_sub(bytes));
         self.shrink(bytes);

@@ -1,9 +1,9 @@
-//! What the memtable's trie holds at its keys.
+//! The contents of the memtable's trie.
 
 use bytes::Bytes;
 use espalier_mutation::DeletionTime;
 
-/// Rows up to this length lie in the trie's own block; longer ones on the heap.
+/// Rows up to this length are stored in the trie's own block, longer ones on the heap.
 const INLINE_BYTES: usize = 30;
 
 /// The content of a trie key. 32 bytes: a block of the trie, half a cache line.
@@ -13,24 +13,25 @@ pub(crate) enum Content {
     Partition(DeletionTime),
     /// In the deletion branch: the range deletion in force behind this bound.
     Boundary(Boundary),
-    /// A row or static row: the bytes of a [`StoredRow`].
+    /// A row or static row: the clustering values that the path does not preserve, then the packed
+    /// row.
     Inline { length: u8, bytes: [u8; INLINE_BYTES] },
-    /// A longer one.
+    /// A row or static row that is longer than [`INLINE_BYTES`].
     Heap(Box<[u8]>),
 }
 
-/// The place where range deletions change.
+/// A boundary of range deletions: the deletion in force changes here.
 #[derive(Clone)]
 pub(crate) struct Boundary {
     pub(crate) after: DeletionTime,
-    /// The bound's values as they were written first, where the path does not give them back exactly.
+    /// The bound's values as they were written first, if the path does not preserve them exactly.
     pub(crate) kept_values: Option<Box<Bytes>>,
 }
 
 const _: () = assert!(size_of::<Content>() == 32);
 
 impl Content {
-    /// A row from the two parts of its bytes.
+    /// Creates a row's content from the two parts of its bytes.
     #[inline]
     pub(crate) fn row(prefix: &[u8], packed: &[u8]) -> Content {
         let length = prefix.len() + packed.len();
@@ -46,7 +47,7 @@ impl Content {
         Content::Heap(bytes.into_boxed_slice())
     }
 
-    /// The bytes of a row; `None` if it is none.
+    /// Returns the bytes of a row; `None` if the content is no row.
     #[inline]
     pub(crate) fn row_bytes(&self) -> Option<&[u8]> {
         match self {
@@ -56,7 +57,7 @@ impl Content {
         }
     }
 
-    /// Bytes that it takes besides its slot in the trie.
+    /// Returns the bytes that the content takes besides its slot in the trie.
     #[inline]
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {

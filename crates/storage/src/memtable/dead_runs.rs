@@ -1,16 +1,18 @@
-//! Runs of dead rows: stretches of a partition in which the memtable has nothing that a reader could see.
+//! Tombstone runs: parts of a partition in which the memtable has nothing visible.
 //!
-//! A queue's consumer deletes what it has read, and then each look for the first row would walk all tombstones. So the
-//! partition has a branch that tells runs: path of the first row (or of a bound) to path of the last one. A read that
-//! comes into a run may seek past it (`UnfilteredStream::dead_until`). Whether a row is dead does not depend on the
-//! clock: it has tombstones only, or lies under a range deletion that came after everything the memtable held.
+//! A queue's consumer deletes what it has read, and each read of the first row would then walk all
+//! tombstones. So a partition has a branch of runs, which maps the path of a run's first row (or of
+//! a bound) to the path of its last one. A read that comes into a run may seek past it
+//! (`UnfilteredStream::dead_until`). Whether a row is dead does not depend on the clock: a dead row
+//! has only tombstones, or is under a range deletion that is newer than everything the memtable
+//! held.
 //!
-//! **Invariants.** No row in a run, bounds included, shows anything to a reader of this memtable alone. Runs do not
-//! overlap. A run is a hint: there may be dead rows outside of runs, and where the trie is full there will be. A run is
-//! split before a row in it comes alive, in the same transaction.
+//! **Invariants.** No row in a run, bounds included, is visible to a reader of this memtable alone.
+//! Runs do not overlap. A run is a hint: there may be dead rows outside of runs, and if the trie is
+//! full there will be. A run is split before a row in it becomes live, in the same transaction.
 //!
-//! **Memory bound.** One key for two dead rows side by side or more. Costs a write of a tombstone three seeks, any other
-//! write one, if its partition has runs.
+//! **Memory bound.** One key for each run, which has at least two adjacent dead rows. Cost: a write
+//! of a tombstone takes three more seeks, any other write one, if its partition has runs.
 
 use espalier_mutation::{Direction, PackedRow};
 
@@ -22,27 +24,30 @@ use super::{
     walk::walk_direction,
 };
 
-/// A range deletion becomes a run if it covers so many rows: seeking costs as much as walking a few.
+/// A range deletion becomes a run if it covers at least this many rows: a seek costs as much as
+/// walking a few.
 const FEWEST_COVERED_ROWS: usize = 8;
 
-/// And if it takes the place of at most so many runs, so that it holds the core for some microseconds only.
+/// A range deletion becomes a run if it replaces at most this many runs, so that it holds the core
+/// for some microseconds only.
 const MOST_ABSORBED_RUNS: usize = 64;
 
-/// The paths of the first and the last place of a run.
+/// The paths of the first and the last position of a run.
 pub(super) type Run = (Vec<u8>, Vec<u8>);
 
-/// [`PackedRow::is_dead_for_ever`] of what may be malformed: that is for others to find.
+/// Returns [`PackedRow::is_dead_for_ever`], or `false` for a malformed row, which the decoder will
+/// report.
 #[inline]
 pub(crate) fn is_dead(packed: &[u8]) -> bool {
     PackedRow::new(packed).is_ok_and(|row| row.is_dead_for_ever())
 }
 
-/// The run with the greatest start that is at most `at`.
+/// Returns the run with the greatest start that is at most `at`.
 fn run_before(partition: PartitionView<'_>, at: &[u8]) -> Option<Run> {
     runs_from(partition, Direction::Reverse, at).next_entry().and_then(run)
 }
 
-/// The run with the least start that is at least `at`.
+/// Returns the run with the least start that is at least `at`.
 fn run_behind(partition: PartitionView<'_>, at: &[u8]) -> Option<Run> {
     runs_from(partition, Direction::Forward, at).next_entry().and_then(run)
 }
@@ -57,7 +62,7 @@ fn run((start, content): (&[u8], &Content)) -> Option<Run> {
     Some((start.to_vec(), content.row_bytes()?.to_vec()))
 }
 
-/// The first run that a walk from `at` comes into or begins in.
+/// Returns the first run that a walk from `at` enters, or begins in.
 pub(super) fn next_run(
     partition: PartitionView<'_>,
     direction: Direction,
@@ -73,7 +78,7 @@ pub(super) fn next_run(
     }
 }
 
-/// The row next to `at` in a direction.
+/// Returns the row next to `at` in a direction.
 fn neighbour<'a>(
     partition: PartitionView<'a>,
     direction: Direction,
@@ -93,7 +98,7 @@ fn neighbour<'a>(
 }
 
 impl Memtable {
-    /// A row that is not dead is about to be written at `at`.
+    /// Splits the run around `at`, because a row that is not dead is about to be written there.
     #[inline]
     pub(super) fn leave_run(
         &self,
@@ -116,7 +121,7 @@ impl Memtable {
             Some((before, _)) if before > start => self.put_run(partition, &start, &before)?,
             _ => self.remove_run(partition, &start)?,
         }
-        // From here on nothing is wrong, whatever fails.
+        // From here on a failure leaves no wrong run, only a missing one.
         let behind = neighbour(partition.subtrie(), Direction::Forward, at);
         if let Some((behind, _)) = behind
             && behind < end
@@ -126,7 +131,8 @@ impl Memtable {
         Ok(())
     }
 
-    /// A row of tombstones was written at `at`.
+    /// Adds a dead row that was written at `at` to a run, or makes a run of it and its dead
+    /// neighbours.
     #[cold]
     pub(super) fn join_run(
         &self,
@@ -172,7 +178,8 @@ impl Memtable {
         self.put_run(partition, &start, &end)
     }
 
-    /// A deletion that is at least as new as all that the memtable holds was written from `start` to `end`.
+    /// Makes a run of the range from `start` to `end`, over which a deletion was written that is at
+    /// least as new as everything in the memtable.
     pub(super) fn cover(
         &self,
         partition: &mut StorePartition<'_>,

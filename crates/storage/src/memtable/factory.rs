@@ -1,4 +1,4 @@
-//! Making memtables of the kind that a table asks for.
+//! Makes memtables of the kind that a table asks for.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -11,14 +11,14 @@ use crate::StorageConfiguration;
 /// The configuration of tables that name no other.
 const DEFAULT: &str = "default";
 
-/// The node's kinds of memtables by the names that tables give them (`memtable.configurations`).
+/// The node's kinds of memtables by the names that tables use (`memtable.configurations`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemtableConfigurations {
     kinds: BTreeMap<String, MemtableKind>,
 }
 
 impl Default for MemtableConfigurations {
-    /// `trie`, `skiplist`, and `default`, which is the trie.
+    /// Returns `trie`, `skiplist`, and `default`, which is the trie.
     fn default() -> Self {
         let trie = MemtableKind::default();
         let skip_list = MemtableKind { structure: Structure::SkipList, ..trie };
@@ -28,12 +28,12 @@ impl Default for MemtableConfigurations {
 }
 
 impl MemtableConfigurations {
-    /// Adds a configuration, or changes one.
+    /// Adds or replaces a configuration.
     pub fn set(&mut self, name: impl Into<String>, kind: MemtableKind) {
         self.kinds.insert(name.into(), kind);
     }
 
-    /// The kind of that name.
+    /// Returns the kind with this name.
     pub fn get(&self, name: &str) -> Option<MemtableKind> {
         self.kinds.get(name).copied()
     }
@@ -56,7 +56,8 @@ impl MemtableFactory {
         Self { context, configuration, budget }
     }
 
-    /// An empty memtable. A table whose configuration is not there any more has the default one.
+    /// Makes an empty memtable. If the table's configuration no longer exists, the memtable has the
+    /// default one.
     pub(crate) fn make(&self, table: &TableMetadata) -> Rc<Memtable> {
         let name = &table.options.memtable;
         let kinds = &self.configuration.memtables;
@@ -65,7 +66,8 @@ impl MemtableFactory {
                 keyspace = table.keyspace,
                 table = table.name,
                 memtable = name,
-                "the table's memtable configuration is not in the settings; it has the default one"
+                "memtable configuration not in the settings, using the default; add it to \
+                 memtable.configurations or alter the table"
             );
             kinds.get(DEFAULT).unwrap_or_default()
         });

@@ -1,43 +1,46 @@
-//! Freeing what a memtable leaves behind.
+//! Frees a dropped memtable.
 //!
-//! The rows of a large one are freed by the shard itself, some at a time: altogether it takes a tenth of a second. On a helper thread it
-//! would take longer, share the core where there is no other one, and leave the allocator a list of blocks that the shard must walk in one
-//! go later. What is left then is given back to the system by a helper thread, for unmapping a chunk takes up to a millisecond. So does a
-//! skip list, whose nodes go all at once.
+//! The shard itself frees the rows of a large memtable, some at a time; the whole takes a tenth of
+//! a second. A helper thread would take longer, compete for the core if there is only one, and
+//! leave the allocator a list of blocks that the shard must walk in one go later. The structure is
+//! then returned to the system on a helper thread, because unmapping a chunk takes up to a
+//! millisecond. A skip list is freed there as a whole, because its nodes go all at once.
 
 use espalier_runtime::{maybe_yield, shard, spawn_blocking, spawn_local};
 
 use super::{MemtableBudget, store::StoreRemains};
 
-/// What is smaller is freed at once.
+/// A smaller memtable is freed at once.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// Contents between two chances to give way: some microseconds.
+/// Contents freed between two chances to yield: some microseconds.
 const FREED_AT_ONCE: u32 = 64;
 
-/// What the budget gets back at a time: not each of these contents is worth waking who waits for room.
+/// The portion in which the budget gets memory back: a single content is not worth waking the
+/// writes that wait for room.
 const GIVEN_BACK_AT_ONCE: usize = 1 << 20;
 
-/// How much there is to be freed.
+/// The amount of memory to be freed.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
-    /// Rows, deletions and places where range deletions change.
+    /// The number of rows, deletions and boundaries of range deletions.
     pub(super) contents: usize,
-    /// What they take besides the structure: the allocator has it again as soon as they are freed.
+    /// Bytes of contents besides the structure, which the allocator gets back as soon as they are
+    /// freed.
     pub(super) content_bytes: usize,
-    /// All that the budget counts.
+    /// All bytes that the budget counts.
     pub(super) bytes: usize,
 }
 
 impl Extent {
-    /// What is there again when so many contents are freed.
+    /// Returns the bytes available again when `freed` contents are freed.
     fn bytes_of(&self, freed: usize) -> usize {
         let share = freed.min(self.contents) as f64 / self.contents.max(1) as f64;
         ((self.content_bytes as f64 * share) as usize).min(self.bytes)
     }
 }
 
-/// Frees what there is, and gives it back to the budget as it goes.
+/// Frees the remains, and gives the memory back to the budget in portions.
 pub(super) fn free(
     remains: impl FnOnce() -> StoreRemains,
     extent: Extent,

@@ -1,6 +1,6 @@
-//! Kinds of memtables.
+//! The kinds of memtables.
 
-/// What a memtable keeps its contents in.
+/// The data structure of a memtable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Structure {
     /// The trie.
@@ -10,17 +10,18 @@ pub enum Structure {
     SkipList,
 }
 
-/// A kind of memtable: the structure, and into how many of it each core divides its tokens.
+/// A kind of memtable: its structure, and the number of parts into which each core divides its
+/// tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemtableKind {
-    /// Of what there is one or there are several.
+    /// The structure of each part.
     pub structure: Structure,
-    /// How many there are for each core, by ranges of tokens: 1 to [`Self::MOST_SHARDS`].
+    /// The number of parts for each core, by ranges of tokens: 1 to [`Self::MOST_SHARDS`].
     pub shards: usize,
 }
 
 impl MemtableKind {
-    /// An arbitrary choice: more than what any memory needs.
+    /// The maximum of `shards`, more than any memory needs (arbitrary).
     pub const MOST_SHARDS: usize = 1024;
 }
 

@@ -1,4 +1,4 @@
-//! One row without waiting and without copying: the fast path of single-row reads.
+//! Look-ups of one row without waiting and without copying: the fast path of single-row reads.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use espalier_trie::prefetch::prefetch_range;
 
 use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
 
-/// What is likely to be looked at of a row that has memory of its own.
+/// The part of a row on the heap that a look-up is likely to read, and that is prefetched.
 pub(super) const LIKELY_BYTES: usize = 256;
 
 /// A row as a memtable holds it, not yet reconciled with the deletions that cover it.
 #[derive(Clone, Copy, Debug)]
 pub struct RowLookup<'a> {
-    /// Deletion of the partition.
+    /// The deletion of the partition.
     pub partition_deletion: DeletionTime,
     /// The range deletion in force at the row.
     pub range_deletion: DeletionTime,
@@ -28,7 +28,7 @@ pub struct RowLookup<'a> {
 }
 
 impl RowLookup<'_> {
-    /// Of a partition that does not exist.
+    /// The result for a partition that does not exist.
     pub const NOTHING: RowLookup<'static> = RowLookup {
         partition_deletion: DeletionTime::LIVE,
         range_deletion: DeletionTime::LIVE,
@@ -36,13 +36,13 @@ impl RowLookup<'_> {
         static_row: None,
     };
 
-    /// The strongest deletion over the cells of the row.
+    /// Returns the strongest deletion over the cells of the row.
     pub fn deletion(&self) -> DeletionTime {
         let above = self.partition_deletion.max(self.range_deletion);
         self.row.as_ref().map_or(above, |row| row.strongest_deletion(above))
     }
 
-    /// The strongest deletion over the cells of the static row.
+    /// Returns the strongest deletion over the cells of the static row.
     pub fn static_deletion(&self) -> DeletionTime {
         match &self.static_row {
             Some(row) => self.partition_deletion.max(row.deletion),
@@ -50,7 +50,7 @@ impl RowLookup<'_> {
         }
     }
 
-    /// Whether the row's liveness makes it exist at second `now_s`, whatever its cells.
+    /// Returns whether the row's liveness makes it exist at second `now_s`, whatever its cells.
     pub fn is_liveness_visible(&self, now_s: u32) -> bool {
         let deletion = self.deletion();
         self.row.as_ref().is_some_and(|row| {
@@ -58,34 +58,34 @@ impl RowLookup<'_> {
         })
     }
 
-    /// Whether a reader sees the cell under `deletion` (that of the row, or of its complex column if that is
-    /// stronger).
+    /// Returns whether a reader sees the cell under `deletion`, which is that of the row, or of its
+    /// complex column if that is stronger.
     pub fn is_cell_visible(deletion: DeletionTime, cell: &CellRef<'_>, now_s: u32) -> bool {
         !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
     }
 }
 
-/// What a look at one memtable found.
+/// The result of a look-up in one memtable.
 pub(crate) enum Found<R> {
-    /// The partition is not there.
+    /// The partition does not exist.
     NoPartition,
-    /// It is; what the caller made of it.
+    /// The partition exists; the value is what the caller made of the row.
     Row(R),
-    /// The row is damaged; the slow path will say how.
+    /// The row is damaged; the slow path will report how.
     Unreadable,
 }
 
 impl Memtable {
-    /// Whether some of its cells may be older than the drop of a column that was added again. Then
-    /// reads and flushes must remove these cells from the rows.
+    /// Returns whether some cells may be older than the drop of a column that was added again.
+    /// Reads and flushes must then remove these cells from the rows.
     #[inline]
     pub(crate) fn may_hold_dropped(&self, table: &TableMetadata) -> bool {
         let newest = table.newest_former_drop_us();
         newest != i64::MIN && self.statistics.borrow().minimum_timestamp <= newest
     }
 
-    /// The table as a flush writes it: with the dropped columns for which the memtable may have
-    /// cells after the drop.
+    /// Returns the table as a flush writes it: with the dropped columns for which the memtable may
+    /// have cells written after the drop.
     pub(crate) fn table_to_write(&self, table: &Arc<TableMetadata>) -> Arc<TableMetadata> {
         let statistics = self.statistics.borrow();
         let is_kept = |id, dropped: &DroppedColumn| {
@@ -94,7 +94,8 @@ impl Memtable {
         table.with_dropped(is_kept).map_or_else(|| table.clone(), Arc::new)
     }
 
-    /// Whether there is anything of the partition. `partition` is for its path.
+    /// Returns whether the memtable has anything of the partition. `partition` is a buffer for its
+    /// path.
     pub(crate) fn has(&self, key: DecoratedKeyRef<'_>, partition: &mut Vec<u8>) -> bool {
         partition.clear();
         path::put_partition(key, partition);
@@ -109,7 +110,7 @@ impl Memtable {
         store.get(partition).is_some()
     }
 
-    /// Calls `take` with the row. `buffer` is for the path, so that nothing is allocated.
+    /// Calls `take` with the row. `buffer` holds the path, so that nothing is allocated.
     #[inline]
     pub(crate) fn look_up<V: AsRef<[u8]>, R>(
         &self,
@@ -127,7 +128,7 @@ impl Memtable {
         if self.format.is_single_row {
             buffer.push(path::FIRST_ROW);
             let row = store.get(buffer);
-            // Contents beyond rows are partition deletions.
+            // Contents that are no rows are partition deletions.
             let has_deletions = store.content_count() as u64 > self.statistics.borrow().rows;
             if has_deletions
                 && let Some(Content::Partition(deletion)) = store.get(&buffer[..prefix_length])
@@ -162,12 +163,12 @@ impl Memtable {
         Found::Row(take(lookup))
     }
 
-    /// Whether [`Memtable::look_ahead`] does anything.
+    /// Returns whether [`Memtable::look_ahead`] does anything.
     pub(crate) fn looks_ahead(&self) -> bool {
         self.store.borrow().looks_ahead()
     }
 
-    /// Asks the processor for what looking up these rows takes, by their paths.
+    /// Prefetches into the processor's caches what looking up these rows takes, by their paths.
     pub(crate) fn look_ahead<'path>(&self, rows: impl IntoIterator<Item = &'path [u8]>) {
         self.store.borrow().look_ahead(rows, |content| {
             if let Content::Heap(bytes) = content {

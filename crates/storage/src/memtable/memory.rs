@@ -1,24 +1,25 @@
-//! What the memory of a memtable is used for.
+//! Reports what a memtable's memory is used for.
 
 use super::{Memtable, content::Content};
 
-/// What a memtable holds and takes. The bytes together are [`Memtable::memory_bytes`].
+/// The memory of a memtable by use. The bytes together are [`Memtable::memory_bytes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemtableMemory {
-    /// How many partitions it holds.
+    /// The number of partitions.
     pub partitions: u64,
-    /// How many rows it holds, without static rows.
+    /// The number of rows, without static rows.
     pub rows: u64,
-    /// Of the ordered structure over the contents.
+    /// Bytes of the ordered structure over the contents.
     pub structure_bytes: u64,
-    /// Of rows, partitions and bounds of range deletions.
+    /// Bytes of rows, partitions and bounds of range deletions.
     pub content_bytes: u64,
-    /// Taken, and not in use, or only by readers of what was overwritten, or by the bookkeeping of that.
+    /// Bytes that are allocated but free, or used only by readers of overwritten contents or by the
+    /// bookkeeping for them.
     pub free_bytes: u64,
 }
 
 impl Memtable {
-    /// What its memory is used for.
+    /// Returns the memory by use.
     pub fn memory(&self) -> MemtableMemory {
         let (store, statistics) = (self.store.borrow(), self.statistics.borrow());
         let slots = store.content_count() * size_of::<Content>();

@@ -1,4 +1,4 @@
-//! A row that meets an older write of the same row.
+//! Merges a row with an older write of the same row.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -8,8 +8,8 @@ use espalier_mutation::{
     unpack_row,
 };
 
-/// Whether `new` stays as it is and nothing of `old` does: the usual overwrite of the same simple columns by a later
-/// write. Says `false` when it would have to think.
+/// Returns whether `new` stays as it is and replaces all of `old`: the usual overwrite of the same
+/// simple columns by a later write. Returns `false` in all cases that need a closer look.
 #[inline]
 pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     if table.is_counter() {
@@ -19,7 +19,7 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     if !old.deletion.is_live() || !new.deletion.is_live() {
         return false;
     }
-    // Only rows of files have one; the row cache merges memtables into such.
+    // Only rows of files have a shadowable deletion; the row cache merges memtables into such rows.
     if !old.shadowable_deletion.is_live() || !new.shadowable_deletion.is_live() {
         return false;
     }
@@ -44,8 +44,9 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     true
 }
 
-/// The reconciliation of two packed rows, packed into `out`. Of counters it has only what `active`, the deletion over
-/// the row, leaves: put together, deleted shares would have the timestamp of newer ones, and come back.
+/// Reconciles two packed rows and packs the result into `out`. Of a counter it keeps only the
+/// shares that `active`, the deletion over the row, does not cover: a merged cell would give
+/// deleted shares the timestamp of newer ones, and they would come back.
 pub(crate) fn merge_packed(
     table: &TableMetadata,
     old: &[u8],
@@ -63,7 +64,8 @@ pub(crate) fn merge_packed(
     Ok(())
 }
 
-/// Whether a deletion leaves nothing of a packed row. Counters are said to stay.
+/// Returns whether a deletion leaves nothing of a packed row. Returns `false` for counters, which
+/// stay.
 pub(crate) fn is_covered(table: &TableMetadata, packed: &[u8], deletion: DeletionTime) -> bool {
     !table.is_counter()
         && unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed))

@@ -1,17 +1,19 @@
-//! Memtables: the newest writes of a table's part on one shard, in one trie down to the row, or in another ordered map that
-//! the table asks for (`store`).
+//! Memtables: the newest writes of a table's part on one shard, in one trie down to the row, or in
+//! another ordered map that the table asks for (`store`).
 //!
-//! The trie's path is token, partition key, clustering; the content is packed rows, partition deletions, and the places
-//! where range deletions change (`path`). Works 002 has a trie of partitions; going on to the row is the step its
-//! authors name as the next one.
+//! The trie's path is token, partition key, clustering; the contents are packed rows, partition
+//! deletions, and the boundaries of range deletions (`path`). "Trie Memtables in Cassandra"
+//! (Lambov, VLDB 2022) describes a trie of partitions, and names the extension down to rows as the
+//! next step.
 //!
-//! **Isolation.** A write to one partition is applied without giving way, so a reader that reads without giving way
-//! sees all of it or nothing. A reader that comes back for more has a snapshot of the partition: as long as there is
-//! one, writes go to copies of the nodes on their paths, and become visible by one store (`memory::Transaction`).
+//! **Isolation.** A write to one partition is applied without yielding, so a reader that reads
+//! without yielding sees all of it or nothing. A reader that comes back for more has a snapshot of
+//! the partition: while a snapshot exists, writes go to copies of the nodes on their paths, and
+//! become visible by one store (`memory::Transaction`).
 //!
-//! **Memory bound.** [`Memtable::memory_bytes`] is exactly what trie and contents take; the shard's budget
-//! (`MemtableBudget`) is checked before each write. What was overwritten while a reader had a snapshot counts until it
-//! is freed.
+//! **Memory bound.** [`Memtable::memory_bytes`] is exactly what trie and contents take; the shard's
+//! budget (`MemtableBudget`) is checked before each write. Contents that were overwritten while a
+//! reader had a snapshot count until they are freed.
 
 mod budget;
 mod content;
@@ -68,27 +70,27 @@ use store::Store;
 pub struct Memtable {
     store: RefCell<Store>,
     statistics: RefCell<MemtableStatistics>,
-    /// Bytes of contents outside of the trie's slots, without those that were replaced.
+    /// Bytes of contents outside of the trie's slots, without replaced contents.
     heap_bytes: Cell<usize>,
     /// Whether there is any boundary of range deletions.
     has_boundaries: Cell<bool>,
-    /// Whether there was ever a run of dead rows.
+    /// Whether there was ever a tombstone run.
     has_runs: Cell<bool>,
-    /// The first write's place in the commit log, and the end of the last one's.
+    /// The first write's position in the commit log, and the end of the last write's.
     positions: Cell<Option<(LogPosition, LogPosition)>>,
     format: RowFormat,
     /// Whether a reader had a snapshot when the present write began.
     is_read: Cell<bool>,
     buffers: RefCell<write::Buffers>,
     budget: MemtableBudget,
-    /// What it has taken from the budget.
+    /// The bytes that the memtable has taken from the budget.
     counted_bytes: Cell<usize>,
-    /// Whether another one takes writes in its place.
+    /// Whether another memtable takes the writes.
     is_frozen: Cell<bool>,
 }
 
 impl Memtable {
-    /// An empty one for core `core`, whose memory is taken from `budget`.
+    /// Creates an empty memtable for the core `core`. It takes its memory from `budget`.
     pub fn new(
         table: &TableMetadata,
         kind: MemtableKind,
@@ -111,61 +113,63 @@ impl Memtable {
         }
     }
 
-    /// Whether nothing was written.
+    /// Returns whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.store.borrow().is_empty()
     }
 
-    /// Another one takes writes from now on.
+    /// Records that another memtable takes the writes.
     pub(crate) fn freeze(&self) {
         self.is_frozen.set(true);
     }
 
-    /// Whether another one takes writes in its place.
+    /// Returns whether another memtable takes the writes.
     #[inline]
     pub(crate) fn is_frozen(&self) -> bool {
         self.is_frozen.get()
     }
 
-    /// All memory of structure and contents.
+    /// Returns the bytes of memory that structure and contents take.
     pub fn memory_bytes(&self) -> usize {
         self.store.borrow().memory_bytes() + self.heap_bytes.get()
     }
 
-    /// Memory of what is reachable, without free blocks: what a flush is worth.
+    /// Returns the bytes of memory in use, without free blocks: what a flush frees for use.
     pub fn used_bytes(&self) -> usize {
         self.store.borrow().used_bytes() + self.heap_bytes.get()
     }
 
-    /// Whether a trie comes near its own limit (4 GiB of structure and contents), whatever the budget: five eighths of it,
-    /// so that a memtable may have more than 2 GiB, and writes go on while the flush before it ends.
+    /// Returns whether a trie has reached 5/8 of its own limit (4 GiB of structure and contents),
+    /// whatever the budget. So a memtable may hold more than 2 GiB, and writes go on while the
+    /// previous flush ends.
     #[inline]
     pub(crate) fn wants_flush(&self) -> bool {
         self.store.borrow().fullest_bytes() > self.budget.trie_bytes() / 8 * 5
     }
 
-    /// Whether nothing more should be written before it is flushed.
+    /// Returns whether nothing more should be written before the memtable is flushed.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.store.borrow().fullest_bytes() > self.budget.trie_bytes() / 8 * 7
     }
 
-    /// Minima and counts for the flush.
+    /// Returns the minima and counts that the flush needs.
     pub fn statistics(&self) -> MemtableStatistics {
         self.statistics.borrow().clone()
     }
 
-    /// Least write timestamp in µs; `i64::MAX` if there is none.
+    /// Returns the least write timestamp in µs; `i64::MAX` if there is none.
     pub(crate) fn minimum_timestamp(&self) -> i64 {
         self.statistics.borrow().minimum_timestamp
     }
 
-    /// Where its first write stands in the commit log, and the end of its last one; `None` if none was logged.
+    /// Returns the position of the first write in the commit log, and the end of the last one;
+    /// `None` if no write was logged.
     pub fn positions(&self) -> Option<(LogPosition, LogPosition)> {
         self.positions.get()
     }
 
-    /// Notes that the memtable holds a write of the log.
+    /// Records that the memtable holds a write of the log.
     pub(crate) fn add_position(&self, start: LogPosition, end: LogPosition) {
         self.positions.set(Some(match self.positions.get() {
             Some((first, last)) => (first.min(start), last.max(end)),
@@ -173,7 +177,7 @@ impl Memtable {
         }));
     }
 
-    /// Tells the budget what the memtable has grown by.
+    /// Reports to the budget by how much the memtable has grown or shrunk.
     #[inline]
     fn settle(&self) {
         let bytes = self.memory_bytes();

@@ -1,7 +1,9 @@
-//! Memtables of tables in which a partition is a row, some partitions at a time, for who writes all of them down.
+//! Reads memtables of tables in which a partition is one row, some partitions at a time. The flush,
+//! which writes all of them, uses it.
 //!
-//! A walk that seeks each partition anew, and makes objects of it, costs three times what its row costs: here some dozens follow one
-//! seek, and their rows lie in one buffer, so that the memory that they are fetched from is waited for side by side.
+//! A walk that seeks each partition anew and makes objects of it costs three times as much as its
+//! row. Here some dozens of partitions follow one seek, and their rows are copied into one buffer,
+//! so that the cache misses of fetching them overlap.
 
 use espalier_mutation::{DecoratedKey, KeyBound};
 use espalier_trie::{cursor::Direction, prefetch::prefetch_range};
@@ -9,21 +11,21 @@ use espalier_trie::{cursor::Direction, prefetch::prefetch_range};
 use super::{Memtable, content::Content, path};
 use crate::StorageError;
 
-/// How many are taken at a time: some microseconds.
+/// Partitions taken at a time: some microseconds.
 const AT_ONCE: usize = 32;
-/// Bytes of rows after which no more are taken: larger ones are not copied for nothing.
+/// Bytes of rows after which no more are taken, so that large rows are not copied for nothing.
 const BYTES_AT_ONCE: usize = 64 << 10;
 
 /// Partitions that have a row and nothing else.
 #[derive(Default)]
 pub(crate) struct OnlyRows {
-    /// Each with the end of its row in `bytes`.
+    /// The keys, each with the end of its row in `bytes`.
     keys: Vec<(DecoratedKey, usize)>,
     bytes: Vec<u8>,
 }
 
 impl OnlyRows {
-    /// Keys and packed rows, in order.
+    /// Iterates over keys and packed rows, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&DecoratedKey, &[u8])> {
         let mut start = 0;
         self.keys.iter().map(move |(key, end)| {
@@ -33,14 +35,15 @@ impl OnlyRows {
         })
     }
 
-    /// The last key.
+    /// Returns the last key.
     pub(crate) fn last(&self) -> Option<&DecoratedKey> {
         self.keys.last().map(|(key, _)| key)
     }
 }
 
 impl Memtable {
-    /// The partitions behind a bound, as long as they are a row and nothing else. None of tables with more rows in a partition.
+    /// Fills `rows` with the partitions behind a bound, as long as each is a row and nothing else.
+    /// Finds none in tables with more rows in a partition.
     pub(crate) fn next_only_rows(
         &self,
         bound: &KeyBound,
@@ -63,7 +66,7 @@ impl Memtable {
                 break;
             }
             let Some((key, content)) = entries.next_entry() else { break };
-            // A deletion, behind which a row may follow.
+            // The content is a deletion, which a row may follow.
             let Some(bytes) = content.row_bytes() else { break };
             if matches!(content, Content::Heap(_)) {
                 prefetch_range(bytes, 0, bytes.len().min(super::lookup::LIKELY_BYTES));

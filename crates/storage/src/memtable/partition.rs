@@ -1,8 +1,9 @@
-//! One partition of a memtable as a stream of rows and range tombstone markers.
+//! Streams one partition of a memtable as rows and range tombstone markers.
 //!
-//! Two walks go side by side, over the rows and over the deletion branch, and are merged by comparing paths. The stream
-//! reads some fragments at a time, without giving way, so that an ordinary read is one look at the trie; if it has to come
-//! back it takes a snapshot. Memory: at most [`LARGEST_FILL`] fragments and [`LARGEST_FILL_BYTES`], but one row at least.
+//! Two walks, over the rows and over the deletion branch, are merged by comparing paths. The stream
+//! reads some fragments at a time without yielding, so that an ordinary read looks at the trie
+//! once; if it has to come back it takes a snapshot. Memory: at most [`LARGEST_FILL`] fragments and
+//! [`LARGEST_FILL_BYTES`], but one row at least.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -25,18 +26,19 @@ use super::{
 };
 use crate::{StorageError, commitlog::BodyReader};
 
-/// How much is read at first where nobody says how many rows are wanted, and after a skip.
+/// The fragments that are read at first if the number of wanted rows is unknown, and after a skip.
 const FIRST_FILL: usize = 16;
 const SMALLEST_FILL: usize = 4;
 const LARGEST_FILL: usize = 256;
-/// Rows are copied into the buffer; an arbitrary choice: some ten microseconds.
+/// Bytes of rows copied into the buffer at a time, some ten microseconds (arbitrary).
 const LARGEST_FILL_BYTES: usize = 128 << 10;
-/// Slices looked at without giving way, of which none may have a row.
+/// Slices examined without yielding, if none of them has a row.
 pub(super) const SLICES_OF_A_FILL: usize = 128;
-/// An arbitrary choice: some ten microseconds.
+/// Pieces of retired memory freed when a stream releases its snapshot, some ten microseconds
+/// (arbitrary).
 const FREED_AT_ONCE: u32 = 512;
 
-/// One partition of one memtable. See [`UnfilteredStream`].
+/// A stream of one partition of one memtable. See [`UnfilteredStream`].
 pub struct MemtablePartition {
     memtable: Rc<Memtable>,
     table: Arc<TableMetadata>,
@@ -45,13 +47,13 @@ pub struct MemtablePartition {
     prefix: Vec<u8>,
     direction: Direction,
     slices: Arc<ClusteringSlices>,
-    /// How many slices are done, in the direction of the walk.
+    /// The number of slices that are done, in the direction of the walk.
     pub(super) slices_done: usize,
     /// The present slice.
     range: Option<Range>,
     /// The partition as it was at the first fill, if that did not read all of it.
     snapshot: Option<StoreSnapshot>,
-    /// Whether the memtable had any boundary then, and any run of dead rows.
+    /// Whether the memtable had any boundary then, and any tombstone run.
     has_boundaries: bool,
     has_runs: bool,
     run: RunAhead,
@@ -61,7 +63,8 @@ pub struct MemtablePartition {
     filled_bytes: usize,
 }
 
-/// A slice under way: the paths of the place reached and of the far bound, and the deletion in force at that place.
+/// The slice in progress: the paths of the position reached and of the far bound, and the deletion
+/// in force at that position.
 struct Range {
     at: Vec<u8>,
     far: Vec<u8>,
@@ -69,8 +72,13 @@ struct Range {
 }
 
 impl MemtablePartition {
-    /// The slices of a partition; `None` if the memtable has nothing of it. `wanted_rows` is how many rows will be asked
-    /// for if all of them are visible: that many are read at once.
+    /// Opens the slices of a partition. Returns `None` if the memtable has nothing of it.
+    /// `wanted_rows` is the number of rows that will be read if all of them are visible; the first
+    /// fill reads that many.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a stored row or bound cannot be decoded.
     pub fn open(
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
@@ -112,7 +120,8 @@ impl MemtablePartition {
         self.slices_done >= self.slices.slices.len()
     }
 
-    /// Reads the next fragments into the buffer; none if the next [`SLICES_OF_A_FILL`] have none.
+    /// Reads the next fragments into the buffer, or none if the next [`SLICES_OF_A_FILL`] slices
+    /// have none.
     fn fill(&mut self) -> Result<(), StorageError> {
         let result = self.with_view(Self::fill_from);
         if self.is_done() {
@@ -121,7 +130,7 @@ impl MemtablePartition {
         result
     }
 
-    /// Looks at the partition as the stream shows it.
+    /// Calls `look` with the partition in the state that the stream shows.
     fn with_view<R>(&mut self, look: impl FnOnce(&mut Self, View<'_>) -> R) -> R {
         let memtable = self.memtable.clone();
         let (snapshot, prefix) = (self.snapshot.take(), std::mem::take(&mut self.prefix));
@@ -137,7 +146,8 @@ impl MemtablePartition {
         result
     }
 
-    /// Lets go of the snapshot, and frees what was kept for it, or a part of that; writes go on with the rest.
+    /// Releases the snapshot, and frees a bounded part of the memory that was retained for it;
+    /// later writes free the rest.
     fn release_snapshot(&mut self) {
         if self.snapshot.take().is_some()
             && let Ok(mut store) = self.memtable.store.try_borrow_mut()
@@ -172,7 +182,8 @@ impl MemtablePartition {
         self.buffer.len() >= wanted || self.filled_bytes >= LARGEST_FILL_BYTES
     }
 
-    /// Goes to the near bound of the next slice; a range deletion that reaches into it opens there.
+    /// Enters the next slice at its near bound, where a range deletion that reaches into the slice
+    /// opens.
     fn enter_slice(&mut self, view: &View<'_>) -> Range {
         let slices = self.slices.clone();
         let (near, far) = slices.bounds(self.direction, self.slices_done);
@@ -195,13 +206,14 @@ impl MemtablePartition {
         self.slices_done += 1;
     }
 
-    /// A marker where the deletion in force changes, told in the direction of the walk.
+    /// Buffers a marker where the deletion in force changes in the direction of the walk.
     fn push_marker(&mut self, position: ClusteringBound, from: DeletionTime, to: DeletionTime) {
         let marker = RangeTombstoneMarker::of_change(position, from, to, self.direction);
         self.buffer.push_back(Unfiltered::Marker(marker));
     }
 
-    /// Reads on in a slice; `true` at its end, `false` when the buffer has `wanted` fragments or too many bytes.
+    /// Reads on in a slice. Returns `true` at its end, and `false` when the buffer has `wanted`
+    /// fragments or too many bytes.
     fn walk_slice(
         &mut self,
         view: &View<'_>,
@@ -270,7 +282,7 @@ impl UnfilteredStream for MemtablePartition {
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
         while self.buffer.is_empty() && !self.is_done() {
-            // The reader may drop whatever it is given, and not give way itself.
+            // The caller may drop all that it gets, and not yield itself.
             maybe_yield().await;
             self.fill()?;
         }
@@ -313,7 +325,7 @@ impl UnfilteredStream for MemtablePartition {
     }
 }
 
-/// A stored bound. Its kind tells only the side.
+/// Returns a stored bound. Its kind only gives the side.
 fn bound(
     table: &TableMetadata,
     bound_path: &[u8],

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! partition   40 token 40 escaped key 38
-//!   + 10 bound       a place where range deletions change: prefix values, then 20 (before) or 60 (behind)
-//!   + 14 path        a run of dead rows: the path of its first row, or a bound; the content is the path of its end
+//!   + 10 bound       a boundary of range deletions: prefix values, then 20 (before) or 60 (behind)
+//!   + 14 path        a tombstone run: the path of its first row, or a bound; the content is the path
+//!                    of its end
 //!   + 18             the static row
 //!   + clustering     a row: its values, then 38 (a table without clustering columns: just 38)
 //! ```
@@ -28,17 +29,17 @@ use espalier_types::{
 
 /// Leads to the boundaries of range deletions.
 pub(crate) const DELETIONS: u8 = 0x10;
-/// Leads to the runs of dead rows.
+/// Leads to the tombstone runs.
 pub(crate) const DEAD_RUNS: u8 = 0x14;
-/// The static row.
+/// Leads to the static row.
 pub(crate) const STATIC: u8 = 0x18;
-/// No row's clustering begins with less.
+/// The least byte with which a row's clustering can begin.
 pub(crate) const FIRST_ROW: u8 = TERMINATOR;
 
-/// Greater than whatever follows a partition's path or a token in a key.
+/// Greater than any byte that follows a partition's path or a token in a key.
 pub(crate) const BEHIND: u8 = 0xFF;
 
-/// The bound before all rows, and the one behind them.
+/// The bounds before and behind all rows.
 pub(crate) const BOTTOM: u8 = LT_NEXT;
 pub(crate) const TOP: u8 = GT_NEXT;
 
@@ -48,13 +49,13 @@ pub(crate) fn put_partition(key: DecoratedKeyRef<'_>, path: &mut Vec<u8>) {
     encode_decorated_key(key.token.0, key.key, path);
 }
 
-/// Appends what the paths of all partitions with a token have in common.
+/// Appends the common beginning of the paths of all partitions with a token.
 pub(crate) fn put_token(token: Token, path: &mut Vec<u8>) {
     path.push(NEXT_COMPONENT);
     path.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
 }
 
-/// The bound at a token, from its path.
+/// Returns the bound at a token, from its path.
 pub(crate) fn token_bound(path: &[u8]) -> Option<KeyBound> {
     let (token, rest) = path.strip_prefix(&[NEXT_COMPONENT])?.split_first_chunk::<8>()?;
     let token = Token(i64::from_be_bytes(*token) ^ i64::MIN);
@@ -65,7 +66,8 @@ pub(crate) fn token_bound(path: &[u8]) -> Option<KeyBound> {
     }
 }
 
-/// Appends what no path of a partition in front of the bound reaches, and all behind it do.
+/// Appends a path that is greater than those of all partitions in front of the bound, and not
+/// greater than those of all partitions behind it.
 pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
     match bound {
         KeyBound::Unbounded => {}
@@ -82,7 +84,9 @@ pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
     }
 }
 
-/// The partition to which what is at `path` belongs: its own entry, or the only row of one, one byte below. `store` is for errors.
+/// Returns the key of the partition to which the entry at `path` belongs. `is_own` says that the
+/// entry is the partition's own; otherwise it is the partition's only row, one byte below. `store`
+/// is for errors.
 pub(crate) fn partition_key(
     path: &[u8],
     is_own: bool,
@@ -119,7 +123,7 @@ pub(crate) fn put_bound(
     encode_ordered_clustering(&comparator.types, &bound.values, terminator, path);
 }
 
-/// The clustering of a row from its path within the partition.
+/// Returns the clustering of a row from its path within the partition.
 pub(crate) fn clustering(
     comparator: &ClusteringComparator,
     path: &[u8],
@@ -128,7 +132,8 @@ pub(crate) fn clustering(
     Ok(Clustering { values: values.into() })
 }
 
-/// The bound from its path in the deletion branch. It is given as a start; what it is follows from the deletions.
+/// Returns a bound from its path in the deletion branch, always as a start; the deletions around it
+/// say whether it is one.
 pub(crate) fn bound(
     comparator: &ClusteringComparator,
     path: &[u8],
@@ -137,7 +142,8 @@ pub(crate) fn bound(
     Ok(ClusteringBound { kind: kind_of(terminator), values: values.into() })
 }
 
-/// The bound behind a row, or the bound that the path is of, as the far end of a stretch that is walked in `direction`.
+/// Returns the bound behind a row, or the bound with this path, as the far end of a range that is
+/// walked in `direction`.
 pub(crate) fn far_end(
     comparator: &ClusteringComparator,
     path: &[u8],
@@ -153,14 +159,14 @@ pub(crate) fn far_end(
     Ok(ClusteringBound { kind, values: values.into() })
 }
 
-/// The start kind of a bound with this terminator.
+/// Returns the start kind of a bound with this terminator.
 pub(crate) fn kind_of(terminator: u8) -> BoundKind {
     if terminator == LT_NEXT { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart }
 }
 
-/// Whether a path decodes to the exact bytes of the values of clustering columns. For types with
-/// different bytes of equal values (decimal 1.0 and 1.00, NaN with other bits), the row keeps the
-/// bytes that were written first.
+/// Returns whether a path decodes to the exact bytes of the values of clustering columns. For types
+/// with different bytes of equal values (decimal 1.0 and 1.00, NaN with other bits), the row keeps
+/// the bytes that were written first.
 pub fn is_exact(comparator: &ClusteringComparator) -> bool {
     comparator.types.iter().all(|(column_type, _)| {
         matches!(

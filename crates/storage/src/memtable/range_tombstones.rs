@@ -1,7 +1,9 @@
-//! Range deletions in the deletion branch of a partition: at each boundary, the deletion in force behind it.
+//! Range deletions in the deletion branch of a partition: each boundary holds the deletion in force
+//! behind it.
 //!
-//! The same normal form as `RangeTombstoneList`: boundaries ascend, neighbours differ, the deletion before the first
-//! and behind the last is live. A new range splits at its two ends and raises what lies between.
+//! The normal form is that of `RangeTombstoneList`: boundaries ascend, neighbours differ, and the
+//! deletion before the first and behind the last is live. A new range adds boundaries at its two
+//! ends and raises the deletions between them.
 
 use bytes::Bytes;
 use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstone, schema::TableMetadata};
@@ -14,7 +16,8 @@ use super::{
     store::{PartitionView, StoreFull, StorePartition},
 };
 
-/// The deletion in force behind the last boundary of a partition before `at` (or at it, if `inclusive`).
+/// Returns the deletion in force behind the last boundary of a partition before `at` (or at it, if
+/// `inclusive`).
 pub(super) fn deletion_before(
     partition: PartitionView<'_>,
     at: &[u8],
@@ -49,7 +52,8 @@ impl Memtable {
         let range = (start.clone(), end.clone());
         let before = deletion_before(partition.subtrie(), &start, false);
         let within = within(partition.subtrie(), &start, &end);
-        // The old deletion in force as the walk goes on, and the new one behind the last boundary that stands.
+        // The old deletion in force at the present step, and the new one behind the last boundary
+        // that stays.
         let (mut old, mut last) = (before, before);
         let mut put: Vec<(Vec<u8>, Boundary)> = Vec::new();
         let mut gone: Vec<Vec<u8>> = Vec::new();
@@ -76,9 +80,9 @@ impl Memtable {
         if !end_stands && old != last {
             put.push((end, Boundary { after: old, kept_values: self.kept_values(&tombstone.end) }));
         }
-        // If the trie is full in the middle, a part of this deletion stands and nothing of older ones is lost: each
-        // step from the end to the start raises what lies behind one boundary, and only then do those go that say
-        // the same as the one before them.
+        // If the trie becomes full half-way, a part of this deletion is in place and no older one
+        // is lost: each step, from the end to the start, raises the deletion behind one boundary.
+        // Boundaries that say the same as the one before them are removed only after that.
         self.has_boundaries.set(true);
         let mut key = vec![path::DELETIONS];
         for (path, boundary) in put.into_iter().rev() {
@@ -97,7 +101,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// The bound's values as written, if its path would not give them back.
+    /// Returns the bound's values as written, if its path does not preserve them.
     fn kept_values(&self, bound: &ClusteringBound) -> Option<Box<Bytes>> {
         if self.format.is_exact || bound.values.is_empty() {
             return None;
@@ -108,7 +112,7 @@ impl Memtable {
     }
 }
 
-/// The boundaries of a partition from `start` to `end`, both included.
+/// Returns the boundaries of a partition from `start` to `end`, both included.
 fn within(partition: PartitionView<'_>, start: &[u8], end: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
     let mut entries = partition.subtrie(&[path::DELETIONS]).entries(Direction::Forward);
     entries.seek(start);

@@ -1,11 +1,13 @@
-//! Reading a memtable on any thread, without locks, while its shard writes to it.
+//! Reads a memtable on any thread, without locks, while its shard writes to it.
 //!
-//! **Invariants.** A [`PartitionSnapshot`] shows all writes to its partition up to one moment, each wholly, however long it
-//! lives: as long as there is a reader, the shard writes to copies of the nodes on its paths and publishes them by one store
-//! (works 002 names consistent readers as what remains to be done). Different partitions may be as of different moments.
+//! **Invariants.** A [`PartitionSnapshot`] shows all writes to its partition up to one moment, each
+//! wholly, however long it lives: as long as there is a reader, the shard writes to copies of the
+//! nodes on its paths and publishes them by one store. ("Trie Memtables in Cassandra", Lambov, VLDB
+//! 2022, names consistent readers as future work.) Different partitions may be as of different
+//! moments.
 //!
-//! **Cost.** A reader makes writes copy, and keeps the memory of the memtable after a flush; it is not for keeps. A snapshot
-//! keeps what was overwritten since it was taken.
+//! **Cost.** A reader makes writes copy, and retains the memtable's memory after a flush, so it
+//! should be short-lived. A snapshot retains the contents that were overwritten since it was taken.
 
 use std::sync::Arc;
 
@@ -34,12 +36,13 @@ pub struct MemtableReader {
     table: Arc<TableMetadata>,
     format: RowFormat,
     parts: Vec<Reader<Content>>,
-    /// Where there are several.
+    /// The map of the parts, if there are several.
     map: Option<PartMap>,
 }
 
 impl Memtable {
-    /// A handle for other threads; `None` if the memtable is no trie. `table` is the one that the memtable is of.
+    /// Returns a handle for other threads; `None` if the memtable is no trie. `table` must be the
+    /// memtable's table.
     pub fn reader(&self, table: &Arc<TableMetadata>) -> Option<MemtableReader> {
         let (parts, map) = self.store.borrow().readers()?;
         Some(MemtableReader { table: table.clone(), format: self.format, parts, map })
@@ -47,7 +50,11 @@ impl Memtable {
 }
 
 impl MemtableReader {
-    /// A partition as it is now; `None` if the memtable has nothing of it.
+    /// Returns the present state of a partition; `None` if the memtable has nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the stored static row cannot be decoded.
     pub fn partition(&self, key: &DecoratedKey) -> Result<Option<PartitionSnapshot>, StorageError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key.borrowed(), &mut prefix);
@@ -65,7 +72,7 @@ impl MemtableReader {
     }
 }
 
-/// One partition of a memtable as it was at one moment. May go to another thread.
+/// The state of one partition of a memtable at one moment. It may go to another thread.
 pub struct PartitionSnapshot {
     table: Arc<TableMetadata>,
     format: RowFormat,
@@ -74,12 +81,17 @@ pub struct PartitionSnapshot {
 }
 
 impl PartitionSnapshot {
-    /// Key, deletion and static row.
+    /// Returns key, deletion and static row.
     pub fn header(&self) -> &PartitionHeader {
         &self.header
     }
 
-    /// One row, without what the partition's own deletions cover; `None` if nothing of it is left.
+    /// Returns one row, without the cells that the partition's own deletions cover; `None` if
+    /// nothing of it is left.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the stored row cannot be decoded.
     pub fn row(&self, clustering: &Clustering) -> Result<Option<Row>, StorageError> {
         let mut row_path = Vec::new();
         path::put_row(self.table.comparator(), &clustering.values, &mut row_path);
@@ -89,14 +101,14 @@ impl PartitionSnapshot {
         }
     }
 
-    /// All rows in clustering order, or against it, without what the partition's own deletions cover. A row with a deletion
-    /// of its own has it.
+    /// Iterates over all rows in clustering order, or against it, without the cells that the
+    /// partition's own deletions cover. A row keeps its own deletion.
     pub fn rows(&self, direction: Direction) -> SnapshotRows<'_> {
         let entries = self.snapshot.subtrie().entries(walk_direction(direction));
         SnapshotRows { partition: self, entries }
     }
 
-    /// The strongest deletion of the partition or of a range over a row.
+    /// Returns the strongest deletion of the partition or of a range over a row.
     pub fn deletion_over(&self, clustering: &Clustering) -> DeletionTime {
         let mut row_path = Vec::new();
         path::put_row(self.table.comparator(), &clustering.values, &mut row_path);
@@ -119,10 +131,10 @@ impl PartitionSnapshot {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there is something else in the place of a row")]
+#[error("expected a row, found another kind of content")]
 struct NoRow;
 
-/// See [`PartitionSnapshot::rows`].
+/// The iterator of [`PartitionSnapshot::rows`].
 pub struct SnapshotRows<'a> {
     partition: &'a PartitionSnapshot,
     entries: Entries<MemoryCursor<'a, Content>>,

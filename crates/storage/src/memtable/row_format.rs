@@ -1,4 +1,4 @@
-//! How rows of a table lie in the memtable.
+//! The stored form of a table's rows in the memtable.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -12,12 +12,13 @@ use crate::{
     commitlog::{BodyReader, put_values},
 };
 
-/// What follows from a table's columns.
+/// The properties of the stored form that follow from a table's columns.
 #[derive(Clone, Copy)]
 pub(crate) struct RowFormat {
-    /// Whether paths give clusterings back byte for byte.
+    /// Whether paths preserve clusterings byte for byte.
     pub(crate) is_exact: bool,
-    /// Whether a partition is a single row, and so needs no content of its own: no clustering, no static columns.
+    /// Whether a partition is a single row, and so needs no content of its own: the table has no
+    /// clustering and no static columns.
     pub(crate) is_single_row: bool,
 }
 
@@ -29,7 +30,7 @@ impl RowFormat {
         }
     }
 
-    /// Deletion and static row of a partition, as it is stored, if it exists.
+    /// Returns the deletion and the static row of a partition as stored, if the partition exists.
     pub(super) fn header(
         self,
         table: &TableMetadata,
@@ -63,7 +64,8 @@ impl RowFormat {
         self.row_of(table, row_path, content.row_bytes().unwrap_or_default())
     }
 
-    /// The same of a stored row's bytes.
+    /// Decodes the bytes of a stored row, without the cells of dropped columns. `row_path` is empty
+    /// for a static row.
     pub(crate) fn row_of(
         self,
         table: &TableMetadata,
@@ -89,7 +91,8 @@ impl RowFormat {
         Ok(row)
     }
 
-    /// Appends the bytes that are stored for a row or static row: the values that its path does not give back, and its packed form.
+    /// Appends the bytes that are stored for a row or static row: the values that its path does not
+    /// preserve, and its packed form.
     pub(crate) fn store_row(self, row: &Row, out: &mut Vec<u8>) {
         if !self.is_exact {
             let start = out.len();

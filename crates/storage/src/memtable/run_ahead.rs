@@ -1,4 +1,4 @@
-//! What a stream of a partition knows of the run of dead rows that it is in, or that comes next.
+//! Tracks the tombstone run that a stream of a partition is in, or that comes next.
 
 use espalier_mutation::Direction;
 
@@ -7,19 +7,20 @@ use super::{
     walk::View,
 };
 
-/// The run of a walk. One look for each run that the walk comes by.
+/// The tombstone run of a walk. It takes one look-up for each run that the walk passes.
 #[derive(Default)]
 pub(super) struct RunAhead {
-    /// Its start and end, in clustering order; `None` before the first look.
+    /// The run's start and end, in clustering order; `None` before the first look-up.
     run: Option<Option<Run>>,
-    /// Whether the row that was read last is in it.
+    /// Whether the row that was read last is in the run.
     is_in: bool,
-    /// How many of the fragments that were read before it have not been given.
+    /// The number of fragments read before the run that the stream has not returned yet.
     fragments_before: usize,
 }
 
 impl RunAhead {
-    /// Notes that the walk came to a row, with so many fragments before it that were not given.
+    /// Records that the walk read a row, with `fragments_before` fragments before it that were not
+    /// returned yet.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -51,19 +52,19 @@ impl RunAhead {
         self.is_in = is_in;
     }
 
-    /// Notes that a fragment was given.
+    /// Records that a fragment was returned.
     #[inline]
     pub(super) fn give(&mut self) {
         self.fragments_before = self.fragments_before.saturating_sub(1);
     }
 
-    /// Notes that rows were left out, so that so many fragments remain that were not given.
+    /// Records that rows were left out, so that `fragments` fragments remain to be returned.
     pub(super) fn skip(&mut self, fragments: usize) {
         self.is_in &= fragments > 0;
         self.fragments_before = self.fragments_before.min(fragments);
     }
 
-    /// The far end of the run that all fragments from the next one on are in.
+    /// Returns the far end of the run, if all fragments from the next one on are in it.
     pub(super) fn far_end(&self, direction: Direction) -> Option<&[u8]> {
         let (start, end) = self.run.as_ref()?.as_ref()?;
         let is_in = self.is_in && self.fragments_before == 0;

@@ -1,4 +1,4 @@
-//! Going from partition to partition.
+//! Iterates from partition to partition.
 
 use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound};
 use espalier_trie::cursor::Direction;
@@ -10,14 +10,14 @@ use crate::StorageError;
 #[derive(Clone, Debug)]
 pub(crate) struct NextInMemory {
     pub(crate) key: DecoratedKey,
-    /// Its deletion.
+    /// The partition's deletion.
     pub(crate) deletion: DeletionTime,
-    /// Whether there is nothing else of it.
+    /// Whether the memtables have nothing else of the partition.
     pub(crate) is_only_deletion: bool,
 }
 
 impl NextInMemory {
-    /// What several memtables have of a partition.
+    /// Merges what another memtable has of the partition.
     pub(crate) fn join(&mut self, other: &Self) {
         self.deletion = self.deletion.max(other.deletion);
         self.is_only_deletion &= other.is_only_deletion;
@@ -25,7 +25,7 @@ impl NextInMemory {
 }
 
 impl Memtable {
-    /// The first partition behind a bound.
+    /// Returns the first partition behind a bound.
     pub(crate) fn next_partition(
         &self,
         bound: &KeyBound,

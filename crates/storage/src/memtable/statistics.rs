@@ -1,28 +1,30 @@
-//! What a flush must know before it writes the first row, kept up to date by every write. Source: reference 7.5.
+//! Statistics that a flush needs before it writes the first row. Every write updates them. Source:
+//! docs/formats/statistics.md.
 
 use espalier_mutation::{
     CellRef, ColumnRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, RowContent,
     schema::ColumnId,
 };
 
-/// Minima and columns of everything that was written, also of what later writes have overwritten.
+/// The minima and columns of all writes, including overwritten ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemtableStatistics {
-    /// Least write timestamp in µs; `i64::MAX` if there is none.
+    /// The least write timestamp in µs; `i64::MAX` if there is none.
     pub minimum_timestamp: i64,
-    /// Greatest write timestamp in µs; `i64::MIN` if there is none.
+    /// The greatest write timestamp in µs; `i64::MIN` if there is none.
     pub maximum_timestamp: i64,
-    /// Least local deletion time in seconds; `u32::MAX` if nothing expires or is deleted.
+    /// The least local deletion time in seconds; `u32::MAX` if nothing expires or is deleted.
     pub minimum_local_deletion_time: u32,
-    /// Least TTL in seconds; `u32::MAX` if nothing expires.
+    /// The least TTL in seconds; `u32::MAX` if nothing expires.
     pub minimum_ttl: u32,
-    /// Whether a partition or a range was deleted at a negative timestamp, for which not every version has room.
+    /// Whether a partition or a range was deleted at a negative timestamp, which not every format
+    /// version can store.
     pub has_negative_deletion: bool,
-    /// Bit set of the ids of the columns that have cells or deletions.
+    /// A bit set of the ids of the columns that have cells or deletions.
     columns: Vec<u64>,
-    /// How many partitions there are.
+    /// The number of partitions.
     pub partitions: u64,
-    /// How many rows there are, without static rows.
+    /// The number of rows, without static rows.
     pub rows: u64,
 }
 
@@ -42,13 +44,13 @@ impl Default for MemtableStatistics {
 }
 
 impl MemtableStatistics {
-    /// Whether some write had data in the column.
+    /// Returns whether some write had data in the column.
     pub fn has_column(&self, id: ColumnId) -> bool {
         let word = self.columns.get(id.0 as usize / 64).copied().unwrap_or(0);
         word & (1 << (id.0 % 64)) != 0
     }
 
-    /// The deletion of a partition or range.
+    /// Adds the deletion of a partition or range.
     pub(crate) fn add_wide_deletion(&mut self, deletion: DeletionTime) {
         self.has_negative_deletion |= !deletion.is_live() && deletion.marked_for_delete_at < 0;
         self.add_deletion(deletion);

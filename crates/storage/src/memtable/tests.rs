@@ -1,4 +1,4 @@
-//! What a memtable counts, and how much of it a read looks at without giving way.
+//! Tests of what a memtable counts, and of how much of it a read looks at without yielding.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -51,7 +51,8 @@ fn write_value(
     memtable.apply(table, &update, |_| packed.as_slice()).unwrap();
 }
 
-/// Readers that overlap, so that there is always one: what none of them can have any more is not counted, and the rest is.
+/// Overlapping readers, so that there is always one: contents that none of them can see any more
+/// are not counted, and the rest are.
 #[test]
 fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
     for structure in [Structure::Trie, Structure::SkipList] {
@@ -73,7 +74,7 @@ fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
             for number in 0..ROWS {
                 write(&memtable, &table, number, 2 + round);
                 if number % 20 == 0 {
-                    // The next one is there before the last one goes.
+                    // The next snapshot is taken before the previous one is dropped.
                     let next = snapshot();
                     drop(std::mem::replace(&mut reader, next));
                 }
@@ -83,7 +84,7 @@ fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
         }
         // 30 x 200 kB were overwritten.
         assert!(greatest < before + 600_000, "{structure:?}: {before} bytes became {greatest}");
-        assert!(greatest > before + VALUE_BYTES, "what the reader has is counted");
+        assert!(greatest > before + VALUE_BYTES, "the reader's contents are counted");
         drop(reader);
         while memtable.store.borrow_mut().free_retired(u32::MAX) > 0 {}
         write(&memtable, &table, 0, 100);
@@ -93,7 +94,8 @@ fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
     }
 }
 
-/// It is gone for those who ask whether to flush or to wait, and in use for those who ask what there is, until the last row is freed.
+/// While a memtable is freed, its bytes do not count for the decisions to flush or to slow down,
+/// but are in use until the last row is freed.
 #[test]
 fn a_large_one_is_freed_in_steps_and_counts_as_gone_meanwhile() {
     const MANY_ROWS: i32 = 10 * ROWS;
@@ -123,7 +125,7 @@ fn a_large_one_is_freed_in_steps_and_counts_as_gone_meanwhile() {
             (turns, steps)
         });
         assert!(turns >= if is_trie { MANY_ROWS / 64 } else { 1 }, "{structure:?}: {turns} turns");
-        // A MiB of rows at a time; the rest, with all of the structure, at the end.
+        // Each step is a MiB of rows; the last one is the rest, with all of the structure.
         assert!(steps.is_sorted_by(|before, after| before > after), "{structure:?}: {steps:?}");
         assert_eq!(steps.len() > 1, is_trie, "{structure:?}: {steps:?}");
     }
@@ -135,7 +137,7 @@ fn memtable(table: &TableMetadata) -> Rc<Memtable> {
     Rc::new(Memtable::new(table, MemtableKind::default(), core, budget))
 }
 
-/// The rows of a partition, and the most that was copied at a time.
+/// Reads the rows of a partition; also returns the most that was copied at a time.
 fn read(
     memtable: &Rc<Memtable>,
     table: &Arc<TableMetadata>,

@@ -1,4 +1,5 @@
-//! A look at one partition, as it is or as a snapshot has it, and walks over its rows and over its deletion branch.
+//! Views of one partition, at present or in a snapshot, and walks over its rows and over its
+//! deletion branch.
 
 use espalier_mutation::{DeletionTime, Direction};
 use espalier_trie::cursor::Direction as WalkDirection;
@@ -9,7 +10,7 @@ use super::{
     store::{Entries, PartitionView},
 };
 
-/// The direction of a stream as that of a walk.
+/// Converts the direction of a stream into that of a walk.
 pub(crate) fn walk_direction(direction: Direction) -> WalkDirection {
     match direction {
         Direction::Forward => WalkDirection::Forward,
@@ -26,7 +27,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The deletion in force just before the bound `at`, or behind it, if `inclusive`.
+    /// Returns the deletion in force just before the bound `at`, or behind it, if `inclusive`.
     pub(super) fn deletion_before(&self, at: &[u8], inclusive: bool) -> DeletionTime {
         match self.has_boundaries {
             true => range_tombstones::deletion_before(self.partition, at, inclusive),
@@ -34,12 +35,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The rows behind `from`, in `direction`, up to `to`.
+    /// Walks over the rows behind `from`, in `direction`, up to `to`.
     pub(super) fn rows(&self, direction: Direction, from: &[u8], to: &'a [u8]) -> Walk<'a> {
         Walk::new(self.partition, direction, from, to)
     }
 
-    /// The boundaries behind `from`, in `direction`, up to `to`.
+    /// Walks over the boundaries behind `from`, in `direction`, up to `to`.
     pub(super) fn boundaries(&self, direction: Direction, from: &[u8], to: &'a [u8]) -> Walk<'a> {
         match self.has_boundaries {
             true => Walk::new(self.partition.subtrie(&[path::DELETIONS]), direction, from, to),
@@ -48,7 +49,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What a walk stands at.
+/// The entry at which a walk stands.
 #[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     Row(&'a Content),
@@ -57,10 +58,10 @@ pub(super) enum At<'a> {
 
 /// A walk that stands at an entry, or at the end.
 pub(super) struct Walk<'a> {
-    /// `None`: there is nothing.
+    /// `None` if there is nothing to walk over.
     entries: Option<Entries<'a>>,
     direction: Direction,
-    /// Entries at it are not given; empty: there is no such entry.
+    /// Entries at this path are left out; empty if there is no such entry.
     after: Vec<u8>,
     to: &'a [u8],
     key: Vec<u8>,
@@ -88,12 +89,12 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Path of the entry, within the partition or its deletion branch.
+    /// Returns the path of the entry, within the partition or its deletion branch.
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The entry; `None` at the end.
+    /// Returns the entry; `None` at the end.
     pub(super) fn at(&self) -> Option<At<'a>> {
         self.at
     }

@@ -1,4 +1,4 @@
-//! Applying a partition update to the trie.
+//! Applies partition updates to the memtable.
 
 use super::{
     Memtable,
@@ -12,18 +12,18 @@ use espalier_mutation::{
     DecoratedKeyRef, DeletionTime, PackError, PartitionUpdate, RowContent, schema::TableMetadata,
 };
 
-/// Kept between writes, so that an ordinary one allocates nothing but its row.
+/// Buffers that are kept between writes, so that an ordinary write allocates nothing but its row.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// The path of what is written.
+    /// The path that is written to.
     path: Vec<u8>,
-    /// The values of a clustering that its path does not give back.
+    /// The values of a clustering that its path does not preserve.
     kept: Vec<u8>,
     /// A merged row.
     merged: Vec<u8>,
 }
 
-/// What a row was and has become.
+/// The effect of a write on a row.
 #[derive(Default)]
 struct Change {
     is_new: bool,
@@ -32,7 +32,7 @@ struct Change {
     error: Option<PackError>,
 }
 
-/// The kept clustering values and the packed row in the bytes of a stored row.
+/// Splits the bytes of a stored row into the kept clustering values and the packed row.
 #[inline]
 pub(crate) fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
     if is_exact {
@@ -43,8 +43,9 @@ pub(crate) fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl Memtable {
-    /// Applies an update. `packed` gives the packed form of the static row, if there is one, and of the rows, counted
-    /// together. Never gives way: readers of this shard see all of it or nothing.
+    /// Applies an update. `packed` returns the packed form of the static row, if there is one, and
+    /// of the rows, which are counted together. It never yields: readers of this shard see all of
+    /// the update or nothing.
     pub(crate) fn apply<'p>(
         &self,
         table: &TableMetadata,
@@ -56,7 +57,8 @@ impl Memtable {
         outcome.map_err(|failure| self.error(table, failure))
     }
 
-    /// Applies the write of one row, as [`Self::apply`] does with an update of nothing else. `packed` is its packed form.
+    /// Applies the write of one row, as [`Self::apply`] does with an update of nothing else.
+    /// `packed` is its packed form.
     #[inline]
     pub(crate) fn apply_row<V: AsRef<[u8]>>(
         &self,
@@ -77,7 +79,7 @@ impl Memtable {
             Failure::Full => StorageError::MemtablesFull {
                 used_bytes: self.memory_bytes(),
                 limit_bytes: self.memory_bytes(),
-                reason: "a memtable's trie has no room left".into(),
+                reason: "the memtable's trie is full".into(),
             },
             Failure::Packed(source) => StorageError::PackedRow {
                 table: format!("{}.{}", table.keyspace, table.name),
@@ -162,7 +164,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// Puts a row of a partition that may have several. `path` is its path there.
+    /// Writes a row of a partition that may have several. `path` is its path there.
     #[inline]
     fn put_row(
         &self,
@@ -178,7 +180,7 @@ impl Memtable {
             self.leave_run(partition, path)?;
         }
         self.put_row_content(table, partition, path, kept, packed, merged)?;
-        // Runs are hints: where there is no room for one, reads walk.
+        // Runs are hints: if there is no room for one, reads walk the tombstones.
         if is_dead {
             let _ = self.join_run(partition, path);
         }
@@ -203,7 +205,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// Applies several writes of a partition of one row, its deletion among them, together.
+    /// Applies several writes of a partition of one row together, including its deletion.
     #[cold]
     fn apply_single_row<'p>(
         &self,
@@ -227,7 +229,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// Puts the only row of the partition whose path is in `path`, which is changed.
+    /// Writes the only row of the partition with the path in `path`, which is changed.
     #[inline]
     fn put_single_row(
         &self,
@@ -262,7 +264,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// What a row that is written below `path` has to do with.
+    /// Returns the context of the merge of a row that is written below `path`.
     #[inline]
     fn target<'t>(
         &self,
@@ -280,7 +282,7 @@ impl Memtable {
         Target { table, is_exact: self.format.is_exact, active }
     }
 
-    /// Whether a deletion is at least as new as all that the memtable holds.
+    /// Returns whether a deletion is at least as new as all that the memtable holds.
     pub(super) fn covers(&self, deletion: DeletionTime) -> bool {
         !deletion.is_live()
             && deletion.marked_for_delete_at >= self.statistics.borrow().maximum_timestamp
@@ -307,7 +309,8 @@ impl Memtable {
     #[inline]
     fn count_single_row_partition(&self, path: &[u8]) {
         let mut statistics = self.statistics.borrow_mut();
-        // Contents beyond rows are partitions with a deletion, which were counted when they came.
+        // Contents that are no rows are partitions with a deletion, which were counted when they
+        // were added.
         let is_counted = statistics.rows < self.store.borrow().content_count() as u64
             && self.store.borrow().get(path).is_some();
         if !is_counted {
@@ -323,7 +326,7 @@ impl Memtable {
         self.count_heap(change.heap_before, change.heap_after);
     }
 
-    /// Puts a content that is no row.
+    /// Writes a content that is no row.
     pub(super) fn put_counted(
         &self,
         partition: &mut StorePartition<'_>,
@@ -349,7 +352,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// Counts the heap of a content that was replaced, and of the one that replaced it.
+    /// Counts the heap bytes of a replaced content, and of its replacement.
     #[inline]
     pub(super) fn count_heap(&self, replaced: usize, added: usize) {
         self.heap_bytes.set(self.heap_bytes.get() - replaced + added);
@@ -379,11 +382,12 @@ impl Memtable {
     }
 }
 
-/// What the merge of two writes of a row depends on.
+/// The context of a merge of two writes of a row.
 struct Target<'t> {
     table: &'t TableMetadata,
     is_exact: bool,
-    /// Of counters, the deletion over the row. Other rows are kept as they are under one.
+    /// The deletion over a counter's row. Other rows are merged independently of the deletions over
+    /// them.
     active: DeletionTime,
 }
 
@@ -394,7 +398,7 @@ fn partition_deletion(content: Option<&Content>) -> DeletionTime {
     }
 }
 
-/// What becomes of a stored row when a packed one arrives. `kept` is what precedes the packed bytes of a new row.
+/// Merges a packed row into a stored one. `kept` precedes the packed bytes of a new row.
 #[inline]
 fn change_row(
     target: &Target<'_>,

@@ -1,4 +1,4 @@
-//! Keys and contents in order, with a seek.
+//! Walks over keys and contents in order, with a seek.
 
 use espalier_trie::{cursor::Entries as TrieEntries, memory::MemoryCursor};
 
@@ -12,7 +12,7 @@ pub(crate) enum Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The next key and its content, in the direction of the walk; `None` at the end.
+    /// Returns the next key and its content, in the direction of the walk; `None` at the end.
     #[inline]
     pub(crate) fn next_entry(&mut self) -> Option<(&[u8], &'a Content)> {
         match self {
@@ -22,7 +22,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// The key of the last entry.
+    /// Returns the key of the last entry.
     pub(super) fn key(&self) -> &[u8] {
         match self {
             Self::Trie(entries) => entries.key(),
@@ -31,8 +31,8 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Skips to the first key that is not before `key` in the direction of the walk: the next entry has a key >= `key` in
-    /// a forward walk, <= `key` in a reverse one. Never goes back.
+    /// Skips to the first key that is not before `key` in the direction of the walk: the next entry
+    /// has a key >= `key` in a forward walk, <= `key` in a reverse one. Never goes back.
     #[inline]
     pub(crate) fn seek(&mut self, key: &[u8]) {
         match self {

@@ -1,8 +1,10 @@
-//! What a memtable keeps its contents in: an ordered map from paths to contents, of one of several kinds.
+//! The store of a memtable's contents: an ordered map from paths to contents, of one of several
+//! kinds.
 //!
-//! All kinds promise what the trie does: what a [`StorePartition`] changes is seen wholly or not at all; a
-//! [`StoreSnapshot`] stays as it was when it was taken; keys come in the order of their bytes. The methods have the names
-//! of the trie's own. Kinds are told apart by a `match`, once for each operation, so that the compiler sees through it.
+//! All kinds have the guarantees of the trie: the changes of a [`StorePartition`] are seen wholly
+//! or not at all; a [`StoreSnapshot`] stays as it was when it was taken; keys come in the order of
+//! their bytes. The methods have the names of the trie's own. Each operation selects the kind by
+//! one `match`, so that the compiler can inline it.
 
 mod entries;
 mod sharded;
@@ -31,20 +33,20 @@ use sharded::Sharded;
 use single::{Remains, Single};
 
 /// The contents of a memtable.
-#[allow(clippy::large_enum_variant)] // As of `Single`.
+#[allow(clippy::large_enum_variant)] // As for `Single`.
 pub(super) enum Store {
     Single(Single),
     Sharded(Sharded),
 }
 
 impl Default for Store {
-    /// One that is not going to be used.
+    /// Returns a placeholder that will not be used.
     fn default() -> Self {
         Self::Single(Single::Trie(InMemoryTrie::new()))
     }
 }
 
-/// There is no room left in this store, whatever the memory: nothing was changed.
+/// The error of a store that has no room left, whatever the memory: nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreFull;
 
@@ -54,20 +56,21 @@ impl From<TrieFull> for StoreFull {
     }
 }
 
-/// What a store leaves to be freed, perhaps on another thread.
+/// The rest of a store that has to be freed, perhaps on another thread.
 pub(super) struct StoreRemains {
     parts: Vec<Remains>,
 }
 
 impl StoreRemains {
-    /// Frees so many contents. False if there are no more that can be freed by themselves; the rest goes with this.
+    /// Frees up to `count` contents. Returns `false` if no more can be freed on their own; the rest
+    /// goes when this is dropped.
     pub(super) fn free_some(&mut self, count: u32) -> bool {
         self.parts.iter_mut().any(|part| part.free_some(count))
     }
 }
 
 impl Store {
-    /// An empty one for a core. Tries take their large chunks from those that others have left.
+    /// Creates an empty store for a core. Tries take their large chunks from the chunk pool.
     pub(super) fn new(kind: MemtableKind, core: ShardContext, budget: &MemtableBudget) -> Self {
         let single = || Single::new(kind.structure, budget);
         match kind.shards {
@@ -76,7 +79,7 @@ impl Store {
         }
     }
 
-    /// What has the keys that begin with `path`, which is a partition's or longer.
+    /// Returns the part with the keys that begin with `path`, which is a partition's or longer.
     #[inline]
     fn part(&self, path: &[u8]) -> &Single {
         match self {
@@ -101,18 +104,19 @@ impl Store {
         }
     }
 
-    /// The content of a key.
+    /// Returns the content of a key.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<&Content> {
         self.part(key).get(key)
     }
 
-    /// Whether [`Store::look_ahead`] does anything: one trie does.
+    /// Returns whether [`Store::look_ahead`] does anything: only a single trie does.
     pub(super) fn looks_ahead(&self) -> bool {
         matches!(self, Self::Single(Single::Trie(_)))
     }
 
-    /// Asks the processor for what looking up these keys takes; `met` is called with what they have.
+    /// Prefetches into the processor's caches what looking up these keys takes; `met` is called
+    /// with each content found.
     pub(super) fn look_ahead<'key>(
         &self,
         keys: impl IntoIterator<Item = &'key [u8]>,
@@ -123,7 +127,8 @@ impl Store {
         }
     }
 
-    /// Maps `key` to what `change` makes of its present content. `change` is not called when there is no room.
+    /// Maps `key` to the content that `change` makes of the present one. If there is no room,
+    /// `change` is not called.
     #[inline]
     pub(super) fn put_with<R>(
         &mut self,
@@ -133,24 +138,24 @@ impl Store {
         self.part_mut(key).put_with(key, change)
     }
 
-    /// Changes below the path of a partition that readers see all at once.
+    /// Begins changes below the path of a partition that readers see all at once.
     #[inline]
     pub(super) fn transaction(&mut self, prefix: &[u8]) -> StorePartition<'_> {
         self.part_mut(prefix).transaction(prefix)
     }
 
-    /// What is below the path of a partition.
+    /// Returns the view below the path of a partition.
     #[inline]
     pub(super) fn subtrie<'a>(&'a self, prefix: &'a [u8]) -> PartitionView<'a> {
         self.part(prefix).subtrie(prefix)
     }
 
-    /// What is below the path of a partition now, to be read later.
+    /// Takes a snapshot of the contents below the path of a partition.
     pub(super) fn snapshot(&self, prefix: &[u8]) -> StoreSnapshot {
         self.part(prefix).snapshot(prefix)
     }
 
-    /// All keys and contents in order.
+    /// Walks over all keys and contents in order.
     pub(super) fn entries(&self, direction: Direction) -> Entries<'_> {
         match self {
             Self::Single(single) => single.entries(direction),
@@ -158,7 +163,7 @@ impl Store {
         }
     }
 
-    /// Whether there is any snapshot: then what is replaced is kept.
+    /// Returns whether there is any snapshot; replaced contents are then retained.
     #[inline]
     pub(super) fn has_readers(&self) -> bool {
         match self {
@@ -167,7 +172,7 @@ impl Store {
         }
     }
 
-    /// Whether there is no content at all.
+    /// Returns whether there is no content at all.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         match self {
@@ -176,32 +181,33 @@ impl Store {
         }
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     #[inline]
     pub(super) fn content_count(&self) -> usize {
         self.sum(Single::content_count)
     }
 
-    /// Bytes of what can be reached. What contents point to is not counted.
+    /// Returns the bytes of everything reachable, without the memory that contents point to.
     #[inline]
     pub(super) fn used_bytes(&self) -> usize {
         self.sum(Single::used_bytes)
     }
 
-    /// Bytes of what was taken out but may still have readers.
+    /// Returns the bytes of removed contents that may still have readers.
     #[cfg(test)]
     pub(super) fn retired_bytes(&self) -> usize {
         self.sum(Single::retired_bytes)
     }
 
-    /// Bytes of memory taken, whatever they are used for. What contents point to is counted when they are retired, and
-    /// kept for a snapshot.
+    /// Returns the bytes of allocated memory, whatever they are used for. Memory that contents
+    /// point to is counted only for contents that are retired and retained for a snapshot.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         self.sum(Single::memory_bytes)
     }
 
-    /// The bytes in use, and retired, of the trie that is fullest: each has its own limit. 0 where there is no such limit.
+    /// Returns the bytes in use and retired of the fullest trie, since each has its own limit. 0
+    /// for kinds without such a limit.
     #[inline]
     pub(super) fn fullest_bytes(&self) -> usize {
         match self {
@@ -212,8 +218,8 @@ impl Store {
         }
     }
 
-    /// Frees what was retired and has no readers any more, at most `count` pieces of each part. Returns the bytes that
-    /// remain retired.
+    /// Frees retired memory that has no readers any more, at most `count` pieces of each part.
+    /// Returns the bytes that remain retired.
     pub(super) fn free_retired(&mut self, count: u32) -> usize {
         match self {
             Self::Single(single) => single.free_retired(count),
@@ -223,7 +229,8 @@ impl Store {
         }
     }
 
-    /// Handles for other threads, one for each part, and what part has what; `None` if this is no trie.
+    /// Returns handles for other threads, one for each part, and the map of the parts; `None` if
+    /// the parts are no tries.
     pub(super) fn readers(&self) -> Option<(Vec<Reader<Content>>, Option<PartMap>)> {
         Some(match self {
             Self::Single(single) => (vec![single.reader()?], None),
@@ -234,7 +241,7 @@ impl Store {
         })
     }
 
-    /// What is left to be freed.
+    /// Turns the store into the remains that have to be freed.
     pub(super) fn into_remains(self) -> StoreRemains {
         let parts = match self {
             Self::Single(single) => vec![single],

@@ -1,20 +1,20 @@
 //! Several stores side by side, each with a range of the core's tokens.
 //!
-//! A core has one writer, so there is no contention to lower as in Cassandra's sharded memtables. What it gives is room, as
-//! a trie of its own has 4 GiB, and smaller structures.
+//! A core has one writer, so there is no contention to lower as in Cassandra's sharded memtables.
+//! The gain is room, because each trie has its own 4 GiB, and smaller structures.
 
 use espalier_runtime::{ShardContext, shard_of_token};
 use espalier_trie::cursor::Direction;
 
 use super::{super::content::Content, Entries, single::Single};
 
-/// Which part has which tokens.
+/// The map from tokens to parts.
 #[derive(Clone, Copy)]
 pub(crate) struct PartMap {
-    /// The number of the first part among those of all cores, and how many those are.
+    /// The number of the first part among the parts of all cores, and the number of all these.
     first: usize,
     total: usize,
-    /// At least one.
+    /// The number of parts, at least one.
     parts: usize,
 }
 
@@ -23,7 +23,8 @@ impl PartMap {
         Self { first: core * parts, total: cores.max(1) * parts, parts }
     }
 
-    /// The number of the part that has the keys with this path, which begins with a token. Ascends with the path.
+    /// Returns the number of the part that has the keys with this path, which begins with a token.
+    /// Ascends with the path.
     #[inline]
     pub(crate) fn index(self, path: &[u8]) -> usize {
         let mut token = [0; 8];
@@ -31,20 +32,21 @@ impl PartMap {
         let length = given.len().min(token.len());
         token[..length].copy_from_slice(&given[..length]);
         let token = (u64::from_be_bytes(token) ^ (1 << 63)) as i64;
-        // Tokens of other cores come here where one has all of a table, as the first has the schema.
+        // Tokens of other cores come here if one core has all of a table, as the first one has the
+        // schema.
         let index = shard_of_token(token, self.total).saturating_sub(self.first);
         index.min(self.parts - 1)
     }
 }
 
 pub(crate) struct Sharded {
-    /// At least one.
+    /// The parts, at least one.
     parts: Vec<Single>,
     map: PartMap,
 }
 
 impl Sharded {
-    /// The parts of a core.
+    /// Creates the parts of a core.
     pub(super) fn new(parts: usize, core: ShardContext, single: impl Fn() -> Single) -> Self {
         let parts = parts.max(1);
         Self {
@@ -126,7 +128,7 @@ impl<'a> ShardedEntries<'a> {
         }
     }
 
-    /// The key of the last entry.
+    /// Returns the key of the last entry.
     pub(super) fn key(&self) -> &[u8] {
         self.entries.key()
     }

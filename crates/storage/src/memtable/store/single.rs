@@ -13,22 +13,22 @@ use super::{
 };
 
 /// One ordered map from paths to contents. Its methods are those of [`super::Store`].
-#[allow(clippy::large_enum_variant)] // A trie is looked at all the time, without a pointer more; there are few.
+#[allow(clippy::large_enum_variant)] // Saves a pointer on each access; there are few.
 pub(crate) enum Single {
     Trie(InMemoryTrie<Content>),
     SkipList(Box<SkipList>),
 }
 
-/// What one leaves to be freed, perhaps on another thread.
-#[allow(clippy::large_enum_variant)] // Lives for as long as it takes to free it.
+/// The rest of a structure that has to be freed, perhaps on another thread.
+#[allow(clippy::large_enum_variant)] // It lives only until it is freed.
 pub(super) enum Remains {
     Trie(Dismantle<Content>),
     SkipList { _list: ListRemains },
 }
 
 impl Remains {
-    /// Frees so many contents. False if there are no more that can be freed by themselves: a list is freed as a whole, and a trie
-    /// that is still read by those who do.
+    /// Frees up to `count` contents. Returns `false` if no more can be freed on their own: a list
+    /// is freed as a whole, and a trie that still has readers is freed by the last of them.
     pub(super) fn free_some(&mut self, count: u32) -> bool {
         match self {
             Self::Trie(trie) => !trie.has_readers() && trie.drop_contents(count),
@@ -97,7 +97,7 @@ impl Single {
         }
     }
 
-    /// A handle for other threads; only a trie has one.
+    /// Returns a handle for other threads; only a trie has one.
     pub(super) fn reader(&self) -> Option<Reader<Content>> {
         match self {
             Self::Trie(trie) => Some(trie.reader()),
@@ -152,7 +152,8 @@ impl Single {
         }
     }
 
-    /// Allocated bytes, those of bookkeeping, and what retired contents point to.
+    /// Returns the bytes that are allocated, those of the bookkeeping, and those that retired
+    /// contents point to.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
@@ -164,7 +165,7 @@ impl Single {
     #[inline]
     pub(super) fn fullest_bytes(&self) -> usize {
         match self {
-            // What is retired is not free either.
+            // Retired blocks are not free either.
             Self::Trie(trie) => trie.used_bytes() + trie.retired_bytes(),
             Self::SkipList(_) => 0,
         }

@@ -1,19 +1,20 @@
-//! What was below a prefix at one moment.
+//! Snapshots of the contents below a prefix.
 
 use espalier_trie::memory::Snapshot;
 
 use super::{super::content::Content, PartitionView, Store, skip_list::SnapshotVersion};
 
-/// The keys with some prefix and their contents, as they were when this was made. It stays so as long as they are changed
-/// by transactions below the same prefix.
+/// The keys with some prefix and their contents at the moment when the snapshot was taken. It stays
+/// so as long as they are changed by transactions below the same prefix.
 pub(crate) enum StoreSnapshot {
     Trie(Snapshot<Content>),
-    /// With the prefix.
+    /// The version, and the prefix.
     SkipList(SnapshotVersion, Box<[u8]>),
 }
 
 impl StoreSnapshot {
-    /// What was below the prefix. `store` is the one that this was made of.
+    /// Returns the view below the prefix. `store` must be the store of which the snapshot was
+    /// taken.
     pub(crate) fn subtrie<'a>(&'a self, store: &'a Store) -> PartitionView<'a> {
         match self {
             Self::Trie(snapshot) => PartitionView::Trie(snapshot.subtrie()),

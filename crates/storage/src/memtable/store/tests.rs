@@ -1,4 +1,5 @@
-//! All kinds against an ordered map, with shuffled histories: writes, transactions, snapshots, seeks both ways.
+//! Tests all kinds against an ordered map, with shuffled histories: writes, transactions,
+//! snapshots, seeks both ways.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ const KINDS: [MemtableKind; 5] = [
     MemtableKind { structure: Structure::SkipList, shards: 3 },
 ];
 
-/// How many partitions there are. The first half are written by single writes, which snapshots are not for.
+/// The number of partitions. The first half are written by single writes, which snapshots do not
+/// support.
 const PARTITIONS: u64 = 24;
 
 struct History {
@@ -30,7 +32,8 @@ struct History {
     snapshots: Vec<(StoreSnapshot, Model)>,
 }
 
-/// The path of a partition: some in one token, some with keys too long for a node of a skip list.
+/// Returns the path of a partition. Some share a token, some have keys too long for a node of a
+/// skip list.
 fn partition(number: u64) -> Vec<u8> {
     let token = (number / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut path = vec![0x40];
@@ -45,7 +48,7 @@ fn bytes(content: &Content) -> Vec<u8> {
     content.row_bytes().unwrap_or_default().to_vec()
 }
 
-/// What a walk gives, from where it is.
+/// Returns the rest of a walk.
 fn all(mut entries: Entries<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some((key, content)) = entries.next_entry() {
@@ -54,7 +57,7 @@ fn all(mut entries: Entries<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
     all
 }
 
-/// What the model has below a prefix.
+/// Returns the entries of the model below a prefix.
 fn below(model: &Model, prefix: &[u8]) -> Model {
     let from = model.range(prefix.to_vec()..);
     let with_prefix = from.map_while(|(key, value)| {
@@ -63,7 +66,7 @@ fn below(model: &Model, prefix: &[u8]) -> Model {
     with_prefix.collect()
 }
 
-/// What a walk over the model gives from `from` on.
+/// Returns the entries of a walk over the model from `from` on.
 fn walk(model: &Model, direction: Direction, from: Option<&[u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let owned = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
     match direction {
@@ -119,7 +122,8 @@ impl History {
             .collect();
         let root = self.value();
         let mut transaction = self.store.transaction(&prefix);
-        // The only content of a partition is not removed: so there is always one.
+        // A transaction does not remove the only content of a partition, so there is always another
+        // one.
         let had_root = transaction.put(&[], Content::row(&[], &root)).unwrap();
         assert_eq!(had_root, self.model.insert(prefix.clone(), root).is_some());
         for (suffix, value) in changes {
@@ -277,7 +281,7 @@ fn what_is_removed_without_readers_is_freed_at_once() {
         drop(transaction);
         assert_eq!((store.used_bytes(), store.content_count()), (0, 0));
     }
-    // The slots were used again: those of a thousand contents, no more than doubled.
+    // The slots were reused: those of a thousand contents, no more than doubled.
     assert!(store.memory_bytes() < 2 * 1000 * 32 + 4 * 1024 + 1024, "{}", store.memory_bytes());
 }
 
@@ -291,13 +295,13 @@ fn a_change_that_panics_changes_nothing() {
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(change)).is_err());
         let put = store.put_with(&other, |old| (Content::row(&[], b"v"), old.is_some()));
         assert_eq!(put, Ok(false));
-        assert!(store.get(&one).is_none(), "{kind:?}: it has what another key was given");
+        assert!(store.get(&one).is_none(), "{kind:?}: the slot holds another key's content");
         assert_eq!(store.get(&other).map(bytes), Some(b"v".to_vec()));
         assert_eq!(all(store.entries(Direction::Forward)).len(), 1);
     }
 }
 
-/// Blocks that readers keep are not free for a trie that comes near its end.
+/// Blocks that readers retain are not free for a trie that comes near its end.
 #[test]
 fn what_readers_keep_counts_towards_the_fullest() {
     let mut store =

@@ -1,10 +1,10 @@
-//! Reading below a prefix.
+//! Views of the contents below a prefix.
 
 use espalier_trie::{cursor::Direction, memory::Subtrie};
 
 use super::{super::content::Content, Entries, skip_list::ListView};
 
-/// The keys that begin with some prefix, and their contents: as they are, or as a snapshot has them.
+/// The keys that begin with some prefix, and their contents: at present, or in a snapshot.
 #[derive(Clone, Copy)]
 pub(crate) enum PartitionView<'a> {
     Trie(Subtrie<'a, Content>),
@@ -12,7 +12,7 @@ pub(crate) enum PartitionView<'a> {
 }
 
 impl<'a> PartitionView<'a> {
-    /// The content of prefix + `suffix`.
+    /// Returns the content of prefix + `suffix`.
     #[inline]
     pub(crate) fn get(self, suffix: &[u8]) -> Option<&'a Content> {
         match self {
@@ -21,7 +21,7 @@ impl<'a> PartitionView<'a> {
         }
     }
 
-    /// The part below `suffix` of this one, which is not a part itself.
+    /// Returns the part of this view below `suffix`. This view must not be such a part itself.
     #[inline]
     pub(crate) fn subtrie(self, suffix: &'a [u8]) -> PartitionView<'a> {
         match self {
@@ -30,7 +30,7 @@ impl<'a> PartitionView<'a> {
         }
     }
 
-    /// What follows the prefix in all keys that begin with it, and their contents, in order.
+    /// Walks over all keys below the prefix, without the prefix, and their contents, in order.
     #[inline]
     pub(crate) fn entries(self, direction: Direction) -> Entries<'a> {
         match self {

@@ -8,23 +8,24 @@ use super::{
     skip_list::{ListView, SkipList},
 };
 
-/// Changes below a prefix, which become visible together when this is dropped. When there is no room, what was changed
-/// before stays and becomes visible.
+/// Changes below a prefix, which become visible together when this is dropped. If there is no room,
+/// the earlier changes stay and become visible.
 pub(crate) enum StorePartition<'a> {
     Trie(Transaction<'a, Content>),
     SkipList(ListPartition<'a>),
 }
 
-/// Changes of a skip list are visible at once: nobody looks before this is dropped, as it has the list for itself.
+/// Changes of a skip list. They are visible at once, but there is no reader before this is dropped,
+/// because it borrows the list mutably.
 pub(crate) struct ListPartition<'a> {
     list: &'a mut SkipList,
-    /// Begins with the prefix. The list's buffer.
+    /// The path, which begins with the prefix. It is the list's buffer.
     path: Vec<u8>,
     prefix_length: usize,
 }
 
 impl StorePartition<'_> {
-    /// What is below the prefix, with these changes.
+    /// Returns the view below the prefix, with these changes.
     #[inline]
     pub(crate) fn subtrie(&self) -> PartitionView<'_> {
         match self {
@@ -36,13 +37,13 @@ impl StorePartition<'_> {
         }
     }
 
-    /// The content of prefix + `suffix`.
+    /// Returns the content of prefix + `suffix`.
     #[inline]
     pub(crate) fn get(&self, suffix: &[u8]) -> Option<&Content> {
         self.subtrie().get(suffix)
     }
 
-    /// Maps prefix + `suffix` to what `change` makes of its present content.
+    /// Maps prefix + `suffix` to the content that `change` makes of the present one.
     #[inline]
     pub(crate) fn put_with<R>(
         &mut self,
@@ -63,8 +64,8 @@ impl StorePartition<'_> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
-    /// Removes the content of prefix + `suffix`. Returns whether that was done: a trie does not remove the only key with
-    /// the prefix this way.
+    /// Removes the content of prefix + `suffix`. Returns whether that was done: a trie cannot
+    /// remove the only key with the prefix this way.
     pub(crate) fn remove(&mut self, suffix: &[u8]) -> Result<bool, StoreFull> {
         match self {
             Self::Trie(transaction) => Ok(transaction.remove(suffix)?),

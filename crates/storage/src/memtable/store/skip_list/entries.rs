@@ -1,6 +1,7 @@
 //! A walk over a part of a list.
 //!
-//! A step forward is one access to a node. A step back is a search from the top, as nodes do not know the one before them.
+//! A step forward is one access to a node. A step back is a search from the top, because nodes do
+//! not have a link to the previous one.
 
 use std::ops::Bound;
 
@@ -15,16 +16,16 @@ use super::{
 pub(crate) struct ListEntries<'a> {
     view: ListView<'a>,
     is_reverse: bool,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     prefix: Path,
     at: At<'a>,
 }
 
 enum At<'a> {
     Start,
-    /// At a node that was not looked at yet.
+    /// At a node that was not returned yet.
     Before(ListEntry<'a>),
-    /// At a node that was.
+    /// At a node that was returned.
     Behind(ListEntry<'a>),
     End,
 }
@@ -53,7 +54,7 @@ impl<'a> ListEntries<'a> {
         }
     }
 
-    /// The key of the last entry.
+    /// Returns the key of the last entry.
     pub(crate) fn key(&self) -> &[u8] {
         match &self.at {
             At::Behind(node) => node.key().as_bytes().get(self.prefix.len()..).unwrap_or_default(),
@@ -85,7 +86,7 @@ impl<'a> ListEntries<'a> {
         if !self.is_reverse {
             return self.view.list.bound(Bound::Included(&self.prefix), false);
         }
-        // The first path behind all that begin with the prefix.
+        // The first path behind all paths with the prefix.
         let mut behind = self.prefix.clone();
         while behind.last() == Some(&u8::MAX) {
             behind.pop();

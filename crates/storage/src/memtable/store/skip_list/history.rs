@@ -1,9 +1,11 @@
-//! What snapshots still see of what was changed.
+//! The old contents that snapshots still see.
 //!
-//! The version goes up with each snapshot. A content that is replaced or removed while there are snapshots is kept as what
-//! versions up to the last one see, unless they see an older one already. It goes when no snapshot is that old any more.
+//! The version goes up with each snapshot. A content that is replaced or removed while there are
+//! snapshots is kept as the content of the versions up to the last one, unless they see an older
+//! content already. It is freed when no snapshot is that old any more.
 //!
-//! Memory bound: one content for each key that was changed between two snapshots, as long as the oldest one stays.
+//! Memory bound: one content for each key that was changed between two successive snapshots, as
+//! long as the oldest snapshot stays.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,17 +19,17 @@ use smallvec::SmallVec;
 
 use super::{super::super::content::Content, key::Key};
 
-/// The version of what there is.
+/// The version of the present state.
 pub(super) const PRESENT: u64 = u64::MAX;
 
 #[derive(Default)]
 pub(super) struct History {
     versions: Rc<Versions>,
-    /// By slot; the oldest first.
+    /// The old contents by slot; the oldest first.
     old: HashMap<u32, SmallVec<[Old; 1]>, FixedState>,
-    /// What is to be freed, in ascending order of versions.
+    /// The contents that will be freed, in ascending order of versions.
     retired: VecDeque<Retired>,
-    /// What the old contents point to.
+    /// Bytes that the old contents point to.
     heap_bytes: usize,
 }
 
@@ -35,30 +37,30 @@ pub(super) struct History {
 struct Versions {
     /// The version of the last snapshot.
     last: Cell<u64>,
-    /// How many snapshots there are of a version.
+    /// The number of snapshots by version.
     open: RefCell<BTreeMap<u64, u32>>,
-    /// How many there are.
+    /// The number of snapshots.
     count: Cell<usize>,
 }
 
-/// What versions up to `until` see, if none sees an older one.
+/// The content of the versions up to `until`, unless they see an older content.
 struct Old {
     until: u64,
-    /// `None`: there was nothing.
+    /// `None` if there was no content.
     content: Option<Content>,
 }
 
 struct Retired {
     until: u64,
     slot: u32,
-    /// Its content was removed: so may the node be.
+    /// The key, if the content was removed; the node may then be removed, too.
     removed: Option<Key>,
 }
 
-/// The bytes of something retired, as far as it can be said: a place in the queue and in the table.
+/// An estimate of the bytes of a retired content: a place in the queue and in the table.
 const RETIRED_BYTES: usize = size_of::<Retired>() + size_of::<(u32, SmallVec<[Old; 1]>)>();
 
-/// The version of a snapshot, which is kept as long as this is.
+/// The version of a snapshot, which is retained as long as this lives.
 pub(crate) struct SnapshotVersion {
     versions: Rc<Versions>,
     pub(super) version: u64,
@@ -92,17 +94,17 @@ impl History {
         self.versions.count.get() > 0
     }
 
-    /// Whether some version may see an older content of the slot, or will when it changes.
+    /// Returns whether some version may see an older content of the slot, or will when it changes.
     pub(super) fn needs(&self, slot: u32) -> bool {
         self.has_readers() || self.has(slot)
     }
 
-    /// Whether there are older contents of the slot.
+    /// Returns whether there are older contents of the slot.
     pub(super) fn has(&self, slot: u32) -> bool {
         self.old.contains_key(&slot)
     }
 
-    /// Keeps what a slot had before it was changed, if a snapshot sees it.
+    /// Keeps the content that a slot had before a change, if a snapshot sees it.
     #[inline]
     pub(super) fn keep(&mut self, slot: u32, content: Option<Content>) {
         if self.has_readers() {
@@ -121,13 +123,14 @@ impl History {
         }
     }
 
-    /// Notes that the content of a slot was removed, and that the node may be when no version sees what it had.
+    /// Records that the content of a slot was removed, so that the node may be removed when no
+    /// version sees the old content.
     pub(super) fn remove_later(&mut self, slot: u32, key: Key) {
         let until = self.versions.last.get();
         self.retired.push_back(Retired { until, slot, removed: Some(key) });
     }
 
-    /// What a version sees of a slot, if that is not what there is.
+    /// Returns the content of a slot in a version, if it differs from the present one.
     #[inline]
     pub(super) fn look_up(&self, slot: u32, version: u64) -> Option<Option<&Content>> {
         if version == PRESENT || self.old.is_empty() {
@@ -137,7 +140,8 @@ impl History {
         Some(old.content.as_ref())
     }
 
-    /// Frees what no snapshot sees any more. Gives the slot, and its key if its content was removed.
+    /// Frees a content that no snapshot sees any more. Returns the slot, and its key if its content
+    /// was removed.
     pub(super) fn free_next(&mut self) -> Option<(u32, Option<Key>)> {
         let oldest = self.versions.open.borrow().keys().next().copied().unwrap_or(PRESENT);
         if self.retired.front()?.until >= oldest {
@@ -160,7 +164,7 @@ impl History {
         Some((retired.slot, retired.removed))
     }
 
-    /// What the contents point to that are kept.
+    /// Returns the bytes that the old contents point to.
     #[inline]
     pub(super) fn heap_bytes(&self) -> usize {
         self.heap_bytes

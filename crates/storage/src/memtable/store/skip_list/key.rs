@@ -1,8 +1,10 @@
-//! A path as the list's nodes have it: short ones lie in the node, so that to compare them is no further access to memory.
+//! A path as the key of a list's node. Short paths are stored in the node, so that comparing them
+//! takes no further memory access.
 
 use std::{borrow::Borrow, cmp::Ordering};
 
-/// Paths up to this length lie in the node: a partition key and a clustering of 8 bytes each.
+/// Paths up to this length are stored in the node: a partition key and a clustering of 8 bytes
+/// each.
 pub(super) const INLINE_BYTES: usize = 30;
 
 pub(super) enum Key {
@@ -32,7 +34,7 @@ impl Key {
     }
 }
 
-/// Bytes that a key of this path takes besides its node.
+/// Returns the bytes that a key of this path takes besides its node.
 #[inline]
 pub(super) fn heap_bytes(path: &[u8]) -> usize {
     if path.len() > INLINE_BYTES { path.len() } else { 0 }

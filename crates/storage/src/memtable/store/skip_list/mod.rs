@@ -1,17 +1,20 @@
-//! The skip list kind: crossbeam's lock-free list from paths to numbers of slots, and the contents in those slots.
+//! The skip list kind: crossbeam's lock-free list from paths to slot numbers, and the contents in
+//! those slots.
 //!
-//! The list cannot change a value where it is, and a change of a memtable is most often one of a row that is there. So
-//! the list's values are slot numbers, which stay, and contents change in place. Only this shard reaches the list, so it has
-//! a collector of its own, pinned by a guard that stays: a read costs no pin, and lends contents for as long as nothing is
-//! written.
+//! The list cannot change a value in place, and most changes of a memtable are to a row that
+//! exists. So the list's values are slot numbers, which stay, and contents change in place. Only
+//! this shard reaches the list, so it has a collector of its own, pinned by a permanent guard: a
+//! read costs no pin, and can borrow contents for as long as nothing is written.
 //!
-//! **Snapshots** have a version number; what is changed while there are any is kept beside the list (`history`).
+//! **Snapshots** have a version number; contents that are changed while there are any are kept
+//! beside the list (`history`).
 //!
-//! **Memory.** [`SkipList::used_bytes`] and its like count a node as its fixed part and two links. That is the mean of the
-//! list's tower heights, which have one more link with probability ½; the allocator's rounding is not counted. A key of
-//! more than [`key::INLINE_BYTES`] has its bytes besides. A removed node waits for the collector, among at most some hundreds.
+//! **Memory.** [`SkipList::used_bytes`] and its like count a node as its fixed part and two links.
+//! That is the mean of the list's tower heights, which have one more link with probability ½; the
+//! allocator's rounding is not counted. A key of more than [`key::INLINE_BYTES`] has its bytes
+//! besides. A removed node waits for the collector, among at most some hundreds.
 //!
-//! Where the idea comes from: W. Pugh, "Skip lists" (CACM 33(6), 1990); K. Fraser, "Practical lock-freedom" (2004).
+//! Lineage: W. Pugh, "Skip lists" (CACM 33(6), 1990); K. Fraser, "Practical lock-freedom" (2004).
 
 mod entries;
 mod history;
@@ -33,13 +36,14 @@ use history::History;
 use key::Key;
 use slots::Slots;
 
-/// A node without its tower: slot number, key, count of references.
+/// Bytes of a node without its tower: slot number, key, reference count.
 const NODE_BYTES: usize = size_of::<(Key, u32)>() + size_of::<usize>();
-/// The mean tower.
+/// Bytes of the mean tower.
 const TOWER_BYTES: usize = 2 * size_of::<usize>();
-/// An arbitrary choice: the collector's bags have as many.
+/// Removed nodes after which garbage is collected, as many as the collector's bags have
+/// (arbitrary).
 const REMOVED_PER_FLUSH: u32 = 64;
-/// What a write frees at most of what no snapshot needs any more: an arbitrary choice, the trie's.
+/// The number of retired contents that a write frees at most, the same as the trie's (arbitrary).
 const FREED_AT_ONCE: u32 = 128;
 
 /// A map from paths to contents.
@@ -47,21 +51,22 @@ pub(crate) struct SkipList {
     list: List<Key, u32>,
     slots: Slots,
     history: History,
-    /// Of the list's own collector; moved on by each write that removed a node.
+    /// The guard of the list's own collector; each write that removed a node repins it.
     guard: Guard,
-    /// Nodes that were removed since garbage was collected.
+    /// Nodes that were removed since garbage was last collected.
     removed: u32,
-    /// How many nodes there are, those of removed contents that a snapshot has included.
+    /// The number of nodes, including those of removed contents that a snapshot needs.
     nodes: usize,
-    /// How many contents there are.
+    /// The number of contents.
     contents: usize,
     /// Bytes of keys outside of their nodes.
     key_bytes: usize,
-    /// The path of a partition, and then that of what is written.
+    /// A buffer for the path of a partition, and then of the key that is written.
     pub(super) path: Vec<u8>,
 }
 
-/// A node whose slot has no content yet. Should making one panic, the node goes: the next content would get the slot.
+/// A node without a content in its slot yet. If making the content panics, the node is removed, or
+/// the next content would get its slot.
 struct Unfilled<'a> {
     list: &'a List<Key, u32>,
     guard: &'a Guard,
@@ -76,7 +81,7 @@ impl Drop for Unfilled<'_> {
     }
 }
 
-/// What a list leaves to be dropped, perhaps elsewhere.
+/// The rest of a list that has to be dropped, perhaps on another thread.
 pub(crate) struct Remains {
     _list: Box<List<Key, u32>>,
     _slots: Slots,
@@ -99,13 +104,14 @@ impl SkipList {
         }
     }
 
-    /// The content of a key.
+    /// Returns the content of a key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Content> {
         self.slots.get(*self.list.get(key, &self.guard)?.value())
     }
 
-    /// Maps `key` to what `change` makes of its present content, which is not called when there is no room.
+    /// Maps `key` to the content that `change` makes of the present one. If there is no room,
+    /// `change` is not called.
     pub(crate) fn put_with<R>(
         &mut self,
         key: &[u8],
@@ -151,7 +157,7 @@ impl SkipList {
         true
     }
 
-    /// Takes out the node of a key without content that no snapshot needs.
+    /// Removes the node of a key without content that no snapshot needs.
     fn remove_node(&mut self, key: &[u8]) {
         let Some(entry) = self.list.remove(key, &self.guard) else { return };
         self.slots.free(*entry.value());
@@ -166,7 +172,7 @@ impl SkipList {
         }
     }
 
-    /// What is to be done after a write.
+    /// Frees some retired contents after a write.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if self.history.retired_bytes() > 0 {
@@ -178,7 +184,7 @@ impl SkipList {
         for _ in 0..count {
             let Some((slot, removed)) = self.history.free_next() else { break };
             let Some(key) = removed else { continue };
-            // It may have been written to again, or removed and written anew in another slot.
+            // The key may have been written to again, or removed and written anew in another slot.
             let key = key.as_bytes();
             let is_same = self.list.get(key, &self.guard).is_some_and(|it| *it.value() == slot);
             if is_same && self.slots.get(slot).is_none() && !self.history.has(slot) {
@@ -188,7 +194,7 @@ impl SkipList {
         self.history.retired_bytes()
     }
 
-    /// A version for a snapshot of what there is now.
+    /// Returns a version for a snapshot of the present state.
     pub(crate) fn snapshot(&self) -> SnapshotVersion {
         self.history.snapshot()
     }
@@ -198,7 +204,7 @@ impl SkipList {
         self.history.has_readers()
     }
 
-    /// The first node from a bound on, upwards or downwards.
+    /// Returns the first node from a bound on, upwards or downwards.
     fn bound(&self, bound: Bound<&[u8]>, is_reverse: bool) -> Option<ListEntry<'_>> {
         if is_reverse {
             self.list.upper_bound(bound, &self.guard)
@@ -207,7 +213,7 @@ impl SkipList {
         }
     }
 
-    /// The content of a slot, as `version` has it.
+    /// Returns the content of a slot in a version.
     #[inline]
     fn content(&self, slot: u32, version: u64) -> Option<&Content> {
         match self.history.look_up(slot, version) {
@@ -241,7 +247,8 @@ impl SkipList {
         self.nodes * (NODE_BYTES + TOWER_BYTES) + self.key_bytes
     }
 
-    /// What is left to drop, without what must stay on this thread.
+    /// Turns the list into the remains to be dropped, without the parts that must stay on this
+    /// thread.
     pub(crate) fn into_remains(self) -> Remains {
         Remains { _list: Box::new(self.list), _slots: self.slots }
     }

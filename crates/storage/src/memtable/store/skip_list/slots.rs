@@ -1,7 +1,8 @@
-//! The contents, each in a slot of 32 bytes. Slots are in chunks that never move, and are used again.
+//! The contents, each in a slot of 32 bytes. Slots are in chunks that never move, and are reused.
 //!
-//! Memory bound: the contents there ever were at once, rounded up to a chunk of half a MiB (or to the next power of two
-//! while there is one chunk only), and 4 bytes for each slot that was freed.
+//! Memory bound: the largest number of contents that existed at once, rounded up to a chunk of half
+//! a MiB (or to the next power of two while there is one chunk only), and 4 bytes for each slot
+//! that was freed.
 
 use super::super::super::content::Content;
 
@@ -13,13 +14,13 @@ const _: () = assert!(SLOT_BYTES == size_of::<Content>());
 
 #[derive(Default)]
 pub(super) struct Slots {
-    /// All but the last are full.
+    /// All chunks but the last are full.
     chunks: Vec<Vec<Option<Content>>>,
     free: Vec<u32>,
 }
 
 impl Slots {
-    /// The slot that [`Self::fill`] will use next. `None`: there are no more numbers.
+    /// Returns the slot that [`Self::fill`] will use next; `None` if there are no more numbers.
     #[inline]
     pub(super) fn next(&self) -> Option<u32> {
         if let Some(free) = self.free.last() {
@@ -48,27 +49,27 @@ impl Slots {
         }
     }
 
-    /// What is in a slot.
+    /// Returns the content of a slot.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> Option<&Content> {
         let chunk = self.chunks.get((slot >> CHUNK_BITS) as usize)?;
         chunk.get(slot as usize % CHUNK_SLOTS)?.as_ref()
     }
 
-    /// Puts something else into a slot that is in use; gives what was there.
+    /// Replaces the content of a slot that is in use. Returns the old content.
     #[inline]
     pub(super) fn replace(&mut self, slot: u32, content: Option<Content>) -> Option<Content> {
         let chunk = self.chunks.get_mut((slot >> CHUNK_BITS) as usize)?;
         std::mem::replace(chunk.get_mut(slot as usize % CHUNK_SLOTS)?, content)
     }
 
-    /// Gives back an empty slot.
+    /// Frees an empty slot.
     pub(super) fn free(&mut self, slot: u32) {
         debug_assert!(self.get(slot).is_none());
         self.free.push(slot);
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of allocated memory.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         let first = self.chunks.first().map_or(0, Vec::capacity);

@@ -1,11 +1,11 @@
-//! The keys of a list below a prefix, as they are or as a snapshot has them.
+//! Views of the keys of a list below a prefix, at present or in a snapshot.
 
 use espalier_trie::cursor::Direction;
 use smallvec::SmallVec;
 
 use super::{super::super::content::Content, ListEntries, SkipList, SnapshotVersion, history};
 
-/// Room for the usual path without an allocation.
+/// Holds the usual path without an allocation.
 pub(super) type Path = SmallVec<[u8; 64]>;
 
 #[derive(Clone, Copy)]
@@ -17,23 +17,23 @@ pub(crate) struct ListView<'a> {
 }
 
 impl<'a> ListView<'a> {
-    /// Of what there is.
+    /// Creates a view of the present state.
     pub(crate) fn new(list: &'a SkipList, prefix: &'a [u8]) -> Self {
         Self { list, version: history::PRESENT, prefix, suffix: &[] }
     }
 
-    /// The same as a snapshot has it.
+    /// Returns this view as of a snapshot.
     pub(crate) fn at(self, snapshot: &SnapshotVersion) -> Self {
         Self { version: snapshot.version, ..self }
     }
 
-    /// The part below `suffix` of one that has no suffix yet.
+    /// Returns the part below `suffix` of a view that has no suffix yet.
     pub(crate) fn subtrie(self, suffix: &'a [u8]) -> Self {
         debug_assert!(self.suffix.is_empty());
         Self { suffix, ..self }
     }
 
-    /// What all keys begin with.
+    /// Returns the prefix of all keys.
     pub(super) fn path(self) -> Path {
         let mut path = Path::from_slice(self.prefix);
         path.extend_from_slice(self.suffix);
