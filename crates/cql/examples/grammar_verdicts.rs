@@ -1,5 +1,6 @@
-//! Says of each statement on standard input (each ended by a NUL) whether it is CQL, one line each: `accept` or
-//! `reject ` and the message. The counterpart of `GrammarOracle verdicts` in interop/grammar.
+//! Prints for each statement on standard input (each ended by a NUL) whether it is CQL, one line
+//! each: `accept`, or `reject` and the message. It is the counterpart of `GrammarOracle verdicts`
+//! in interop/grammar.
 
 use std::io::{Read, Write};
 

@@ -2,7 +2,8 @@
 
 use super::ast::{LineColumn, Position};
 
-/// A statement that is not CQL: where it stops being so, what stands there, and what was expected instead.
+/// A statement that is not CQL: the place of the first offending text, that text, and what the
+/// parser expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}:{column} {message}")]
 pub struct SyntaxError {
@@ -12,7 +13,7 @@ pub struct SyntaxError {
     pub column: u32,
     /// Byte offset of the offending text.
     pub offset: usize,
-    /// The rest of the message, without the place.
+    /// The message, without the place.
     pub message: String,
 }
 

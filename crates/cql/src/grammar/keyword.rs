@@ -1,11 +1,12 @@
-//! The keywords of CQL and where each may stand for a name.
+//! The keywords of CQL, and the places where each may be a name.
 //!
-//! The list and the classes are those of Cassandra 5.0. Words of extensions (`BETWEEN`, `BYPASS CACHE`, `USING TIMEOUT`) are
-//! no keywords: the parser knows them by their place, so that they stay free as names.
+//! The list and the classes are those of Cassandra 5.0. Words of extensions (`BETWEEN`, `BYPASS
+//! CACHE`, `USING TIMEOUT`) are no keywords, so they remain free as names; the parser recognises
+//! them by their place.
 
 use espalier_types::CqlType;
 
-/// What a keyword may name when it is not used as a keyword.
+/// The kinds of objects that a keyword may name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// Nothing.
@@ -53,7 +54,7 @@ keywords! {
 }
 
 impl Keyword {
-    /// The keyword in upper case.
+    /// Returns the keyword in upper case.
     pub(super) fn text(self) -> &'static str {
         KEYWORDS[self as usize].0
     }
@@ -77,7 +78,7 @@ impl Keyword {
         matches!(self.class(), Class::Free | Class::NotType | Class::ReservedFunction)
     }
 
-    /// The native type of this name, if it is one.
+    /// Returns the native type of this name, if it is one.
     pub(super) fn native_type(self) -> Option<CqlType> {
         Some(match self {
             Self::ASCII => CqlType::Ascii,
@@ -104,7 +105,7 @@ impl Keyword {
         })
     }
 
-    /// The keyword that `word` is, in whatever case.
+    /// Returns the keyword that equals `word`, ignoring case.
     pub(super) fn find(word: &[u8]) -> Option<Self> {
         let first = word.first()?.to_ascii_uppercase();
         let bucket = BUCKETS.get(usize::from(first.checked_sub(b'A')?))?;
@@ -117,7 +118,8 @@ impl Keyword {
 
 const BUCKET_SIZE: usize = 20;
 
-/// For each first letter, one more than the indexes into `KEYWORDS`, ended by zero: a word is compared with few keywords.
+/// The keywords by first letter: indexes into `KEYWORDS` plus one, ended by zero. A word is
+/// compared with few keywords only.
 static BUCKETS: [[u8; BUCKET_SIZE]; 26] = {
     let mut buckets = [[0; BUCKET_SIZE]; 26];
     let mut index = 0;

@@ -1,7 +1,7 @@
-//! The lexer: text to tokens, in one pass from left to right, linear in the text.
+//! The lexer: splits text into tokens, in one pass from left to right, in time linear in the text.
 //!
-//! Memory: twelve bytes for each token; no text is copied. What is no token becomes `TokenKind::Invalid` and ends the
-//! list, so that the parser can complain about what stands before it first.
+//! Memory: twelve bytes for each token; no text is copied. Text that is no token becomes
+//! `TokenKind::Invalid` and ends the list, so that the parser reports earlier errors first.
 
 mod number;
 
@@ -9,9 +9,9 @@ use super::MAXIMUM_TOKENS;
 use super::keyword::Keyword;
 use super::token::{Invalid, Token, TokenKind};
 
-/// Cuts `text` into tokens, of which the last is `End` or `Invalid`. `text` must be shorter than 4 GiB.
+/// Splits `text` into tokens. The last is `End` or `Invalid`. `text` must be shorter than 4 GiB.
 pub(super) fn tokenize(text: &str) -> Vec<Token> {
-    // Real statements have a token for every four to six bytes.
+    // Typical statements have one token for every four to six bytes.
     let mut tokens = Vec::with_capacity((text.len() / 5 + 4).min(MAXIMUM_TOKENS + 1));
     let mut cursor = Cursor { bytes: text.as_bytes(), at: 0 };
     loop {
@@ -41,8 +41,8 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The byte `ahead` of the current one; zero past the end (a zero in the text begins no token, so they need no telling
-    /// apart, except at the start of a token).
+    /// Returns the byte `ahead` of the current one, or zero past the end. A zero byte in the text
+    /// begins no token, so callers need to distinguish the two only at the start of a token.
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -53,7 +53,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Skips white space and comments. A comment without an end leaves the cursor at its start.
+    /// Skips white space and comments. A comment without an end leaves the cursor at the start of
+    /// the comment.
     fn skip_blank(&mut self) -> Result<(), Invalid> {
         loop {
             match (self.peek(0), self.peek(1)) {
@@ -97,7 +98,7 @@ impl Cursor<'_> {
         Keyword::find(&self.bytes[start..self.at]).map_or(TokenKind::Identifier, TokenKind::Keyword)
     }
 
-    /// Text between two `quote`s, in which the quote itself is doubled.
+    /// Takes text between two `quote`s, in which the quote itself is doubled.
     fn quoted(&mut self, quote: u8, kind: TokenKind, unterminated: Invalid) -> TokenKind {
         self.at += 1;
         loop {
@@ -154,7 +155,7 @@ impl Cursor<'_> {
             (b'*', _) => (TokenKind::Star, 1),
             (b'/', _) => (TokenKind::Slash, 1),
             (b'%', _) => (TokenKind::Percent, 1),
-            // The whole character, so that messages never cut one in two.
+            // Take the whole character, so that messages never cut one in two.
             _ => {
                 self.at += 1;
                 self.skip_while(|byte| (byte & 0xC0) == 0x80);

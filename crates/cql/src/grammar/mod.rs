@@ -1,4 +1,4 @@
-//! The grammar of CQL 3.4.7 (Cassandra 5.0): from text to `ast`.
+//! The grammar of CQL 3.4.7 (Cassandra 5.0): parses text into `ast`.
 
 pub mod ast;
 mod error;
@@ -11,20 +11,25 @@ mod token;
 pub use ast::Parsed;
 pub use error::SyntaxError;
 
-/// How deep types and expressions may nest: far more than any use, and little enough for any stack.
+/// Maximum depth of types and expressions: far more than any use needs, and small enough for any
+/// stack.
 pub const MAXIMUM_NESTING: u32 = 100;
 
-/// The most words and signs of a statement. A tree, and then a plan, takes some hundred bytes for each, so that a request of 16 MiB
-/// could take gigabytes. Values that are bound, or written as one long literal, do not count.
+/// Maximum number of words and signs in a statement. A tree and its plan take some hundred bytes
+/// for each, so a request of 16 MiB could otherwise take gigabytes. A bound value does not count,
+/// and a literal counts as one word whatever its length.
 pub const MAXIMUM_TOKENS: usize = 2_000_000;
 
 /// Parses one statement (a whole batch is one), with or without `;` at its end.
+///
+/// # Errors
+/// The text is not CQL, or exceeds the limits of nesting or of tokens.
 pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
     parser::parse(text)
 }
 
-/// The statements of a script, without the `;` between them; what is blank or comment only is left out. Text that is no CQL
-/// ends up in the last one.
+/// Splits a script into its statements, without the `;` between them. It skips empty statements,
+/// such as comments alone. Text that is not CQL ends up in the last statement.
 pub fn split_statements(script: &str) -> Vec<&str> {
     let mut statements = Vec::new();
     let mut start = None;
@@ -50,14 +55,20 @@ pub fn split_statements(script: &str) -> Vec<&str> {
     statements
 }
 
-/// Parses conditions that stand alone, without the word WHERE.
+/// Parses the conditions of a WHERE clause, without the word WHERE.
+///
+/// # Errors
+/// The text is not such a condition, or exceeds the limits of nesting or of tokens.
 pub fn parse_where(
     text: &str,
 ) -> Result<(ast::WhereClause<'_>, ast::BindMarkers<'_>), SyntaxError> {
     parser::parse_where(text)
 }
 
-/// Parses a type that stands alone, as in the columns of `system_schema`.
+/// Parses a single type, as in the columns of `system_schema`.
+///
+/// # Errors
+/// The text is not a type, or exceeds the limits of nesting or of tokens.
 pub fn parse_type(text: &str) -> Result<ast::TypeName<'_>, SyntaxError> {
     parser::parse_type(text)
 }

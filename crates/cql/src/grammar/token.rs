@@ -1,8 +1,8 @@
-//! Tokens: what the lexer cuts the text into.
+//! Tokens: the units into which the lexer splits the text.
 
 use super::keyword::Keyword;
 
-/// A token, without its text: twelve bytes.
+/// A token without its text, in twelve bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
@@ -12,7 +12,7 @@ pub(super) struct Token {
     pub(super) end: u32,
 }
 
-/// The kinds of token.
+/// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// A word that is no keyword.
@@ -20,7 +20,7 @@ pub(super) enum TokenKind {
     /// `"..."`, not empty.
     QuotedName,
     Keyword(Keyword),
-    /// Digits, without a sign: the parser joins a `-` with what it touches.
+    /// Digits without a sign. The parser joins a `-` with the number that follows it directly.
     Integer,
     Float,
     /// `'...'`.
@@ -56,13 +56,13 @@ pub(super) enum TokenKind {
     Percent,
     PlusEqual,
     MinusEqual,
-    /// After the last token.
+    /// The end of the text.
     End,
-    /// What is no token.
+    /// Text that is no token.
     Invalid(Invalid),
 }
 
-/// Why some text is no token.
+/// The reasons why text is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Invalid {
     Character,
@@ -71,7 +71,7 @@ pub(super) enum Invalid {
     UnterminatedComment,
     EmptyName,
     Number,
-    /// Whatever it is, it comes after [`super::MAXIMUM_TOKENS`] others.
+    /// More tokens than [`super::MAXIMUM_TOKENS`], of whatever kind.
     TooMany,
 }
 

@@ -1,6 +1,8 @@
-//! Functions, casts and operators against what a real Cassandra answered (`testdata/cql/functions.txt`).
+//! Functions, casts and operators, compared with the answers of a real Cassandra
+//! (`testdata/cql/functions.txt`).
 //!
-//! A line `espalier | type | result | why` below an expression is a difference on purpose; it must be one.
+//! A line `espalier | type | result | why` below an expression declares an intended difference, and
+//! the answers must really differ.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -24,7 +26,7 @@ async fn run(
     processor.query(statement, &mut client, &QueryOptions::default()).await
 }
 
-/// A node in memory with the table and its row.
+/// Creates a node in memory with the table and its row.
 async fn processor() -> QueryProcessor {
     let file_system = FileSystem::simulated(1);
     let configuration = StorageConfiguration::new("node");
@@ -39,7 +41,7 @@ async fn processor() -> QueryProcessor {
     processor
 }
 
-/// `type | result`, or `error 0x2200` and the message.
+/// Returns `type | result`, or `error 0x2200` and the message.
 async fn answer(processor: &QueryProcessor, expression: &str) -> (String, String) {
     let select = match expression.split_once(" := ") {
         Some((column, term)) => {
@@ -114,7 +116,8 @@ fn functions_answer_as_cassandra_does() {
     assert!(wrong.is_empty(), "{} of {checked} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What Cassandra 5.0.9 tells a driver of them: the type of what takes the value, except in a selector.
+/// Cassandra 5.0.9 reports a hinted marker to drivers with the type of its receiver, except in a
+/// selector.
 #[test]
 fn hinted_markers_have_the_receivers_type() {
     let cases = [

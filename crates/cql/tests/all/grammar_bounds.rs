@@ -1,4 +1,4 @@
-//! Statements made to break parsers: nested without end, or very long.
+//! Statements that try to break a parser: deeply nested, or very long.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ fn nested(start: &str, open: &str, inside: &str, close: &str, end: &str, depth: 
     [start, &open.repeat(depth), inside, &close.repeat(depth), end].concat()
 }
 
-/// Ways to nest: before, opening, inside, closing, after.
+/// Ways to nest: text before, opening, inside, closing, after.
 const NESTS: &[[&str; 5]] = &[
     ["SELECT ", "(", "a", ")", " FROM t"],
     ["SELECT ", "[", "a", "]", " FROM t"],
@@ -59,13 +59,13 @@ fn deep_nesting_is_refused() {
         let error = parse(&deep).unwrap_err();
         let told = error.message.contains("nested deeper") || never;
         assert!(told, "{start}{open}: {error}");
-        // Without anything that closes.
+        // Without any closing brackets.
         assert!(parse(&nested(start, open, "", "", "", DEEP)).is_err());
     }
     assert!(parse_type(&nested("", "list<", "int", ">", "", DEEP)).is_err());
 }
 
-/// Depth from chains inside parentheses inside chains adds up.
+/// The depths of chains inside parentheses inside chains add up.
 #[test]
 fn depth_of_chains_adds_up() {
     let mut selector = "a".to_owned();
@@ -74,7 +74,7 @@ fn depth_of_chains_adds_up() {
     }
     let error = parse(&format!("SELECT {selector} FROM t")).unwrap_err();
     assert!(error.message.contains("nested deeper"), "{error}");
-    // Side by side, it does not.
+    // The depths of expressions side by side do not add up.
     let selectors = vec![format!("a{} + b * c", ".b".repeat(50)); 50].join(", ");
     assert!(parse(&format!("SELECT [{selectors}], ({selectors}) FROM t")).is_ok());
 }
@@ -111,11 +111,12 @@ fn long_statements_parse_in_linear_time() {
         assert!(statement.len() > 1 << 20, "{}", statement.len());
         let start = Instant::now();
         let parsed = parse(statement).unwrap();
-        // Linear takes hundredths of a second without optimisation, quadratic takes hours.
+        // Linear time takes hundredths of a second without optimisation, quadratic time takes
+        // hours.
         assert!(start.elapsed() < Duration::from_secs(5), "{}", &statement[..60]);
         drop(parsed);
     }
-    // The same for what is refused at its end.
+    // Statements that are refused at their end must be as fast.
     for statement in &statements {
         let start = Instant::now();
         assert!(parse(&format!("{statement} ~")).is_err());
@@ -135,6 +136,6 @@ fn positions_count_characters_and_lines() {
 fn too_many_words_are_refused_before_they_take_memory() {
     let error = parse(&format!("SELECT {} FROM t", "a, ".repeat(1 << 20))).unwrap_err();
     assert!(error.message.starts_with("statement of more than 2000000 words"), "{error}");
-    // One long literal is one.
+    // One long literal counts as one word.
     assert!(parse(&format!("SELECT a FROM t WHERE k = 0x{}", "ab".repeat(4 << 20))).is_ok());
 }

@@ -1,4 +1,4 @@
-//! What the parser makes of the statements in `testdata/cql`: the tree, or the error.
+//! Results of the parser for the statements in `testdata/cql`: the tree, or the error.
 
 use crate::support::cases::check;
 use crate::support::compact::compact;
@@ -38,7 +38,7 @@ fn tree_or_error(statement: &str) -> String {
     output
 }
 
-/// The names of the columns of the result of a `SELECT`, one line each.
+/// Returns the names of the result columns of a `SELECT`, one line each.
 fn result_names(statement: &str) -> String {
     let parsed = parse(statement).expect("a SELECT");
     let Statement::Select(select) = parsed.statement else { panic!("no SELECT: {statement}") };

@@ -1,4 +1,4 @@
-//! Statements print as CQL that means the same.
+//! Round trips: statements print as CQL with the same meaning.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ fn types_print_as_they_parse() {
     assert!(parse_type("int int").is_err());
 }
 
-/// What Cassandra printed of the schemas of the shared SSTables.
+/// Cassandra printed these schemas, those of the shared SSTables.
 #[test]
 #[allow(clippy::disallowed_methods)] // A test reads its data as it likes.
 fn schemas_that_cassandra_printed_are_taken() {

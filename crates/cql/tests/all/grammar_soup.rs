@@ -1,11 +1,11 @@
-//! Text that nobody wrote on purpose: the parser answers, whatever it is given.
+//! Random text and mutated statements: the parser must give an answer for any input.
 
 use crate::support::cases::all_inputs;
 use crate::support::round_trip::check_round_trip;
 use espalier_cql::grammar::parse;
 use proptest::prelude::*;
 
-/// Pieces of statements; a name stands for what may be a name there.
+/// Pieces of statements. A name stands for any text that may be a name there.
 const PIECES: &[&str] = &[
     "SELECT",
     "INSERT INTO",
@@ -120,7 +120,7 @@ const PIECES: &[&str] = &[
     "_",
 ];
 
-/// Parses, and checks what holds of any answer.
+/// Parses the text, and checks the properties of any answer.
 fn check(text: &str) {
     match parse(text) {
         Ok(parsed) => check_round_trip(&parsed),
@@ -131,7 +131,7 @@ fn check(text: &str) {
     }
 }
 
-/// A statement of the cases in which a few pieces were dropped, doubled, swapped or put in.
+/// Generates a statement of the cases with a few pieces dropped, doubled, swapped or inserted.
 fn mutant() -> impl Strategy<Value = String> {
     let inputs = all_inputs();
     let change = (0..4usize, any::<prop::sample::Index>(), any::<prop::sample::Index>());

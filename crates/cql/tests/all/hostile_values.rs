@@ -1,4 +1,5 @@
-//! Bound values and statements made to take long, to take much memory, or to mean something by being absent.
+//! Bound values and statements that try to take much time or memory, or that have a meaning by
+//! being absent.
 
 use std::{
     sync::Arc,
@@ -13,7 +14,8 @@ use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 use espalier_types::collection;
 
-/// Linear and n log n take a fraction of a second without optimisation, quadratic takes minutes.
+/// Linear and n log n time take a fraction of a second without optimisation, quadratic time takes
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Node {
@@ -47,7 +49,7 @@ impl Node {
         self.processor.query(text, &mut self.client, &options).await
     }
 
-    /// The content of the only row, without the lengths of its cells.
+    /// Returns the content of the only row, without the lengths of its cells.
     async fn row(&mut self, text: &str) -> Vec<Option<Vec<u8>>> {
         let QueryResult::Rows(rows) = self.query(text, Values::NONE).await.unwrap() else {
             panic!("{text}: no rows")
@@ -70,7 +72,7 @@ fn int(value: i32) -> Value {
     Value::Bytes(Bytes::copy_from_slice(&value.to_be_bytes()))
 }
 
-/// A list or set of ints as a client sends it.
+/// Encodes a list or set of ints as a client sends it.
 fn ints(values: impl ExactSizeIterator<Item = i32>) -> Value {
     let mut bytes = (values.len() as i32).to_be_bytes().to_vec();
     for value in values {
@@ -113,7 +115,7 @@ fn the_later_of_equal_elements_stays() {
         node.query("CREATE TABLE m (k int PRIMARY KEY, m map<int, int>)", Values::NONE)
             .await
             .unwrap();
-        // {2: 20, 1: 10, 2: 21}, as no driver would send it.
+        // The map {2: 20, 1: 10, 2: 21}, which no driver would send.
         let mut bytes = 3i32.to_be_bytes().to_vec();
         for number in [2i32, 20, 1, 10, 2, 21] {
             bytes.extend_from_slice(&4i32.to_be_bytes());
@@ -207,7 +209,8 @@ fn bounds_of_markers_keys_and_prepared_text() {
         let text = format!("SELECT v FROM t WHERE k = 1 /* {} */", "long ".repeat(1 << 18));
         let error = node.processor.prepare(&text, &node.client).unwrap_err();
         assert!(error.message.contains("larger than allowed maximum of 1 MB"), "{error:?}");
-        // Each marker is known to each statement of a batch, in time that does not grow with their product.
+        // Each statement of a batch knows all markers. Planning must not take time proportional to
+        // the product of both numbers.
         let start = Instant::now();
         let update = "UPDATE t SET v = ? WHERE k = 1; ";
         let text = format!("BEGIN BATCH {} APPLY BATCH", update.repeat(20_000));

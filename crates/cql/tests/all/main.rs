@@ -1,5 +1,5 @@
-//! Tests of the CQL crate as a whole, one behaviour a file. They are one program, because linking
-//! many programs takes longer than running them.
+//! Tests of the CQL crate as a whole, one behaviour in each file. They form one program, because
+//! linking many programs takes longer than running them.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod functions;

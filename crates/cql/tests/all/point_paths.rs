@@ -1,6 +1,7 @@
-//! The fast paths of single rows against the general path: random tables and prepared statements, executed on one node as a
-//! connection does (`execute_now` first) and on a second one by the general path alone. Outcomes must be equal, and so must
-//! everything that can be read of both nodes, on either path.
+//! Compares the fast paths of single rows with the general path. Random tables and prepared
+//! statements are executed on one node as a connection does it (`execute_now` first), and on a
+//! second node by the general path alone. The outcomes must be equal, and so must all data that
+//! either path can read from the two nodes.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -17,10 +18,12 @@ use espalier_runtime::{
 };
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
-/// Types of columns; those behind the first four give no value back from their order alone.
+/// Types of columns. Values of the types after the first four cannot be restored from their order
+/// alone.
 const TYPES: &[&str] = &["int", "text", "blob", "timestamp", "decimal", "boolean", "varint"];
 
-/// Later than the clock, by which the node compacts: nothing may have expired for that.
+/// The clock of the statements. It is later than the node's clock, by which compaction purges, so
+/// compaction must not find a cell expired.
 const NOW_S: i32 = 2_000_000_000;
 
 struct Column {
@@ -58,7 +61,7 @@ impl Table {
         let clustering = columns(random, "c", 0, 2);
         let statics = if clustering.is_empty() { Vec::new() } else { columns(random, "s", 0, 1) };
         let (key, mut regular) = (columns(random, "k", 1, 2), columns(random, "v", 0, 4));
-        // In another order than by name, in which ids are given.
+        // Ids are assigned in order of names, so declare the columns in another order.
         regular.reverse();
         Self { key, clustering, statics, regular, has_list: chance(random, 3) }
     }
@@ -93,14 +96,14 @@ impl Table {
         text
     }
 
-    /// `k0 = ? AND c0 = ?`, and the types of its markers.
+    /// Returns `k0 = ? AND c0 = ?`, and the types of its markers.
     fn by_primary_key(&self) -> (String, Vec<&'static str>) {
         let columns: Vec<&Column> = self.key.iter().chain(&self.clustering).collect();
         let text: Vec<String> = columns.iter().map(|c| format!("{} = ?", c.name)).collect();
         (text.join(" AND "), columns.iter().map(|c| c.column_type).collect())
     }
 
-    /// A statement and the types of its markers.
+    /// Returns a random statement and the types of its markers.
     fn write(&self, random: &mut Generator) -> (String, Vec<&'static str>) {
         let mut types = Vec::new();
         let mut values: Vec<&Column> = self.regular.iter().filter(|_| !chance(random, 3)).collect();
@@ -170,7 +173,7 @@ impl Table {
                 if !using.is_empty() {
                     types.extend(using_types);
                 }
-                // Sometimes a range of rows, or the partition.
+                // Some deletions are of a range of rows, or of the partition.
                 let given =
                     self.key.len() + random.below(self.clustering.len() as u64 + 1) as usize;
                 let place: Vec<&str> = place.split(" AND ").take(given).collect();
@@ -191,7 +194,7 @@ impl Table {
         (format!("SELECT {what} FROM t WHERE {place}"), types)
     }
 
-    /// Everything that is in it, with the times of every cell.
+    /// Reads the whole table, with the times of every cell.
     fn read_all(&self) -> String {
         let mut what: Vec<String> = self.key.iter().map(|c| c.name.clone()).collect();
         what.extend(self.clustering.iter().map(|c| c.name.clone()));
@@ -221,7 +224,7 @@ fn value(random: &mut Generator, column_type: &str) -> Value {
         "text" => vec![b'a' + number as u8; number as usize],
         "blob" => vec![0; number as usize],
         "timestamp" => (number as i64).to_be_bytes().to_vec(),
-        // 1, 1.0 and 2.
+        // The decimals 1, 1.0 and 2.
         "decimal" => {
             [&[0, 0, 0, 0, 1][..], &[0, 0, 0, 1, 10], &[0, 0, 0, 0, 2]][number as usize].into()
         }
@@ -243,12 +246,13 @@ struct Node {
     client: ClientState,
 }
 
-/// How a statement was executed.
+/// The path that executes a statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Path {
-    /// `execute_now`, then what it says: page by page, where pages are missing.
+    /// `execute_now` first, then the execution that it asks for: page by page, where pages are
+    /// missing.
     Fast,
-    /// Merges of streams.
+    /// The general path, which merges streams.
     General,
 }
 
@@ -273,7 +277,7 @@ impl Node {
         self.processor.prepare(text, &self.client)
     }
 
-    /// The outcome, and whether it was there at once.
+    /// Returns the outcome, and whether it was available without waiting.
     async fn execute(
         &self,
         path: Path,
@@ -300,7 +304,7 @@ impl Node {
             }
         }
         let executed = self.processor.execute(prepared, &self.client, options);
-        // What is traced goes the general path.
+        // A traced statement takes the general path.
         let trace = (path == Path::General).then(|| Trace::new(None));
         (traced(trace, executed).await, false)
     }
@@ -391,7 +395,8 @@ fn fast_paths_agree_with_the_general_path() {
     assert!(answered_at_once > 500, "only {answered_at_once} reads went the fast path");
 }
 
-/// Cells of a dropped column stay in memory until they are written to a file, and in the row cache: no row exists by them.
+/// Cells of a dropped column stay in memory until the flush, and in the row cache. They must not
+/// keep a row alive.
 #[test]
 fn no_row_exists_by_what_was_dropped() {
     for (columns, place) in [
@@ -408,7 +413,7 @@ async fn no_row_exists(columns: &str, place: &str) {
     let row = |number: usize| format!("WHERE {place}{number}");
     let other = if columns.contains("c int") { "k = 9 AND c = 9" } else { "k = 9" };
     let texts = [
-        // Rows are cached where there are files.
+        // Rows enter the cache only if there are SSTables.
         format!("UPDATE t SET w = 1 WHERE {other}"),
         format!("UPDATE t SET w = 1 {}", row(0)),
         format!("UPDATE t SET v = 1 {}", row(1)),
@@ -425,7 +430,7 @@ async fn no_row_exists(columns: &str, place: &str) {
     }
     for is_flushed in [false, true] {
         if is_flushed {
-            // The cache takes in what it was asked for before, see below.
+            // The row cache admits rows that were read before, as the loop below did.
             node.database.flush("ks", None).await.unwrap();
         }
         for (number, exists) in [true, false, true, false].into_iter().enumerate() {

@@ -14,7 +14,7 @@ use espalier_types::CqlType;
 
 const RECORDED: &str = include_str!("../../../../testdata/cql/prepared_metadata.txt");
 
-/// The name of a type as the protocol has it: without frozen, user types by their name alone.
+/// Returns the name of a type in the protocol: without frozen, and user types by their name alone.
 fn wire_name(column_type: &CqlType) -> String {
     match column_type {
         CqlType::List { element, .. } => format!("list<{}>", wire_name(element)),

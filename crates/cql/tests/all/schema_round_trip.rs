@@ -1,5 +1,5 @@
 //! Random schemas. A schema that CREATE, ALTER and DROP accept is unchanged after a flush and a
-//! restart, and DESCRIBE's output makes the same schema on another node.
+//! restart, and DESCRIBE's output creates the same schema on another node.
 //!
 //! `SCHEMA_SEED` chooses the first seed, `SCHEMA_CASES` the number of cases. A failure names its
 //! seed.
@@ -72,7 +72,8 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// A type as a statement writes it. Most are small; some are as deep as a type may be, or more.
+    /// Returns a random type as a statement writes it. Most types are small; some have the maximum
+    /// depth, or more.
     fn type_name(&mut self) -> String {
         let depth = if self.one_in(12) { 20 + self.below(35) } else { self.below(4) };
         let inner = if !self.one_in(3) {
@@ -178,7 +179,8 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<QueryResult, Stri
     result.map_err(|error| format!("{:?}: {}", error.code, error.message))
 }
 
-/// The keyspaces of users, without the exact times of drops: the schema tables keep milliseconds.
+/// Returns the keyspaces of users, without the exact times of drops: the schema tables keep
+/// milliseconds.
 fn schema_of(database: &Database, with_dropped: bool) -> String {
     let schema = database.schema();
     let mut text = String::new();
@@ -206,7 +208,7 @@ fn schema_of(database: &Database, with_dropped: bool) -> String {
     text
 }
 
-/// A literal of a type, if it has a short one.
+/// Returns a literal of a type, if the type has a short one.
 fn literal(column_type: &CqlType) -> Option<String> {
     Some(match column_type {
         CqlType::List { element, .. } => format!("[{}]", literal(element)?),
@@ -233,7 +235,7 @@ fn literal(column_type: &CqlType) -> Option<String> {
     })
 }
 
-/// An INSERT with the columns that have a literal, if the key does.
+/// Returns an INSERT with the columns that have a literal, if all key columns have one.
 fn insert(table: &TableMetadata) -> Option<String> {
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for column in table.columns().iter().filter(|column| !column.column_type.is_counter()) {
@@ -252,7 +254,7 @@ fn insert(table: &TableMetadata) -> Option<String> {
     Some(format!("INSERT INTO {keyspace}.{name} ({names}) VALUES ({values})"))
 }
 
-/// Writes a row to each table. The node may refuse large values and counters.
+/// Inserts a row into each table. The node may refuse large values and counters.
 async fn insert_rows(database: &Database, processor: &QueryProcessor) -> usize {
     let schema = database.schema();
     let tables = schema.tables().filter(|table| !table.keyspace.starts_with("sys"));
@@ -287,7 +289,7 @@ async fn count_rows(database: &Database, processor: &QueryProcessor) -> Vec<i32>
     counts
 }
 
-/// The statements that DESCRIBE SCHEMA prints, one text.
+/// Returns the statements of DESCRIBE SCHEMA as one text.
 async fn describe(processor: &QueryProcessor) -> String {
     let QueryResult::Rows(rows) = run(processor, "DESCRIBE SCHEMA").await.unwrap() else {
         panic!("DESCRIBE returns rows");
@@ -315,7 +317,7 @@ struct Counts {
     rows: usize,
 }
 
-/// Makes a random schema. Returns it with the number of rows of each table.
+/// Creates a random schema. Returns it with the number of rows of each table.
 async fn make(seed: u64, file_system: &FileSystem, counts: &mut Counts) -> (String, Vec<i32>) {
     let mut random = Random(Generator::from_seed(seed));
     let (database, processor) = open(file_system).await;
@@ -345,7 +347,7 @@ async fn make(seed: u64, file_system: &FileSystem, counts: &mut Counts) -> (Stri
 fn check(seed: u64, counts: &mut Counts) {
     let file_system = FileSystem::simulated(seed);
     let before = block_on(make(seed, &file_system, counts));
-    // First the commit log has everything, then the files.
+    // The first restart reads everything from the commit log, the second from SSTables.
     for kind in ["replayed", "flushed"] {
         block_on(async {
             let (database, processor) = open(&file_system).await;

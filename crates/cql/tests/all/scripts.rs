@@ -1,8 +1,9 @@
-//! Scripts of statements with their results as text (`testdata/cql_scripts/*.txt`), which a reviewer reads as a diff.
+//! Scripts of statements with their results as text (`testdata/cql_scripts/*.txt`), which a
+//! reviewer reads as a diff.
 //!
-//! Each script runs on a fresh node several times: with everything in the memtable, of each kind, with a flush after every
-//! statement, and with pages of two rows. All must agree with the recorded text. `REWRITE=1` records the first run's results
-//! anew.
+//! Each script runs on a fresh node several times: with all data in the memtable, of each kind,
+//! with a flush after each statement, and with pages of two rows. All runs must agree with the
+//! recorded text. With `REWRITE=1` the first run records its results.
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
@@ -87,7 +88,7 @@ async fn run_statement(
             Ok(QueryResult::Void) => return "ok\n".into(),
             Ok(QueryResult::SetKeyspace(keyspace)) => return format!("use {keyspace}\n"),
             Ok(QueryResult::SchemaChange(change)) => {
-                // One line for each event that drivers get.
+                // One line for each event that drivers receive.
                 let mut text = String::new();
                 for event in change.into_events() {
                     let kind = format!("{:?} {:?}", event.change, event.target).to_lowercase();
@@ -95,7 +96,7 @@ async fn run_statement(
                 }
                 return text;
             }
-            // What cannot be paged is refused, and asked for as a whole.
+            // A statement that cannot be paged is executed again without paging.
             Err(error) if page_size.is_some() && error.message.starts_with("Cannot page") => {
                 page_size = None;
             }
@@ -129,7 +130,7 @@ fn run_script(script: &str, mode: Mode) -> String {
                     && let Some(keyspace) = client.keyspace.clone()
                 {
                     match database.flush(&keyspace, None).await {
-                        // The statement dropped it.
+                        // The statement dropped the keyspace.
                         Ok(()) | Err(StorageError::UnknownKeyspace(_)) => {}
                         Err(error) => panic!("{statement}: {error}"),
                     }

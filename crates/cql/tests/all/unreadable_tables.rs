@@ -1,4 +1,5 @@
-//! A start with an unreadable table opens the other tables and keeps its files and definition.
+//! A start with an unreadable table opens the other tables and keeps the table's files and
+//! definition.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,7 +21,7 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<i32, String> {
     }
 }
 
-/// Makes the table that earlier versions accepted and could not read again.
+/// Creates the table that earlier versions accepted and could not read again.
 async fn create_unreadable(database: &Database) {
     let vector = |element, dimension| CqlType::Vector { element: Arc::new(element), dimension };
     let column_type = vector(vector(CqlType::Bigint, 16384), 16384);
@@ -84,7 +85,7 @@ fn a_start_leaves_out_what_it_cannot_read() {
         let (database, processor) = open(&file_system).await;
         assert!(database.schema().keyspace("ks").unwrap().unreadable.tables.contains_key("bad"));
         assert!(file_system.exists(files).await.unwrap());
-        // The operator's way out: the definition goes, the files stay.
+        // The operator can drop the table: its definition goes, its files stay.
         run(&processor, "DROP TABLE ks.bad").await.unwrap();
         run(&processor, "CREATE TABLE ks.bad (k int PRIMARY KEY)").await.unwrap();
         assert!(file_system.exists(files).await.unwrap());

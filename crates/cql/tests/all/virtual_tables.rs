@@ -1,4 +1,5 @@
-//! Virtual tables by the ways that statements take through a connection: prepared, at once if it can be, page by page.
+//! Virtual tables by all ways that statements take through a connection: prepared, without waiting
+//! if possible, and page by page.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn text(value: &'static str) -> Value {
     Value::Bytes(Bytes::from_static(value.as_bytes()))
 }
 
-/// As a connection does it: at once, or else with waits.
+/// Executes the statement as a connection does: without waiting if possible, otherwise with waits.
 async fn execute(
     processor: &QueryProcessor,
     prepared: &Arc<Prepared>,
@@ -54,7 +55,7 @@ async fn rows(
     }
 }
 
-/// The values of rows of text.
+/// Returns the values of rows of text.
 fn values(rows: &Rows) -> Vec<String> {
     let (mut rest, mut found) = (rows.content.as_slice(), Vec::new());
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {
@@ -79,7 +80,7 @@ fn a_row_by_its_key_is_read_like_any_other() {
             processor.look_ahead(&[(&select, options.values), (&select, options.values)]);
             assert_eq!(values(&rows(&processor, &select, &options).await), expected);
         }
-        // The token says which core a driver asks; there must be an answer on each.
+        // The token decides which core a driver asks. Each core must give the answer.
         let many = "SELECT value FROM system_views.settings WHERE name IN ('e', 'a', 'nothing')";
         let many = rows(&processor, &prepare(&processor, many), &QueryOptions::default()).await;
         let mut many = values(&many);

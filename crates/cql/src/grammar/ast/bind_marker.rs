@@ -1,13 +1,13 @@
-//! Bind markers, numbered in the order in which they stand in the text.
+//! Bind markers, numbered in the order of the text.
 
 use super::{Name, Position};
 
-/// `?` or `:name` where it is used; its name is found in `BindMarkers` by its index.
+/// The use of a bind marker, `?` or `:name`. `BindMarkers` has its name, by the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindMarker {
-    /// Its number, from 0. Two markers of the same name have two numbers, as in Cassandra.
+    /// The marker's number, from 0. Two markers of the same name have two numbers, as in Cassandra.
     pub index: u32,
-    /// Where it stands.
+    /// The place of the marker.
     pub position: Position,
 }
 
@@ -19,17 +19,17 @@ pub struct BindMarkers<'a> {
 }
 
 impl<'a> BindMarkers<'a> {
-    /// How many there are.
+    /// Returns the number of markers.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no markers.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The name of marker `index`, if it was written as `:name`.
+    /// Returns the name of marker `index`, if it was written as `:name`.
     pub fn name(&self, index: u32) -> Option<&Name<'a>> {
         self.names.get(index as usize)?.as_ref()
     }

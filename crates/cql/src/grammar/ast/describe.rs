@@ -1,19 +1,19 @@
-//! `DESCRIBE`, answered by the server since Cassandra 4.0.
+//! `DESCRIBE`, which the server answers since Cassandra 4.0.
 
 use super::{Name, Position, QualifiedName};
 
 /// A `DESCRIBE`.
 #[derive(Clone, Debug)]
 pub struct Describe<'a> {
-    /// What is described.
+    /// The described object or objects.
     pub target: DescribeTarget<'a>,
     /// `WITH INTERNALS`.
     pub with_internals: bool,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
-/// What is described. Plurals list names, singulars give statements.
+/// The target of a `DESCRIBE`. Plurals list names, singulars give statements.
 #[derive(Clone, Debug)]
 pub enum DescribeTarget<'a> {
     /// `CLUSTER`.

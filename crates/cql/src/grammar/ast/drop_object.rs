@@ -11,7 +11,7 @@ pub struct DropObject<'a> {
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
@@ -44,6 +44,6 @@ pub struct AlterView<'a> {
     pub if_exists: bool,
     /// The properties behind `WITH`.
     pub properties: Vec<Property<'a>>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }

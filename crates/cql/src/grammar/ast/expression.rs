@@ -1,9 +1,13 @@
-//! Terms and selectors: one type for both, because both are literals, bind markers, functions, casts and arithmetic.
+//! Terms and selectors. One type serves both, because both consist of literals, bind markers,
+//! functions, casts and arithmetic.
 //!
-//! A *term* (what stands on the right of a relation, in `VALUES` or `SET`) never has the variants that read a row:
-//! `Column`, `CountRows`, `CellMetadata`, `Field`, `Element`, `Slice`. The parser sees to that. A *selector* has any of them.
-//! The depth of an expression is bounded by `grammar::MAXIMUM_NESTING`, where each operator of `1 + 1 + 1 + ...` counts as a
-//! level although the tree is flat here: walks may recurse, and so may those over what is planned from it.
+//! A *term* (the right side of a relation, a value in `VALUES` or `SET`) never has the variants
+//! that read a row: `Column`, `CountRows`, `CellMetadata`, `Field`, `Element`, `Slice`. The parser
+//! guarantees that. A *selector* may have any variant.
+//!
+//! The depth of an expression is bounded by `grammar::MAXIMUM_NESTING`. Each operator of `1 + 1 + 1
+//! + ...` counts as a level, although the tree is flat here. So code may recurse over the tree, and
+//! over a plan that is made from it.
 
 use std::borrow::Cow;
 
@@ -12,9 +16,9 @@ use super::{BindMarker, Name, Position, QualifiedName, TypeName};
 /// A term or a selector.
 #[derive(Clone, Debug)]
 pub struct Expression<'a> {
-    /// What it is.
+    /// The form and its parts.
     pub kind: ExpressionKind<'a>,
-    /// Where it begins.
+    /// The place where the expression begins.
     pub position: Position,
 }
 
@@ -27,49 +31,53 @@ pub enum ExpressionKind<'a> {
     Null,
     /// `?` or `:name`.
     BindMarker(BindMarker),
-    /// `[a, b]`: a list, or a vector if that is what is expected.
+    /// `[a, b]`: a list, or a vector if one is expected.
     List(Vec<Expression<'a>>),
     /// `{a, b}`; also `{}`, which is an empty set, map or UDT, whichever is expected.
     Set(Vec<Expression<'a>>),
-    /// `{k: v}`. In a selector a key that is a bare `Column` may also be the field of a UDT: types decide.
+    /// `{k: v}`. In a selector a key that is a bare `Column` may also be the field of a UDT; the
+    /// planner decides by the types.
     Map(Vec<(Expression<'a>, Expression<'a>)>),
     /// `{field: v}`; in terms only, see `Map`.
     UserDefined(Vec<(Name<'a>, Expression<'a>)>),
-    /// `(a, b)`. In a selector, one element may also mean plain parentheses: types decide.
+    /// `(a, b)`. In a selector, a single element may also mean plain parentheses; the planner
+    /// decides by the types.
     Tuple(Vec<Expression<'a>>),
     /// `f(a, b)`, `token(a, b)`, `count(a)`; not `count(*)`.
     Function(FunctionCall<'a>),
-    /// `(int) x`: says what type `x` has, converts nothing.
+    /// `(int) x`: states the type of `x` without a conversion.
     TypeHint(TypeName<'a>, Box<Expression<'a>>),
-    /// `CAST(x AS t)`: converts. The type is always native.
+    /// `CAST(x AS t)`: a conversion. The type is always native.
     Cast(Box<Expression<'a>>, TypeName<'a>),
     /// `-x`, where `x` is not a number written next to its sign.
     Negate(Box<Expression<'a>>),
     /// `a + b - c` or `a * b / c % d`.
     Arithmetic(Arithmetic<'a>),
 
-    /// A column (selectors only, like all that follow).
+    /// A column. This variant and all that follow occur in selectors only.
     Column(Name<'a>),
     /// `count(*)`.
     CountRows,
-    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)`; `c` is a column, or a field, element or slice of it.
+    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)`. `c` is a column, or a field, element or slice
+    /// of one.
     CellMetadata(CellMetadata, Box<Expression<'a>>),
     /// `x.field`.
     Field(Box<Expression<'a>>, Name<'a>),
     /// `x[key]`.
     Element(Box<Expression<'a>>, Box<Expression<'a>>),
-    /// `x[from..to]`, where either bound may be absent.
+    /// `x[from..to]`. Either bound may be absent.
     Slice(Box<Expression<'a>>, Option<Box<Expression<'a>>>, Option<Box<Expression<'a>>>),
 }
 
-/// A constant, as written: its text is of the right shape, but not yet checked against a type.
+/// A constant as written. Its text has the right form, but is not checked against a type yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Literal<'a> {
     /// Digits, perhaps with a sign: `-42`.
     Integer(&'a str),
-    /// `1.5`, `-2.5e10`, `1e3`; or `NaN`, `Infinity`, `-Infinity` (the sign of NaN is dropped), in that case.
+    /// `1.5`, `-2.5e10`, `1e3`; or exactly `NaN`, `Infinity` or `-Infinity` (the sign of NaN is
+    /// dropped).
     Float(&'a str),
-    /// The content of a `'...'` or `$$...$$` string, doubled quotes undone.
+    /// The content of a `'...'` or `$$...$$` string, with doubled quotes undone.
     String(Cow<'a, str>),
     /// `true` or `false` in any case.
     Boolean(bool),
@@ -84,7 +92,7 @@ pub enum Literal<'a> {
 /// A function applied to arguments.
 #[derive(Clone, Debug)]
 pub struct FunctionCall<'a> {
-    /// Its name; a keyspace only if written.
+    /// The function's name, with a keyspace only if one was written.
     pub name: QualifiedName<'a>,
     /// Its arguments in order.
     pub arguments: Vec<Expression<'a>>,
@@ -110,7 +118,7 @@ pub enum ArithmeticOperator {
     Modulo,
 }
 
-/// What a selector may ask about a cell beside its value.
+/// The metadata of a cell that a selector may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum CellMetadata {
@@ -120,7 +128,7 @@ pub enum CellMetadata {
 }
 
 impl ArithmeticOperator {
-    /// The operator as written.
+    /// Returns the operator as written.
     pub fn symbol(self) -> char {
         match self {
             Self::Add => '+',
@@ -133,7 +141,7 @@ impl ArithmeticOperator {
 }
 
 impl CellMetadata {
-    /// The function's name in lower case.
+    /// Returns the function's name in lower case.
     pub fn function_name(self) -> &'static str {
         match self {
             Self::WriteTime => "writetime",

@@ -11,7 +11,7 @@ pub struct CreateKeyspace<'a> {
     pub if_not_exists: bool,
     /// `WITH`.
     pub properties: Vec<Property<'a>>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
@@ -24,7 +24,7 @@ pub struct AlterKeyspace<'a> {
     pub if_exists: bool,
     /// `WITH`.
     pub properties: Vec<Property<'a>>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
@@ -35,7 +35,7 @@ pub struct DropKeyspace<'a> {
     pub name: Name<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
@@ -44,6 +44,6 @@ pub struct DropKeyspace<'a> {
 pub struct Use<'a> {
     /// The keyspace.
     pub keyspace: Name<'a>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }

@@ -1,8 +1,8 @@
-//! What the parser makes of a statement.
+//! The syntax tree of a statement, as the parser returns it.
 //!
-//! The tree borrows names and literals from the statement's text and has not been checked against any schema: planning
-//! does that, and complains with the `Position` that nodes carry. It is made to be planned at once and dropped; a prepared
-//! statement keeps its text and its plan.
+//! The tree borrows names and literals from the statement's text. It is not checked against a
+//! schema: the planner does that, and reports errors with the `Position` of a node. A tree is
+//! planned at once and dropped; a prepared statement keeps its text and its plan.
 
 mod bind_marker;
 mod describe;
@@ -77,6 +77,6 @@ pub enum Statement<'a> {
     DropType(DropType<'a>),
     DropObject(DropObject<'a>),
     AlterView(AlterView<'a>),
-    /// Correct CQL for something that is not supported yet.
+    /// Correct CQL for a feature that is not supported yet.
     Unsupported(Unsupported<'a>),
 }

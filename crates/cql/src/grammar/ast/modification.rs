@@ -16,20 +16,20 @@ pub enum Modification<'a> {
 pub struct Insert<'a> {
     /// `INTO`.
     pub table: QualifiedName<'a>,
-    /// What is inserted.
+    /// The inserted values.
     pub source: InsertSource<'a>,
     /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
     /// `USING`.
     pub using: Using<'a>,
-    /// Where `INSERT` stands.
+    /// The place of `INSERT`.
     pub position: Position,
 }
 
-/// What an `INSERT` inserts.
+/// The source of the values of an `INSERT`.
 #[derive(Clone, Debug)]
 pub enum InsertSource<'a> {
-    /// `(columns) VALUES (values)`. The counts may differ: the planner refuses that.
+    /// `(columns) VALUES (values)`. The counts may differ; the planner refuses that.
     Values {
         /// The columns.
         columns: Vec<Name<'a>>,
@@ -40,7 +40,8 @@ pub enum InsertSource<'a> {
     Json {
         /// A string literal or a bind marker.
         document: Expression<'a>,
-        /// `DEFAULT UNSET`: columns that the document omits are left alone; otherwise (`DEFAULT NULL`) they are deleted.
+        /// `DEFAULT UNSET`: columns that the document omits keep their values. Otherwise (`DEFAULT
+        /// NULL`) they are deleted.
         default_unset: bool,
     },
 }
@@ -52,26 +53,26 @@ pub struct Update<'a> {
     pub table: QualifiedName<'a>,
     /// `USING`.
     pub using: Using<'a>,
-    /// `SET`, one or more.
+    /// `SET`, one assignment or more.
     pub assignments: Vec<Assignment<'a>>,
     /// `WHERE`.
     pub where_clause: WhereClause<'a>,
     /// `IF`.
     pub condition: Condition<'a>,
-    /// Where `UPDATE` stands.
+    /// The place of `UPDATE`.
     pub position: Position,
 }
 
 /// One assignment of an `UPDATE`.
 #[derive(Clone, Debug)]
 pub struct Assignment<'a> {
-    /// The column that changes. Its position is the assignment's.
+    /// The column that changes. Its position is that of the assignment.
     pub column: Name<'a>,
-    /// How it changes.
+    /// The change.
     pub operation: AssignmentOperation<'a>,
 }
 
-/// How an assignment changes its column `c`.
+/// The change that an assignment makes to its column `c`.
 #[derive(Clone, Debug)]
 pub enum AssignmentOperation<'a> {
     /// `c = v`.
@@ -91,21 +92,21 @@ pub enum AssignmentOperation<'a> {
 /// A `DELETE`.
 #[derive(Clone, Debug)]
 pub struct Delete<'a> {
-    /// What is deleted; empty means whole rows or partitions.
+    /// The deleted columns, elements and fields; empty for whole rows or partitions.
     pub targets: Vec<DeleteTarget<'a>>,
     /// `FROM`.
     pub table: QualifiedName<'a>,
-    /// `USING`: a time stamp, or a timeout.
+    /// `USING`: a timestamp or a timeout.
     pub using: Using<'a>,
     /// `WHERE`.
     pub where_clause: WhereClause<'a>,
     /// `IF`.
     pub condition: Condition<'a>,
-    /// Where `DELETE` stands.
+    /// The place of `DELETE`.
     pub position: Position,
 }
 
-/// What a `DELETE` deletes of a row.
+/// A part of a row that a `DELETE` deletes.
 #[derive(Clone, Debug)]
 pub enum DeleteTarget<'a> {
     /// `c`.
@@ -146,9 +147,9 @@ pub struct Batch<'a> {
     pub kind: BatchKind,
     /// `USING`, for all its statements.
     pub using: Using<'a>,
-    /// Its statements; may be none.
+    /// Its statements, perhaps none.
     pub statements: Vec<Modification<'a>>,
-    /// Where `BEGIN` stands.
+    /// The place of `BEGIN`.
     pub position: Position,
 }
 

@@ -5,14 +5,15 @@ use std::fmt;
 
 use super::Position;
 
-/// An identifier in its stored case: lower case when it was written without quotes, as written between quotes.
+/// An identifier in its stored case: lower case if it was written without quotes, otherwise as
+/// written between the quotes.
 ///
-/// Borrowed from the statement unless lower-casing or a doubled quote forced a copy.
+/// It is borrowed from the statement unless lower-casing or a doubled quote forced a copy.
 #[derive(Clone, Debug)]
 pub struct Name<'a> {
     /// The name without quotes.
     pub text: Cow<'a, str>,
-    /// Where it begins.
+    /// The place where the name begins.
     pub position: Position,
 }
 
@@ -26,13 +27,13 @@ pub struct QualifiedName<'a> {
 }
 
 impl Name<'_> {
-    /// The name without quotes, in its stored case.
+    /// Returns the name without quotes, in its stored case.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// Names are equal if they mean the same thing; where they stand does not matter.
+/// Names are equal if their stored forms are; the place does not matter.
 impl PartialEq for Name<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -48,13 +49,13 @@ impl PartialEq<str> for Name<'_> {
 }
 
 impl QualifiedName<'_> {
-    /// Where the whole name begins.
+    /// Returns the place where the whole name begins.
     pub fn position(&self) -> Position {
         self.keyspace.as_ref().map_or(self.name.position, |keyspace| keyspace.position)
     }
 }
 
-/// The name itself, without quotes: the form in which results name columns. See `Quoted` for the form that parses.
+/// Prints the name without quotes, as results name columns. See `Quoted` for the form that parses.
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -1,12 +1,14 @@
-//! Where in the statement's text a node begins.
+//! Positions of nodes in the statement's text.
 
 use std::fmt;
 
-/// A byte offset into the text of the statement. Statements are shorter than 4 GiB (the lexer refuses longer ones).
+/// A byte offset into the text of the statement. Statements are shorter than 4 GiB (the lexer
+/// refuses longer ones).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u32);
 
-/// A place for people, as Cassandra's messages give it: lines count from 1, columns (in characters) from 0.
+/// A place for human readers, as in Cassandra's messages: lines count from 1, columns (in
+/// characters) from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
     /// Line, from 1.
@@ -16,12 +18,13 @@ pub struct LineColumn {
 }
 
 impl Position {
-    /// The offset as an index into the text.
+    /// Returns the offset as an index into the text.
     pub fn offset(self) -> usize {
         self.0 as usize
     }
 
-    /// Line and column of this position in `text`, the statement it was made from. Linear in the offset: for errors.
+    /// Returns line and column of this position in `text`, the statement that it belongs to. It
+    /// takes time linear in the offset, so use it for errors only.
     pub fn line_column(self, text: &str) -> LineColumn {
         let before = &text.as_bytes()[..self.offset().min(text.len())];
         let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

@@ -16,8 +16,9 @@ pub struct Property<'a> {
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PropertyValue<'a> {
-    /// A literal or keyword, as text: `'0.1'` and `0.1` are the same.
+    /// A literal or keyword, as text: `'0.1'` and `0.1` are equal.
     Text(Cow<'a, str>),
-    /// A map literal of literals, as text, in the order written. A key that comes twice is left to the planner.
+    /// A map literal of literals, as text, in the order written. The planner handles a repeated
+    /// key.
     Map(Vec<(Cow<'a, str>, Cow<'a, str>)>),
 }

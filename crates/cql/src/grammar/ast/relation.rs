@@ -1,28 +1,28 @@
-//! Relations: what stands in `WHERE`, and in the `IF` of a lightweight transaction.
+//! Relations of `WHERE`, and of the `IF` of a lightweight transaction.
 
 use super::{BindMarker, Expression, Name, Position};
 
 /// The relations of a `WHERE`, all of which must hold.
 #[derive(Clone, Debug, Default)]
 pub struct WhereClause<'a> {
-    /// The relations, in order; the same column may come twice.
+    /// The relations, in order. A column may come twice.
     pub relations: Vec<Relation<'a>>,
-    /// `expr(index, term)`: questions to a custom index.
+    /// `expr(index, term)`: queries to a custom index.
     pub custom: Vec<CustomIndexExpression<'a>>,
 }
 
 /// `target predicate`.
 #[derive(Clone, Debug)]
 pub struct Relation<'a> {
-    /// What is asked about.
+    /// The left side.
     pub target: RelationTarget<'a>,
-    /// What is asked.
+    /// The operator and the right side.
     pub predicate: Predicate<'a>,
-    /// Where the relation begins.
+    /// The place where the relation begins.
     pub position: Position,
 }
 
-/// What a relation is about.
+/// The left side of a relation.
 #[derive(Clone, Debug)]
 pub enum RelationTarget<'a> {
     /// `c`.
@@ -37,7 +37,7 @@ pub enum RelationTarget<'a> {
     Field(Name<'a>, Name<'a>),
 }
 
-/// What a relation asks.
+/// The operator of a relation, with its right side.
 #[derive(Clone, Debug)]
 pub enum Predicate<'a> {
     /// `= v`, `< v`, ... For `(a, b)`, `v` is a tuple literal or a bind marker.
@@ -82,14 +82,14 @@ pub enum InValues<'a> {
 pub struct CustomIndexExpression<'a> {
     /// The index.
     pub index: Name<'a>,
-    /// What to ask it.
+    /// The query to the index.
     pub value: Expression<'a>,
-    /// Where `expr` stands.
+    /// The place of `expr`.
     pub position: Position,
 }
 
 impl ComparisonOperator {
-    /// The operator as written.
+    /// Returns the operator as written.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "=",

@@ -9,11 +9,11 @@ pub struct Select<'a> {
     pub json: bool,
     /// `SELECT DISTINCT`.
     pub distinct: bool,
-    /// What is selected.
+    /// The selected columns or expressions.
     pub selection: Selection<'a>,
     /// `FROM`.
     pub table: QualifiedName<'a>,
-    /// `WHERE`; no relations if absent.
+    /// `WHERE`, with no relations if it is absent.
     pub where_clause: WhereClause<'a>,
     /// `GROUP BY`: columns, or functions over them.
     pub group_by: Vec<Expression<'a>>,
@@ -29,11 +29,11 @@ pub struct Select<'a> {
     pub bypass_cache: bool,
     /// `USING TIMEOUT` (ScyllaDB): a duration literal or a bind marker.
     pub timeout: Option<Expression<'a>>,
-    /// Where `SELECT` stands.
+    /// The place of `SELECT`.
     pub position: Position,
 }
 
-/// What is selected.
+/// The result columns of a `SELECT`.
 #[derive(Clone, Debug)]
 pub enum Selection<'a> {
     /// `*`.
@@ -45,7 +45,8 @@ pub enum Selection<'a> {
 /// `expression [AS alias]`.
 #[derive(Clone, Debug)]
 pub struct Selector<'a> {
-    /// What is computed. Its `Display` is the name of the result column when there is no alias.
+    /// The computed expression. Its `Display` is the name of the result column if there is no
+    /// alias.
     pub expression: Expression<'a>,
     /// The name of the result column.
     pub alias: Option<Name<'a>>,
@@ -58,6 +59,6 @@ pub struct Ordering<'a> {
     pub column: Name<'a>,
     /// `ANN OF term`: by similarity to a vector.
     pub nearest_to: Option<Expression<'a>>,
-    /// `DESC`; false for `ASC` and for neither.
+    /// `DESC`; false for `ASC` and by default.
     pub descending: bool,
 }

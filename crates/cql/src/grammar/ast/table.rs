@@ -9,13 +9,14 @@ pub struct CreateTable<'a> {
     pub name: QualifiedName<'a>,
     /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// The columns in order; a name may come twice: the planner refuses that.
+    /// The columns in order. A name may come twice; the planner refuses that.
     pub columns: Vec<ColumnDefinition<'a>>,
-    /// Every primary key that is given, whether with a column or in a clause. Anything but one is the planner's to refuse.
+    /// All primary keys of the text, from columns and from clauses. The planner refuses any other
+    /// number than one.
     pub primary_keys: Vec<PrimaryKey<'a>>,
     /// `WITH`.
     pub options: TableOptions<'a>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
@@ -37,7 +38,7 @@ pub struct ColumnDefinition<'a> {
 pub struct ColumnMask<'a> {
     /// The masking function; `None` for `DEFAULT`.
     pub function: Option<FunctionCall<'a>>,
-    /// Where `MASKED` stands.
+    /// The place of `MASKED`.
     pub position: Position,
 }
 
@@ -48,7 +49,7 @@ pub struct PrimaryKey<'a> {
     pub partition: Vec<Name<'a>>,
     /// The clustering columns, perhaps none.
     pub clustering: Vec<Name<'a>>,
-    /// Where `PRIMARY` stands.
+    /// The place of `PRIMARY`.
     pub position: Position,
 }
 
@@ -59,7 +60,7 @@ pub struct TableOptions<'a> {
     pub properties: Vec<Property<'a>>,
     /// `CLUSTERING ORDER BY`: columns, and whether each is descending.
     pub clustering_order: Vec<(Name<'a>, bool)>,
-    /// Where `COMPACT STORAGE` stands, if it does.
+    /// The place of `COMPACT STORAGE`, if it is there.
     pub compact_storage: Option<Position>,
 }
 
@@ -70,13 +71,13 @@ pub struct AlterTable<'a> {
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`, of the table.
     pub if_exists: bool,
-    /// What changes.
+    /// The change.
     pub change: TableChange<'a>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
-/// What an `ALTER TABLE` changes.
+/// The change of an `ALTER TABLE`.
 #[derive(Clone, Debug)]
 pub enum TableChange<'a> {
     /// `ADD [IF NOT EXISTS] column, ...`; no column is part of a primary key.
@@ -110,7 +111,7 @@ pub enum TableChange<'a> {
     ColumnType {
         /// The column.
         column: Name<'a>,
-        /// The type asked for.
+        /// The requested type.
         type_name: TypeName<'a>,
     },
     /// `ALTER [IF EXISTS] column MASKED WITH ...` or `ALTER [IF EXISTS] column DROP MASKED`.
@@ -131,7 +132,7 @@ pub struct DropTable<'a> {
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
@@ -142,6 +143,6 @@ pub struct Truncate<'a> {
     pub table: QualifiedName<'a>,
     /// `USING TIMEOUT` (ScyllaDB): a duration literal or a bind marker.
     pub timeout: Option<Expression<'a>>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }

@@ -1,4 +1,4 @@
-//! A type as it is written; user-defined types are not resolved yet.
+//! Types as written; user-defined types are not resolved yet.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,17 @@ use super::{Position, QualifiedName};
 /// A type as written in DDL, a cast or a type hint.
 #[derive(Clone, Debug)]
 pub struct TypeName<'a> {
-    /// What is written.
+    /// The form and its parts.
     pub kind: TypeNameKind<'a>,
-    /// Where it begins.
+    /// The place where the type begins.
     pub position: Position,
 }
 
 /// The forms of a type.
 #[derive(Clone, Debug)]
 pub enum TypeNameKind<'a> {
-    /// A native type: `int`, `text` (also `varchar`), `counter`, ... Never a variant of `CqlType` that has parts.
+    /// A native type: `int`, `text` (also `varchar`), `counter`, ... It is never a variant of
+    /// `CqlType` with parts.
     Native(CqlType),
     /// `list<element>`.
     List(Box<TypeName<'a>>),
@@ -28,7 +29,7 @@ pub enum TypeNameKind<'a> {
     Map(Box<TypeName<'a>>, Box<TypeName<'a>>),
     /// `tuple<a, b, ...>`, one element or more.
     Tuple(Vec<TypeName<'a>>),
-    /// `vector<element, dimension>`. The dimension is as written: zero is left to the planner to refuse.
+    /// `vector<element, dimension>`. The dimension is as written; the planner refuses zero.
     Vector(Box<TypeName<'a>>, u32),
     /// `frozen<inner>`.
     Frozen(Box<TypeName<'a>>),

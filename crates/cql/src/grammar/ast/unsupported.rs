@@ -1,23 +1,23 @@
-//! Statements that are correct CQL, and that this node does not carry out yet.
+//! Statements that are correct CQL but that this node does not support yet.
 
 use std::fmt;
 
 use super::{Position, QualifiedName};
 
-/// A statement whose syntax was checked to its end, and whose content was dropped.
+/// A statement with its syntax checked to the end and its content dropped.
 #[derive(Clone, Debug)]
 pub struct Unsupported<'a> {
-    /// What it would need.
+    /// The feature that it needs.
     pub feature: Feature,
-    /// How it begins, in upper case: `CREATE INDEX`.
+    /// The beginning of the statement, in upper case: `CREATE INDEX`.
     pub statement: &'static str,
-    /// The index, view, function or aggregate it names, if it names one.
+    /// The name of the index, view, function or aggregate, if there is one.
     pub name: Option<QualifiedName<'a>>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
-/// A part of CQL that is parsed but not carried out.
+/// A part of CQL that is parsed but not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Feature {
@@ -46,7 +46,7 @@ impl fmt::Display for Feature {
     }
 }
 
-/// `CREATE INDEX is not supported yet (secondary indexes)`.
+/// Prints, for example, `CREATE INDEX is not supported yet (secondary indexes)`.
 impl fmt::Display for Unsupported<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is not supported yet ({})", self.statement, self.feature)

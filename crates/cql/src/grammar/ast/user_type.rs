@@ -9,9 +9,9 @@ pub struct CreateType<'a> {
     pub name: QualifiedName<'a>,
     /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// Its fields in order; a name may come twice: the planner refuses that.
+    /// Its fields in order. A name may come twice; the planner refuses that.
     pub fields: Vec<(Name<'a>, TypeName<'a>)>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
@@ -22,13 +22,13 @@ pub struct AlterType<'a> {
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`, of the type.
     pub if_exists: bool,
-    /// What changes.
+    /// The change.
     pub change: TypeChange<'a>,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }
 
-/// What an `ALTER TYPE` changes.
+/// The change of an `ALTER TYPE`.
 #[derive(Clone, Debug)]
 pub enum TypeChange<'a> {
     /// `ADD [IF NOT EXISTS] field type`.
@@ -51,7 +51,7 @@ pub enum TypeChange<'a> {
     FieldType {
         /// The field.
         field: Name<'a>,
-        /// The type asked for.
+        /// The requested type.
         type_name: TypeName<'a>,
     },
 }
@@ -63,6 +63,6 @@ pub struct DropType<'a> {
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
-    /// Where the statement begins.
+    /// The place where the statement begins.
     pub position: Position,
 }

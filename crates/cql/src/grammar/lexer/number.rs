@@ -1,9 +1,9 @@
-//! Tokens that begin with a digit, and those of letters and digits that are no words: UUIDs and durations.
+//! Tokens that begin with a digit, and UUIDs and durations that begin with a letter.
 
 use super::{Cursor, Invalid, TokenKind, is_word};
 
 impl Cursor<'_> {
-    /// A number, UUID, blob or duration; the cursor is at its first digit.
+    /// Takes a number, UUID, blob or duration. The cursor is at its first digit.
     pub(super) fn number(&mut self) -> TokenKind {
         let start = self.at;
         if self.uuid() {
@@ -33,7 +33,8 @@ impl Cursor<'_> {
                 kind = TokenKind::Float;
             }
         }
-        // Up to eight digits could begin a UUID, which has no sign: Cassandra's lexer takes `-1and` and refuses `1and`.
+        // Up to eight digits could begin a UUID, which has no sign: Cassandra's lexer takes `-1and`
+        // and refuses `1and`.
         let signed = start > 0 && self.bytes[start - 1] == b'-';
         let begins_uuid = !signed && self.at - start <= 8 && self.peek(0).is_ascii_hexdigit();
         if kind == TokenKind::Integer && begins_uuid {
@@ -43,7 +44,7 @@ impl Cursor<'_> {
         kind
     }
 
-    /// Takes 8-4-4-4-12 hexadecimal digits, if they stand here.
+    /// Takes 8-4-4-4-12 hexadecimal digits, if they follow.
     pub(super) fn uuid(&mut self) -> bool {
         let Some(bytes) = self.bytes.get(self.at..self.at + 36) else { return false };
         let is_uuid = bytes.iter().enumerate().all(|(index, byte)| match index {
@@ -56,7 +57,8 @@ impl Cursor<'_> {
         is_uuid
     }
 
-    /// Takes the unit after a duration's first number and all further `number unit`; nothing if there is no unit.
+    /// Takes the unit after a duration's first number and all further `number unit`; takes nothing
+    /// if there is no unit.
     fn duration_units(&mut self) -> bool {
         let length = self.unit();
         self.at += length;
@@ -75,19 +77,19 @@ impl Cursor<'_> {
         }
     }
 
-    /// The length in bytes of the unit of time that stands here.
+    /// Returns the length in bytes of the unit of time at the cursor, or 0.
     fn unit(&self) -> usize {
         match (self.peek(0).to_ascii_lowercase(), self.peek(1).to_ascii_lowercase()) {
             (b'm', b'o' | b's') | (b'u' | b'n', b's') => 2,
             (b'y' | b'w' | b'd' | b'h' | b'm' | b's', _) => 1,
-            // `µs`, whose first character is C2 B5.
+            // `µs`: its first character is C2 B5.
             (0xC2, 0xB5) if self.peek(2).eq_ignore_ascii_case(&b's') => 3,
             _ => 0,
         }
     }
 
-    /// Takes `P1Y2M3DT4H5M6S`, `P7W` or `P0001-02-03T04:05:06` (upper case only, as in Cassandra), if one stands here and
-    /// no word goes on after it. The cursor is at the `P`.
+    /// Takes `P1Y2M3DT4H5M6S`, `P7W` or `P0001-02-03T04:05:06` (upper case only, as in Cassandra),
+    /// if one follows and no further word characters come after it. The cursor is at the `P`.
     pub(super) fn iso_duration(&mut self) -> bool {
         let start = self.at;
         if self.takes_pattern(b"Pdddd-dd-ddTdd:dd:dd") {
@@ -111,7 +113,8 @@ impl Cursor<'_> {
         is_duration
     }
 
-    /// Takes numbers each followed by one of `letters`, in the order of the letters; returns how many.
+    /// Takes numbers, each followed by one of `letters`, in the order of the letters; returns their
+    /// number.
     fn designators(&mut self, letters: &[u8]) -> usize {
         let mut count = 0;
         for &letter in letters {
@@ -127,7 +130,7 @@ impl Cursor<'_> {
         count
     }
 
-    /// Takes text of the shape of `pattern`, in which `d` is a digit.
+    /// Takes text of the form of `pattern`, in which `d` stands for a digit.
     fn takes_pattern(&mut self, pattern: &[u8]) -> bool {
         let Some(bytes) = self.bytes.get(self.at..self.at + pattern.len()) else { return false };
         let matches = bytes.iter().zip(pattern).all(|(byte, shape)| match shape {

@@ -11,7 +11,7 @@ const NAME: &str = "name of a table";
 const COLUMN: &str = "name of a column";
 
 impl<'a> Parser<'a> {
-    /// What stands after `ALTER TABLE`.
+    /// Parses the text after `ALTER TABLE`.
     pub(super) fn alter_table(&mut self, position: Position) -> Result<AlterTable<'a>> {
         let if_exists = self.if_exists()?;
         let name = self.qualified_name(NAME)?;
@@ -34,7 +34,8 @@ impl<'a> Parser<'a> {
         Ok(AlterTable { name, if_exists, change, position })
     }
 
-    /// Cassandra 5.0 wants parentheses around several columns; older ones and ScyllaDB do not.
+    /// Parses the columns of `ADD`. Cassandra 5.0 requires parentheses around several columns;
+    /// older versions and ScyllaDB do not.
     fn add_columns(&mut self) -> Result<TableChange<'a>> {
         self.keyword(Keyword::ADD)?;
         let if_not_exists = self.if_not_exists()?;
@@ -94,7 +95,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `a TO b AND ...`.
+    /// Parses `a TO b AND ...`.
     pub(super) fn renames(&mut self, expected: &'static str) -> Result<Vec<(Name<'a>, Name<'a>)>> {
         self.conjunction(|parser| {
             let from = parser.name(expected)?;
@@ -103,7 +104,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What stands after `DROP TABLE`.
+    /// Parses the text after `DROP TABLE`.
     pub(super) fn drop_table(&mut self, position: Position) -> Result<DropTable<'a>> {
         let if_exists = self.if_exists()?;
         Ok(DropTable { name: self.qualified_name(NAME)?, if_exists, position })

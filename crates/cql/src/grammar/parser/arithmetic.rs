@@ -5,8 +5,8 @@ use crate::grammar::ast::{Arithmetic, ArithmeticOperator, Expression, Expression
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// `a + b * c - d`. With `before_column`, a `+` before a column's name is left alone: in `SET c = 1 + 2 + c` it joins the
-    /// term to the column.
+    /// Parses `a + b * c - d`. With `before_column`, a `+` before a column's name is not taken: in
+    /// `SET c = 1 + 2 + c` it joins the term to the column.
     pub(super) fn arithmetic(
         &mut self,
         operand: fn(&mut Self) -> Result<Expression<'a>>,
@@ -24,7 +24,7 @@ impl<'a> Parser<'a> {
             };
             self.advance();
             rest.push((operator, self.product(operand)?));
-            // `a + b + c` is a flat list here; planning makes a deep tree of calls of it.
+            // `a + b + c` is a flat list here, but the planner makes a deep tree of calls from it.
             self.deepen()?;
         }
         self.deepest = self.deepest.max(outer_depth);

@@ -8,7 +8,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// What stands after `CREATE TABLE`.
+    /// Parses the text after `CREATE TABLE`.
     pub(super) fn create_table(&mut self, position: Position) -> Result<CreateTable<'a>> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.qualified_name("name of a table")?;
@@ -34,7 +34,7 @@ impl<'a> Parser<'a> {
         Ok(CreateTable { name, if_not_exists, columns, primary_keys, options, position })
     }
 
-    /// `( definition, ... )`, in which further commas mean nothing.
+    /// Parses `( definition, ... )`. Additional commas are allowed.
     pub(super) fn definitions(
         &mut self,
         mut definition: impl FnMut(&mut Self) -> Result<()>,
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         self.expect(TokenKind::RightParenthesis, "')'").map(drop)
     }
 
-    /// `name type [STATIC] [MASKED WITH ...]`.
+    /// Parses `name type [STATIC] [MASKED WITH ...]`.
     pub(super) fn column_definition(&mut self) -> Result<ColumnDefinition<'a>> {
         let name = self.name("name of a column")?;
         let type_name = self.type_name()?;
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
         Ok(ColumnDefinition { name, type_name, is_static, mask })
     }
 
-    /// `MASKED WITH DEFAULT` or `MASKED WITH function(argument, ...)`.
+    /// Parses `MASKED WITH DEFAULT` or `MASKED WITH function(argument, ...)`.
     pub(super) fn column_mask(&mut self) -> Result<ColumnMask<'a>> {
         let position = self.position();
         self.keyword(Keyword::MASKED)?;
@@ -73,7 +73,7 @@ impl<'a> Parser<'a> {
         Ok(ColumnMask { function, position })
     }
 
-    /// `PRIMARY KEY (a, b)` or `PRIMARY KEY ((a, b), c)`.
+    /// Parses `PRIMARY KEY (a, b)` or `PRIMARY KEY ((a, b), c)`.
     pub(super) fn primary_key(&mut self) -> Result<PrimaryKey<'a>> {
         let position = self.position();
         self.keyword(Keyword::PRIMARY)?;
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         self.name("name of a column")
     }
 
-    /// What stands after the `WITH` of a table or view.
+    /// Parses the text after the `WITH` of a table or view.
     pub(super) fn table_options(&mut self) -> Result<TableOptions<'a>> {
         let mut options = TableOptions::default();
         self.conjunction(|parser| {
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         Ok(options)
     }
 
-    /// `column ASC` or `column DESC`; says whether descending.
+    /// Parses `column ASC` or `column DESC`; returns true for descending.
     fn column_order(&mut self) -> Result<(Name<'a>, bool)> {
         let column = self.column_name()?;
         let descending = self.accept_keyword(Keyword::DESC);

@@ -7,7 +7,7 @@ use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
     pub(super) fn describe(&mut self) -> Result<Describe<'a>> {
-        // `DESCRIBE` or `DESC`: whoever calls has looked.
+        // The caller has checked that the word is `DESCRIBE` or `DESC`.
         let position = self.position();
         self.advance();
         let target = self.describe_target()?;
@@ -20,7 +20,8 @@ impl<'a> Parser<'a> {
 
     fn describe_target(&mut self) -> Result<DescribeTarget<'a>> {
         let TokenKind::Keyword(keyword) = self.kind(0) else { return self.describe_any() };
-        // Some of these words also name tables; they are names if nothing follows that they could introduce.
+        // Some of these words also name tables. They are names unless a word follows that they can
+        // introduce.
         let plural = match keyword {
             Keyword::CLUSTER => DescribeTarget::Cluster,
             Keyword::SCHEMA => DescribeTarget::Schema { full: false },

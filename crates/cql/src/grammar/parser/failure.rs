@@ -1,10 +1,11 @@
-//! Failures: syntax errors while they travel through the parser, cheap until the statement is given up.
+//! Failures: syntax errors inside the parser, cheap to make until the parser gives up the
+//! statement.
 
 use crate::grammar::SyntaxError;
 use crate::grammar::ast::Position;
 use crate::grammar::token::{Token, TokenKind};
 
-/// Why the parser gave up, and at which token.
+/// The reason why the parser stopped, and the token.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// Index of the offending token.
@@ -18,29 +19,30 @@ enum Problem {
     Message(String),
 }
 
-/// How much text around the offending token a message shows on either side, in bytes.
+/// Bytes of text that a message shows on either side of the offending token.
 const CONTEXT: usize = 24;
-/// How much of the offending token itself.
+/// Maximum bytes that a message shows of the offending token.
 const OFFENDER: usize = 64;
 
 impl Failure {
-    /// The token stands where `expected` should stand.
+    /// Creates the failure of a token where `expected` should be.
     pub(super) fn expected(token: usize, expected: &'static str) -> Self {
         Self { token, problem: Problem::Expected(expected) }
     }
 
-    /// Something else is wrong at the token.
+    /// Creates a failure with another message at the token.
     pub(super) fn message(token: usize, message: String) -> Self {
         Self { token, problem: Problem::Message(message) }
     }
 
-    /// The error for whoever sent `text`.
+    /// Makes the error for the client. `text` is the statement.
     pub(super) fn into_error(self, text: &str, tokens: &[Token]) -> SyntaxError {
         let token = tokens[self.token.min(tokens.len() - 1)];
         let (start, end) = (token.start as usize, token.end as usize);
         let offender = cut_after(&text[start..end], OFFENDER);
         let message = match (token.kind, self.problem) {
-            // What is no token is what is wrong, whatever was expected.
+            // For an invalid token, the reason why it is invalid matters more than what the parser
+            // expected.
             (TokenKind::Invalid(invalid), _) => format!("{} at '{offender}'", invalid.reason()),
             (_, Problem::Message(message)) => message,
             (TokenKind::End, Problem::Expected(expected)) => {
@@ -59,13 +61,13 @@ impl Failure {
     }
 }
 
-/// The first `length` bytes of `text`, less what would cut a character.
+/// Returns the first `length` bytes of `text`, or fewer at the boundary of a character.
 fn cut_after(text: &str, length: usize) -> &str {
     let at = (0..=length.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
     &text[..at.unwrap_or(0)]
 }
 
-/// The last `length` bytes of `text`, less what would cut a character.
+/// Returns the last `length` bytes of `text`, or fewer at the boundary of a character.
 fn cut_before(text: &str, length: usize) -> &str {
     let from = text.len().saturating_sub(length);
     let at = (from..=text.len()).find(|&at| text.is_char_boundary(at));

@@ -7,7 +7,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// What stands after `CREATE [OR REPLACE] FUNCTION`.
+    /// Parses the text after `CREATE [OR REPLACE] FUNCTION`.
     pub(super) fn create_function(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_not_exists()?;
         let name = self.function_name()?;
@@ -37,7 +37,7 @@ impl<'a> Parser<'a> {
         Ok(unsupported("CREATE FUNCTION", feature, Some(name), position))
     }
 
-    /// What stands after `CREATE [OR REPLACE] AGGREGATE`.
+    /// Parses the text after `CREATE [OR REPLACE] AGGREGATE`.
     pub(super) fn create_aggregate(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_not_exists()?;
         let name = self.function_name()?;
@@ -56,7 +56,7 @@ impl<'a> Parser<'a> {
         Ok(unsupported("CREATE AGGREGATE", feature, Some(name), position))
     }
 
-    /// `(type, ...)`, perhaps empty.
+    /// Parses `(type, ...)`, perhaps empty.
     pub(super) fn argument_types(&mut self) -> Result<Vec<TypeName<'a>>> {
         self.expect(TokenKind::LeftParenthesis, "'('")?;
         let is_empty = self.is(TokenKind::RightParenthesis);

@@ -9,7 +9,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// What stands after `CREATE [CUSTOM] INDEX`.
+    /// Parses the text after `CREATE [CUSTOM] INDEX`.
     pub(super) fn create_index(
         &mut self,
         statement: &'static str,
@@ -34,7 +34,7 @@ impl<'a> Parser<'a> {
         Ok(unsupported(statement, Feature::SecondaryIndexes, name, position))
     }
 
-    /// `column`, `keys(column)`, ...
+    /// Parses `column`, `keys(column)`, ...
     fn index_target(&mut self) -> Result<()> {
         let TokenKind::Keyword(keyword) = self.kind(0) else {
             return self.name("name of a column").map(drop);
@@ -53,14 +53,14 @@ impl<'a> Parser<'a> {
         self.expect(TokenKind::RightParenthesis, "')'").map(drop)
     }
 
-    /// What stands after `DROP INDEX`.
+    /// Parses the text after `DROP INDEX`.
     pub(super) fn drop_index(&mut self, position: Position) -> Result<DropObject<'a>> {
         let if_exists = self.if_exists()?;
         let name = self.qualified_name("name of an index")?;
         Ok(DropObject { kind: ObjectKind::Index, name, if_exists, position })
     }
 
-    /// What stands after `CREATE TRIGGER`.
+    /// Parses the text after `CREATE TRIGGER`.
     pub(super) fn create_trigger(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_not_exists()?;
         let (name, _) = self.trigger_of_table()?;
@@ -69,7 +69,7 @@ impl<'a> Parser<'a> {
         Ok(unsupported("CREATE TRIGGER", Feature::Triggers, Some(name), position))
     }
 
-    /// What stands after `DROP TRIGGER`.
+    /// Parses the text after `DROP TRIGGER`.
     pub(super) fn drop_trigger(&mut self, position: Position) -> Result<DropObject<'a>> {
         let if_exists = self.if_exists()?;
         let (name, table) = self.trigger_of_table()?;
@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
         Ok((name, self.qualified_name("name of a table")?))
     }
 
-    /// A string that must stand here.
+    /// Takes a string, which is required here.
     pub(super) fn required_string(&mut self) -> Result<()> {
         self.string().map(drop).ok_or_else(|| self.expected("string"))
     }

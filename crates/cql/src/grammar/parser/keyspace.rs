@@ -7,7 +7,7 @@ use crate::grammar::keyword::Keyword;
 const NAME: &str = "name of a keyspace";
 
 impl<'a> Parser<'a> {
-    /// What stands after `CREATE KEYSPACE`.
+    /// Parses the text after `CREATE KEYSPACE`.
     pub(super) fn create_keyspace(&mut self, position: Position) -> Result<CreateKeyspace<'a>> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.name(NAME)?;
@@ -16,7 +16,7 @@ impl<'a> Parser<'a> {
         Ok(CreateKeyspace { name, if_not_exists, properties, position })
     }
 
-    /// What stands after `ALTER KEYSPACE`.
+    /// Parses the text after `ALTER KEYSPACE`.
     pub(super) fn alter_keyspace(&mut self, position: Position) -> Result<AlterKeyspace<'a>> {
         let if_exists = self.if_exists()?;
         let name = self.name(NAME)?;
@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
         Ok(AlterKeyspace { name, if_exists, properties, position })
     }
 
-    /// What stands after `DROP KEYSPACE`.
+    /// Parses the text after `DROP KEYSPACE`.
     pub(super) fn drop_keyspace(&mut self, position: Position) -> Result<DropKeyspace<'a>> {
         let if_exists = self.if_exists()?;
         Ok(DropKeyspace { name: self.name(NAME)?, if_exists, position })

@@ -9,7 +9,8 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Whether a literal begins `ahead` of the current token. A sign belongs to it if it touches it.
+    /// Whether a literal begins `ahead` of the current token. A sign is part of it if there is no
+    /// blank between.
     pub(super) fn is_literal(&self, ahead: usize) -> bool {
         match self.kind(ahead) {
             TokenKind::Minus => {
@@ -22,7 +23,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The literal that stands here, if one does.
+    /// Takes the literal at the current token, if there is one.
     pub(super) fn literal(&mut self) -> Option<Literal<'a>> {
         if !self.is_literal(0) {
             return None;
@@ -46,7 +47,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The string that stands here, if one does.
+    /// Takes the string at the current token, if there is one.
     pub(super) fn string(&mut self) -> Option<Cow<'a, str>> {
         if !matches!(self.kind(0), TokenKind::String | TokenKind::DollarString) {
             return None;

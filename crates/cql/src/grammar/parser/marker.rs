@@ -10,7 +10,7 @@ impl<'a> Parser<'a> {
         matches!(self.kind(ahead), TokenKind::QuestionMark | TokenKind::Colon)
     }
 
-    /// `?` or `:name`.
+    /// Parses `?` or `:name`.
     pub(super) fn marker(&mut self) -> Result<BindMarker> {
         let position = self.position();
         let name = if self.accept(TokenKind::Colon) {
@@ -19,30 +19,30 @@ impl<'a> Parser<'a> {
             self.expect(TokenKind::QuestionMark, "bind marker")?;
             None
         };
-        // There are fewer markers than bytes of text, which a u32 counts.
+        // There are fewer markers than bytes of text, and a u32 can count those.
         let index = self.markers.len() as u32;
         self.markers.push(name);
         Ok(BindMarker { index, position })
     }
 
-    /// A bind marker as an expression.
+    /// Parses a bind marker as an expression.
     pub(super) fn marker_expression(&mut self) -> Result<Expression<'a>> {
         let marker = self.marker()?;
         let kind = ExpressionKind::BindMarker(marker);
         Ok(Expression { kind, position: marker.position })
     }
 
-    /// An integer or a bind marker: of `LIMIT`, `TIMESTAMP`, `TTL`.
+    /// Parses an integer or a bind marker: the operand of `LIMIT`, `TIMESTAMP` or `TTL`.
     pub(super) fn integer_or_marker(&mut self) -> Result<Expression<'a>> {
         self.literal_or_marker(TokenKind::Integer, "integer or bind marker")
     }
 
-    /// A duration or a bind marker: of `TIMEOUT`.
+    /// Parses a duration or a bind marker: the operand of `TIMEOUT`.
     pub(super) fn duration_or_marker(&mut self) -> Result<Expression<'a>> {
         self.literal_or_marker(TokenKind::Duration, "duration or bind marker")
     }
 
-    /// A string or a bind marker: of `INSERT JSON`.
+    /// Parses a string or a bind marker: the document of `INSERT JSON`.
     pub(super) fn string_or_marker(&mut self) -> Result<Expression<'a>> {
         let dollar = self.is(TokenKind::DollarString);
         let kind = if dollar { TokenKind::DollarString } else { TokenKind::String };

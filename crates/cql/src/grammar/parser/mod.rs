@@ -1,8 +1,8 @@
-//! The parser: recursive descent over the tokens, a module for each family of statements.
+//! The parser: recursive descent over the tokens, with a module for each family of statements.
 //!
-//! Where two readings are possible, a bounded look ahead decides; nothing is parsed twice, except the bounded cases that
-//! `selector::type_hint` describes. Time and memory are linear in the text, and the depth of recursion is bounded by
-//! `MAXIMUM_NESTING`.
+//! Where two readings are possible, a bounded look-ahead decides. No text is parsed twice, except
+//! in the bounded cases that `selector::hint_or_tuple` describes. Time and memory are linear in the
+//! text, and the depth of recursion is bounded by `MAXIMUM_NESTING`.
 
 mod alter_table;
 mod arithmetic;
@@ -43,19 +43,19 @@ type Result<T> = std::result::Result<T, Failure>;
 /// The state of the parser.
 struct Parser<'a> {
     text: &'a str,
-    /// At least one; the last is `End` or `Invalid`, and is never passed.
+    /// At least one token. The last is `End` or `Invalid`; the parser never advances past it.
     tokens: Vec<Token>,
     /// Index of the current token.
     at: usize,
-    /// How many `nested` are running.
+    /// The number of active calls of `nested`.
     nesting: u32,
-    /// The deepest level that the expression being parsed has, counted like `nesting`.
+    /// The deepest level of the expression that is being parsed, counted like `nesting`.
     deepest: u32,
-    /// The names of the bind markers met.
+    /// The names of the bind markers so far.
     markers: Vec<Option<Name<'a>>>,
 }
 
-/// A place to go back to.
+/// A state of the parser to return to.
 #[derive(Clone, Copy)]
 struct Checkpoint {
     at: usize,
@@ -73,12 +73,12 @@ pub(super) fn parse(text: &str) -> std::result::Result<Parsed<'_>, SyntaxError> 
     .map(|(statement, names)| Parsed { statement, bind_markers: BindMarkers { names } })
 }
 
-/// Parses a type on its own.
+/// Parses a single type.
 pub(super) fn parse_type(text: &str) -> std::result::Result<TypeName<'_>, SyntaxError> {
     parse_with(text, Parser::type_name).map(|(type_name, _)| type_name)
 }
 
-/// Parses on its own what may stand after `WHERE`.
+/// Parses the text that may stand after `WHERE`.
 pub(super) fn parse_where(
     text: &str,
 ) -> std::result::Result<(WhereClause<'_>, BindMarkers<'_>), SyntaxError> {
@@ -106,29 +106,29 @@ fn parse_with<'a, T>(
 }
 
 impl<'a> Parser<'a> {
-    /// The token `ahead` of the current one.
+    /// Returns the token `ahead` of the current one.
     fn token(&self, ahead: usize) -> Token {
         self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
     }
 
-    /// The kind of the token `ahead` of the current one.
+    /// Returns the kind of the token `ahead` of the current one.
     fn kind(&self, ahead: usize) -> TokenKind {
         self.token(ahead).kind
     }
 
-    /// Where the current token begins.
+    /// Returns the place where the current token begins.
     fn position(&self) -> Position {
         Position(self.token(0).start)
     }
 
-    /// Passes the current token and returns it.
+    /// Advances past the current token and returns it.
     fn advance(&mut self) -> Token {
         let token = self.token(0);
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         token
     }
 
-    /// The text of a token.
+    /// Returns the text of a token.
     fn text_of(&self, token: Token) -> &'a str {
         &self.text[token.start as usize..token.end as usize]
     }
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
         self.kind(ahead) == TokenKind::Keyword(keyword)
     }
 
-    /// Passes the current token if it is of this kind; says whether it was.
+    /// Advances past the current token if it is of this kind; returns whether it was.
     fn accept(&mut self, kind: TokenKind) -> bool {
         let is = self.is(kind);
         if is {
@@ -157,28 +157,30 @@ impl<'a> Parser<'a> {
         is
     }
 
-    /// Passes the current token if it is this keyword; says whether it was.
+    /// Advances past the current token if it is this keyword; returns whether it was.
     fn accept_keyword(&mut self, keyword: Keyword) -> bool {
         self.accept(TokenKind::Keyword(keyword))
     }
 
-    /// Passes the current token, which must be of this kind.
+    /// Advances past the current token, which must be of this kind.
     fn expect(&mut self, kind: TokenKind, expected: &'static str) -> Result<Token> {
         if self.is(kind) { Ok(self.advance()) } else { Err(self.expected(expected)) }
     }
 
-    /// Passes the current token, which must be this keyword.
+    /// Advances past the current token, which must be this keyword.
     fn keyword(&mut self, keyword: Keyword) -> Result<()> {
         self.expect(TokenKind::Keyword(keyword), keyword.text()).map(drop)
     }
 
-    /// Whether the token `ahead` of the current one is this word, which is no keyword: one of an extension.
+    /// Whether the token `ahead` of the current one is this word of an extension, which is no
+    /// keyword.
     fn is_word_ahead(&self, ahead: usize, word: &str) -> bool {
         let token = self.token(ahead);
         token.kind == TokenKind::Identifier && self.text_of(token).eq_ignore_ascii_case(word)
     }
 
-    /// Passes the current token if it is this word, which is no keyword.
+    /// Advances past the current token if it is this word, which is no keyword; returns whether it
+    /// was.
     fn accept_word(&mut self, word: &str) -> bool {
         let is = self.is_word_ahead(0, word);
         if is {
@@ -187,7 +189,7 @@ impl<'a> Parser<'a> {
         is
     }
 
-    /// The failure at the current token, in whose place `expected` was expected.
+    /// Creates the failure of the current token, where `expected` should be.
     fn expected(&self, expected: &'static str) -> Failure {
         Failure::expected(self.at, expected)
     }
@@ -205,7 +207,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Makes what was parsed last one level deeper from above.
+    /// Adds a level above the expression that was parsed last.
     fn deepen(&mut self) -> Result<()> {
         if self.deepest >= MAXIMUM_NESTING {
             let message = format!("nested deeper than {MAXIMUM_NESTING} levels");
@@ -215,24 +217,24 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Where the parser is, for `return_to`.
+    /// Returns the current state, for `return_to`.
     fn checkpoint(&self) -> Checkpoint {
         Checkpoint { at: self.at, deepest: self.deepest, markers: self.markers.len() }
     }
 
-    /// Goes back to try another reading.
+    /// Returns to an earlier state, to try another reading.
     fn return_to(&mut self, checkpoint: Checkpoint) {
         self.at = checkpoint.at;
         self.deepest = checkpoint.deepest;
         self.markers.truncate(checkpoint.markers);
     }
 
-    /// The index of the token at `position`.
+    /// Returns the index of the token at `position`.
     fn token_at(&self, position: Position) -> usize {
         self.tokens.partition_point(|token| token.start < position.0)
     }
 
-    /// One or more of what `parse` parses, with commas between.
+    /// Parses one or more items with commas between them.
     fn list<T>(&mut self, mut parse: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![parse(self)?];
         while self.accept(TokenKind::Comma) {
@@ -241,7 +243,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// `( item, ... )`, one item or more.
+    /// Parses `( item, ... )`, one item or more.
     fn parenthesized<T>(&mut self, parse: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(TokenKind::LeftParenthesis, "'('")?;
         let items = self.list(parse)?;
@@ -249,7 +251,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// One or more of what `parse` parses, with `AND` between.
+    /// Parses one or more items with `AND` between them.
     fn conjunction<T>(&mut self, mut parse: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![parse(self)?];
         while self.accept_keyword(Keyword::AND) {
@@ -258,7 +260,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// `IF EXISTS`, if it stands here.
+    /// Parses `IF EXISTS`, if it stands here.
     fn if_exists(&mut self) -> Result<bool> {
         let is = self.accept_keyword(Keyword::IF);
         if is {
@@ -267,7 +269,7 @@ impl<'a> Parser<'a> {
         Ok(is)
     }
 
-    /// `IF NOT EXISTS`, if it stands here.
+    /// Parses `IF NOT EXISTS`, if it stands here.
     fn if_not_exists(&mut self) -> Result<bool> {
         let is = self.accept_keyword(Keyword::IF);
         if is {

@@ -1,4 +1,4 @@
-//! `DELETE` and `BATCH`, and what all writes share: `USING` and `IF`.
+//! `DELETE` and `BATCH`, and the parts that all writes share: `USING` and `IF`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{
@@ -8,7 +8,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// An `INSERT`, `UPDATE` or `DELETE`, if one stands here.
+    /// Parses an `INSERT`, `UPDATE` or `DELETE`, if one stands here.
     pub(super) fn modification(&mut self) -> Result<Option<Modification<'a>>> {
         Ok(Some(match self.kind(0) {
             TokenKind::Keyword(Keyword::INSERT) => Modification::Insert(self.insert()?),
@@ -67,7 +67,8 @@ impl<'a> Parser<'a> {
         Ok(Batch { kind, using, statements, position })
     }
 
-    /// `USING option AND ...`, if it stands here. Of an option given twice, the last counts, as in Cassandra.
+    /// Parses `USING option AND ...`, if it stands here. The last of several options of the same
+    /// name counts, as in Cassandra.
     pub(super) fn using(&mut self) -> Result<Using<'a>> {
         self.using_options(true)
     }
@@ -96,7 +97,7 @@ impl<'a> Parser<'a> {
         Ok(using)
     }
 
-    /// `USING TIMEOUT duration`, if it stands here.
+    /// Parses `USING TIMEOUT duration`, if it stands here.
     pub(super) fn using_timeout(&mut self) -> Result<Option<Expression<'a>>> {
         if !(self.is_keyword(Keyword::USING) && self.is_word_ahead(1, "timeout")) {
             return Ok(None);
@@ -106,7 +107,7 @@ impl<'a> Parser<'a> {
         self.duration_or_marker().map(Some)
     }
 
-    /// `IF condition`, if it stands here.
+    /// Parses `IF condition`, if it stands here.
     pub(super) fn if_condition(&mut self) -> Result<Condition<'a>> {
         if self.accept_keyword(Keyword::IF) { self.condition() } else { Ok(Condition::None) }
     }

@@ -1,4 +1,4 @@
-//! Names: identifiers, quoted names, and the keywords that may stand for them.
+//! Names: identifiers, quoted names, and the keywords that may serve as names.
 
 use std::borrow::Cow;
 
@@ -26,27 +26,27 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name of anything but a type or a function; `expected` says of what.
+    /// Parses a name of anything but a type or a function. `expected` describes it in messages.
     pub(super) fn name(&mut self, expected: &'static str) -> Result<Name<'a>> {
         if self.is_name(0) { Ok(self.take_name()) } else { Err(self.expected(expected)) }
     }
 
-    /// `keyspace.name` or `name`; `expected` says of what.
+    /// Parses `keyspace.name` or `name`. `expected` describes it in messages.
     pub(super) fn qualified_name(&mut self, expected: &'static str) -> Result<QualifiedName<'a>> {
         self.qualified(Keyword::is_name, expected)
     }
 
-    /// The name of a user-defined type, perhaps with a keyspace.
+    /// Parses the name of a user-defined type, perhaps with a keyspace.
     pub(super) fn user_type_name(&mut self) -> Result<QualifiedName<'a>> {
         self.qualified(Keyword::is_type_name, "type")
     }
 
-    /// The name of a function, perhaps with a keyspace.
+    /// Parses the name of a function, perhaps with a keyspace.
     pub(super) fn function_name(&mut self) -> Result<QualifiedName<'a>> {
         self.qualified(Keyword::is_function_name, "function name")
     }
 
-    /// The name of a function without a keyspace.
+    /// Parses the name of a function without a keyspace.
     pub(super) fn plain_function_name(&mut self) -> Result<Name<'a>> {
         let is = self.is_function_name(0);
         if is { Ok(self.take_name()) } else { Err(self.expected("function name")) }
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         Ok(QualifiedName { keyspace, name: self.take_name() })
     }
 
-    /// The name of a role or identity, which may also be a string.
+    /// Parses the name of a role or identity, which may also be a string.
     pub(super) fn role_name(&mut self) -> Result<()> {
         match self.kind(0) {
             TokenKind::String | TokenKind::DollarString => drop(self.advance()),
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Passes the current token, which is a word or a quoted name.
+    /// Takes the current token, which is a word or a quoted name.
     pub(super) fn take_name(&mut self) -> Name<'a> {
         let token = self.advance();
         Name { text: self.name_text(token), position: Position(token.start) }
@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What stands between the quotes of `text`, with doubled quotes undone.
+/// Returns the text between the quotes of `text`, with doubled quotes undone.
 pub(super) fn unquote<'a>(text: &'a str, quote: &str, doubled: &str) -> Cow<'a, str> {
     let inside = &text[1..text.len() - 1];
     if inside.contains(quote) {

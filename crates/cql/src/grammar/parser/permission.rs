@@ -1,4 +1,4 @@
-//! `GRANT`, `REVOKE` and `LIST`: checked and dropped.
+//! `GRANT`, `REVOKE` and `LIST`: their syntax is checked and their content dropped.
 
 use super::statement::unsupported;
 use super::{Parser, Result};
@@ -15,7 +15,7 @@ impl<'a> Parser<'a> {
         self.give_or_take("REVOKE", Keyword::FROM)
     }
 
-    /// A permission on something, or a role.
+    /// Parses a permission on a resource, or a role.
     fn give_or_take(
         &mut self,
         statement: &'static str,
@@ -37,7 +37,7 @@ impl<'a> Parser<'a> {
         Ok(unsupported(statement, feature, None, position))
     }
 
-    /// `LIST USERS`, `LIST ROLES ...` or `LIST permissions ...`.
+    /// Parses `LIST USERS`, `LIST ROLES ...` or `LIST permissions ...`.
     pub(super) fn list_permissions(&mut self) -> Result<Unsupported<'a>> {
         let position = self.position();
         self.keyword(Keyword::LIST)?;
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
         is_permission(self.kind(0)) || self.is_keyword(Keyword::ALL)
     }
 
-    /// `ALL [PERMISSIONS]` or `permission [PERMISSION], ...`.
+    /// Parses `ALL [PERMISSIONS]` or `permission [PERMISSION], ...`.
     fn permissions(&mut self) -> Result<()> {
         if self.accept_keyword(Keyword::ALL) {
             self.accept_keyword(Keyword::PERMISSIONS);
@@ -88,7 +88,8 @@ impl<'a> Parser<'a> {
         .map(drop)
     }
 
-    /// What a permission is on. Words that also name tables do so if nothing follows that they could introduce.
+    /// Parses the resource of a permission. Words that also name tables are names unless a word
+    /// follows that they can introduce.
     fn resource(&mut self) -> Result<()> {
         let next = self.kind(1);
         let before_string = matches!(next, TokenKind::String | TokenKind::DollarString);

@@ -7,14 +7,14 @@ use crate::grammar::ast::{Expression, ExpressionKind, Literal, Position, Propert
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// `name = value AND ...`, no name twice.
+    /// Parses `name = value AND ...` and refuses a name that comes twice.
     pub(super) fn properties(&mut self) -> Result<Vec<Property<'a>>> {
         let properties = self.conjunction(Self::property)?;
         self.check_properties(&properties)?;
         Ok(properties)
     }
 
-    /// `name = value`.
+    /// Parses `name = value`.
     pub(super) fn property(&mut self) -> Result<Property<'a>> {
         let name = self.name("name of a property")?;
         self.expect(TokenKind::Equal, "'='")?;
@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `{literal: literal, ...}`, no key twice.
+    /// Parses `{literal: literal, ...}` and refuses a key that comes twice.
     pub(super) fn property_map(&mut self) -> Result<Vec<(Cow<'a, str>, Cow<'a, str>)>> {
         let start = self.at;
         let entries = match self.nested(|parser| parser.set_or_map(Self::term))? {
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
 }
 
 impl<'a> Literal<'a> {
-    /// The literal as text: the content of a string, anything else as it is written.
+    /// Returns the literal as text: the content of a string, any other literal as written.
     pub fn into_text(self) -> Cow<'a, str> {
         match self {
             Self::String(text) => text,

@@ -9,7 +9,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// What stands after `WHERE`.
+    /// Parses the text after `WHERE`.
     pub(super) fn where_clause(&mut self) -> Result<WhereClause<'a>> {
         let mut clause = WhereClause::default();
         loop {
@@ -35,7 +35,7 @@ impl<'a> Parser<'a> {
         Ok(CustomIndexExpression { index, value, position })
     }
 
-    /// What stands after `IF`, other than `NOT EXISTS`.
+    /// Parses the text after `IF`, other than `NOT EXISTS`.
     pub(super) fn condition(&mut self) -> Result<Condition<'a>> {
         if self.is_keyword(Keyword::EXISTS) && !self.begins_predicate(1) {
             self.advance();
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the parenthesis that stands here opens names of columns, rather than a relation.
+    /// Whether the current parenthesis opens a list of columns, rather than a relation.
     fn is_column_tuple(&self) -> bool {
         let after = self.kind(2);
         self.is_name(1) && matches!(after, TokenKind::Comma | TokenKind::RightParenthesis)
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
         Ok(Relation { target, predicate, position })
     }
 
-    /// `[key]` after a column.
+    /// Parses `[key]` after a column.
     pub(super) fn element_key(&mut self) -> Result<Expression<'a>> {
         self.expect(TokenKind::LeftBracket, "'['")?;
         let key = self.term()?;
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
         Ok(key)
     }
 
-    /// `= value`, `< value`, ...
+    /// Parses `= value`, `< value`, ...
     fn comparison(
         &mut self,
         value: fn(&mut Self) -> Result<Expression<'a>>,
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         Ok(Predicate::Compare(operator, value(self)?))
     }
 
-    /// `CONTAINS value` or `CONTAINS KEY key`.
+    /// Parses `CONTAINS value` or `CONTAINS KEY key`.
     fn contains(&mut self) -> Result<Predicate<'a>> {
         self.keyword(Keyword::CONTAINS)?;
         if self.accept_keyword(Keyword::KEY) {
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         Ok(Predicate::Contains(self.term()?))
     }
 
-    /// `BETWEEN low AND high`, if it stands here.
+    /// Parses `BETWEEN low AND high`, if it stands here.
     fn between(&mut self) -> Result<Option<Predicate<'a>>> {
         if !self.accept_word("between") {
             return Ok(None);
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Predicate::Between(low, self.term()?)))
     }
 
-    /// `IN (value, ...)` or `IN ?`.
+    /// Parses `IN (value, ...)` or `IN ?`.
     fn in_values(&mut self) -> Result<Predicate<'a>> {
         self.keyword(Keyword::IN)?;
         if self.is_marker(0) {
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
         Ok(Predicate::In(InValues::Values(values)))
     }
 
-    /// What may be asked about `(a, b)`.
+    /// Parses the operator and right side of a relation of `(a, b)`.
     fn columns_predicate(&mut self) -> Result<Predicate<'a>> {
         if !self.accept_keyword(Keyword::IN) {
             return self.comparison(Self::tuple_or_marker);
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         self.expect(TokenKind::LeftParenthesis, "'(' or bind marker")?;
         let values = match self.kind(0) {
             TokenKind::RightParenthesis => Vec::new(),
-            // Tuples or markers, not both.
+            // The values are either all tuples or all markers.
             TokenKind::LeftParenthesis => self.list(Self::tuple)?,
             _ => self.list(Self::marker_expression)?,
         };

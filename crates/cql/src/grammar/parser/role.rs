@@ -1,4 +1,4 @@
-//! Roles, users and identities: checked and dropped.
+//! Roles, users and identities: their syntax is checked and their content dropped.
 
 use super::statement::unsupported;
 use super::{Failure, Parser, Result};
@@ -7,13 +7,13 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// What stands after `CREATE ROLE`.
+    /// Parses the text after `CREATE ROLE`.
     pub(super) fn create_role(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_not_exists()?;
         self.role("CREATE ROLE", position)
     }
 
-    /// What stands after `ALTER ROLE`.
+    /// Parses the text after `ALTER ROLE`.
     pub(super) fn alter_role(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_exists()?;
         self.role("ALTER ROLE", position)
@@ -24,7 +24,7 @@ impl<'a> Parser<'a> {
         if self.accept_keyword(Keyword::WITH) {
             let start = self.at;
             let mut given = self.conjunction(Self::role_option)?;
-            // The two kinds of password exclude each other; anything else may come once.
+            // The two kinds of password exclude each other. Any other option may come once.
             given.sort_unstable_by_key(|option| option.text());
             if let Some(pair) = given.windows(2).find(|pair| pair[0] == pair[1]) {
                 let message = format!("multiple definitions for property '{}'", pair[0].text());
@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
         Ok(keyword)
     }
 
-    /// `ALL plural` or `plural {'a', 'b'}`.
+    /// Parses `ALL plural` or `plural {'a', 'b'}`.
     fn access(&mut self, plural: Keyword) -> Result<()> {
         if self.accept_keyword(Keyword::ALL) {
             return self.keyword(plural);
@@ -86,20 +86,20 @@ impl<'a> Parser<'a> {
         self.expect(TokenKind::RightBrace, "'}'").map(drop)
     }
 
-    /// What stands after `DROP ROLE`.
+    /// Parses the text after `DROP ROLE`.
     pub(super) fn drop_role(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_exists()?;
         self.role_name()?;
         Ok(unsupported("DROP ROLE", Feature::Roles, None, position))
     }
 
-    /// What stands after `CREATE USER`.
+    /// Parses the text after `CREATE USER`.
     pub(super) fn create_user(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_not_exists()?;
         self.user("CREATE USER", position)
     }
 
-    /// What stands after `ALTER USER`.
+    /// Parses the text after `ALTER USER`.
     pub(super) fn alter_user(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_exists()?;
         self.user("ALTER USER", position)
@@ -118,14 +118,14 @@ impl<'a> Parser<'a> {
         Ok(unsupported(statement, Feature::Roles, None, position))
     }
 
-    /// What stands after `DROP USER`.
+    /// Parses the text after `DROP USER`.
     pub(super) fn drop_user(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_exists()?;
         self.plain_name("name of a user")?;
         Ok(unsupported("DROP USER", Feature::Roles, None, position))
     }
 
-    /// A word or a string; neither a keyword nor a quoted name.
+    /// Takes a word or a string, but neither a keyword nor a quoted name.
     fn plain_name(&mut self, expected: &'static str) -> Result<()> {
         if self.accept(TokenKind::Identifier) || self.string().is_some() {
             return Ok(());
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         Err(self.expected(expected))
     }
 
-    /// `ADD IDENTITY ... TO ROLE ...`.
+    /// Parses `ADD IDENTITY ... TO ROLE ...`.
     pub(super) fn add_identity(&mut self) -> Result<Unsupported<'a>> {
         let position = self.position();
         self.keyword(Keyword::ADD)?;
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         Ok(unsupported("ADD IDENTITY", Feature::Identities, None, position))
     }
 
-    /// What stands after `DROP IDENTITY`.
+    /// Parses the text after `DROP IDENTITY`.
     pub(super) fn drop_identity(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_exists()?;
         self.plain_name("identity")?;

@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `JSON` or `DISTINCT`, which may also name a column: then something follows that only a name has before it.
+    /// Takes `JSON` or `DISTINCT`, unless the word is the name of a column: the next token decides.
     fn select_modifier(&mut self, keyword: Keyword) -> bool {
         let names_column = match self.kind(1) {
             TokenKind::Comma | TokenKind::Dot => true,

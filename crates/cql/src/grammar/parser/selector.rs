@@ -1,4 +1,4 @@
-//! Selectors: what a `SELECT` computes from each row.
+//! Selectors: the expressions that a `SELECT` computes from each row.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{
@@ -8,7 +8,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// `*`, or selectors with commas between.
+    /// Parses `*`, or selectors with commas between them.
     pub(super) fn selection(&mut self) -> Result<Selection<'a>> {
         if self.accept(TokenKind::Star) {
             return Ok(Selection::All);
@@ -21,7 +21,7 @@ impl<'a> Parser<'a> {
         })?))
     }
 
-    /// Any selector, without an alias.
+    /// Parses any selector, without an alias.
     pub(super) fn selector(&mut self) -> Result<Expression<'a>> {
         self.nested(|parser| parser.arithmetic(Self::selector_operand, false))
     }
@@ -35,7 +35,7 @@ impl<'a> Parser<'a> {
         Ok(Expression { kind: ExpressionKind::Negate(Box::new(operand)), position })
     }
 
-    /// A selector with any number of `.field`, `[key]` and `[from..to]` after it.
+    /// Parses a selector and any number of `.field`, `[key]` and `[from..to]` after it.
     fn with_modifiers(
         &mut self,
         base: fn(&mut Self) -> Result<Expression<'a>>,
@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
                 TokenKind::LeftBracket => self.element_or_slice(expression)?,
                 _ => break,
             };
-            // `a.b.c.d` makes a deep tree without recursion here; others will recurse.
+            // `a.b.c.d` makes a deep tree without recursion here, but later passes recurse over it.
             self.deepen()?;
             expression = Expression { kind, position };
         }
@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
         Ok(kind)
     }
 
-    /// A selector without operators and modifiers.
+    /// Parses a selector without operators and modifiers.
     fn simple_selector(&mut self) -> Result<Expression<'a>> {
         let position = self.position();
         if let Some(literal) = self.literal() {
@@ -139,10 +139,11 @@ impl<'a> Parser<'a> {
         Ok(ExpressionKind::CellMetadata(what, Box::new(cell)))
     }
 
-    /// `(type) selector`, `(selector)` or `(selector, ...)`.
+    /// Parses `(type) selector`, `(selector)` or `(selector, ...)`.
     ///
-    /// `(a)[1]` hints the list `[1]`, as in Cassandra, but `(a)[1..2]` is a slice. Only here is something parsed twice: the
-    /// second time it is a term, which has no such choice.
+    /// `(a)[1]` hints the list `[1]`, as in Cassandra, but `(a)[1..2]` is a slice. This is the only
+    /// place that parses text twice. The second pass parses a term, which has no such choice, so
+    /// the cost is bounded.
     fn hint_or_tuple(&mut self) -> Result<ExpressionKind<'a>> {
         let start = self.checkpoint();
         if let Some(type_name) = self.type_in_parentheses() {

@@ -1,4 +1,4 @@
-//! Which statement it is.
+//! The choice of the statement's parser by its first words.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Feature, Position, QualifiedName, Statement, Unsupported};
@@ -6,7 +6,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Any statement.
+    /// Parses any statement.
     pub(super) fn statement(&mut self) -> Result<Statement<'a>> {
         if let Some(modification) = self.modification()? {
             return Ok(Statement::Modification(modification));
@@ -41,7 +41,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What stands after `CREATE`.
+    /// Parses the text after `CREATE`.
     fn create(&mut self, position: Position) -> Result<Statement<'a>> {
         let TokenKind::Keyword(keyword) = self.kind(0) else {
             return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What stands after `ALTER`.
+    /// Parses the text after `ALTER`.
     fn alter(&mut self, position: Position) -> Result<Statement<'a>> {
         let TokenKind::Keyword(keyword) = self.kind(0) else {
             return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What stands after `DROP`.
+    /// Parses the text after `DROP`.
     fn drop(&mut self, position: Position) -> Result<Statement<'a>> {
         let TokenKind::Keyword(keyword) = self.kind(0) else {
             return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A statement that was parsed to its end and is not supported.
+/// Creates the result for a statement that was parsed to its end but is not supported.
 pub(super) fn unsupported<'a>(
     statement: &'static str,
     feature: Feature,

@@ -1,4 +1,4 @@
-//! Terms: what stands for a value where no row is at hand.
+//! Terms: expressions that read no row.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Expression, ExpressionKind, FunctionCall};
@@ -6,12 +6,12 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Any term.
+    /// Parses any term.
     pub(super) fn term(&mut self) -> Result<Expression<'a>> {
         self.nested(|parser| parser.arithmetic(Self::term_operand, false))
     }
 
-    /// Any term; see `arithmetic` about the `+` that it leaves alone.
+    /// Parses any term, but leaves a `+` before a column's name (see `arithmetic`).
     pub(super) fn term_before_column(&mut self) -> Result<Expression<'a>> {
         self.nested(|parser| parser.arithmetic(Self::term_operand, true))
     }
@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
         Ok(Expression { kind, position })
     }
 
-    /// A term without operators.
+    /// Parses a term without operators.
     fn simple_term(&mut self) -> Result<Expression<'a>> {
         let position = self.position();
         if let Some(literal) = self.literal() {
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
         Ok(Expression { kind, position })
     }
 
-    /// `CAST(operand AS type)`.
+    /// Parses `CAST(operand AS type)`.
     pub(super) fn cast(
         &mut self,
         operand: fn(&mut Self) -> Result<Expression<'a>>,
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
         self.is_function_name(name) && self.kind(name + 1) == TokenKind::LeftParenthesis
     }
 
-    /// `f(argument, ...)`.
+    /// Parses `f(argument, ...)`.
     pub(super) fn function_call(
         &mut self,
         argument: fn(&mut Self) -> Result<Expression<'a>>,
@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
         Ok(FunctionCall { name, arguments })
     }
 
-    /// `[item, ...]`, perhaps empty.
+    /// Parses `[item, ...]`, perhaps empty.
     pub(super) fn bracketed(
         &mut self,
         item: fn(&mut Self) -> Result<Expression<'a>>,
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// `{}`, `{a, b}`, `{k: v}` or `{field: v}` of terms.
+    /// Parses `{}`, `{a, b}`, `{k: v}` or `{field: v}` of terms.
     fn braces(&mut self) -> Result<ExpressionKind<'a>> {
         if !(self.is_name(1) && self.kind(2) == TokenKind::Colon) {
             return self.set_or_map(Self::term);
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         Ok(ExpressionKind::UserDefined(fields))
     }
 
-    /// `{}`, `{a, b}` or `{k: v}`.
+    /// Parses `{}`, `{a, b}` or `{k: v}`.
     pub(super) fn set_or_map(
         &mut self,
         item: fn(&mut Self) -> Result<Expression<'a>>,
@@ -147,8 +147,9 @@ impl<'a> Parser<'a> {
         Ok(kind)
     }
 
-    /// Passes `(type)` before something that it can be the type of. Nothing else can follow parentheses here, so the rest
-    /// need not be tried. Else stays where it is.
+    /// Takes `(type)` if a value follows that may have the type. No other text can follow such
+    /// parentheses here, so the value itself need not be tried. Otherwise the parser stays in its
+    /// place.
     pub(super) fn type_in_parentheses(&mut self) -> Option<crate::grammar::ast::TypeName<'a>> {
         if !self.may_be_type(1) {
             return None;
@@ -165,7 +166,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// Whether what stands here can stand after a type in parentheses.
+    /// Whether the current token may follow a type in parentheses.
     fn begins_hinted(&self) -> bool {
         match self.kind(0) {
             TokenKind::LeftParenthesis | TokenKind::LeftBracket | TokenKind::LeftBrace => true,

@@ -13,13 +13,13 @@ impl<'a> Parser<'a> {
             || matches!(self.kind(ahead), TokenKind::String | TokenKind::DollarString)
     }
 
-    /// Any type.
+    /// Parses any type.
     pub(super) fn type_name(&mut self) -> Result<TypeName<'a>> {
         let position = self.position();
         Ok(TypeName { kind: self.type_name_kind()?, position })
     }
 
-    /// A native type, the only kind that values can be cast to.
+    /// Parses a native type, the only kind that a value can be cast to.
     pub(super) fn native_type(&mut self) -> Result<TypeName<'a>> {
         let position = self.position();
         let TokenKind::Keyword(keyword) = self.kind(0) else {

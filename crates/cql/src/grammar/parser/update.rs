@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         Ok(Assignment { column, operation })
     }
 
-    /// What stands after `column =`.
+    /// Parses the text after `column =`.
     fn assigned(&mut self, column: &Name<'a>) -> Result<AssignmentOperation<'a>> {
         if self.is_column(0) {
             let left = self.at;
@@ -84,12 +84,12 @@ impl<'a> Parser<'a> {
         Ok(AssignmentOperation::Prepend(value))
     }
 
-    /// Refuses two assignments of which one would undo the other: as a syntax error, because Cassandra does.
+    /// Refuses two assignments if one would undo the other. It is a syntax error, as in Cassandra.
     fn check_assignments(&self, assignments: &[Assignment<'a>]) -> Result<()> {
         if assignments.len() < 2 {
             return Ok(());
         }
-        // Sorted, conflicting ones are neighbours.
+        // After sorting, conflicting assignments are neighbours.
         let mut sorted: Vec<_> = assignments.iter().collect();
         sorted.sort_by_key(|assignment| {
             let (rank, field) = match &assignment.operation {

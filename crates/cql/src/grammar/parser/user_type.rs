@@ -8,7 +8,7 @@ use crate::grammar::token::TokenKind;
 const FIELD: &str = "name of a field";
 
 impl<'a> Parser<'a> {
-    /// What stands after `CREATE TYPE`.
+    /// Parses the text after `CREATE TYPE`.
     pub(super) fn create_type(&mut self, position: Position) -> Result<CreateType<'a>> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.user_type_name()?;
@@ -20,7 +20,7 @@ impl<'a> Parser<'a> {
         Ok(CreateType { name, if_not_exists, fields, position })
     }
 
-    /// What stands after `ALTER TYPE`.
+    /// Parses the text after `ALTER TYPE`.
     pub(super) fn alter_type(&mut self, position: Position) -> Result<AlterType<'a>> {
         let if_exists = self.if_exists()?;
         let name = self.user_type_name()?;
@@ -47,7 +47,7 @@ impl<'a> Parser<'a> {
         Ok(AlterType { name, if_exists, change, position })
     }
 
-    /// What stands after `DROP TYPE`.
+    /// Parses the text after `DROP TYPE`.
     pub(super) fn drop_type(&mut self, position: Position) -> Result<DropType<'a>> {
         let if_exists = self.if_exists()?;
         Ok(DropType { name: self.user_type_name()?, if_exists, position })

@@ -6,7 +6,7 @@ use crate::grammar::ast::{AlterView, DropObject, Feature, ObjectKind, Position, 
 use crate::grammar::keyword::Keyword;
 
 impl<'a> Parser<'a> {
-    /// What stands after `CREATE MATERIALIZED`.
+    /// Parses the text after `CREATE MATERIALIZED`.
     pub(super) fn create_view(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.keyword(Keyword::VIEW)?;
         self.if_not_exists()?;
@@ -30,7 +30,7 @@ impl<'a> Parser<'a> {
         Ok(unsupported(statement, Feature::MaterializedViews, Some(name), position))
     }
 
-    /// What stands after `ALTER MATERIALIZED`.
+    /// Parses the text after `ALTER MATERIALIZED`.
     pub(super) fn alter_view(&mut self, position: Position) -> Result<AlterView<'a>> {
         self.keyword(Keyword::VIEW)?;
         let if_exists = self.if_exists()?;
@@ -39,7 +39,7 @@ impl<'a> Parser<'a> {
         Ok(AlterView { name, if_exists, properties: self.properties()?, position })
     }
 
-    /// What stands after `DROP MATERIALIZED`.
+    /// Parses the text after `DROP MATERIALIZED`.
     pub(super) fn drop_view(&mut self, position: Position) -> Result<DropObject<'a>> {
         self.keyword(Keyword::VIEW)?;
         let if_exists = self.if_exists()?;

@@ -1,9 +1,11 @@
-//! Printing: trees back to text, in one of two styles.
+//! Printing of syntax trees as text, in one of two styles.
 //!
-//! `Display` of expressions, relations and types has the *result* style, in which Cassandra names the columns of a result:
-//! names without quotes, native functions with their keyspace, all bind markers as `?`. It is no CQL. `Display` of a whole
-//! `Parsed` has the *CQL* style, which parses to the same tree again (an unsupported statement excepted: its content is
-//! gone).
+//! `Display` of expressions, relations and types uses the *result* style, in which Cassandra names
+//! the columns of a result: names without quotes, native functions with their keyspace, all bind
+//! markers as `?`. The output need not be CQL.
+//!
+//! `Display` of a whole `Parsed` uses the *CQL* style, which parses to an equal tree (except for an
+//! unsupported statement, because its content is gone).
 
 mod expression;
 mod modification;
@@ -19,7 +21,7 @@ use super::keyword::Keyword;
 use espalier_types::literal::quote_text;
 use espalier_types::type_name::quote_if_needed;
 
-/// Prints to `out`.
+/// A printer that writes to `out`.
 struct Printer<'p, W> {
     out: &'p mut W,
     /// The names of the bind markers in the CQL style; `None` in the result style.
@@ -82,12 +84,12 @@ impl<W: Write> Printer<'_, W> {
         self.text(&quote_text(string))
     }
 
-    /// `text` if `condition` holds.
+    /// Prints `text` if `condition` holds.
     fn text_if(&mut self, condition: bool, text: &str) -> fmt::Result {
         if condition { self.text(text) } else { Ok(()) }
     }
 
-    /// The items with `separator` between them.
+    /// Prints the items with `separator` between them.
     fn separated<T>(
         &mut self,
         separator: &str,
@@ -101,7 +103,7 @@ impl<W: Write> Printer<'_, W> {
         Ok(())
     }
 
-    /// The items with commas between them and `brackets` around them.
+    /// Prints the items with commas between them and `brackets` around them.
     fn bracketed<T>(
         &mut self,
         brackets: [&str; 2],

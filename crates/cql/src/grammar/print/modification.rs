@@ -110,7 +110,7 @@ impl<W: Write> Printer<'_, W> {
         self.condition(&delete.condition)
     }
 
-    /// ` USING ...`, or nothing.
+    /// Prints ` USING ...`, or nothing.
     fn using(&mut self, using: &Using<'_>) -> fmt::Result {
         let mut keyword = " USING";
         let options = [

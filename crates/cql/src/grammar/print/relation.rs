@@ -8,7 +8,7 @@ use crate::grammar::ast::{
 };
 
 impl<W: Write> Printer<'_, W> {
-    /// ` WHERE ...`, or nothing.
+    /// Prints ` WHERE ...`, or nothing.
     pub(super) fn where_clause(&mut self, clause: &WhereClause<'_>) -> fmt::Result {
         let mut keyword = " WHERE ";
         for relation in &clause.relations {
@@ -30,7 +30,7 @@ impl<W: Write> Printer<'_, W> {
         self.text(")")
     }
 
-    /// ` IF ...`, or nothing.
+    /// Prints ` IF ...`, or nothing.
     pub(super) fn condition(&mut self, condition: &Condition<'_>) -> fmt::Result {
         match condition {
             Condition::None => Ok(()),

@@ -11,7 +11,7 @@ use crate::grammar::ast::{
 const PARENTHESES: [&str; 2] = ["(", ")"];
 
 impl<W: Write> Printer<'_, W> {
-    /// ` WITH ...`.
+    /// Prints ` WITH ...`.
     pub(super) fn properties(&mut self, properties: &[Property<'_>]) -> fmt::Result {
         self.text(" WITH ")?;
         self.separated(" AND ", properties, Self::property)
@@ -78,7 +78,7 @@ impl<W: Write> Printer<'_, W> {
         self.text(")")
     }
 
-    /// ` WITH ...`, or nothing.
+    /// Prints ` WITH ...`, or nothing.
     fn table_options(&mut self, options: &TableOptions<'_>) -> fmt::Result {
         let mut keyword = " WITH ";
         if options.compact_storage.is_some() {

@@ -47,7 +47,7 @@ impl<W: Write> Printer<'_, W> {
         self.text_if(ordering.descending, " DESC")
     }
 
-    /// `introduction` and the expression, if there is one.
+    /// Prints `introduction` and the expression, if there is one.
     pub(super) fn option(
         &mut self,
         introduction: &str,

@@ -1,4 +1,4 @@
-//! Whole statements, and those that are a few words.
+//! Printing of whole statements, and of statements that are a few words.
 
 use std::fmt::{self, Write};
 

@@ -1,7 +1,8 @@
 //! Data-driven tests: text files of cases, which a reviewer reads as a diff.
 //!
-//! Cases are separated by blank lines. A case is lines of input (those that begin with `#` are comments), a line `----`,
-//! and lines of output. With `REWRITE=1` in the environment the outputs are written anew; the diff is the review.
+//! Cases are separated by blank lines. A case is lines of input (lines that begin with `#` are
+//! comments), a line `----`, and lines of output. With `REWRITE=1` in the environment the outputs
+//! are rewritten; the diff is the review.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,7 @@ pub fn check(name: &str, output: impl Fn(&str) -> String) {
     }
 }
 
-/// The inputs of all cases of all files.
+/// Returns the inputs of all cases of all files.
 #[allow(clippy::disallowed_methods)] // A test reads its data as it likes.
 pub fn all_inputs() -> Vec<String> {
     let mut inputs = Vec::new();

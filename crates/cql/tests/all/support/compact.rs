@@ -1,8 +1,9 @@
-//! Syntax trees for people: Rust's `{:?}` without what is empty, default, or says where something stands.
+//! A readable form of syntax trees: Rust's `{:?}` without empty and default parts and without
+//! positions.
 
 use std::fmt::Debug;
 
-/// A value as `{:?}` prints it, taken apart again.
+/// A value, parsed from its `{:?}` form.
 enum Node {
     /// A number, string or name.
     Leaf(String),
@@ -14,7 +15,7 @@ enum Node {
     List(Vec<Node>),
 }
 
-/// Structs whose fields say enough.
+/// Structs that print without their name, because their fields suffice.
 const NAMELESS: &[&str] = &[
     "Arithmetic",
     "Assignment",
@@ -31,7 +32,7 @@ const NAMELESS: &[&str] = &[
 /// Variants that add nothing to what they hold.
 const TRANSPARENT: &[&str] = &["Some", "Literal", "Native", "BindMarker"];
 
-/// The value on a line for each of its fields.
+/// Formats the value with a line for each of its fields.
 pub fn compact(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     let mut reader = Reader { rest: &text };
@@ -99,7 +100,7 @@ fn join(items: &[Node]) -> String {
     items.iter().map(print).collect::<Vec<_>>().join(", ")
 }
 
-/// A quoted name without its quotes, if it can be read without them.
+/// Returns a quoted name without its quotes, if it is readable without them.
 fn bare(text: &str) -> String {
     let inside = text.trim_matches('"');
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

@@ -6,7 +6,7 @@ use espalier_cql::{PreparedCache, QueryProcessor};
 use espalier_runtime::{ShardContext, file::FileSystem};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
-/// Opens the data that lies in `file_system`, or makes a new node there.
+/// Opens the data in `file_system`, or creates a new node there.
 pub async fn open(file_system: &FileSystem) -> (Database, QueryProcessor) {
     let configuration = Arc::new(StorageConfiguration::new("node"));
     let context = ShardContext { index: 0, count: 1 };

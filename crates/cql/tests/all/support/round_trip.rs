@@ -1,9 +1,10 @@
-//! Text to tree to text to tree.
+//! The check of round trips: text to tree to text to tree.
 
 use espalier_cql::grammar::ast::{Parsed, Statement};
 use espalier_cql::grammar::parse;
 
-/// Checks that `parsed` prints as CQL that parses to the same tree, and that this prints the same again.
+/// Checks that `parsed` prints as CQL that parses to the same tree, and that this tree prints the
+/// same again.
 pub fn check_round_trip(parsed: &Parsed<'_>) {
     if matches!(parsed.statement, Statement::Unsupported(_)) {
         return;
@@ -14,7 +15,8 @@ pub fn check_round_trip(parsed: &Parsed<'_>) {
     assert_eq!(printed, again.to_string());
 }
 
-/// The tree without positions, and without the numbers of bind markers: options are printed in a fixed order.
+/// Returns the tree without positions, and without the numbers of bind markers, because options are
+/// printed in a fixed order.
 fn without_places(parsed: &Parsed<'_>) -> String {
     let text = format!("{:?}", parsed.statement);
     let mut kept = String::with_capacity(text.len());
