@@ -1,12 +1,12 @@
-//! What reader and writer agree on; see docs/formats/checksums.md.
+//! This module defines the numbers of Checksums.db; see docs/formats/checksums.md.
 
-/// The first bytes.
+/// The first bytes of the file.
 pub(super) const MAGIC: [u8; 4] = *b"espc";
 /// Version of the format.
 pub(super) const VERSION: u32 = 1;
-/// Magic, version, number of files.
+/// Length of the head in bytes: magic, version, number of files.
 pub(super) const HEAD_BYTES: usize = 12;
-/// The checksum of all that stands before it.
+/// Length of the tail in bytes: the checksum of all bytes before it.
 pub(super) const TAIL_BYTES: usize = 4;
-/// No more files are believed; there are four.
+/// Maximum number of files. Espalier writes four.
 pub(super) const MAXIMUM_FILES: u32 = 64;

@@ -1,22 +1,23 @@
-//! Checksums of pages: while a file is written from front to back, and when a page is read.
+//! This module computes the checksums of pages while a file is written from front to back, and
+//! verifies them when a page is read.
 
 use espalier_runtime::file::PAGE_BYTES;
 
 use crate::error::{FileName, Result, SSTableError};
 
-/// The checksums of the pages of a file that grows.
+/// The checksums of the pages of a growing file.
 #[derive(Default)]
 pub(crate) struct PageChecksums {
     pages: Vec<u32>,
-    /// Of the last page, while it is not full.
+    /// Checksum of the last page, while it is not full.
     open: crc32fast::Hasher,
     open_bytes: usize,
-    /// The first page, because its beginning may be written again.
+    /// The first page. It is kept because its beginning may be rewritten.
     first_page: Vec<u8>,
 }
 
 impl PageChecksums {
-    /// Takes bytes at the end.
+    /// Appends bytes.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) {
         let missing = PAGE_BYTES - self.first_page.len();
         self.first_page.extend_from_slice(&bytes[..missing.min(bytes.len())]);
@@ -37,7 +38,7 @@ impl PageChecksums {
         self.open_bytes = 0;
     }
 
-    /// Takes bytes that were written over the beginning. At most a page of them, and no more than there are.
+    /// Overwrites the beginning of the file. `bytes` must fit in a page and in the file.
     pub(crate) fn rewrite_start(&mut self, bytes: &[u8]) {
         if let Some(start) = self.first_page.get_mut(..bytes.len()) {
             start.copy_from_slice(bytes);
@@ -50,7 +51,7 @@ impl PageChecksums {
         }
     }
 
-    /// A checksum for each page.
+    /// Returns a checksum for each page.
     pub(crate) fn finish(mut self) -> Vec<u32> {
         if self.open_bytes > 0 {
             self.close_page();
@@ -58,13 +59,14 @@ impl PageChecksums {
         self.pages
     }
 
-    /// The checksums of a file that is in memory.
+    /// Returns the checksums of the pages of a file in memory.
     pub(crate) fn of(bytes: &[u8]) -> Vec<u32> {
         bytes.chunks(PAGE_BYTES).map(crc32fast::hash).collect()
     }
 }
 
-/// The checksum of a whole file of `length` bytes, from those of its pages.
+/// Returns the checksum of a whole file of `length` bytes, computed from the checksums of its
+/// pages.
 pub(crate) fn combine(pages: &[u32], length: u64) -> u32 {
     let mut whole = crc32fast::Hasher::new();
     let mut rest = length;
@@ -76,7 +78,7 @@ pub(crate) fn combine(pages: &[u32], length: u64) -> u32 {
     whole.finalize()
 }
 
-/// Compares a page with its checksum.
+/// Verifies the checksum of a page.
 pub(crate) fn check_page(name: &FileName, number: u64, page: &[u8], expected: u32) -> Result<()> {
     let found = crc32fast::hash(page);
     if found == expected {

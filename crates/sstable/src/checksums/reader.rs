@@ -1,4 +1,4 @@
-//! Reading.
+//! This module reads Checksums.db and verifies files with it.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -16,18 +16,18 @@ use crate::{
 /// The checksums of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileChecksums {
-    /// How long the file must be.
+    /// Expected length of the file in bytes.
     pub(crate) length: u64,
-    /// One for each page.
+    /// Checksum of each page.
     pub(crate) pages: Rc<[u32]>,
 }
 
-/// What Checksums.db says.
+/// The content of Checksums.db.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checksums(BTreeMap<Component, FileChecksums>);
 
 impl Checksums {
-    /// Reads the component's bytes.
+    /// Parses the bytes of the component.
     pub(crate) fn parse(name: &FileName, bytes: &[u8]) -> Result<Self> {
         let corrupt = |reason: &str| SSTableError::corrupt(name, 0, reason);
         let length =
@@ -55,16 +55,16 @@ impl Checksums {
         }
         match rest.is_empty() {
             true => Ok(Self(files)),
-            false => Err(corrupt("something stands behind the last file")),
+            false => Err(corrupt("there are bytes after the last file")),
         }
     }
 
-    /// All of them.
+    /// Returns the checksums of all components.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Component, &FileChecksums)> {
         self.0.iter()
     }
 
-    /// Those of a component, if it has any.
+    /// Returns the checksums of a component, if it has any.
     pub(crate) fn of(&self, component: &Component) -> Option<&FileChecksums> {
         self.0.get(component)
     }
@@ -86,7 +86,7 @@ fn take_file(rest: &mut &[u8]) -> Option<(Component, FileChecksums)> {
 }
 
 impl FileChecksums {
-    /// Compares the length of the file.
+    /// Verifies the length of the file.
     pub(crate) fn check_length(&self, name: &FileName, found: u64) -> Result<()> {
         if found == self.length {
             return Ok(());
@@ -95,14 +95,14 @@ impl FileChecksums {
         Err(SSTableError::corrupt(name, found.min(self.length), reason))
     }
 
-    /// Compares a whole file.
+    /// Verifies a whole file.
     #[cfg(test)]
     pub(crate) fn check(&self, name: &FileName, bytes: &[u8]) -> Result<()> {
         self.check_length(name, bytes.len() as u64)?;
         self.check_pages(name, 0, bytes)
     }
 
-    /// Compares pages from number `first` on; the last one may be the file's last, which is shorter.
+    /// Verifies pages from number `first` on. Only the file's last page may be shorter than a page.
     pub(crate) fn check_pages(&self, name: &FileName, first: u64, bytes: &[u8]) -> Result<()> {
         let expected = usize::try_from(first).ok().and_then(|first| self.pages.get(first..));
         let pages = bytes.chunks(PAGE_BYTES).zip(expected.unwrap_or_default()).zip(first..);

@@ -1,9 +1,9 @@
-//! Writing.
+//! This module writes Checksums.db.
 
 use super::layout::{MAGIC, VERSION};
 use crate::{append_file::WrittenFile, components::Component};
 
-/// The bytes of Checksums.db for these files.
+/// Returns the bytes of Checksums.db for these files.
 pub(crate) fn format_checksums(files: &[(Component, WrittenFile)]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&VERSION.to_be_bytes());

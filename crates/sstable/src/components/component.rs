@@ -1,8 +1,8 @@
-//! The files that together are one SSTable.
+//! A component is one of the files of an SSTable.
 
 use std::{borrow::Cow, fmt};
 
-/// A component by its name in the file name and in TOC.txt.
+/// A component, identified by its name in the file name and in TOC.txt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
     /// Chunk offsets of a compressed Data.db.
@@ -15,25 +15,26 @@ pub enum Component {
     Digest,
     /// Bloom filter of the partition keys.
     Filter,
-    /// Partition keys in order, each with an index of its rows.
+    /// Partition keys in order, each with an index of its rows (BIG index).
     Index,
     /// The trie of partition keys.
     Partitions,
     /// The tries of the rows of large partitions.
     Rows,
-    /// What only ScyllaDB wants to know.
+    /// Metadata that only ScyllaDB uses.
     Scylla,
-    /// Statistics, and the header without which Data.db cannot be read.
+    /// Statistics, and the header that is needed to read Data.db.
     Statistics,
-    /// Every so many entries of Index.db.
+    /// Samples of Index.db.
     Summary,
     /// The list of components.
     Toc,
-    /// Stands in the place of TOC.txt while a set is written or removed: a set that has it is garbage.
+    /// Replaces TOC.txt while an SSTable is written or removed. An SSTable with this file and
+    /// without TOC.txt is garbage.
     TemporaryToc,
     /// Checksums of the components that have none of their own; Espalier's own addition.
     Checksums,
-    /// A component that other software added (secondary indexes); kept, never read.
+    /// A component of other software (such as secondary indexes). It is kept and never read.
     Other(String),
 }
 
@@ -55,7 +56,7 @@ const KNOWN: [Component; 14] = [
 ];
 
 impl Component {
-    /// The last part of the file name.
+    /// Returns the last part of the file name.
     pub fn name(&self) -> Cow<'_, str> {
         Cow::Borrowed(match self {
             Self::CompressionInfo => "CompressionInfo.db",
@@ -76,7 +77,7 @@ impl Component {
         })
     }
 
-    /// The component of that name; every name is one.
+    /// Returns the component with this name. Each name is valid.
     pub fn parse(name: &str) -> Self {
         KNOWN
             .into_iter()
@@ -84,7 +85,7 @@ impl Component {
             .unwrap_or_else(|| Self::Other(name.into()))
     }
 
-    /// Whether this version reads and writes it.
+    /// Returns whether this version of Espalier reads and writes the component.
     pub fn is_known(&self) -> bool {
         !matches!(self, Self::Other(_))
     }

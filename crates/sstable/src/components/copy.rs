@@ -1,4 +1,4 @@
-//! An SSTable under another name: as a copy, or with links.
+//! This module gives an SSTable another name, by copying its files or by linking them.
 
 use std::path::Path;
 
@@ -9,10 +9,14 @@ use crate::error::{Result, SSTableError};
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Copies all files of an SSTable, TOC.txt last: what a crash leaves of the copy is garbage to whoever lists the directory.
-/// The version of both is the same. On an error nothing is left. Gives the bytes that were copied.
+/// Copies all files of an SSTable, TOC.txt last, and returns the number of bytes copied. A crash
+/// leaves either a whole copy or files that a directory listing reports as garbage. Both names must
+/// have the same version. The copy is removed after an error.
 ///
 /// Memory: a piece of 1 MiB.
+///
+/// # Errors
+/// Fails if a file of the new name exists, if the versions differ, or if a file operation fails.
 pub async fn copy_sstable(
     file_system: &FileSystem,
     from: &Descriptor,
@@ -21,7 +25,12 @@ pub async fn copy_sstable(
     under_another_name(file_system, from, to, How::Copy).await
 }
 
-/// The same with a hard link for each file: both must be on one disk, and they share its blocks. Gives the bytes of the files.
+/// Gives an SSTable another name with a hard link for each file, and returns the length of the
+/// files in bytes. Both names must be on one disk; they share its blocks. A crash or an error
+/// leaves what [`copy_sstable`] leaves.
+///
+/// # Errors
+/// Fails if a file of the new name exists, if the versions differ, or if a file operation fails.
 pub async fn link_sstable(
     file_system: &FileSystem,
     from: &Descriptor,
@@ -44,12 +53,12 @@ async fn under_another_name(
 ) -> Result<u64> {
     if (from.version, from.format) != (to.version, to.format) {
         let name = to.name_in_errors(&Component::Data);
-        return Err(SSTableError::rejected(&name, format!("it is to be a copy of {from}")));
+        return Err(SSTableError::rejected(&name, format!("its version is not that of {from}")));
     }
     check_name_is_free(file_system, to).await?;
     let outcome = all_files(file_system, from, to, how).await;
     if outcome.is_err() {
-        // The first error is the one to tell.
+        // An error of the removal is ignored, because the first error explains more.
         let _ = remove_sstable(file_system, to).await;
     }
     outcome
@@ -115,7 +124,7 @@ mod tests {
         Descriptor::parse(Path::new(&format!("/t/da-{number}-bti-Data.db"))).unwrap().0
     }
 
-    /// One whose Data.db is synced twice on the way.
+    /// Creates a file system with an SSTable. A copy of its Data.db syncs twice on the way.
     async fn prepared(seed: u64) -> FileSystem {
         let file_system = FileSystem::simulated(seed);
         file_system.create_dir_all("/t").await.unwrap();
@@ -145,7 +154,7 @@ mod tests {
     #[test]
     fn of_a_copy_that_cannot_be_synced_nothing_is_left() {
         block_on(async {
-            // TOC.txt; Data.db, with two on the way.
+            // The syncs are one of TOC.txt and three of Data.db, two of them on the way.
             for nth in 0..=4 {
                 let file_system = prepared(nth).await;
                 let disk = file_system.simulated_disk().unwrap();

@@ -1,4 +1,5 @@
-//! File names: `<version>-<id>-<format>-<component>`, as in `da-7-bti-Data.db`. Source: reference 3.1.
+//! A descriptor names an SSTable. File names have the form `<version>-<id>-<format>-<component>`,
+//! as in `da-7-bti-Data.db`. Format: docs/formats/components.md.
 
 use std::{
     borrow::Cow,
@@ -12,31 +13,31 @@ use crate::{
     versions::{FormatWord, Version, VersionFeatures},
 };
 
-/// Names one SSTable: all its files lie in `directory` and begin alike.
+/// The name of one SSTable. All its files lie in `directory` and begin with the same prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Descriptor {
     /// The table's directory.
     pub directory: PathBuf,
     /// Format version.
     pub version: Version,
-    /// Which SSTable of the table.
+    /// Identifier of the SSTable within the table.
     pub id: SSTableId,
-    /// `bti` or `big`. The version decides what is inside, not this word.
+    /// `bti` or `big`. The version decides the content, not this word.
     pub format: FormatWord,
 }
 
-/// A path that does not name a component of an SSTable.
+/// An error for a path that does not name a component of an SSTable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path} is not named like a file of an SSTable that can be read: {reason}")]
 pub struct NotAnSSTable {
     /// The path.
     pub path: String,
-    /// Which part is wrong.
+    /// The wrong part of the name.
     pub reason: Cow<'static, str>,
 }
 
 impl Descriptor {
-    /// An SSTable to be written: the version says the format word.
+    /// Creates the name of a new SSTable. The version decides the format word.
     pub fn new(directory: impl Into<PathBuf>, features: &VersionFeatures, id: SSTableId) -> Self {
         Self {
             directory: directory.into(),
@@ -46,7 +47,11 @@ impl Descriptor {
         }
     }
 
-    /// The SSTable and the component that a path names.
+    /// Parses a path into the SSTable and the component that it names.
+    ///
+    /// # Errors
+    /// Returns [`NotAnSSTable`] if a part of the name is wrong, or if the name is of a version
+    /// before Cassandra 2.2.
     pub fn parse(path: &Path) -> Result<(Descriptor, Component), NotAnSSTable> {
         let not_named_so =
             |reason| NotAnSSTable { path: path.to_string_lossy().into_owned(), reason };
@@ -66,22 +71,25 @@ impl Descriptor {
         Ok((Descriptor { directory, version, id, format }, Component::parse(component)))
     }
 
-    /// Name of a component's file, without the directory.
+    /// Returns the name of a component's file, without the directory.
     pub fn file_name(&self, component: &Component) -> String {
         format!("{self}-{component}")
     }
 
-    /// Path of a component's file.
+    /// Returns the path of a component's file.
     pub fn path(&self, component: &Component) -> PathBuf {
         self.directory.join(self.file_name(component))
     }
 
-    /// The name of a component's file for errors.
+    /// Returns the name of a component's file for errors.
     pub fn name_in_errors(&self, component: &Component) -> FileName {
         FileName::new(&self.path(component))
     }
 
-    /// What the version decides; an error if it cannot be read.
+    /// Returns the features of the version.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Unsupported`] if Espalier cannot read the version.
     pub fn features(&self) -> Result<&'static VersionFeatures> {
         self.version.features().ok_or_else(|| {
             let file = self.name_in_errors(&Component::Data);
@@ -91,7 +99,10 @@ impl Descriptor {
 }
 
 impl Descriptor {
-    /// What the version decides; an error if it cannot be written.
+    /// Returns the features of the version for writing.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Unsupported`] if Espalier cannot write the version.
     pub fn writable_features(&self) -> Result<&'static VersionFeatures> {
         let features = self.features()?;
         match features.is_written {
@@ -107,7 +118,8 @@ impl Descriptor {
     }
 }
 
-/// Before Cassandra 2.2 names began with keyspace and table: `ks-table-ka-1-Data.db`.
+/// Finds the version in a long name. Before Cassandra 2.2, names began with keyspace and table:
+/// `ks-table-ka-1-Data.db`.
 fn version_of_long_name(name: &str) -> Option<Version> {
     let mut parts = name.rsplitn(4, '-').skip(1);
     let (generation, version, _table) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Which SSTables a directory holds, and taking one out of it.
+//! This module lists the SSTables of a directory, and removes an SSTable from it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,16 +10,18 @@ use espalier_runtime::file::{DirectoryEntry, FileError, FileSystem, Metadata};
 use super::{Component, Descriptor};
 use crate::error::{Result, SSTableError};
 
-/// What is in a table's directory.
+/// The content of a table's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryListing {
-    /// SSTables that have TOC.txt, by file name.
+    /// SSTables with TOC.txt, in the order of their file names.
     pub sealed: Vec<Descriptor>,
-    /// Sets with TemporaryTOC.txt, which a crash left behind: [`remove_sstable`] may have them.
+    /// Sets of files with TemporaryTOC.txt, which a crash left behind. The caller may pass them to
+    /// [`remove_sstable`].
     pub unsealed: Vec<Descriptor>,
-    /// Sets with neither: something took the table of contents away. Nobody may guess what it was.
+    /// Sets of files with neither, because the table of contents was lost. Their completeness is
+    /// unknown, so they must not be opened or removed automatically.
     pub incomplete: Vec<Descriptor>,
-    /// Everything else that is no directory.
+    /// All other entries, except directories.
     pub other: Vec<PathBuf>,
 }
 
@@ -29,7 +31,10 @@ struct Set {
     has_temporary_toc: bool,
 }
 
-/// Lists a table's directory, but not what is below it.
+/// Lists a table's directory, without its subdirectories.
+///
+/// # Errors
+/// Fails if the directory cannot be read.
 pub async fn list_directory(
     file_system: &FileSystem,
     directory: &Path,
@@ -61,7 +66,10 @@ pub async fn list_directory(
     Ok(listing)
 }
 
-/// The components of an SSTable whose files are there, whatever TOC.txt says.
+/// Returns the components of an SSTable that have a file, whatever TOC.txt lists.
+///
+/// # Errors
+/// Fails if the directory cannot be read.
 pub async fn components_found(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -75,7 +83,10 @@ pub async fn components_found(
     Ok(present)
 }
 
-/// The same, with what is known of each file.
+/// Returns the components of an SSTable that have a file, with the metadata of each file.
+///
+/// # Errors
+/// Fails if the directory or the metadata of a file cannot be read.
 pub async fn files_found(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -88,7 +99,8 @@ pub async fn files_found(
     Ok(files)
 }
 
-/// An error if there is any file of an SSTable's name, for whoever is about to write one: that is not theirs, and taken back is all that has the name.
+/// Fails if any file of the SSTable's name exists. A writer calls it first, because after an error
+/// the writer removes all files of the name.
 pub(crate) async fn check_name_is_free(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -102,7 +114,11 @@ pub(crate) async fn check_name_is_free(
     }
 }
 
-/// Removes an SSTable, whole or garbage, with all files of its name. A crash meanwhile leaves the whole set or garbage.
+/// Removes an SSTable, whole or garbage, with all files of its name. A crash during the removal
+/// leaves the whole SSTable or garbage.
+///
+/// # Errors
+/// Fails if a file operation fails. A missing file is no error.
 pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
     let prefix = prefix_of(descriptor);
     let (toc, temporary) =
@@ -115,18 +131,19 @@ pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -
             ignore_missing(file_system.remove_file(&entry.path).await)?;
         }
     }
-    // The mark of garbage goes when nothing is left that it marks.
+    // TemporaryTOC.txt marks the files as garbage, so it is removed last.
     file_system.sync_dir(&descriptor.directory).await?;
     ignore_missing(file_system.remove_file(&temporary).await)?;
     Ok(file_system.sync_dir(&descriptor.directory).await?)
 }
 
-/// What the names of all files of an SSTable begin with.
+/// Returns the prefix of the names of all files of an SSTable.
 fn prefix_of(descriptor: &Descriptor) -> String {
     format!("{descriptor}-")
 }
 
-/// Which component a file is, if it is one of those with the prefix. Only such names are looked into: there are thousands of others.
+/// Returns the component of a file, if its name has the prefix. Other names, of which a directory
+/// has thousands, are not parsed.
 fn component_of(prefix: &str, entry: &DirectoryEntry) -> Option<Component> {
     if !entry.name.starts_with(prefix) {
         return None;

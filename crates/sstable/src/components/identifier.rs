@@ -1,16 +1,18 @@
-//! The part of a file name that tells SSTables of one table apart. Source: reference 3.1.
+//! An identifier is the part of a file name that distinguishes the SSTables of one table. Format:
+//! docs/formats/components.md.
 
 use std::{fmt, num::NonZeroU64};
 
 use uuid::Uuid;
 
-/// A generation number or a time-based UUID. One directory may hold both kinds; neither order is age.
+/// A generation number or a time-based UUID. One directory may contain both kinds. The order of
+/// neither is the order of age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SSTableId {
     /// 1, 2, 3...
     Generation(NonZeroU64),
-    /// A timeuuid, printed as `DDDD_SSSS_RRRRRLLLLLLLLLLLLL` in base 36: days, seconds of the day, rest in 100 ns,
-    /// low 64 bits.
+    /// A timeuuid, printed as `DDDD_SSSS_RRRRRLLLLLLLLLLLLL` in base 36: days, seconds of the day,
+    /// rest in 100 ns, low 64 bits.
     Uuid(Uuid),
 }
 
@@ -19,17 +21,17 @@ const SECONDS_PER_DAY: u64 = 86_400;
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 impl SSTableId {
-    /// A timeuuid as an id; `None` for UUIDs of other versions.
+    /// Creates an id from a timeuuid. Returns `None` for UUIDs of other versions.
     pub fn from_timeuuid(uuid: Uuid) -> Option<Self> {
         (uuid.get_version_num() == 1).then_some(Self::Uuid(uuid))
     }
 
-    /// The id printed in a file name.
+    /// Parses the id in a file name.
     pub fn parse(text: &str) -> Option<Self> {
         if text.contains('_') {
             return parse_uuid(text).map(Self::Uuid);
         }
-        // A zero in front would make two names of one id.
+        // A leading zero would give one id two names.
         if text.starts_with('0') || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }

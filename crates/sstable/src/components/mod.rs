@@ -1,4 +1,5 @@
-//! The names of an SSTable's files, and its smallest ones: table of contents and digest. Source: reference 3.
+//! This module defines the names of an SSTable's files, and its smallest files: table of contents
+//! and digest. Format: docs/formats/components.md.
 
 mod component;
 mod copy;

@@ -1,21 +1,28 @@
-//! TOC.txt: one component name per line, in any order. Source: reference 3.3.
+//! TOC.txt lists the components, one name per line, in any order. Format:
+//! docs/formats/components.md.
 //!
-//! While a set is written it is named TemporaryTOC.txt, as ScyllaDB does; the last step renames it. Removing begins by
-//! renaming it back. So a set with TemporaryTOC.txt is garbage, and one with neither has lost a file and is never guessed at.
+//! While an SSTable is written, the file is named TemporaryTOC.txt, as in ScyllaDB, and the last
+//! step renames it. A removal begins by renaming it back. Files with TemporaryTOC.txt are therefore
+//! garbage. Files with neither name have lost their table of contents, and Espalier never guesses
+//! whether they are complete.
 
 use std::collections::BTreeSet;
 
 use super::Component;
 use crate::error::{FileName, Result, SSTableError};
 
-/// The text for a set of components, itself included, sorted by name as Cassandra does.
+/// Returns the text for a set of components, which includes the table of contents itself. It is
+/// sorted by name as in Cassandra.
 pub fn format_toc(components: &BTreeSet<Component>) -> String {
     let mut names: Vec<_> = components.iter().map(|component| component.name()).collect();
     names.sort_unstable();
     names.iter().flat_map(|name| [name.as_ref(), "\n"]).collect()
 }
 
-/// The components listed. Unknown names are kept; a list without any known name is malformed.
+/// Parses the list of components. Unknown names are kept.
+///
+/// # Errors
+/// Returns [`SSTableError::Corrupt`] if the list is not UTF-8 or has no known name.
 pub fn parse_toc(file: &FileName, bytes: &[u8]) -> Result<BTreeSet<Component>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         SSTableError::corrupt(file, error.valid_up_to() as u64, "the list is not UTF-8")

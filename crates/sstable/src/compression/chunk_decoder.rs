@@ -1,7 +1,9 @@
-//! How the chunks of one file are decompressed: by an algorithm alone, or with a dictionary that ScyllaDB trained and put into
-//! CompressionInfo.db. Source: reference 4.3.
+//! A chunk decoder decompresses the chunks of one file, with an algorithm alone or with a
+//! dictionary that ScyllaDB trained and put into CompressionInfo.db. Format:
+//! docs/formats/compression.md.
 //!
-//! Memory: the dictionary (some 100 KiB) for each open file, and a context of Zstandard for each thread.
+//! Memory: the dictionary (about 100 KiB) for each open file, and a Zstandard context for each
+//! thread.
 
 use std::{cell::RefCell, fmt, rc::Rc};
 
@@ -11,7 +13,7 @@ use zstd::zstd_safe::{DCtx, DDict, get_error_name};
 use super::{CompressionInfo, Compressor, lz4};
 use crate::error::{FileName, Result, SSTableError};
 
-/// Decompresses chunks of a file. Clones share the dictionary.
+/// A decoder of the chunks of a file. Clones share the dictionary.
 #[derive(Clone)]
 pub(crate) enum ChunkDecoder {
     Alone(Compressor),
@@ -24,7 +26,7 @@ thread_local! {
 }
 
 impl ChunkDecoder {
-    /// For the file whose CompressionInfo.db is `file`.
+    /// Creates the decoder for a file. `file` is its CompressionInfo.db, for errors.
     pub(crate) fn new(file: &FileName, info: &CompressionInfo) -> Result<Self> {
         let dictionary = &info.dictionary;
         let missing = || SSTableError::corrupt(file, 0, "a dictionary is missing from the options");
@@ -34,13 +36,13 @@ impl ChunkDecoder {
             "ZstdWithDictsCompressor" if dictionary.is_empty() => Err(missing()),
             "ZstdWithDictsCompressor" => match DDict::try_create(dictionary) {
                 Some(dictionary) => Ok(Self::Zstd { dictionary: Rc::new(dictionary) }),
-                None => Err(SSTableError::corrupt(file, 0, "a dictionary that is none")),
+                None => Err(SSTableError::corrupt(file, 0, "the dictionary is not valid")),
             },
             class => Ok(Self::Alone(Compressor::of_class(file, class)?)),
         }
     }
 
-    /// Decompresses a chunk that is known to hold as many bytes as `plain`.
+    /// Decompresses a chunk into `plain`, which must have the chunk's length before compression.
     pub(crate) fn decompress_into(&self, stored: &[u8], plain: &mut [u8]) -> Result<(), String> {
         let length = plain.len();
         let written = match self {

@@ -1,4 +1,4 @@
-//! The algorithms. Source: reference 4.3.
+//! This module contains the compression algorithms. Format: docs/formats/compression.md.
 //!
 //! | class | stored bytes |
 //! | --- | --- |
@@ -8,7 +8,8 @@
 //! | ZstdCompressor | frame with content checksum |
 //! | NoopCompressor | copy |
 //!
-//! A chunk is decompressed into exactly the bytes that it must have: whatever it claims, nothing larger is allocated.
+//! A chunk is decompressed into exactly the expected number of bytes. Nothing larger is allocated,
+//! whatever length the chunk claims.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -32,17 +33,17 @@ pub enum Compressor {
         /// −131072 to 22.
         level: i32,
     },
-    /// None.
+    /// No compression.
     Noop,
 }
 
 const DEFAULT_ZSTD_LEVEL: i32 = 3;
 
-/// What stands before an LZ4 block.
+/// Length in bytes of the head before an LZ4 block.
 const LENGTH_BYTES: usize = 4;
 
 thread_local! {
-    // A context takes longer to make than to use on a chunk.
+    // Creating a context takes longer than using it for one chunk.
     static ZSTD_DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
         const { RefCell::new(None) };
     static ZSTD_COMPRESSOR: RefCell<Option<(i32, zstd::bulk::Compressor<'static>)>> =
@@ -50,7 +51,10 @@ thread_local! {
 }
 
 impl Compressor {
-    /// The algorithm of a class, for reading. The error names it.
+    /// Returns the algorithm of a class, for reading.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Unsupported`] with the name of the class if it is unknown.
     pub fn of_class(file: &FileName, class: &str) -> Result<Self> {
         match class.rsplit('.').next().unwrap_or(class) {
             "LZ4Compressor" => Ok(Self::Lz4),
@@ -62,8 +66,11 @@ impl Compressor {
         }
     }
 
-    /// The algorithm of a class with the options of a table, for writing. An option that Cassandra's class does not know
-    /// is refused: Cassandra would refuse the file.
+    /// Returns the algorithm of a class with the options of a table, for writing.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Unsupported`] for an unknown class, and [`SSTableError::Rejected`]
+    /// for an option that Cassandra's class does not know: Cassandra would reject the file.
     pub fn with_options(
         file: &FileName,
         class: &str,
@@ -74,7 +81,7 @@ impl Compressor {
         for (name, value) in options {
             let wrong = || {
                 let reason =
-                    format!("compression option {name} = '{value}' is none that {class} takes");
+                    format!("compression option {name} = '{value}' is not valid for {class}");
                 SSTableError::rejected(file, reason)
             };
             match (&mut compressor, name.as_str()) {
@@ -83,7 +90,7 @@ impl Compressor {
                     let parsed = value.parse().ok().filter(|level| levels.contains(level));
                     *level = parsed.ok_or_else(wrong)?;
                 }
-                // There is one LZ4 here. Its blocks are what either of Cassandra's reads.
+                // Espalier has one LZ4 compressor. Both of Cassandra's can read its blocks.
                 (Self::Lz4, "lz4_compressor_type" | "lz4_high_compressor_level") => {}
                 _ => return Err(wrong()),
             }
@@ -91,7 +98,7 @@ impl Compressor {
         Ok(compressor)
     }
 
-    /// The simple class name.
+    /// Returns the simple class name.
     pub fn class(self) -> &'static str {
         match self {
             Self::Lz4 => "LZ4Compressor",
@@ -102,19 +109,23 @@ impl Compressor {
         }
     }
 
-    /// The most that so many bytes become, whatever they are.
+    /// Returns the maximum compressed length of `plain` bytes.
     pub fn maximum_length(self, plain: usize) -> usize {
         match self {
             Self::Lz4 => lz4::maximum_length(plain).saturating_add(LENGTH_BYTES),
             Self::Snappy => snap::raw::max_compress_len(plain),
-            // Incompressible bytes grow by 5 for each block of 16 KiB, and there are a head and a tail.
+            // Incompressible bytes grow by 5 for each block of 16 KiB, and by a head and a tail.
             Self::Deflate => plain + plain / 1000 + 64,
             Self::Zstd { .. } => zstd::zstd_safe::compress_bound(plain),
             Self::Noop => plain,
         }
     }
 
-    /// Compresses `plain` into `output`, which has [`Compressor::maximum_length`] bytes or more; gives how many were written.
+    /// Compresses `plain` into `output`, and returns the number of bytes written. `output` must
+    /// have at least [`Compressor::maximum_length`] bytes.
+    ///
+    /// # Errors
+    /// Returns a text if the compressor fails or the output is too short.
     pub fn compress_into(self, plain: &[u8], output: &mut [u8]) -> Result<usize, String> {
         match self {
             Self::Lz4 => compress_lz4(plain, output),
@@ -128,7 +139,7 @@ impl Compressor {
                     .map_err(|error| error.to_string())?;
                 match status {
                     Status::StreamEnd => Ok(state.total_out() as usize),
-                    _ => Err("a chunk does not fit where any should".into()),
+                    _ => Err("a compressed chunk exceeds the maximum length".into()),
                 }
             }
             Self::Zstd { level } => {
@@ -144,8 +155,12 @@ impl Compressor {
         }
     }
 
-    /// Decompresses a chunk, without its checksum, that is known to hold as many bytes as `plain`, which is filled; the error says
-    /// what it holds instead.
+    /// Decompresses a chunk without its checksum, and fills `plain`, which must have the chunk's
+    /// length before compression.
+    ///
+    /// # Errors
+    /// Returns a text that describes the difference if the chunk is malformed or has another
+    /// length.
     pub fn decompress_into(self, stored: &[u8], plain: &mut [u8]) -> Result<(), String> {
         let length = plain.len();
         let expect_said = |said: usize| match said == length {
@@ -314,7 +329,7 @@ mod tests {
         #[test]
         fn garbage_is_an_error_or_some_bytes(stored in prop::collection::vec(any::<u8>(), 0..200), length in 0usize..5000) {
             for compressor in ALL {
-                // It must come back, whatever it says.
+                // The call must return, whatever the bytes contain.
                 let _ = decompressed(compressor, &stored, length);
             }
         }

@@ -1,7 +1,9 @@
-//! CompressionInfo.db: a head, then be64 offset in Data.db of each chunk.
+//! CompressionInfo.db contains a head, then the be64 offset in Data.db of each chunk.
 //!
-//! Only the head is held in memory: a class name, a few options, and the dictionary of a file of ScyllaDB that has one. Offsets stay in the file and are read through the page cache where a chunk is
-//! needed: 8 bytes for each 16 KiB of data would otherwise be half a gigabyte for each terabyte.
+//! Only the head is held in memory: a class name, a few options, and the dictionary if the file is
+//! one of ScyllaDB's with a dictionary. The offsets stay in the file and are read through the page
+//! cache when a chunk is needed. Held in memory, 8 bytes for each 16 KiB of data would be half a
+//! gigabyte for each terabyte.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +15,17 @@ use crate::{
     versions::VersionFeatures,
 };
 
-/// No chunk is larger; the format allows more, no writer does it. A chunk is held whole, and a few bytes of Zstandard can stand
-/// for one.
+/// Maximum chunk length in bytes. The format allows more, but no writer uses it. A chunk is held
+/// whole in memory, and a few bytes of Zstandard can expand to one.
 pub(crate) const MAXIMUM_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
-/// A head without a dictionary is not longer.
+/// Maximum length in bytes of a head without a dictionary.
 pub(crate) const SHORT_HEAD_LENGTH: usize = 64 * 1024;
-/// Dictionaries are trained to have some 100 KiB.
+/// Maximum length in bytes of a head with a dictionary. Dictionaries have about 100 KiB.
 pub(crate) const MAXIMUM_HEAD_LENGTH: usize = 4 * 1024 * 1024;
-/// Options of this name, with a number of eight digits behind it, are pieces of the dictionary. Source: reference 4.3.
+/// Prefix of the options that contain pieces of the dictionary. A number of eight digits follows
+/// it. Format: docs/formats/compression.md.
 const DICTIONARY_OPTION: &str = ".dictionary.";
-/// The longest that a piece can be.
+/// Maximum length of a piece in bytes.
 const DICTIONARY_PIECE_LENGTH: usize = u16::MAX as usize - 1;
 
 /// The head of CompressionInfo.db.
@@ -32,20 +35,24 @@ pub struct CompressionInfo {
     pub compressor: String,
     /// Options of the compressor.
     pub options: BTreeMap<String, String>,
-    /// What ScyllaDB's compressors with dictionaries have trained; empty if there is none.
+    /// The dictionary of ScyllaDB's compressors with dictionaries; empty if there is none.
     pub dictionary: Bytes,
-    /// Bytes of a chunk before compression, a power of two.
+    /// Length of a chunk before compression in bytes, a power of two.
     pub chunk_length: u32,
-    /// A chunk of at least this many stored bytes is stored as it is.
+    /// Length in bytes from which on a compressed chunk is stored uncompressed instead.
     pub max_compressed_length: u32,
-    /// Bytes of Data.db before compression.
+    /// Length of Data.db before compression in bytes.
     pub data_length: u64,
     /// Number of chunks.
     pub chunk_count: u32,
 }
 
 impl CompressionInfo {
-    /// Reads the head from the first bytes of the file. Returns where the offsets begin.
+    /// Reads the head from the first bytes of the file. Returns it and the position of the offsets.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Corrupt`](crate::error::SSTableError::Corrupt) if the head is
+    /// malformed, or if its numbers contradict each other.
     pub fn read(
         file: &FileName,
         bytes: &[u8],
@@ -90,7 +97,7 @@ impl CompressionInfo {
         let data_length = input.u64("data length")?;
         let chunk_count = input.u32("chunk count")?;
         let needed = data_length.div_ceil(u64::from(chunk_length));
-        // Compactions of Cassandra end with one more, empty chunk (reference 24-2).
+        // Compactions of Cassandra add an empty chunk at the end (docs/formats/compression.md).
         let surplus = u64::from(chunk_count).checked_sub(needed);
         if surplus.is_none_or(|surplus| surplus > 1) {
             return Err(input.corrupt(format!(
@@ -109,7 +116,7 @@ impl CompressionInfo {
         Ok((info, input.position()))
     }
 
-    /// Appends the head. The offsets follow.
+    /// Appends the head. The caller appends the offsets.
     pub fn write(&self, features: &VersionFeatures, bytes: &mut BytesMut) {
         put_short_text(&self.compressor, bytes);
         let pieces = self.dictionary.chunks(DICTIONARY_PIECE_LENGTH);
@@ -131,7 +138,8 @@ impl CompressionInfo {
         bytes.put_u32(self.chunk_count);
     }
 
-    /// The limit from which on chunks are stored raw, for a ratio that compression must reach; 0 for no limit.
+    /// Returns the compressed length in bytes from which on chunks are stored raw, for a minimum
+    /// compression ratio. A ratio of 0 means no limit.
     pub fn max_compressed_length_for(chunk_length: u32, min_compress_ratio: f64) -> u32 {
         if min_compress_ratio <= 0.0 {
             return i32::MAX as u32;
@@ -139,7 +147,7 @@ impl CompressionInfo {
         (f64::from(chunk_length) / min_compress_ratio).ceil().min(f64::from(i32::MAX)) as u32
     }
 
-    /// Bytes of chunk `index` before compression.
+    /// Returns the length of chunk `index` before compression in bytes.
     pub fn plain_length(&self, index: u64) -> usize {
         let start = index * u64::from(self.chunk_length);
         self.data_length.saturating_sub(start).min(u64::from(self.chunk_length)) as usize

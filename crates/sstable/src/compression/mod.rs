@@ -1,11 +1,12 @@
-//! Data.db in chunks: each compressed on its own, each followed by its checksum. Source: reference 4.
+//! Data.db is stored in chunks. Each is compressed on its own and followed by its checksum. Format:
+//! docs/formats/compression.md.
 //!
-//! | module | what |
-//! | --- | --- |
-//! | [`compressor`] | the algorithms |
-//! | `lz4` | blocks of the most usual one |
-//! | `chunk_decoder` | the one of a file, with its dictionary |
-//! | [`layout`] | CompressionInfo.db: which algorithm, and where each chunk lies |
+//!     | module | content |
+//!     | --- | --- |
+//!     | [`compressor`] | the algorithms |
+//!     | `lz4` | blocks of the most common algorithm |
+//!     | `chunk_decoder` | the decoder of a file, with its dictionary |
+//!     | [`layout`] | CompressionInfo.db: the algorithm, and the position of each chunk |
 
 pub(crate) mod chunk_decoder;
 pub(crate) mod compressor;

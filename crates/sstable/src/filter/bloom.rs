@@ -1,4 +1,4 @@
-//! The bit set and its hash.
+//! This module implements the bit set of a bloom filter and its hash functions.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use espalier_trie::prefetch::prefetch_range;
 use super::FilterSize;
 use crate::versions::FilterWords;
 
-/// Bits of a key whose memory is brought ahead: half of all bits are set, and who asks for a key that was not added sees two of them on average.
+/// Number of bits of a key that are prefetched. Half of all bits are set, so a look-up of an absent
+/// key reads two bits on average.
 const BITS_AHEAD: usize = 2;
 
 /// A bloom filter. Bit i is bit i%8 of byte i/8.
@@ -27,13 +28,13 @@ impl fmt::Debug for BloomFilter {
 }
 
 impl BloomFilter {
-    /// A filter without keys.
+    /// Creates a filter without keys.
     pub fn new(size: FilterSize) -> Self {
         let length = usize::try_from(size.words * 8).unwrap_or(8);
         Self::from_parts(size.hash_count, vec![0; length])
     }
 
-    /// A filter of the same size without keys.
+    /// Creates a filter of the same size without keys.
     pub fn emptied(&self) -> Self {
         Self::from_parts(self.hash_count, vec![0; self.bits.len()])
     }
@@ -43,7 +44,7 @@ impl BloomFilter {
         Self { hash_count, bits, remainder }
     }
 
-    /// How many bits each key sets.
+    /// Returns the number of bits that each key sets.
     pub fn hash_count(&self) -> u32 {
         self.hash_count
     }
@@ -71,30 +72,32 @@ impl BloomFilter {
         }
     }
 
-    /// Asks for the memory of a bit.
+    /// Prefetches the memory of a bit.
     #[inline]
     pub(super) fn prefetch(&self, position: usize) {
         prefetch_range(&self.bits, position / 8, position / 8 + 1);
     }
 
-    /// The bits of a key, by the two halves of its Murmur3 hash.
+    /// Returns the bits of a key, given by the two halves of its Murmur3 hash.
     #[inline]
     pub(super) fn positions(&self, hash: (u64, u64)) -> impl Iterator<Item = usize> + use<> {
         positions(hash, self.hash_count, self.remainder)
     }
 
-    /// False if no such key was added; true means perhaps.
+    /// Returns false if the key was not added. True means that it may have been added.
     pub fn may_contain(&self, key: &[u8]) -> bool {
         self.may_contain_hash(murmur3::hash(key))
     }
 
-    /// The same by the two halves of the key's Murmur3 hash.
+    /// Works like [`may_contain`](Self::may_contain), for a key given by the two halves of its
+    /// Murmur3 hash.
     pub fn may_contain_hash(&self, hash: (u64, u64)) -> bool {
         self.positions(hash)
             .all(|index| self.bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1))
     }
 
-    /// Brings the memory that [`BloomFilter::may_contain_hash`] is about to look at; for several filters side by side.
+    /// Prefetches the memory that [`BloomFilter::may_contain_hash`] will read. A caller prefetches
+    /// for several filters before it asks the first one.
     #[inline]
     pub fn look_ahead(&self, hash: (u64, u64)) {
         for index in self.positions(hash).take(BITS_AHEAD) {
@@ -102,25 +105,26 @@ impl BloomFilter {
         }
     }
 
-    /// The part of its bits that is set, 0 to 1. A key that was not added passes with this to the power of
-    /// [`BloomFilter::hash_count`].
+    /// Returns the fraction of the bits that are set, from 0 to 1. The chance that an absent key
+    /// passes is this value to the power of [`BloomFilter::hash_count`].
     pub fn fill(&self) -> f64 {
         let set: u64 = self.bits.iter().map(|byte| u64::from(byte.count_ones())).sum();
         set as f64 / (self.bits.len() as f64 * 8.0).max(1.0)
     }
 
-    /// Bytes that the filter takes.
+    /// Returns the length of the bit set in bytes.
     pub fn memory_size(&self) -> usize {
         self.bits.len()
     }
 
-    /// The filter as the bytes of Filter.db.
+    /// Returns the filter as the bytes of Filter.db.
     pub fn to_bytes(&self, words: FilterWords) -> Bytes {
         super::file::write(self, words)
     }
 }
 
-/// The bits of a key: `h2 + j·h1` for each hash j, as a signed remainder made positive, which is that of the number made positive.
+/// Returns the bits of a key: `h2 + j·h1` for each hash j. The format makes the signed remainder
+/// positive, which equals the remainder of the absolute value.
 fn positions(
     hash: (u64, u64),
     hash_count: u32,
@@ -133,28 +137,29 @@ fn positions(
     })
 }
 
-/// Remainders of a division by the filter's number of bits. By a multiplication, which takes a third of the time: there are seven of
-/// them or more for each key.
+/// A divisor for remainders by the filter's number of bits. It multiplies instead of dividing,
+/// which takes a third of the time. A key needs one remainder for each hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Remainder {
     bits: u64,
-    /// 2^64 / `bits`, not more.
+    /// 2^64 / `bits`, rounded down.
     reciprocal: u64,
 }
 
 impl Remainder {
-    /// Of a division by the bits of so many bytes.
+    /// Creates the divisor for the number of bits in `bytes` bytes.
     fn of(bytes: u64) -> Self {
-        // So large that positions are those of a signed division, as no memory is.
+        // The limit keeps positions equal to those of a signed division. No memory is that large.
         let bits = bytes.saturating_mul(8).clamp(1, i64::MAX as u64);
         Self { bits, reciprocal: u64::MAX / bits }
     }
 
-    /// `number` is 2^63 at most.
+    /// Returns the remainder of `number`, which must be at most 2^63.
     #[inline]
     fn of_number(self, number: u64) -> u64 {
         let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
-        // It is right or one too small: what the reciprocal is rounded by makes number / 2^64 of it at most, which is a half.
+        // The quotient is right or one too small. Rounding the reciprocal down lowers the quotient
+        // by at most number / 2^64, which is at most a half.
         let rest = number.wrapping_sub(quotient.wrapping_mul(self.bits));
         if rest >= self.bits { rest - self.bits } else { rest }
     }
@@ -176,7 +181,7 @@ mod tests {
             let remainder = Remainder::of(bytes);
             let bits = remainder.bits;
             prop_assert_eq!(remainder.of_number(number), number % bits);
-            // Around multiples, where a quotient that is wrong shows.
+            // Numbers around multiples show a wrong quotient.
             let near = (number / bits).saturating_sub(multiple) * bits;
             for number in [near, near.saturating_sub(1), near + 1] {
                 let number = number.min(1 << 63);

@@ -1,16 +1,17 @@
-//! A filter that is being made.
+//! The builder adds keys to a filter and prefetches the memory of their bits.
 
 use super::{BloomFilter, FilterSize};
 
-/// Bits that are known before they are set, at most: those of some keys. What is between them is long enough for memory to come from anywhere,
-/// and so few lines stay where they were brought to. An arbitrary number in between.
+/// Maximum number of bits that are known and not yet set: the bits of some keys (arbitrary). It is
+/// large enough for memory to arrive from any level of the cache, and small enough for the cache
+/// lines to stay until they are used.
 const BITS_AHEAD: usize = 128;
 
-/// Takes keys one by one. Their bits are set some keys later: the memory of each is asked for as soon as the key is known, and nobody
-/// waits for it.
+/// A builder that takes keys one by one. It prefetches the memory of a key's bits as soon as the
+/// key is known, and sets them some keys later, so that it does not wait for memory.
 pub(crate) struct FilterBuilder {
     filter: BloomFilter,
-    /// Bits that are not set yet.
+    /// Bits that are not yet set.
     ahead: Vec<usize>,
 }
 
@@ -31,7 +32,7 @@ impl FilterBuilder {
         }
     }
 
-    /// The filter with all keys.
+    /// Returns the filter with all keys.
     pub(crate) fn finish(mut self) -> BloomFilter {
         self.set_all();
         self.filter

@@ -1,7 +1,9 @@
-//! Filter.db: be32 hash count, be32 number of 64-bit words, the words. Versions differ in the order of a word's bytes;
-//! in memory they are as in the newer ones: bit i is bit i%8 of byte i/8.
+//! Filter.db contains the be32 hash count, the be32 number of 64-bit words, and the words. Versions
+//! differ in the byte order of a word. In memory, words have the order of the newer versions: bit i
+//! is bit i%8 of byte i/8.
 //!
-//! A filter of a hundred million keys has 120 MB: it is written and read in parts, each of them copied once.
+//! A filter of a hundred million keys takes 120 MB. It is written and read in parts, and each part
+//! is copied once.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use espalier_runtime::{
@@ -20,16 +22,17 @@ use crate::{
     versions::{FilterWords, VersionFeatures},
 };
 
-/// More hashes than any writer chooses; a count beyond it is corruption.
+/// Maximum hash count. No writer chooses more, so a greater count is corruption.
 const MAXIMUM_HASH_COUNT: u32 = 64;
 
-/// What is copied without giving way: some ten microseconds, or milliseconds in memory that is new. Whole pages and whole words.
+/// Number of bytes copied without yielding. That takes tens of microseconds, or milliseconds if the
+/// memory is new. The number is a multiple of the page and of the word.
 const PART_BYTES: usize = 256 << 10;
 
-/// 2^31 words are the most that the format can say.
+/// Maximum length of the file in bytes. The format holds at most 2^31 - 1 words.
 const MAXIMUM_FILE_BYTES: u64 = 8 * (i32::MAX as u64) + 8;
 
-/// Writes Filter.db, but for its end.
+/// Writes the content of Filter.db. The caller finishes the file.
 pub(crate) async fn write_parts(
     filter: &BloomFilter,
     words: FilterWords,
@@ -52,7 +55,7 @@ pub(crate) async fn write_parts(
     Ok(())
 }
 
-/// Reads the Filter.db of an SSTable, which must have these checksums, if any.
+/// Reads the Filter.db of an SSTable. If there are checksums, the file must match them.
 pub(crate) async fn read_parts(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -63,8 +66,7 @@ pub(crate) async fn read_parts(
     let file = file_system.open_read(descriptor.path(&Component::Filter)).await?;
     let length = file.length().await?;
     if length > MAXIMUM_FILE_BYTES {
-        let reason =
-            format!("{length} bytes are more than the {MAXIMUM_FILE_BYTES} that it can need");
+        let reason = format!("{length} bytes exceed the maximum of {MAXIMUM_FILE_BYTES}");
         return Err(SSTableError::corrupt(&name, MAXIMUM_FILE_BYTES, reason));
     }
     if let Some(checksums) = checksums {
@@ -83,7 +85,8 @@ pub(crate) async fn read_parts(
             None => {
                 let mut input = Input::new(&name, &part, 0);
                 head = Some(read_head(&mut input, length)?);
-                // Its length is known to be that of the file, and the memory comes as it is filled.
+                // `read_head` has compared this length with the file's. The system provides the
+                // memory as it is filled.
                 bits.reserve_exact((length - HEAD_BYTES) as usize);
                 input.rest()
             }
@@ -101,10 +104,10 @@ pub(crate) async fn read_parts(
     Ok(BloomFilter::from_parts(hash_count, bits))
 }
 
-/// Bytes in front of the words.
+/// Length of the head before the words in bytes.
 const HEAD_BYTES: u64 = 8;
 
-/// The number of hashes, from the head of a file of `length` bytes.
+/// Reads the head of a file of `length` bytes, and returns the number of hashes.
 fn read_head(input: &mut Input<'_>, length: u64) -> Result<u32> {
     let hash_count = input.u32("hash count")?;
     if !(1..=MAXIMUM_HASH_COUNT).contains(&hash_count) {
@@ -134,7 +137,11 @@ pub(super) fn write(filter: &BloomFilter, words: FilterWords) -> Bytes {
 }
 
 impl BloomFilter {
-    /// The filter in the bytes of Filter.db. Its size must be the file's.
+    /// Reads the filter from the bytes of Filter.db.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Corrupt`] if the hash count is out of range, or if the number of
+    /// words does not match the length.
     pub fn read(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Self> {
         let mut input = Input::new(file, bytes, 0);
         let hash_count = read_head(&mut input, bytes.len() as u64)?;
@@ -150,7 +157,7 @@ impl BloomFilter {
     }
 }
 
-/// Turns the bytes of each word round.
+/// Reverses the bytes of each word.
 fn reverse_words(bytes: &mut [u8]) {
     let (words, _) = bytes.as_chunks_mut::<8>();
     words.iter_mut().for_each(|word| word.reverse());
@@ -163,7 +170,7 @@ mod tests {
     use super::*;
     use crate::{error::SSTableError, filter::FilterSize, versions::VERSIONS};
 
-    /// Reference 23: the filter of one key 00000001.
+    /// The filter of one key 00000001 (docs/formats/filter.md).
     #[test]
     fn the_worked_example() {
         let mut filter = BloomFilter::new(FilterSize::for_keys(0, 0.01).unwrap());

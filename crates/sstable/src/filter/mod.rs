@@ -1,7 +1,8 @@
-//! The bloom filter of the partition keys. Source: reference 5.
+//! This module implements the bloom filter of the partition keys. Format: docs/formats/filter.md.
 //!
-//! A filter says "certainly not here" or "perhaps". It is held in memory whole, about ten bits for each partition at a
-//! false positive chance of 0.01; [`BloomFilter::memory_size`] tells how much.
+//! A filter answers "certainly absent" or "perhaps present". It is held whole in memory, with about
+//! ten bits for each partition at a false positive chance of 0.01. [`BloomFilter::memory_size`]
+//! returns its size.
 
 mod bloom;
 mod builder;

@@ -1,26 +1,26 @@
-//! How many bits and hashes a filter needs for a false positive chance.
+//! This module computes the number of bits and hashes of a filter for a false positive chance.
 
-/// Beyond this many bits per key nothing is gained.
+/// Maximum number of bits per key. More bits bring no gain.
 const MAXIMUM_BITS_PER_KEY: u32 = 20;
-/// Bits added to every filter.
+/// Number of bits added to every filter.
 const EXCESS_BITS: u64 = 20;
-/// The number of words is a signed 32-bit integer in the file.
+/// Maximum number of words, which is a signed 32-bit integer in the file.
 const MAXIMUM_WORDS: u64 = i32::MAX as u64;
 
-/// The chance below which no filter of [`MAXIMUM_BITS_PER_KEY`] gets.
+/// Minimum false positive chance that a filter with [`MAXIMUM_BITS_PER_KEY`] bits per key reaches.
 pub const MINIMUM_CHANCE: f64 = 6.71e-5;
 
-/// Hashes per key and 64-bit words.
+/// The size of a filter: hashes per key and 64-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterSize {
-    /// How many bits each key sets.
+    /// Number of bits that each key sets.
     pub hash_count: u32,
-    /// Words of the bit set.
+    /// Number of words of the bit set.
     pub words: u64,
 }
 
-/// Chance of a false positive with `hash_count` hashes and `bits` bits for each key, rounded to three digits: sizes are
-/// chosen by a printed table.
+/// Returns the chance of a false positive with `hash_count` hashes and `bits` bits for each key. It
+/// is rounded to three digits, because sizes are chosen by a printed table.
 fn chance(bits: u32, hash_count: u32) -> f64 {
     let exact = (1.0 - (-f64::from(hash_count) / f64::from(bits)).exp()).powi(hash_count as i32);
     let digits = 2 - exact.log10().floor() as i32;
@@ -32,8 +32,9 @@ fn best_hash_count(bits: u32) -> u32 {
 }
 
 impl FilterSize {
-    /// The size for `keys` keys, as Cassandra chooses it: the fewest bits whose best hash count reaches the chance, then
-    /// the fewest hashes that still do. `None` for a chance of 1: then there is no filter.
+    /// Returns the size for `keys` keys, as Cassandra chooses it: the minimum number of bits that
+    /// reaches the chance with its best hash count, then the minimum number of hashes that still
+    /// reaches it. Returns `None` for a chance of 1, which means no filter.
     pub fn for_keys(keys: u64, false_positive_chance: f64) -> Option<FilterSize> {
         if false_positive_chance.is_nan() || false_positive_chance >= 1.0 {
             return None;

@@ -1,4 +1,4 @@
-//! Scylla.db as values, and the numbers in it.
+//! This module defines the content of Scylla.db as values, and the numbers in the file.
 
 use espalier_mutation::Token;
 use uuid::Uuid;
@@ -15,35 +15,36 @@ pub(super) const SSTABLE_IDENTIFIER: u32 = 10;
 pub(super) const SCHEMA: u32 = 11;
 pub(super) const COMPONENT_CHECKSUMS: u32 = 12;
 
-/// Every mistake of ScyllaDB's earlier versions is absent.
+/// All feature bits: the file has none of the mistakes of ScyllaDB's earlier versions.
 pub const ALL_FEATURES: u64 = 0x7F;
-/// Of [`ScyllaMetadata::features`]: the last block of a promoted index leaves the end-of-partition byte out.
+/// The bit of [`ScyllaMetadata::features`] for the length of the last block: the last block of a
+/// promoted index does not include the end-of-partition byte.
 pub const RIGHT_LAST_BLOCK_LENGTH: u64 = 1 << 6;
 
-/// What is known of the content. Parts that are not named here are not kept.
+/// The content of Scylla.db. Other parts of the file are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScyllaMetadata {
-    /// First and last token, both inside, of each range that the data is of.
+    /// First and last token, both included, of each range to which the data belongs.
     pub token_ranges: Vec<(Token, Token)>,
-    /// Bits that say which early mistakes the writer did not make.
+    /// Bits for the early mistakes that the writer did not make.
     pub features: u64,
-    /// SSTables of one run do not overlap.
+    /// Identifier of the run. SSTables of one run do not overlap.
     pub run_identifier: Option<Uuid>,
-    /// The id that stays when the SSTable is renamed.
+    /// Identifier of the SSTable, which remains when the SSTable is renamed.
     pub sstable_identifier: Option<Uuid>,
-    /// `memtable`, `compaction`, ...
+    /// Origin of the SSTable: `memtable`, `compaction`, ...
     pub origin: String,
-    /// Of the writer.
+    /// Build id of the writer.
     pub build_id: String,
-    /// Of the writer.
+    /// Version of the writer.
     pub version: String,
-    /// The table when it was written.
+    /// The schema of the table when the SSTable was written.
     pub schema: Option<ScyllaSchema>,
     /// CRC-32 of whole files.
     pub checksums: Vec<(Component, u32)>,
 }
 
-/// A table as Scylla.db tells it.
+/// The schema of a table in Scylla.db.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScyllaSchema {
     /// Id of the table.
@@ -61,15 +62,15 @@ pub struct ScyllaSchema {
 /// A column of [`ScyllaSchema`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScyllaColumn {
-    /// Where it is.
+    /// Kind of the column.
     pub kind: ScyllaColumnKind,
-    /// Its name. Those of key columns may be made up: `$pk`, `$ck0`.
+    /// Name of the column. Names of key columns may be invented: `$pk`, `$ck0`.
     pub name: String,
-    /// Marshal name of its type.
+    /// Marshal name of the column's type.
     pub type_name: String,
 }
 
-/// Where a column is.
+/// The kind of a column.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScyllaColumnKind {

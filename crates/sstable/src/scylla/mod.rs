@@ -1,10 +1,13 @@
-//! Scylla.db: what only ScyllaDB wants to know of an SSTable. Source: reference 8.
+//! Scylla.db contains metadata of an SSTable that only ScyllaDB uses. Format:
+//! docs/formats/scylla.md.
 //!
-//! be32 number of parts; each part be32 tag, be32 length, bytes; if the checksums of components are among them, be32 CRC-32
-//! of everything before. Order is free, and parts of unknown tags are stepped over.
+//! The file has a be32 number of parts; each part is a be32 tag, a be32 length, and bytes. If the
+//! checksums of components are among the parts, a be32 CRC-32 of everything before follows. The
+//! order of the parts is free, and the reader skips parts with unknown tags.
 //!
-//! A set without it is one of Apache Cassandra's to ScyllaDB, which is what `me` files of ours are: both read them. `mt` is
-//! ScyllaDB's alone, so that those get one. For readers it is worth its checksums and its schema, which names key columns.
+//! ScyllaDB treats an SSTable without Scylla.db as one of Apache Cassandra. Espalier writes `me`
+//! files without it, because both servers read them. Only ScyllaDB reads `mt`, so `mt` files have
+//! one. The reader uses its checksums, and its schema, which names the key columns.
 
 mod layout;
 mod reader;
@@ -12,7 +15,7 @@ mod writer;
 
 pub use layout::{ScyllaColumn, ScyllaColumnKind, ScyllaMetadata, ScyllaSchema};
 
-/// The largest Scylla.db that is read, in bytes. Real ones have some KiB.
+/// Maximum length of a Scylla.db that is read, in bytes (arbitrary). Real files have some KiB.
 pub const MAXIMUM_LENGTH: u64 = 64 * 1024 * 1024;
 pub use layout::{ALL_FEATURES, RIGHT_LAST_BLOCK_LENGTH};
 
@@ -68,7 +71,8 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[place / 8] ^= 1 << (place % 8);
             let read = ScyllaMetadata::read(&file, &flipped);
-            // A flipped tag of the checksums hides them, and then the checksum of the file is in the way.
+            // A flipped tag of the checksums part hides it, and then the file's checksum remains as
+            // extra bytes.
             assert!(read.is_err(), "bit {place}");
         }
     }

@@ -1,4 +1,4 @@
-//! Reads Scylla.db.
+//! This module reads Scylla.db.
 
 use espalier_mutation::Token;
 use uuid::Uuid;
@@ -14,6 +14,10 @@ use crate::{
 
 impl ScyllaMetadata {
     /// Reads the file in `bytes`.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Corrupt`](crate::error::SSTableError::Corrupt) if a part is
+    /// malformed, or if the checksum is wrong.
     pub fn read(file: &FileName, bytes: &[u8]) -> Result<Self> {
         let mut input = Input::new(file, bytes, 0);
         let count = input.u32("number of parts")?;
@@ -67,7 +71,8 @@ impl ScyllaMetadata {
     }
 }
 
-/// Bounds of the first and the last token, whose flag says that they are not inside themselves.
+/// Reads the first and the last token of each range. A bound has a flag that is true if it excludes
+/// its token.
 fn read_ranges(part: &mut Input<'_>) -> Result<Vec<(Token, Token)>> {
     let count = part.u32("number of token ranges")?;
     let count = part.checked_count(u64::from(count), 6, "token ranges")?;
@@ -77,7 +82,7 @@ fn read_ranges(part: &mut Input<'_>) -> Result<Vec<(Token, Token)>> {
             let is_exclusive = part.flag("exclusive bound")?;
             let bytes = part.short_bytes("a token")?;
             let token = <[u8; 8]>::try_from(bytes).map(i64::from_be_bytes);
-            let token = token.map_err(|_| part.corrupt("a token that has not eight bytes"))?;
+            let token = token.map_err(|_| part.corrupt("a token does not have eight bytes"))?;
             Ok(Token(if is_exclusive { token.saturating_add(step) } else { token }))
         };
         ranges.push((bound(1)?, bound(-1)?));
@@ -93,7 +98,7 @@ fn read_text(part: &mut Input<'_>) -> Result<String> {
     let length = part.u32("length of a text")?;
     let length = part.checked_count(u64::from(length), 1, "bytes of text")?;
     let bytes = part.take(length, "a text")?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| part.corrupt("a text that is not UTF-8"))
+    String::from_utf8(bytes.to_vec()).map_err(|_| part.corrupt("a text is not UTF-8"))
 }
 
 fn read_schema(part: &mut Input<'_>) -> Result<ScyllaSchema> {

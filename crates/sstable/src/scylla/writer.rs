@@ -1,4 +1,4 @@
-//! Writes Scylla.db.
+//! This module writes Scylla.db.
 
 use bytes::BufMut;
 use espalier_mutation::schema::TableMetadata;
@@ -11,7 +11,7 @@ use super::layout::{
 use crate::statistics::serialization_header::type_name;
 
 impl ScyllaMetadata {
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut parts: Vec<(u32, Vec<u8>)> = Vec::new();
         let mut add = |tag: u32, write: &dyn Fn(&mut Vec<u8>)| {
@@ -83,7 +83,7 @@ impl ScyllaMetadata {
 }
 
 impl ScyllaSchema {
-    /// The table as it is.
+    /// Creates the description of a table's current schema.
     pub fn of(table: &TableMetadata) -> Self {
         let column = |kind, name: &str, column_type: &CqlType, reversed| ScyllaColumn {
             kind,
@@ -109,7 +109,7 @@ impl ScyllaSchema {
             statics.chain(regulars).map(|(kind, c)| column(kind, &c.name, &c.column_type, false));
         Self {
             table_id: table.id.0,
-            // A number of our own would be taken for one of a version that ScyllaDB has seen.
+            // ScyllaDB would take a version of Espalier's for a version that it has seen.
             schema_version: uuid::Uuid::nil(),
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
