@@ -165,7 +165,7 @@ fn check_part(collection: &CqlType, part: &CqlType) -> Refusal {
     ))
 }
 
-/// The CQL name of a collection with frozen parts, for the hint in an error.
+/// Returns the CQL name of a collection with frozen parts, for the hint in an error.
 fn with_frozen_parts(collection: &CqlType) -> String {
     let frozen = |part: &CqlType| {
         if part.is_multi_cell() { format!("frozen<{}>", part.cql_name()) } else { part.cql_name() }

@@ -1,4 +1,4 @@
-//! DESCRIBE, answered from the shard's schema. cqlsh sends it to the server since Cassandra 4.0.
+//! DESCRIBE, answered from the shard's schema. Since Cassandra 4.0, cqlsh asks the server for it.
 
 pub(crate) mod text;
 

@@ -50,7 +50,7 @@ fn types_print_as_they_parse() {
     assert!(parse_type("int int").is_err());
 }
 
-/// Cassandra printed these schemas, those of the shared SSTables.
+/// The schemas are those of the shared SSTables, as Cassandra printed them.
 #[test]
 #[allow(clippy::disallowed_methods)] // A test reads its data as it likes.
 fn schemas_that_cassandra_printed_are_taken() {
