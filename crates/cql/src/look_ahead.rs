@@ -12,7 +12,7 @@ use crate::{options::Value, restrictions::PointKey};
 pub struct Ahead<'a> {
     /// The row's table.
     pub table: &'a Arc<TableMetadata>,
-    /// The row's key, made of these values.
+    /// The terms of the row's primary key.
     pub key: &'a PointKey,
     /// The values of the statement.
     pub values: &'a [Value],
