@@ -1,33 +1,37 @@
-//! Work in the background that leaves core and disk to others: the core for a moment after each slice, and while these are busy for as long as it takes
-//! to keep to a share; the disk where their reads wait for it, too, for as long as it takes to wait for it for no more than a share of the time.
+//! Limits background work to a share of core and disk. The task yields after each slice. While
+//! other tasks keep the core busy, it rests until its work is no more than its share of the time.
+//! While other reads wait for the disk, it also rests until its waits for the disk are no more than
+//! its share of the time.
 
 use std::time::Duration;
 
 use espalier_runtime::time::{self, Instant};
 
-/// After so much work the others have their turn: less than the budget of a task, for this is nobody's request.
+/// Duration of a slice. It is shorter than the budget of a task, because no request waits for
+/// background work.
 const SLICE: Duration = Duration::from_micros(200);
-/// What is longer than this between two looks was spent while others had their turn: an arbitrary bound, several times what
-/// is done between two looks.
+/// Maximum work counted for a slice. More time between two checks means that other tasks ran.
+/// Arbitrary: several times the work between two checks.
 const LONGEST_WORK: Duration = Duration::from_millis(1);
-/// Of the waits for the disk in a slice, what counts: a disk that stood still for a minute makes no rest of many.
+/// Maximum wait for the disk counted for a slice. A disk that stalls for a minute must not cause a
+/// rest of many minutes.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// How long nobody is heard who ends a rest.
+/// Minimum poll interval: a rest notices its end only this often.
 const DEAF: Duration = Duration::from_millis(100);
-/// Of a slice: if others took less than that when they had their turn, there was nothing to do.
+/// The core is idle if other tasks took less than this fraction (1/4) of the slice in their turn.
 const IDLE_PART: u32 = 4;
 
-/// Keeps one task to a share of core and disk.
+/// Limits one task to a share of core and disk.
 pub(crate) struct BackgroundShare {
     slice_began: Instant,
 }
 
-/// What it has had of them in a slice.
+/// The use of core and disk in one slice.
 #[derive(Clone, Copy)]
 pub(crate) struct Slice {
-    /// It worked.
+    /// Time for which the task worked.
     pub(crate) worked: Duration,
-    /// It waited for the disk, while others did.
+    /// Time for which the task waited for the disk while other reads waited, too.
     pub(crate) waited: Duration,
 }
 
@@ -36,15 +40,17 @@ impl BackgroundShare {
         Self { slice_began: Instant::now() }
     }
 
-    /// How long it has worked, if its slice is over, in which it has waited for the disk for so long.
+    /// Returns how long the task has worked, or `None` if its slice is not over. `waited` is the
+    /// part of the slice that it waited for the disk.
     #[inline]
     pub(crate) fn worked(&self, waited: Duration) -> Option<Duration> {
         let elapsed = self.slice_began.elapsed();
         (elapsed >= SLICE).then(|| elapsed.saturating_sub(waited).min(LONGEST_WORK))
     }
 
-    /// To be called when it may go on, and left the core to others at some moment: waits until it has had no more than a
-    /// share, unless nobody else wants it, or it is to end.
+    /// Rests after a slice. The task left the core to others at `left` and may go on. Waits until
+    /// it has had no more than `share` of the time, unless no other task wants the core, or
+    /// `is_ended` returns true.
     pub(crate) async fn rest(
         &mut self,
         slice: Slice,
@@ -65,7 +71,7 @@ impl BackgroundShare {
         self.begin_slice();
     }
 
-    /// It waited for something else.
+    /// Starts a slice, after a wait that does not count.
     pub(crate) fn begin_slice(&mut self) {
         self.slice_began = Instant::now();
     }
@@ -77,7 +83,8 @@ mod tests {
 
     use super::*;
 
-    /// What of the time is had by a task that works 250 µs at a time for a quarter of it, where others take so much in their turn.
+    /// Returns the fraction of the time that a task of 250 µs slices and a share of 1/4 gets, if
+    /// other tasks take `others` in each turn.
     fn had(others: Duration) -> f64 {
         let clock = ManualClock::new(0).moving_when_idle();
         let _installed = clock.install();
@@ -100,14 +107,15 @@ mod tests {
     fn a_share_is_kept_where_others_are_busy_and_only_there() {
         let close = |share: f64, expected: f64| (share - expected).abs() < 0.001;
         assert!(close(had(Duration::from_micros(100)), 0.25));
-        // They had as much as they are due, and more.
+        // The other tasks had their due time and more.
         assert!(close(had(Duration::from_millis(2)), 0.111));
-        // Nobody wants the core.
+        // No other task wants the core.
         assert!(close(had(Duration::from_micros(50)), 0.833));
         assert!(close(had(Duration::ZERO), 1.0));
     }
 
-    /// What of the time is had by a task that works 200 µs and waits 10 ms for the disk, a quarter of both at most, where nobody else wants the core.
+    /// Returns the fraction of the time that a task waits for the disk, with slices of 200 µs work
+    /// and 10 ms wait, a share of 1/4, and no other task on the core.
     fn had_of_disk(do_others_wait: bool) -> f64 {
         let clock = ManualClock::new(0).moving_when_idle();
         let _installed = clock.install();
@@ -134,7 +142,7 @@ mod tests {
             let (left, share) = (Instant::now(), 0.25 / 4.0);
             BackgroundShare::new().rest(slice, left, share, || false).await;
             assert_eq!(left.elapsed(), LONGEST_WAIT * 15);
-            // Nor does it keep anybody waiting who ends it.
+            // A rest that is ended stops within the poll interval.
             let left = Instant::now();
             let is_ended = || left.elapsed() > DEAF * 3;
             BackgroundShare::new().rest(slice, left, share, is_ended).await;

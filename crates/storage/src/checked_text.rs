@@ -1,12 +1,13 @@
-//! Small files of lines, of which the last one is a checksum of all others: `crc 1a2b3c4d`.
+//! Small text files with a checksum of all other lines as the last line: `crc 1a2b3c4d`.
 
-/// The lines and their checksum.
+/// Appends the checksum line.
 pub(crate) fn with_checksum(lines: String) -> String {
     let crc = crc32fast::hash(lines.as_bytes());
     lines + &format!("crc {crc:08x}\n")
 }
 
-/// The lines before the checksum, without the end of the last one, if it is theirs. `text` is without the end of its last line, too.
+/// Returns the lines before the checksum without the last line end, or `None` if the checksum is
+/// wrong. `text` is without its last line end, too.
 pub(crate) fn checked_lines(text: &str) -> Option<&str> {
     let (lines, crc) = text.rsplit_once('\n')?;
     let crc = u32::from_str_radix(crc.strip_prefix("crc ")?, 16).ok()?;

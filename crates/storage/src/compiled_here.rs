@@ -1,7 +1,8 @@
-//! Compiled once, for all who await it.
+//! Compiles the futures of [`Database`] once, for all binaries that await them.
 //!
-//! The code of an `async fn` is made where it is polled: without this, each binary that uses a database, most of them tests,
-//! compiles all of it again, a minute or two each. In builds that share such code (up to `opt-level = 1`) they find it here.
+//! The code of an `async fn` is generated where it is polled. Without this module, each binary that
+//! uses a database, mostly tests, compiles all of it again, for a minute or two. Builds that share
+//! generic code (up to `opt-level = 1`) find it here.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -13,7 +14,7 @@ use crate::{
     TokenRange,
 };
 
-/// All of [`Database`]'s futures. Nobody calls it.
+/// Contains all futures of [`Database`]. It is never called.
 #[doc(hidden)]
 pub fn compiled_here(
     context: ShardContext,

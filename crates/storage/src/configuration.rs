@@ -1,4 +1,4 @@
-//! The settings of storage, by the names that cassandra.yaml and scylla.yaml give them.
+//! The settings of storage, with their names in cassandra.yaml and scylla.yaml.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,72 +9,79 @@ use crate::{
     memtable::MemtableConfigurations,
 };
 
-/// Settings of the whole node; what is shared among shards is divided by their number.
+/// Settings of the whole node. Limits that shards share are divided by their number.
 #[derive(Clone, Debug)]
 pub struct StorageConfiguration {
-    /// Where keyspaces have their directories (`data_file_directories`, of which there is one).
+    /// Directory with the directories of keyspaces (`data_file_directories`, which may list only
+    /// one).
     pub data_directory: PathBuf,
-    /// Where the segments lie (`commitlog_directory`).
+    /// Directory of the commit log's segments (`commitlog_directory`).
     pub commitlog_directory: PathBuf,
-    /// When a write is acknowledged (`commitlog_sync` and what belongs to it).
+    /// When a write is acknowledged (`commitlog_sync` and the settings for its modes).
     pub commitlog_sync: CommitLogSync,
-    /// Bytes of a segment (`commitlog_segment_size`). A mutation may have half of it.
+    /// Bytes of a segment (`commitlog_segment_size`). A mutation may have half of that.
     pub commitlog_segment_bytes: u32,
     /// Bytes of all segments of all shards (`commitlog_total_space`).
     pub commitlog_total_bytes: u64,
-    /// What to do about a damaged segment at start (`commit_failure_policy`).
+    /// How a start treats a damaged segment (`commit_failure_policy`).
     pub commit_failure_policy: ReplayPolicy,
-    /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and its like). Never passed.
+    /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and similar
+    /// settings). A hard limit.
     pub memtable_bytes: usize,
-    /// Share of the memory at which the largest memtable is flushed (`memtable_cleanup_threshold`).
+    /// Fraction of the memtables' memory at which the largest memtable is flushed
+    /// (`memtable_cleanup_threshold`).
     pub memtable_cleanup_threshold: f64,
-    /// What one trie of a memtable may hold, at most the 4 GiB that it can, in bytes; tests make it less. The memtable is
+    /// Maximum bytes of one trie of a memtable, up to 4 GiB; tests reduce it. The memtable is
     /// flushed at five eighths of it.
     pub memtable_trie_bytes: usize,
-    /// The kinds of memtables that tables may ask for (`memtable`).
+    /// The memtable configurations that tables may name (`memtable`).
     pub memtables: MemtableConfigurations,
-    /// Memory for what is cached of SSTables, of all shards, in bytes: pages and chunks, and rows.
+    /// Memory of all shards for cached data of SSTables, in bytes: pages, chunks and rows.
     pub page_cache_bytes: usize,
-    /// The most that rows may take of that; 0: rows are not cached (`enable_cache`).
+    /// Maximum part of `page_cache_bytes` for rows; 0 disables the row cache (`enable_cache`).
     pub row_cache_bytes: usize,
-    /// Whether pages of indexes stay in the page cache (`enable_index_cache`).
+    /// Whether the page cache keeps pages of indexes (`enable_index_cache`).
     pub enable_index_cache: bool,
-    /// Bytes of Summary.db for each byte of Data.db (`sstable_summary_ratio`); by `min_index_interval` if there is none.
+    /// Bytes of Summary.db for each byte of Data.db (`sstable_summary_ratio`); `None` uses
+    /// `min_index_interval`.
     pub sstable_summary_ratio: Option<f64>,
-    /// Version of the SSTables that are written (`sstable_format`) where a table has none of its own: `da` unless told
-    /// otherwise.
+    /// Version of new SSTables (`sstable_format`) for tables without one of their own; the default
+    /// is `da`.
     pub sstable_format: String,
-    /// Bytes of rows between entries of the row index (`column_index_size`). Without it 1 KiB where the index is a trie, whose
-    /// pages are few for that, and 64 KiB elsewhere.
+    /// Bytes of rows between entries of the row index (`column_index_size`). The default is 1 KiB
+    /// for a trie index, which needs few pages for that, and 64 KiB otherwise.
     pub column_index_bytes: Option<u32>,
-    /// Whether compactions begin by themselves.
+    /// Whether compactions start automatically.
     pub autocompaction: bool,
-    /// Bytes a second that compactions of all shards read (`compaction_throughput`); as many as they can if there is none.
+    /// Bytes per second that compactions of all shards may read (`compaction_throughput`); `None`
+    /// means no limit.
     pub compaction_bytes_per_second: Option<u64>,
-    /// Fragments that reads have to drop one after another before they note that there is nothing visible; tests make them fewer.
+    /// Minimum number of consecutive dead fragments that a read records as an empty range; tests
+    /// reduce it.
     pub fewest_dropped: u32,
-    /// Tombstones, and rows that they cover, after which a page of a query ends, even if it is empty (`query_tombstone_page_limit`);
-    /// 0: it goes on.
+    /// Number of tombstones, and of rows that they cover, after which a page of a query ends even
+    /// if it is empty (`query_tombstone_page_limit`); 0 means no limit.
     pub query_tombstone_page_limit: u32,
-    /// How long a write waits for room in memtables or log before it fails (`write_request_timeout`).
+    /// Maximum time that a write waits for room in memtables or log (`write_request_timeout`).
     pub write_timeout: Duration,
 }
 
 impl StorageConfiguration {
-    /// Bytes of rows between entries of the row index in files of a version.
+    /// Returns the bytes of rows between entries of the row index in SSTables of a version.
     pub fn column_index_size(&self, features: &VersionFeatures) -> u32 {
         let default = if features.has_trie_index() { 1024 } else { 64 * 1024 };
         self.column_index_bytes.unwrap_or(default)
     }
 
-    /// Bytes of a partition from which on it has a row index in files of a version, unless `column_index_size` is given: a page, which
-    /// who looks for a row reads whole.
+    /// Returns the bytes of a partition from which on SSTables of a version have a row index for
+    /// it, if `column_index_size` is not set. It is a page, which a look-up of a row reads as a
+    /// whole.
     pub fn first_block_size(&self, features: &VersionFeatures) -> u32 {
         let is_ours_to_choose = features.has_trie_index() && self.column_index_bytes.is_none();
         if is_ours_to_choose { 4096 } else { 0 }
     }
 
-    /// The defaults, below a working directory.
+    /// Returns the defaults, with directories below a working directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         Self {

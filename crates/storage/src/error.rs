@@ -1,4 +1,5 @@
-//! What can go wrong in storage. Errors are cheap to clone: one failed write to the disk answers many writers.
+//! The errors of storage. They are cheap to clone, because one failed disk write fails many client
+//! writes.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -6,13 +7,13 @@ use espalier_mutation::{PackError, schema::TableId};
 use espalier_runtime::file::FileError;
 use espalier_sstable::SSTableError;
 
-/// A failed operation: what, where and why.
+/// A failed operation, with the object and the reason.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StorageError {
-    /// The schema has no such table (any more).
+    /// The schema has no table with this id, or has it no more.
     #[error("there is no table with id {0}")]
     UnknownTable(TableId),
-    /// The schema has no table of that name.
+    /// The schema has no table of this name.
     #[error("there is no table {keyspace}.{table}")]
     UnknownTableName {
         /// Keyspace.
@@ -20,46 +21,47 @@ pub enum StorageError {
         /// Table.
         table: String,
     },
-    /// A set of files without TOC.txt.
+    /// An SSTable without TOC.txt.
     #[error(
-        "{0} is missing, but other files of its SSTable are there: bring it back, or move them to another directory"
+        "{0} is missing, but other files of its SSTable exist: restore it, or move them to another \
+         directory"
     )]
     IncompleteSSTable(std::path::PathBuf),
-    /// Files that cannot become part of the table: whoever asked for it has to look at them.
+    /// Files that cannot become part of the table. The operator must inspect them.
     #[error("nothing was imported: {0}")]
     NotImportable(String),
-    /// An import finds nothing.
+    /// The import directory has no SSTable.
     #[error("there is no SSTable in {}", .0.display())]
     NothingToImport(PathBuf),
-    /// The schema has no such keyspace.
+    /// The schema has no keyspace of this name.
     #[error("there is no keyspace {0}")]
     UnknownKeyspace(String),
-    /// A write that would not fit into half a segment of the commit log.
+    /// A mutation that does not fit into half a segment of the commit log.
     #[error("a mutation of {bytes} bytes is larger than the maximum of {maximum} bytes")]
     MutationTooLarge {
-        /// Its length in the commit log.
+        /// Length of the mutation in the commit log, in bytes.
         bytes: usize,
-        /// The limit.
+        /// Maximum length, in bytes.
         maximum: usize,
     },
-    /// The commit log could not be written. The write may or may not survive; later writes fail too until the disk
-    /// takes them again.
+    /// The commit log could not be written. The write may or may not survive, and later writes fail
+    /// too until the disk works again.
     #[error("the commit log cannot be written: {0}")]
     CommitLogWrite(Arc<FileError>),
-    /// No segment can be had in time.
+    /// No segment of the commit log became free in time.
     #[error("the commit log has no room: {reason}")]
     CommitLogFull {
-        /// Why none is free.
+        /// Reason why none is free.
         reason: String,
     },
     /// Damage in the commit log that loses acknowledged writes.
     #[error("commit log {path} is corrupt at offset {offset}: {reason}")]
     CommitLogCorrupt {
-        /// The segment.
+        /// Path of the segment.
         path: PathBuf,
-        /// Bytes from its start.
+        /// Position in the segment, in bytes.
         offset: u64,
-        /// What was found.
+        /// Description of the damage.
         reason: String,
     },
     /// The memtables are full and flushing does not make room.
@@ -69,20 +71,21 @@ pub enum StorageError {
     MemtablesFull {
         /// Bytes in use on this shard.
         used_bytes: usize,
-        /// The shard's share.
+        /// The limit of this shard, in bytes.
         limit_bytes: usize,
-        /// Why no flush makes room.
+        /// Reason why no flush makes room.
         reason: String,
     },
-    /// Logged batches that failed wait to be finished, and there is no room for more of them.
+    /// Too many failed logged batches wait to be finished, so new ones are refused.
     #[error(
-        "{bytes} bytes of logged batches are unfinished: there are no more before some of them are done"
+        "{bytes} bytes of logged batches are unfinished: new ones are refused until some are done"
     )]
     TooManyUnfinishedBatches {
-        /// What those of this shard take.
+        /// Bytes of unfinished batches on this shard.
         bytes: usize,
     },
-    /// A write that SSTables have no room for. It is refused before it is logged, as it could never be flushed.
+    /// A write that SSTables cannot hold. It is refused before it is logged, because it could never
+    /// be flushed.
     #[error("this cannot be stored: {0}")]
     Unstorable(String),
     /// A write that expires later than the table's version of SSTables can record. The text is
@@ -96,11 +99,11 @@ pub enum StorageError {
     ExpiryTooLate {
         /// Keyspace and table.
         table: String,
-        /// `default ` if the TTL is the table's, else nothing.
+        /// `default ` if the TTL is the table's, otherwise empty.
         origin: &'static str,
         /// The TTL, in seconds.
         ttl: u32,
-        /// The latest second, as ISO 8601.
+        /// The latest possible second, as ISO 8601.
         latest: &'static str,
     },
     /// A file operation failed.
@@ -109,73 +112,77 @@ pub enum StorageError {
     /// A table file is damaged, or cannot be read or written.
     #[error("{0}")]
     SSTable(#[from] SSTableError),
-    /// A file of a table, and perhaps which partition of it, is damaged.
+    /// A file of a table is damaged; the text may name the partition.
     #[error("{0}")]
     Damaged(String),
-    /// A row in memory that is not one: a defect of this program or of the machine.
-    #[error("a row in the memtable of {table}: {source}")]
+    /// A damaged row in memory, by a defect of this program or of the machine.
+    #[error("damaged row in the memtable of {table}: {source}")]
     PackedRow {
         /// Keyspace and table.
         table: String,
-        /// What was found.
+        /// Description of the damage.
         source: PackError,
     },
-    /// Something on disk or in memory that cannot be.
+    /// Inconsistent data on disk or in memory.
     #[error("{what}: {reason}")]
     Corrupt {
-        /// The file or structure.
+        /// The damaged file or structure.
         what: String,
-        /// What was found.
+        /// Description of the damage.
         reason: String,
     },
-    /// The schema tables do not make a schema, or the change cannot be written.
+    /// The schema tables hold no valid schema, or a schema change cannot be written.
     #[error("schema: {0}")]
     Schema(String),
-    /// The operation does not exist here.
+    /// The operation is not supported.
     #[error("{0} is not supported")]
     NotSupported(&'static str),
-    /// A snapshot cannot be taken.
+    /// A snapshot cannot be taken, found or removed.
     #[error("{0}")]
     Snapshot(String),
-    /// Older or fewer rows in tables that the node starts from.
-    #[error(
-        "{what} is not possible in keyspace {keyspace}: the node starts from what its tables say, and may not do so any more"
-    )]
+    /// A rejected change to tables that the node starts from.
+    #[error("{what} is not possible in keyspace {keyspace}: the node needs its tables to start")]
     NeededForStart {
-        /// What was asked for.
+        /// The rejected operation.
         what: &'static str,
         /// `system` or `system_schema`.
         keyspace: String,
     },
-    /// A file that is open has no name any more: another shard has compacted it, or somebody has removed it.
+    /// An open file has no name any more: another shard compacted it, or an operator removed it.
     #[error("{}, or another file of its SSTable, is not there any more", .0.display())]
     VanishedSSTable(PathBuf),
-    /// Nothing that is open is named so.
+    /// No open SSTable has a data file of this name.
     #[error("there is no SSTable with data file {}", .0.display())]
     UnknownSSTable(PathBuf),
-    /// Files of several tables are named so.
+    /// Several tables have a data file of this name.
     #[error("there are several data files {}: give it with its directory", .0.display())]
     AmbiguousSSTable(PathBuf),
-    /// It is being compacted, or shards share it, who split it first.
-    #[error("{} is being compacted, or about to be split between shards: try again later", .0.display())]
+    /// The file is being compacted, or several shards share it and must split it first.
+    #[error(
+        "{} is being compacted, or about to be split between shards: try again later",
+        .0.display()
+    )]
     BusySSTable(PathBuf),
-    /// No directory of a table that the schema does not have.
+    /// The path is not a table directory without a table in the schema.
     #[error("{} is not among the directories without a table", .0.display())]
     UnknownOrphan(PathBuf),
-    /// Somebody asked for the compactions that run to end, or for another one of the same files, or has dropped or truncated the table.
-    #[error("a compaction of {0} that this needs was stopped: its files are as before")]
+    /// A compaction was stopped by request, by another compaction of its files, or because its
+    /// table was dropped or truncated.
+    #[error("a needed compaction of {0} was stopped: its files are unchanged")]
     CompactionStopped(String),
-    /// The end of an earlier one is not known, so none may begin.
+    /// The outcome of an earlier compaction is unknown, so no other may start.
     #[error(
-        "an earlier compaction of {0} may or may not take effect at the next start, and there is none before that"
+        "an earlier compaction of {0} may or may not take effect at the next start, and no other \
+         starts before: restart the node"
     )]
     CompactionUndecided(String),
     /// A compaction would fill the disk.
     #[error(
-        "a compaction needs up to {needed_bytes} bytes, and with what others that run still write the disk has not so many left"
+        "a compaction needs up to {needed_bytes} bytes, and beside the output of running \
+         compactions the disk has less left"
     )]
     NoDiskSpace {
-        /// What the inputs take.
+        /// Bytes that the output may take.
         needed_bytes: u64,
     },
     /// The database is shutting down.
@@ -190,7 +197,7 @@ impl From<FileError> for StorageError {
 }
 
 impl StorageError {
-    /// Refuses what would change the tables that the node starts from.
+    /// Returns an error if an operation would change the tables that the node starts from.
     pub(crate) fn unless_needed_for_start(what: &'static str, keyspace: &str) -> Result<(), Self> {
         match crate::system::is_needed_for_start(keyspace) {
             true => Err(Self::NeededForStart { what, keyspace: keyspace.to_owned() }),

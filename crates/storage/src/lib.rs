@@ -1,7 +1,9 @@
-//! Commit log, memtable, tables, read path, flush, recovery.
+//! The storage engine: commit log, memtables, SSTables, caches, reads, flushes, compactions,
+//! recovery.
 //!
 //! ```text
-//! write  Database::apply -> commitlog (encode, append) + memtable (trie) -> ticket -> flush -> SSTable
+//! write  Database::apply -> commitlog (encode, append) + memtable (trie) -> ticket
+//!        -> flush -> SSTable
 //! read   Database::read  -> memtables + SSTables -> MergedPartition -> live rows
 //! ```
 

@@ -1,66 +1,67 @@
-//! Counters and gauges, plain numbers: `/metrics` gives them names.
+//! Counters and gauges as plain numbers; `/metrics` names them.
 
 use espalier_sstable::PartMetrics;
 
 use crate::{cache::RowCacheMetrics, commitlog::CommitLogMetrics};
 
-/// What one shard, or several summed up, have done and hold.
+/// The counters and gauges of one shard, or the sums of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct StorageMetrics {
     pub writes: u64,
     pub reads: u64,
-    /// Mutations that the last start took from the commit log.
+    /// Mutations that the last start replayed from the commit log.
     pub replayed: u64,
-    /// Updates in it that were in SSTables already, truncated, or of tables that are gone.
+    /// Replayed updates that were skipped: in SSTables already, truncated, or of dropped tables.
     pub replay_skipped: u64,
     pub flushes: u64,
     pub failed_flushes: u64,
-    /// Memory of the memtables that were flushed.
+    /// Bytes of memory of the flushed memtables.
     pub flushed_bytes: u64,
     /// Flushes that waited because compactions could not keep up.
     pub delayed_flushes: u64,
-    /// How long, in µs.
+    /// Total time of these waits, in µs.
     pub flush_delay_us: u64,
     /// Writes that waited because flushes could not keep up.
     pub slowed_writes: u64,
     pub compactions: u64,
     pub failed_compactions: u64,
-    /// By request.
+    /// Compactions stopped by request.
     pub stopped_compactions: u64,
-    /// Stored bytes of Data.db.
+    /// Bytes of Data.db as stored, as input and as output of compactions.
     pub compacted_bytes_in: u64,
     pub compacted_bytes_out: u64,
     pub running_compactions: u64,
-    /// That the strategies want and that have not begun.
+    /// Compactions that the strategies want and that have not started.
     pub pending_compactions: u64,
-    /// Files that may hold one partition beyond what the strategy leaves there, in the table and on the shard where they are the most.
+    /// Score: SSTables that may hold one partition beyond the number that the strategy aims at; the
+    /// maximum over tables and shards.
     pub surplus_sstables: u64,
     pub memtable_bytes: u64,
     pub memtable_limit_bytes: u64,
     pub tables: u64,
     pub sstables: u64,
-    /// Ranges of tables in which no row is known to be visible.
+    /// Ranges of tables without a visible row that the empty-range caches hold.
     pub dead_ranges: u64,
-    /// Times that reads went on behind such a range.
+    /// Number of reads that skipped such a range.
     pub dead_range_passes: u64,
-    /// Pages and chunks of SSTables that look-ups found in memory; scans of ranges go around it.
+    /// Pages and chunks of SSTables that look-ups found in the page cache; range scans bypass it.
     pub page_cache_hits: u64,
-    /// Those that had to be read.
+    /// Pages and chunks that had to be read.
     pub page_cache_misses: u64,
     pub page_cache_bytes: u64,
-    /// Memory of the filters of open SSTables.
+    /// Bytes of memory of the filters of open SSTables.
     pub filter_bytes: u64,
     pub row_cache: RowCacheMetrics,
-    /// Pages of indexes of SSTables, and reads of them from the disk.
+    /// Cached index pages of SSTables, and their reads from disk.
     pub index_pages: PartMetrics,
-    /// The same of their data.
+    /// Cached data pages of SSTables, and their reads from disk.
     pub data_pages: PartMetrics,
     pub commit_log: CommitLogMetrics,
 }
 
 impl StorageMetrics {
-    /// The sum over shards.
+    /// Adds the numbers of another shard.
     pub fn add(&mut self, other: &StorageMetrics) {
         let Self { commit_log: log, .. } = self;
         log.bytes_appended += other.commit_log.bytes_appended;

@@ -1,37 +1,39 @@
-//! What of a reconciled row is dead, and what of that may go: one rule for readers, to whom all of it may, and for
-//! compaction, which keeps tombstones as long as they may cover something elsewhere. Source: reference 9.
+//! Decides what of a reconciled row is dead, and what of that may be removed. One rule serves
+//! readers, which remove everything dead, and compactions, which keep tombstones as long as they
+//! may cover something elsewhere. Source: docs/formats/data.md.
 
 use espalier_mutation::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
 use espalier_runtime::time;
 
 use crate::ColumnSelection;
 
-/// When what is dead may go, as far as its age says.
+/// The ages at which dead data may be removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PurgeLimits {
-    /// Second at which things have expired.
+    /// Second since 1970 up to which cells have expired.
     pub(crate) now_s: u32,
-    /// Deletions done before this second are old enough.
+    /// Deletions before this second since 1970 are old enough to be removed.
     pub(crate) gc_before_s: u32,
 }
 
 impl PurgeLimits {
-    /// By the table's options and the clock.
+    /// Returns the limits from the table's options and the clock.
     pub(crate) fn of(table: &TableMetadata) -> Self {
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         Self { now_s, gc_before_s: now_s.saturating_sub(table.options.gc_grace_seconds) }
     }
 
-    /// Whether what was deleted, or expired, at a second may go.
+    /// Returns whether a deletion or expiration at a second is old enough.
     pub(crate) fn are_old_enough(self, second: u32) -> bool {
         second < self.gc_before_s
     }
 }
 
-/// Removes from a row at second `now_s` what deletes nothing and is not live, as far as `may_go` lets it: tombstones and
-/// what has expired, given as (write timestamp in µs, second of deletion or expiry). What has expired and must stay becomes the
-/// tombstone that it stands for, deleted when it was written: a later second would keep it longer than its TTL needs. The
-/// liveness of a row stays as it is until it may go.
+/// Removes from a row everything dead that `may_go` allows: tombstones, and cells and liveness that
+/// have expired by second `now_s`. `may_go` gets (write timestamp in µs, second of deletion or
+/// expiration). An expired cell that must stay becomes a tombstone with the second of its write as
+/// the deletion time; a later second would keep it longer than its TTL needs. Expired liveness
+/// stays unchanged until it may be removed.
 pub(crate) fn purge_row(row: &mut Row, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool) {
     purge_deletion(&mut row.deletion, may_go);
     purge_deletion(&mut row.shadowable_deletion, may_go);
@@ -52,7 +54,7 @@ pub(crate) fn purge_row(row: &mut Row, now_s: u32, may_go: &mut impl FnMut(i64, 
     });
 }
 
-/// Lets a deletion go if it may.
+/// Removes a deletion if `may_go` allows it.
 pub(crate) fn purge_deletion(
     deletion: &mut DeletionTime,
     may_go: &mut impl FnMut(i64, u32) -> bool,
@@ -62,7 +64,7 @@ pub(crate) fn purge_deletion(
     }
 }
 
-/// Whether a cell stays, perhaps as a tombstone.
+/// Returns whether a cell stays, perhaps as a tombstone.
 fn stays(cell: &mut Cell, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool) -> bool {
     if cell.is_live(now_s) {
         return true;
@@ -78,8 +80,8 @@ fn stays(cell: &mut Cell, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool)
     !may_go(cell.timestamp, written_s)
 }
 
-/// Removes what is dead: to a reader all that may go, goes. Returns whether the row exists for the reader; then only the
-/// selected columns are left.
+/// Removes everything dead from a row, for a reader. Returns whether the row exists; if it does,
+/// only the selected columns are left.
 pub(crate) fn keep_live(
     row: &mut Row,
     table: &TableMetadata,
@@ -95,9 +97,9 @@ pub(crate) fn keep_live(
     exists
 }
 
-/// Bytes of a row's values, to bound a page by.
+/// Returns the bytes of a row's values, which bound a page.
 pub(crate) fn row_bytes(row: &Row) -> usize {
-    /// What a cell costs besides its value, roughly.
+    /// Overhead of a cell besides its value, in bytes; an estimate.
     const CELL_BYTES: usize = 16;
     let clustering: usize = row.clustering.values.iter().flatten().map(bytes::Bytes::len).sum();
     let cells: usize = row

@@ -1,4 +1,5 @@
-//! What the shards of a database share: counters that must not repeat, and the schema snapshot.
+//! The state that the shards of a database share: counters with unique values, and the schema
+//! snapshot.
 
 use std::{
     collections::BTreeMap,
@@ -16,27 +17,29 @@ use uuid::Uuid;
 
 static INSTANCES: AtomicU64 = AtomicU64::new(1);
 
-/// Made once for each database and given to [`crate::Database::open`] on every shard.
+/// The shared state of one database, given to [`crate::Database::open`] on every shard.
 pub struct SharedDatabase {
-    /// Tells this database from others in the same process.
+    /// Distinguishes the databases of one process.
     pub(crate) instance: u64,
     /// The next id of a commit log segment.
     pub(crate) segment_ids: Arc<AtomicU64>,
-    /// The schema that all shards have installed, or are about to.
+    /// The schema that all shards have installed or are about to install.
     schema: ArcSwap<Schema>,
-    /// The last generation number given to a file of a table. A lock taken when a file is begun, not on hot paths.
+    /// The last generation number given to an SSTable of a table. The lock is taken when an SSTable
+    /// is begun, not on hot paths.
     generations: Mutex<HashMap<TableId, u64>>,
     host_id: OnceLock<Uuid>,
-    /// When this was made, in µs since 1970.
+    /// When this was created, in µs since 1970.
     started_us: i64,
-    /// Names and values of the node's settings, for `system_views.settings`. A lock for those who look at them or change one.
+    /// Names and values of the node's settings, for `system_views.settings`. Only readers and
+    /// changes of settings take the lock.
     settings: Mutex<Vec<(String, Option<String>)>>,
-    /// Tables dropped since.
+    /// Tables dropped since the start.
     dropped: Mutex<HashSet<TableId>>,
 }
 
 impl SharedDatabase {
-    /// What the shards of one database share.
+    /// Creates the shared state of one database.
     pub fn new() -> Arc<Self> {
         let nothing = Schema::new(BTreeMap::new(), Uuid::nil());
         Arc::new(Self {
@@ -51,7 +54,7 @@ impl SharedDatabase {
         })
     }
 
-    /// The id of this node; nil before the database is open.
+    /// Returns the id of this node; nil before the database is open.
     pub fn host_id(&self) -> Uuid {
         self.host_id.get().copied().unwrap_or_default()
     }
@@ -60,8 +63,8 @@ impl SharedDatabase {
         let _ = self.host_id.set(id);
     }
 
-    /// Says what `system_views.settings` shows: names and values of settings that storage knows nothing of. The first who says it is
-    /// believed.
+    /// Sets the content of `system_views.settings`: names and values of settings that storage
+    /// itself does not know. Only the first call has an effect.
     pub fn set_settings(&self, settings: Vec<(String, Option<String>)>) {
         let mut said = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_empty() {
@@ -69,7 +72,7 @@ impl SharedDatabase {
         }
     }
 
-    /// Notes that a setting is another one since now, if there is one of this name.
+    /// Records the new value of a setting, if there is one of this name.
     pub(crate) fn change_setting(&self, name: &str, value: String) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, old)) = settings.iter_mut().find(|(known, _)| known == name) {
@@ -81,7 +84,7 @@ impl SharedDatabase {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The schema snapshot, from any thread.
+    /// Returns the schema snapshot. Works on any thread.
     pub fn schema(&self) -> Arc<Schema> {
         self.schema.load_full()
     }
@@ -90,12 +93,13 @@ impl SharedDatabase {
         self.schema.store(schema);
     }
 
-    /// Notes that a table's id was in use.
+    /// Records that a table's id was in use.
     pub(crate) fn note_dropped(&self, table: TableId) {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).insert(table);
     }
 
-    /// Whether no table can have had this id before: it was made since the process started, and not dropped again.
+    /// Returns whether no table can have had this id before: it was generated since the start, and
+    /// its table was not dropped.
     pub(crate) fn is_new_id(&self, table: TableId) -> bool {
         let made_us = table.0.get_timestamp().map(|made| {
             let (seconds, nanoseconds) = made.to_unix();
@@ -106,7 +110,7 @@ impl SharedDatabase {
             && !self.dropped.lock().unwrap_or_else(PoisonError::into_inner).contains(&table)
     }
 
-    /// A generation number that no file of the table has.
+    /// Returns a generation number that no SSTable of the table has.
     pub(crate) fn next_generation(&self, table: TableId) -> u64 {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let last = generations.entry(table).or_insert(0);
@@ -114,7 +118,7 @@ impl SharedDatabase {
         *last
     }
 
-    /// Notes that a file of the table has this number.
+    /// Records that an SSTable of the table has this number.
     pub(crate) fn note_generation(&self, table: TableId, generation: u64) {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let last = generations.entry(table).or_insert(0);

@@ -1,4 +1,4 @@
-//! A database for tests of what cannot be seen from outside.
+//! A database for unit tests of internals.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -7,7 +7,7 @@ use espalier_runtime::{ShardContext, file::FileSystem, random::uuid_v4};
 
 use crate::{Database, SharedDatabase, StorageConfiguration, table::Table};
 
-/// On one shard, without compactions of its own accord.
+/// Opens a database on one shard, without automatic compactions.
 pub(crate) async fn open(file_system: FileSystem) -> Database {
     let mut configuration = StorageConfiguration::new("node");
     configuration.autocompaction = false;
@@ -16,7 +16,7 @@ pub(crate) async fn open(file_system: FileSystem) -> Database {
     Database::open(context, file_system, Arc::new(configuration), shared).await.unwrap()
 }
 
-/// Adds a table to the keyspace `ks`. Gives it as it is there.
+/// Adds a table to the keyspace `ks` and returns its metadata as installed.
 pub(crate) async fn create(database: &Database, metadata: TableMetadata) -> Arc<TableMetadata> {
     let name = metadata.name.clone();
     let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
@@ -39,7 +39,7 @@ pub(crate) async fn create(database: &Database, metadata: TableMetadata) -> Arc<
     database.schema().table("ks", &name).unwrap().clone()
 }
 
-/// The shard's part of a table.
+/// Returns this shard's part of a table.
 pub(crate) fn table(database: &Database, metadata: &TableMetadata) -> Rc<Table> {
     let mut tables = database.tables_here().into_iter();
     tables.find(|table| table.metadata().id == metadata.id).unwrap()

@@ -1,4 +1,4 @@
-//! Reads: on this shard, on another, over several.
+//! Reads of this shard's data, of another shard's, and over several shards.
 
 use std::rc::Rc;
 
@@ -22,15 +22,20 @@ use crate::{
     table::SSTable,
 };
 
-/// Reads from the disk for one row, before it is left to the general path: some levels of both indexes, and a chunk for each 64 KiB
-/// of a block.
+/// Maximum disk reads of one look-up before the general path takes over: some levels of both
+/// indexes, and a chunk for each 64 KiB of a block.
 const MOST_PAGES_OF_A_ROW: usize = 16;
 
-/// Filters that are asked one after the other without looking ahead.
+/// Number of filters that are asked one after the other without prefetching them.
 const FEW_FILTERS: usize = 2;
 
 impl Database {
-    /// Reads. Ranges go from shard to shard in ring order.
+    /// Executes a read command. A range is read from shard to shard in ring order.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown, if an SSTable is damaged or cannot be read, or if the node
+    /// shuts down.
     pub async fn read(&self, command: ReadCommand) -> Result<ReadResult, StorageError> {
         if is_made_when_read(&command.table.keyspace, &command.table.name) {
             return Box::pin(self.read_virtual(&command)).await;
@@ -85,7 +90,7 @@ impl Database {
     ) -> Result<ReadResult, StorageError> {
         let table = self.table(command.table.id)?;
         let (view, mut cache) = (table.view(), table.row_cache());
-        // Who knows an older version of the table may not look for all that is there.
+        // A command with an older version of the table must not use the caches.
         let is_version = table.is_version(&command.table);
         cache = cache.filter(|_| is_version);
         let dead = (is_version && !command.bypass_cache).then(|| table.dead_ranges().access());
@@ -94,7 +99,8 @@ impl Database {
         if trace::is_on() {
             tell_command(command, view.sstables.len());
         }
-        // In a box, since it is deep and large, and all who call this would be so, too.
+        // Boxed, because the future is deep and large, and would make those of all callers large,
+        // too.
         let access = TableAccess { view: &view, cache: cache.as_ref(), dead: dead.as_ref() };
         let result = Box::pin(read_on_shard(access, command, &own)).await;
         if trace::is_on()
@@ -105,7 +111,7 @@ impl Database {
         result
     }
 
-    /// The partitions of a table that this shard owns.
+    /// Returns the partitions of a table that this shard owns.
     pub(crate) fn own_range(&self, table: &TableMetadata) -> KeyRange {
         if self.inner.context.count == 1 || table.keyspace == SCHEMA_KEYSPACE {
             return KeyRange::full();
@@ -117,11 +123,43 @@ impl Database {
         }
     }
 
-    /// One row, at once, if all that is known of it is in one memtable of this shard, or in one SSTable and in memory: calls
-    /// `take` with it as it is stored. `None` if another shard owns it, if several may have a part of it, or if a page would
-    /// have to be read. With `may_use_caches` false nothing is asked of an SSTable but its filter.
+    /// Looks up one row without waiting, and calls `take` with it as it is stored. `clustering` has
+    /// a value for each clustering column. With `may_use_caches` false, only the filters of
+    /// SSTables are asked.
     ///
-    /// `clustering` has a value for each clustering column. Cells of dropped columns may be among the cells.
+    /// # Contract of the cached look-ups
+    ///
+    /// A cached look-up answers from memory, or says that the answer is not known here. One
+    /// contract holds for all of them:
+    ///
+    /// - `Database::try_read_row` covers the table. `Some` is an answer: `take` got the row, or
+    ///   [`RowLookup::NOTHING`]. `None` means "not known here".
+    /// - `TableCache::look_up`, the row cache, covers all SSTables and answers in the same way.
+    /// - `Memtable::look_up` covers one memtable. `Found::Row` and `Found::NoPartition` are
+    ///   answers; `Found::Unreadable` means "not known here".
+    /// - `SSTableReader::row_at_hand` covers one SSTable. `RowAtHand::Partition` and
+    ///   `RowAtHand::NoPartition` are answers; `RowAtHand::Unknown` means "not known here".
+    ///
+    /// 1. An answer is final for its source at the moment of the call. A row, a partition without
+    ///    the row and an absent partition are all answers: the caller asks no slower path of that
+    ///    source.
+    /// 2. "Not known here" says nothing about the row. It may exist or not, and the caller must ask
+    ///    the next source: the row cache, then cached pages, then [`Database::read_row`], which
+    ///    reads missing pages, and at last [`Database::read`], which handles every case.
+    /// 3. The reasons for "not known here" are: another shard owns the partition; several sources
+    ///    may have a part of the row, so that it needs a merge; a page is not cached; the caller
+    ///    has another version of the table; the case is rare and not handled here; the data is
+    ///    damaged. The look-up does not report which.
+    /// 4. A look-up has no errors. Damage is "not known here", and [`Database::read`] meets it
+    ///    again and reports it.
+    /// 5. `take` runs at most once, and only with an answer. Without an answer the look-up has
+    ///    changed nothing but statistics, the recency of cache entries, and the missing page that a
+    ///    pending look-up records.
+    /// 6. The `RowLookup` borrows from the memtable, the cache or a reused buffer, and is valid
+    ///    only within `take`. `take` must not call the database, because its buffers are borrowed
+    ///    meanwhile.
+    /// 7. The row is raw: the caller applies the deletions of the `RowLookup`, expiration, and
+    ///    dropped columns, of which it may still have cells.
     #[inline]
     pub fn try_read_row<V: AsRef<[u8]>, R>(
         &self,
@@ -135,8 +173,10 @@ impl Database {
         self.look_up_row(table, key, clustering, may_use_caches, pending, take)
     }
 
-    /// The same for those who can wait for pages: as long as it is one page that keeps a look-up from an answer, it is read, and the
-    /// look-up goes on, in the table as it is then. Everything else, errors too, is for [`Database::read`].
+    /// Looks up one row as [`Database::try_read_row`] does, but reads missing pages. As long as a
+    /// single page keeps the look-up from an answer, it reads the page and resumes, on the table as
+    /// it is then. Returns `None` if another reason remains; the caller then asks
+    /// [`Database::read`], which also reports errors.
     pub async fn read_row<V: AsRef<[u8]>, R>(
         &self,
         table: &TableMetadata,
@@ -172,15 +212,17 @@ impl Database {
         let stored = tables.get(&table.id)?;
         let view = stored.borrow_view();
         let mut path = inner.lookup_path.borrow_mut();
-        // Who traces the request sees each page: the general path tells them.
+        // A traced read does not answer from caches: the general path traces each page.
         let is_traced = trace::is_on();
         let may_use_caches = may_use_caches && !is_traced;
         if !view.sstables.is_empty() {
             let hash = pending.hash_of(key);
             let in_range = view.sstables.iter().filter(|sstable| sstable.spans(key));
-            // An only one is asked at once: its index answers as well as its filter, and mostly the row is there.
+            // A single SSTable is searched without its filter: its index answers as well, and
+            // mostly has the row.
             let is_only = may_use_caches && in_range.clone().nth(1).is_none();
-            // Filters of a large table are in nobody's cache: one after the other each would be waited for.
+            // The filters of a large table are in no processor cache; asked one after the other,
+            // each would be waited for.
             if in_range.clone().nth(FEW_FILTERS).is_some() {
                 in_range.clone().for_each(|sstable| sstable.look_ahead_in_filter(hash));
             }
@@ -191,7 +233,8 @@ impl Database {
                     let mut memtables = view.memtables().filter(|memtable| !memtable.is_empty());
                     memtables.any(|memtable| memtable.has(key, &mut path))
                 };
-                // Who waited, or comes from another shard, may know an older version of the table.
+                // A caller that waited, or that is on another shard, may have an older version of
+                // the table.
                 if !may_use_caches || !stored.has_version_of(table) || is_in_memtable() {
                     return None;
                 }
@@ -219,7 +262,7 @@ impl Database {
         }
         let mut memtable = &view.memtable;
         if !view.flushing.is_empty() {
-            // The row may lie in one of several; in more than one, it takes a merge.
+            // Several memtables may hold a part of the row; more than one needs a merge.
             let mut having = view.memtables().filter(|memtable| memtable.has(key, &mut path));
             match (having.next(), having.next()) {
                 (Some(only), None) => memtable = only,
@@ -255,8 +298,8 @@ impl Database {
     }
 }
 
-/// What the only one of some SSTables that has the partition says of a row; `Some(None)` if none has. `None` if it takes a
-/// merge, or reading.
+/// Looks up a row in cached pages of SSTables of which at most one may hold the partition. Returns
+/// `Some(None)` if none holds it, and `None` if the row needs a merge or a disk read.
 fn row_of_one<'a, V: AsRef<[u8]>>(
     sstables: impl Iterator<Item = &'a Rc<SSTable>>,
     (key, hash): (DecoratedKeyRef<'_>, (u64, u64)),
@@ -266,7 +309,8 @@ fn row_of_one<'a, V: AsRef<[u8]>>(
 ) -> Option<Option<PointRow>> {
     let mut only = None;
     for sstable in sstables {
-        // A second one that has it would overwrite the row, but then there is no answer.
+        // A second SSTable with the partition overwrites the row, but then there is no answer
+        // anyway.
         match sstable.reader().row_at_hand(key, hash, clustering, pending, scratch) {
             RowAtHand::Unknown => return None,
             RowAtHand::NoPartition => {}
@@ -292,7 +336,7 @@ fn take_stored<R>(
     Some(take(RowLookup { partition_deletion, range_deletion, row, static_row: None }))
 }
 
-/// What is read, as Cassandra words it.
+/// Traces the command in Cassandra's words.
 #[cold]
 fn tell_command(command: &ReadCommand, sstables: usize) {
     let table = &command.table.name;

@@ -1,4 +1,4 @@
-//! What is asked of storage, and what it answers.
+//! The read command that storage takes, and its result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,34 +7,35 @@ use espalier_mutation::{
     schema::{ColumnId, TableMetadata},
 };
 
-/// A read. Cheap to clone and to send to the shard that owns the data.
+/// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]
 pub struct ReadCommand {
-    /// The table, as the caller knows it.
+    /// The table, in the version that the caller has.
     pub table: Arc<TableMetadata>,
     /// One partition or a range of them.
     pub target: ReadTarget,
-    /// Which rows of each partition.
+    /// The rows to read of each partition.
     pub slices: Arc<ClusteringSlices>,
-    /// Order of the rows; partitions always come in ring order.
+    /// Order of the rows; partitions are always in ring order.
     pub direction: Direction,
-    /// Which columns to return.
+    /// The columns to return.
     pub columns: ColumnSelection,
-    /// Second at which cells are live or expired.
+    /// The time of the read, in seconds since 1970, which decides what has expired.
     pub now_s: u32,
-    /// When to stop.
+    /// The limits at which the read stops.
     pub limits: ReadLimits,
-    /// Where an earlier read stopped.
+    /// The position where an earlier read stopped.
     pub resume: Option<ReadPosition>,
-    /// Whether caches are left as they are: what is in them is used, but neither counted as used nor added to.
+    /// Whether the read leaves caches unchanged: it uses cached data, but neither counts as an
+    /// access nor adds anything.
     pub bypass_cache: bool,
 }
 
-/// A range read for so many rows or fewer is a short one. An arbitrary choice: some pages of each file.
+/// Maximum row limit of a short range read. Arbitrary: it is worth a few pages of each file.
 const SHORT_ROWS: usize = 64;
 
 impl ReadCommand {
-    /// A read of all that there is of a target, as of a second.
+    /// Returns a command that reads all of a target as of a second since 1970.
     pub fn of_all(table: Arc<TableMetadata>, target: ReadTarget, now_s: u32) -> Self {
         Self {
             table,
@@ -49,33 +50,34 @@ impl ReadCommand {
         }
     }
 
-    /// Whether a read of a range of partitions goes through the page cache, as look-ups do, and not around it, as scans do: it wants some
-    /// rows only, and the same ones are likely to be asked for again.
+    /// Returns whether a range read goes through the page cache, as look-ups do, and not around it,
+    /// as scans do. A short read returns few rows, and later reads are likely to need the same
+    /// pages.
     pub(crate) fn is_short(&self) -> bool {
         self.limits.rows <= SHORT_ROWS
     }
 }
 
-/// Which partitions.
+/// The partitions to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadTarget {
-    /// One.
+    /// One partition.
     Partition(DecoratedKey),
-    /// All in a range.
+    /// All partitions in a range.
     Range(KeyRange),
 }
 
-/// Which columns.
+/// The columns to return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnSelection {
-    /// All that are in the table.
+    /// All columns of the table.
     All,
-    /// These; in any order. Rows exist by the others too.
+    /// These columns, in any order. Cells of other columns still make a row exist.
     Only(Arc<[ColumnId]>),
 }
 
 impl ColumnSelection {
-    /// Whether the column is wanted.
+    /// Returns whether the column is selected.
     pub fn contains(&self, id: ColumnId) -> bool {
         match self {
             Self::All => true,
@@ -84,27 +86,29 @@ impl ColumnSelection {
     }
 }
 
-/// When a read stops. A partition that has only a static row counts as a row.
+/// The limits of a read. A partition that has only a static row counts as a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Rows in all.
+    /// Maximum rows in all.
     pub rows: usize,
-    /// Rows of one partition.
+    /// Maximum rows of one partition.
     pub rows_per_partition: usize,
-    /// Bytes of values and keys; the row that reaches it is the last one.
+    /// Maximum bytes of values and keys. The row that reaches the limit is the last one.
     pub bytes: usize,
-    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is. Behind the last row that is returned it ends
-    /// after a tenth of them if it has looked for [`LONG_WALK`], and after a hundredth if for twice that; in a partition that is covered it looks
-    /// every few hundred.
+    /// Maximum dead fragments that the read drops before it stops at the next opportunity. Counted
+    /// from the last returned row, the limit is a tenth of this once the read has taken
+    /// [`LONG_WALK`], and a hundredth after twice that time. Within a covered partition the read
+    /// checks the limit every few hundred fragments.
     pub tombstones: usize,
 }
 
-/// A page that has walked over dead rows for so long should end. An arbitrary choice, a fifth of what an answer may take: on a busy core
-/// others have their turns meanwhile, and if they have had most of it the page ends with fewer.
+/// Time of dropping dead rows after which a page should end. Arbitrary: a fifth of the target
+/// latency of a request. Other tasks run within this time too, so on a busy core the page ends
+/// after fewer rows.
 pub(crate) const LONG_WALK: Duration = Duration::from_millis(1);
 
 impl ReadLimits {
-    /// Everything.
+    /// Limits that never stop a read.
     pub const NONE: ReadLimits = ReadLimits {
         rows: usize::MAX,
         rows_per_partition: usize::MAX,
@@ -113,35 +117,35 @@ impl ReadLimits {
     };
 }
 
-/// Where a read goes on.
+/// The position at which a read resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPosition {
-    /// The partition reached.
+    /// Key of the partition that the read reached.
     pub key: DecoratedKey,
-    /// The last row returned, or dropped; `None`: go on behind the partition.
+    /// The last row that was returned or dropped; `None` resumes behind the partition.
     pub clustering: Option<Clustering>,
-    /// Rows of this partition returned so far.
+    /// Number of rows of this partition that were returned so far.
     pub rows_of_partition: usize,
 }
 
-/// The answer to a [`ReadCommand`].
+/// The result of a [`ReadCommand`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadResult {
-    /// In ring order; none is empty of rows and static row both.
+    /// Partitions in ring order. Each has a row or a static row.
     pub partitions: Vec<PartitionRows>,
-    /// There may be more behind it.
+    /// Position at which the next read resumes; `None` at the end.
     pub next: Option<ReadPosition>,
-    /// It ended there by the limit on tombstones.
+    /// Whether the read stopped because of the tombstone limit.
     pub is_cut_by_tombstones: bool,
 }
 
-/// What was found of a partition, reconciled: only what is live, no deletions.
+/// The reconciled content of a partition: only live rows, no deletions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionRows {
-    /// Its key.
+    /// The partition key.
     pub key: DecoratedKey,
-    /// Its static row, if it is live.
+    /// The static row, if it is live.
     pub static_row: Option<Row>,
-    /// Its rows, in the order asked for.
+    /// The rows, in the order of the command.
     pub rows: Vec<Row>,
 }

@@ -1,6 +1,7 @@
-//! The read path on one shard: which sources may hold what is asked for, their merge, what is live in it, limits.
+//! The read path on one shard: it selects the sources that may hold the data, merges them, keeps
+//! live rows and applies the limits.
 //!
-//! Memory: what is returned (bounded by the limits), and one fragment of each source.
+//! Memory bound: the result, which the limits bound, and one fragment of each source.
 
 mod command;
 mod partition;

@@ -1,4 +1,4 @@
-//! Reading one partition: merge its sources, keep what is live, stop at the limits.
+//! Reads one partition: merges its sources, keeps live rows, stops at the limits.
 
 use espalier_mutation::{
     Clustering, DecoratedKey, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
@@ -14,21 +14,22 @@ use crate::{
     purge::{keep_live, row_bytes},
 };
 
-/// What may still be returned.
+/// The limits that are left for the rest of a read.
 #[derive(Clone, Copy)]
 pub(crate) struct Remaining {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
-    /// Fragments that were dropped, and that may be.
+    /// Dropped fragments so far, and their maximum.
     dropped: u64,
     most_dropped: Option<u64>,
-    /// How many were dropped before the last row that is returned: those behind it are walked over.
+    /// Fragments dropped before the last returned row; later ones belong to the current walk over
+    /// dead rows.
     dropped_before_walk: u64,
-    /// When somebody asked first since then.
+    /// Time of the first check of the tombstone limit in the current walk.
     walk_began: Option<Instant>,
 }
 
-/// Dropped fragments between two looks at the clock.
+/// Dropped fragments between two checks of the tombstone limit.
 const DROPS_BETWEEN_LOOKS: u64 = 256;
 
 impl Remaining {
@@ -42,7 +43,8 @@ impl Remaining {
         self.dropped += count;
     }
 
-    /// Whether a page should end that has dropped so many more.
+    /// Returns whether the page should end because of the tombstone limit, after `more` dropped
+    /// fragments.
     pub(crate) fn has_dropped_enough(&mut self, more: u64) -> bool {
         let dropped = self.dropped + more;
         let walked = dropped.saturating_sub(self.dropped_before_walk);
@@ -51,21 +53,22 @@ impl Remaining {
             return dropped >= most;
         }
         let began = *self.walk_began.get_or_insert_with(Instant::now);
-        // The clock last: this is asked for each partition.
+        // The clock comes last, because this runs for each partition.
         let is_part = |part: u64, walks: u32| {
             walked >= (most / part).max(1) && began.elapsed() >= LONG_WALK * walks
         };
         dropped >= most || is_part(10, 1) || is_part(100, 2)
     }
 
-    /// A row is returned, before which so many more were dropped: what comes behind it is a walk of its own, so that only a page whose end is dead
-    /// ends before it is full.
+    /// Ends the walk over dead rows at a returned row, before which `more` fragments were dropped.
+    /// Only dead rows at the end of a page can end it early.
     fn end_walk(&mut self, more: u64) {
         self.dropped_before_walk = self.dropped + more;
         self.walk_began = None;
     }
 
-    /// How many a merge may drop that has dropped so many, before it asks.
+    /// Returns the number of dropped fragments at which the merge next checks the tombstone limit;
+    /// `so_far` were dropped.
     fn drops_to_look(&self, so_far: u64) -> u64 {
         self.most_dropped.map_or(u64::MAX, |most| {
             so_far + DROPS_BETWEEN_LOOKS.min(most.saturating_sub(self.dropped + so_far))
@@ -77,22 +80,22 @@ impl Remaining {
     }
 }
 
-/// Where in the partition an earlier read stopped.
+/// The state of a partition that an earlier read has started.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Resumed {
-    /// Rows were returned before: a static row alone does not count again.
+    /// An earlier page returned rows, so a static row alone does not count as a row again.
     pub(crate) has_rows: bool,
     pub(crate) rows_of_partition: usize,
 }
 
-/// The streams of a partition over slices of it, and what is known to be dead there.
+/// The opened streams of slices of a partition, with the empty ranges that are known there.
 pub(crate) struct Opened<'a> {
     pub(crate) sources: Vec<Source<'a>>,
     pub(crate) dead: DeadAtOpening,
 }
 
 /// Reads one partition from its streams, and takes what it returns from `remaining`. The position
-/// says where to go on if a limit over all partitions was reached. `walk` learns what is dead.
+/// says where to resume if a limit over all partitions was reached. `walk` records empty ranges.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,
@@ -120,14 +123,14 @@ pub(crate) async fn read_partition(
     {
         walk.meet_static_row(key);
     }
-    // Those that the walk knows of.
+    // Dropped fragments that the walk has recorded.
     let mut dropped = 0;
     let mut expired = 0;
     let mut is_at_end = false;
     let mut rows_of_partition = resumed.rows_of_partition;
     let mut rows = Vec::new();
     let mut stopped = None;
-    // Where it goes on behind a dead row, this read may be of a part.
+    // A read that resumes behind a dead row covers only a part of the partition.
     let is_whole = command.slices.is_all();
     while rows_of_partition < command.limits.rows_per_partition {
         let fragment = merged.next().await?;
@@ -189,11 +192,12 @@ pub(crate) async fn read_partition(
         }
         walk.leave(is_at_end);
     }
-    // One of which nothing is found was walked over as well.
+    // A partition without a result counts as a dropped fragment, too.
     let is_nothing = rows.is_empty() && static_row.is_none();
     remaining.drop_some((merged.dropped() + expired).max(is_nothing.into()));
     if rows.is_empty() {
-        // A partition with static content only counts as a row, if the whole partition was asked for, and when it is at its end.
+        // A partition with static content only counts as a row, if the command selects the whole
+        // partition, and only at the partition's end.
         if static_row.is_none() || resumed.has_rows || !is_whole || stopped.is_some() {
             return Ok((None, stopped));
         }
@@ -225,7 +229,7 @@ mod tests {
         let _installed = clock.install();
         block_on(async move {
             let limits = ReadLimits { tombstones: 10_000, ..ReadLimits::NONE };
-            // A hundred rows, each behind ten dead ones and a millisecond away from the one before.
+            // A hundred rows, each behind ten dead ones and a millisecond after the previous one.
             let mut remaining = Remaining::of(&limits);
             for _ in 0..100 {
                 assert!(!remaining.has_dropped_enough(10));
@@ -241,7 +245,7 @@ mod tests {
             clock.advance(LONG_WALK);
             assert!(!remaining.has_dropped_enough(99));
             assert!(remaining.has_dropped_enough(100));
-            // All that were dropped are those that may be.
+            // The number of dropped fragments is at its maximum.
             let mut remaining = Remaining::of(&limits);
             remaining.drop_some(9000);
             remaining.end_walk(999);

@@ -1,4 +1,5 @@
-//! The partitions of a range: from memory as far as it is known which there are, and from there on from files.
+//! Reads the partitions of a range: from the row cache as far as its ranges are continuous, and
+//! from there on from files.
 
 use std::rc::Rc;
 
@@ -18,7 +19,7 @@ use crate::{
     table::TableView,
 };
 
-/// A range under way.
+/// A range read under way.
 struct RangeRead<'a> {
     view: &'a Rc<TableView>,
     command: &'a ReadCommand,
@@ -29,12 +30,12 @@ struct RangeRead<'a> {
     result: ReadResult,
 }
 
-/// What is known to be dead in front of a scan.
+/// The empty range in front of a scan.
 enum Dead {
     Nothing,
-    /// All up to here.
+    /// No row is visible up to this bound.
     To(KeyBound),
-    /// All that is left.
+    /// No row is visible in the rest of the range.
     Rest,
 }
 
@@ -45,7 +46,7 @@ pub(super) async fn read_range(
     remaining: Remaining,
 ) -> Result<ReadResult, StorageError> {
     let TableAccess { view, cache, dead } = access;
-    // Pages are left as they are by all that may go far.
+    // Long scans leave the page cache unchanged.
     let bypass_cache = command.bypass_cache || !command.is_short();
     let command = &ReadCommand { bypass_cache, ..command.clone() };
     let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(view)));
@@ -53,7 +54,7 @@ pub(super) async fn read_range(
     let mut read = RangeRead { view, command, cache, dead, walk: None, remaining, result };
     if let Some(position) = &command.resume {
         let key = &position.key;
-        // The partition that was begun is finished first, if it is ours.
+        // The partition in which the last page ended is finished first, if this shard owns it.
         if position.clustering.is_some() && range.contains(key) {
             read.finish(position).await?;
         }
@@ -68,7 +69,8 @@ pub(super) async fn read_range(
         read.read_files(rest).await?;
     }
     let is_cut = read.remaining.has_dropped_enough(0) && read.result.next.is_some();
-    // Only who reads all of a range forward learns, and is helped by what others learn.
+    // Only a forward read of whole partitions records empty ranges, and only such a read profits
+    // from them.
     let is_followed = is_cut && DeadWalk::learns_by(command);
     if let (true, Some(dead), Some(next)) = (is_followed, dead, &read.result.next) {
         dead.note_cut_page(&command.table, next);
@@ -86,7 +88,8 @@ impl RangeRead<'_> {
         Ok(())
     }
 
-    /// Reads what is known; gives the range that is left, if there is one and no limit was reached.
+    /// Reads what the row cache holds. Returns the range that is left, or `None` if there is none
+    /// or a limit was reached.
     async fn read_known(&mut self, range: KeyRange) -> Result<Option<KeyRange>, StorageError> {
         let Some(access) = self.cache.clone() else { return Ok(Some(range)) };
         let (view, command) = (self.view, self.command);
@@ -137,7 +140,8 @@ impl RangeRead<'_> {
         }
     }
 
-    /// Scans up to the end, to a limit, or to where all is known to be dead: gives the bound behind that.
+    /// Scans up to the end, to a limit, or to an empty range. Returns the bound behind the empty
+    /// range; `None` at the end or at a limit.
     async fn scan_files(
         &mut self,
         mut scan: RangeScan<'_>,
@@ -166,7 +170,7 @@ impl RangeRead<'_> {
         }
     }
 
-    /// Looks what is known to be dead from a bound on.
+    /// Looks up the empty range that starts at a bound, and skips it.
     fn pass_dead(&mut self, at: &KeyBound, range: &KeyRange) -> Result<Dead, StorageError> {
         let beyond = self.dead.and_then(|dead| dead.beyond(at, self.command.now_s));
         let Some((place, weight)) = beyond else { return Ok(Dead::Nothing) };
@@ -174,12 +178,13 @@ impl RangeRead<'_> {
             true => None,
             false => place.key_bound()?,
         };
-        // Where it ends within the partition that comes next, that is read from there on.
+        // An empty range that ends within the next partition does not skip it; the partition is
+        // read with the range's end as its start.
         if next.as_ref() == Some(at) {
             return Ok(Dead::Nothing);
         }
         if trace::is_on() {
-            trace_event!("Passing over partitions that are known to be dead");
+            trace_event!("Skipping partitions of an empty range");
         }
         if let Some(walk) = &mut self.walk {
             walk.pass_range(weight);
@@ -199,7 +204,7 @@ impl RangeRead<'_> {
         }
     }
 
-    /// Adds what is visible of a partition; `true` if a limit is reached.
+    /// Adds the visible content of a partition; returns `true` if a limit is reached.
     async fn add(&mut self, key: &DecoratedKey, opened: Opened<'_>) -> Result<bool, StorageError> {
         let Self { command, remaining, result, walk, .. } = self;
         let resumed = Resumed::default();
@@ -213,7 +218,7 @@ impl RangeRead<'_> {
         Ok(self.end_partition(key).await)
     }
 
-    /// The same of a partition of which nothing can be visible.
+    /// Passes a partition that has no visible content; returns `true` if a limit is reached.
     async fn pass_covered(&mut self, key: &DecoratedKey) -> bool {
         if let Some(walk) = &mut self.walk {
             let opening = self.dead.map(|dead| dead.at_opening(self.command, key));
@@ -225,7 +230,7 @@ impl RangeRead<'_> {
         self.end_partition(key).await
     }
 
-    /// Whether that was enough.
+    /// Ends a partition; returns whether a limit is reached.
     async fn end_partition(&mut self, key: &DecoratedKey) -> bool {
         let has_walked_enough = self.walk.as_ref().is_some_and(DeadWalk::has_walked_enough);
         if self.result.next.is_none() && (has_walked_enough || self.remaining.has_dropped_enough(0))

@@ -1,8 +1,10 @@
-//! Walking the partitions of a range over all sources at once.
+//! Scans the partitions of a range over all sources at once.
 //!
-//! Memtables are asked for the next key each time; each SSTable has a scan that stands at a partition. The least key is
-//! next, and all sources that stand there are merged. Memory: one scan for each SSTable, which reads 256 KiB ahead unless the read is a
-//! short one, whose pages come from the cache and go into it.
+//! Memtables are asked for the next key at each step; each SSTable has a scan that is positioned at
+//! a partition. The lowest key is next, and all sources positioned there are merged.
+//!
+//! Memory bound: one scan for each SSTable. A scan reads 256 KiB ahead; in a short read it takes
+//! pages from the page cache and adds them there.
 
 use std::rc::Rc;
 
@@ -22,17 +24,17 @@ use crate::{
     table::TableView,
 };
 
-/// A walk over the partitions of a range.
+/// A scan over the partitions of a range.
 pub(crate) struct RangeScan<'a> {
     view: &'a Rc<TableView>,
     command: &'a ReadCommand,
     range: KeyRange,
     scans: Vec<Scan>,
-    /// The partition that was given last; scans that stand at it go on.
+    /// The last returned partition; scans that are positioned there advance.
     last: Option<DecoratedKey>,
-    /// What memtables have of the partition that comes next in them.
+    /// The memtables' content of their next partition.
     in_memory: Option<NextInMemory>,
-    /// What adds to the row cache what is read.
+    /// Adds the partitions to the row cache.
     fill: Option<ScanFill>,
 }
 
@@ -64,12 +66,12 @@ impl<'a> RangeScan<'a> {
                 Ok::<_, StorageError>(scan.next_partition().await?.is_some().then_some(scan))
             });
         }
-        // They wait for the disk side by side.
+        // All scans wait for the disk at the same time.
         let scans = try_join_all(opening).await?.into_iter().flatten().collect();
         Ok(Self { view, command, range, scans, last: None, in_memory: None, fill })
     }
 
-    /// The bound behind which the next partition is looked for.
+    /// Returns the bound behind which the next partition is searched.
     pub(crate) fn at(&self) -> KeyBound {
         match &self.last {
             Some(last) => KeyBound::AfterKey(last.clone()),
@@ -77,7 +79,7 @@ impl<'a> RangeScan<'a> {
         }
     }
 
-    /// The key of the next partition.
+    /// Returns the key of the next partition.
     pub(crate) async fn next_partition(&mut self) -> Result<Option<DecoratedKey>, StorageError> {
         let mut least: Option<DecoratedKey> = None;
         let mut offer = |key: DecoratedKey| {
@@ -108,8 +110,9 @@ impl<'a> RangeScan<'a> {
         Ok(least)
     }
 
-    /// Whether a partition deletion covers all of the partition that [`Self::next_partition`] gave last, as far as that can be told
-    /// without opening it. A scan that adds to the row cache opens all.
+    /// Returns whether a partition deletion covers all of the partition that
+    /// [`Self::next_partition`] returned last, as far as this is known without opening it. A scan
+    /// that adds to the row cache opens every partition.
     pub(crate) fn is_covered(&self) -> bool {
         let Some(last) = self.last.as_ref().filter(|_| self.fill.is_none()) else { return false };
         let in_memory = self.in_memory.as_ref().filter(|next| next.key == *last);
@@ -125,13 +128,13 @@ impl<'a> RangeScan<'a> {
         !deletion.is_live() && standing().all(|(scan, _)| scan.is_covered_by(deletion))
     }
 
-    /// Opens the partition that [`Self::next_partition`] gave last.
+    /// Opens the partition that [`Self::next_partition`] returned last.
     pub(crate) async fn open(
         &mut self,
         key: &DecoratedKey,
         dead: Option<&DeadAccess>,
     ) -> Result<Opened<'_>, StorageError> {
-        // In the moment when the memtables are opened.
+        // Taken at the moment when the memtables are opened.
         let dead = dead.map(|dead| dead.at_opening(self.command, key)).unwrap_or_default();
         Ok(Opened { sources: self.sources(key).await?, dead })
     }
@@ -139,7 +142,7 @@ impl<'a> RangeScan<'a> {
     async fn sources(&mut self, key: &DecoratedKey) -> Result<Vec<Source<'_>>, StorageError> {
         let (view, command) = (self.view, self.command);
         if command.direction == Direction::Reverse {
-            // Scans go forward only.
+            // Scans only go forward.
             return sources_of(view, command, key, &command.slices).await;
         }
         let mut sources: Vec<Source<'_>> = memtable_sources(view, command, key, &command.slices)?;

@@ -1,17 +1,17 @@
-//! Going on where a read stopped.
+//! Computes the rest of a read that stopped.
 
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlice,
     ClusteringSlices, Direction,
 };
 
-/// The bound behind a row in the direction of the read.
+/// Returns the bound behind a row in the direction of the read.
 pub(crate) fn bound_behind(row: &Clustering, direction: Direction) -> ClusteringBound {
     let kind = direction.order(BoundKind::ExclusiveStart, BoundKind::ExclusiveEnd).0;
     ClusteringBound { kind, values: row.values.clone() }
 }
 
-/// The part of `slices` that lies behind a bound in the direction of the read.
+/// Returns the part of `slices` behind a bound in the direction of the read.
 pub(crate) fn slices_behind(
     slices: &ClusteringSlices,
     comparator: &ClusteringComparator,

@@ -1,4 +1,4 @@
-//! A read command on the shard that owns the data (or this shard's part of it).
+//! Executes a read command on the shard that owns the data, or on one of several owners.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     table::{SSTable, TableView},
 };
 
-/// What is read: a snapshot of the table, and what is known besides of the same moment.
+/// The data of a read: a snapshot of the table, and the caches as of the same moment.
 #[derive(Clone, Copy)]
 pub(crate) struct TableAccess<'a> {
     pub(crate) view: &'a Rc<TableView>,
@@ -30,7 +30,8 @@ pub(crate) struct TableAccess<'a> {
     pub(crate) dead: Option<&'a DeadAccess>,
 }
 
-/// Reads a table. `own` is the range of partitions that this shard owns: SSTables may hold others.
+/// Reads a table. `own` is the range of partitions that this shard owns, because SSTables may hold
+/// others.
 pub(crate) async fn read_on_shard(
     access: TableAccess<'_>,
     command: &ReadCommand,
@@ -62,7 +63,7 @@ pub(crate) async fn read_on_shard(
     }
 }
 
-/// Reads one partition into `partitions`; the position says where to go on if a limit was reached.
+/// Reads one partition into `partitions`. Returns the position to resume at if a limit was reached.
 pub(super) async fn read_one(
     access: TableAccess<'_>,
     command: &ReadCommand,
@@ -90,7 +91,8 @@ pub(super) async fn read_one(
     }
     let is_scanned = cache.is_some_and(|access| access.scan.is_some());
     let only_row = only_row(command, &slices);
-    // In the moment when the memtables are opened. One row is looked at anyway.
+    // Taken at the moment when the memtables are opened. A single row is read without the
+    // empty-range cache.
     let dead = dead.filter(|_| only_row.is_none());
     let opening = dead.map(|dead| dead.at_opening(command, key)).unwrap_or_default();
     let mut walk = dead.map(|dead| DeadWalk::within(dead, command, key, &slices, &opening));
@@ -120,7 +122,7 @@ pub(super) async fn read_one(
     Ok(stopped)
 }
 
-/// The streams that may hold something of a partition, newest first.
+/// Opens the streams that may hold something of a partition, newest first.
 pub(super) async fn sources_of(
     view: &TableView,
     command: &ReadCommand,
@@ -131,11 +133,11 @@ pub(super) async fn sources_of(
     add_file_sources(view, command, key, slices, sources).await
 }
 
-/// Whether a partition deletion of the memtables covers all files.
+/// Returns whether a partition deletion in the memtables covers all SSTables.
 fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool {
     let deletion =
         memtables.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion));
-    // They come by descending greatest timestamp.
+    // SSTables are sorted by descending maximum timestamp.
     let is_covered = view.sstables.first().is_none_or(|newest| newest.is_covered_by(deletion));
     if is_covered && trace::is_on() {
         tell_rest_skipped(view.sstables.len(), "the partition was deleted later");
@@ -143,7 +145,7 @@ fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool {
     is_covered
 }
 
-/// What the files hold of a partition, from the row cache as far as it is known there.
+/// Opens the SSTables' content of a partition, from the row cache as far as it is continuous there.
 pub(super) async fn cached_source(
     access: &CacheAccess,
     view: &Rc<TableView>,
@@ -159,7 +161,7 @@ pub(super) async fn cached_source(
     Ok(partition.map(|partition| Source::Cached(Box::new(partition))))
 }
 
-/// The streams of the files.
+/// Opens the streams of the SSTables.
 pub(crate) async fn file_sources(
     view: &TableView,
     command: &ReadCommand,
@@ -181,7 +183,8 @@ async fn add_file_sources(
     };
     let mut strongest = deletion(&sources);
     for (index, sstable) in view.sstables.iter().enumerate() {
-        // They come by descending greatest timestamp: from the first that is all deleted on, all are.
+        // SSTables are sorted by descending maximum timestamp: after the first covered one, all are
+        // covered.
         if sstable.is_covered_by(strongest) {
             if trace::is_on() {
                 tell_rest_skipped(view.sstables.len() - index, "the partition was deleted later");
@@ -203,12 +206,13 @@ async fn add_file_sources(
     Ok(sources)
 }
 
-/// Whether each source is an event of the trace: in a scan there are too many of them.
+/// Returns whether each source is a trace event. A scan has too many sources for that.
 fn is_told_in_detail(command: &ReadCommand) -> bool {
     trace::is_on() && matches!(command.target, ReadTarget::Partition(_))
 }
 
-/// Whether an SSTable may hold something of a partition's slices, by what is in memory of it.
+/// Returns whether an SSTable may hold something of a partition's slices, according to its metadata
+/// in memory.
 pub(super) fn may_hold(
     sstable: &SSTable,
     command: &ReadCommand,
@@ -223,7 +227,7 @@ pub(super) fn may_hold(
     may_hold
 }
 
-/// The streams of the memtables.
+/// Opens the streams of the memtables.
 pub(crate) fn memtable_sources(
     view: &TableView,
     command: &ReadCommand,
@@ -246,7 +250,7 @@ pub(crate) fn memtable_sources(
     Ok(sources)
 }
 
-/// What two ranges have in common, where `own` is bounded by tokens or not at all.
+/// Intersects two ranges; `own` is bounded by tokens or unbounded.
 fn intersection(range: &KeyRange, own: &KeyRange) -> KeyRange {
     let start = match (range.start.token(), own.start.token()) {
         (None, _) => &own.start,

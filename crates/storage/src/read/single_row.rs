@@ -1,8 +1,9 @@
-//! Reads of one row: sources are asked from new to old, until nothing older can matter.
+//! Reads one row: the sources are read from new to old until no older one can change the result.
 //!
-//! SSTables come by descending greatest write timestamp. Once every column that is asked for has a cell that is newer
-//! than all that the rest holds, and the row is known to exist, the rest is not opened. The condition is Cassandra's for
-//! queries of names; multi-cell columns among those asked for read everything. Counters are not read this way.
+//! SSTables are sorted by descending maximum timestamp. The remaining ones are not opened once the
+//! row is known to exist and every requested column has a cell newer than everything in them.
+//! Cassandra has the same condition for queries by names. If a multi-cell column is requested,
+//! everything is read. Counters are not read this way.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -22,12 +23,12 @@ use espalier_mutation::{
     schema::{ColumnDefinition, TableMetadata},
 };
 
-/// The clustering of the only row that a read can return; `None` if there may be several, or if the static row is
-/// asked for too.
+/// Returns the clustering of the only row that a read can return; `None` if there may be several,
+/// or if the static row is requested too.
 pub(super) fn only_row(command: &ReadCommand, slices: &ClusteringSlices) -> Option<Clustering> {
     let table = &command.table;
     if table.is_counter() {
-        return None; // counter cells are merged when all deletions are known
+        return None; // Counter cells are merged when all deletions are known.
     }
     let columns = table.clustering_columns().len();
     if columns == 0 && !table.has_static_columns() {
@@ -43,7 +44,7 @@ pub(super) fn only_row(command: &ReadCommand, slices: &ClusteringSlices) -> Opti
     (is_row && !wants_static).then(|| Clustering { values: slice.start.values.clone() })
 }
 
-/// What was found so far.
+/// The content of the row that was found so far.
 struct Collected<'a> {
     table: &'a TableMetadata,
     command: &'a ReadCommand,
@@ -55,8 +56,8 @@ struct Collected<'a> {
     is_partition_found: bool,
 }
 
-/// The row as one stream, merged from as few sources as it takes. Its liveness may be one that was in a source that was
-/// not read; then a cell makes the row exist.
+/// Returns the row as one stream, merged from as few sources as possible. The row's liveness may be
+/// missing if a source was not read; then a cell makes the row exist.
 pub(super) async fn single_row_source(
     view: &Rc<TableView>,
     command: &ReadCommand,
@@ -82,13 +83,14 @@ pub(super) async fn single_row_source(
             || collected.is_complete_above(sstable.maximum_timestamp())
         {
             if trace::is_on() {
-                let why = "what was found is newer than all that they hold";
+                let why = "the row that was found is newer than their content";
                 tell_rest_skipped(view.sstables.len() - index, why);
             }
             break;
         }
         if let Some(cache) = cache {
-            // It holds all of what the files have of the row, and so they are not asked one by one.
+            // The cache has everything that the SSTables hold of the row, so they are not read one
+            // by one.
             if let Some(source) = cached_source(cache, view, command, key, slices).await? {
                 collected.add(source).await?;
             }
@@ -120,7 +122,8 @@ impl Collected<'_> {
                     });
                 }
                 Unfiltered::Marker(marker) => {
-                    // Whichever way the stream walks, what the marker says of the side of the row counts.
+                    // Whichever direction the stream has, the deletion on the row's side of the
+                    // marker counts.
                     let comparator = self.table.comparator();
                     let row = self.clustering.position();
                     let is_before = comparator.compare(marker.position.position(), row).is_lt();
@@ -132,14 +135,14 @@ impl Collected<'_> {
         Ok(())
     }
 
-    /// The strongest deletion over the row, as far as it is known. What is not newer need not be read: neither data nor
-    /// other deletions of it would change the answer.
+    /// Returns the strongest deletion over the row that was found so far. Older data and older
+    /// deletions cannot change the result, so they need not be read.
     fn deletion(&self) -> DeletionTime {
         let above = self.partition_deletion.max(self.range_deletion);
         self.row.as_ref().map_or(above, |row| above.max(row.strongest_deletion()))
     }
 
-    /// Whether what was written at or before `timestamp` cannot change the answer.
+    /// Returns whether writes at or before `timestamp` cannot change the result.
     fn is_complete_above(&self, timestamp: i64) -> bool {
         let Some(row) = &self.row else { return false };
         let deletion = self.deletion();
@@ -154,14 +157,15 @@ impl Collected<'_> {
         if exists {
             return columns.filter(|column| self.command.columns.contains(column.id)).all(is_newer);
         }
-        // It may exist by any of its cells; if it does by none, an older liveness decides.
+        // Any visible cell makes the row exist; without one, an older liveness decides.
         let is_visible = |data: &ColumnData| match data {
             ColumnData::Simple(cell) => {
                 cell.is_live(self.command.now_s) && !deletion.deletes(cell.timestamp)
             }
             ColumnData::Complex(_) => false,
         };
-        // A memtable may hold cells of a column that was dropped since: a row does not exist by these.
+        // A memtable may hold cells of a column that was dropped since; they do not make the row
+        // exist.
         let is_known = |id| self.table.column_by_id(id).is_some();
         columns.all(is_newer)
             && row.columns.iter().any(|(id, data)| is_visible(data) && is_known(*id))

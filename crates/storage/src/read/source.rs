@@ -1,4 +1,4 @@
-//! One partition from any of the places that hold it.
+//! The stream of one partition from any source.
 
 use espalier_mutation::{
     ClusteringBound, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered, UnfilteredStream,
@@ -13,25 +13,25 @@ use crate::{
 };
 use espalier_runtime::{maybe_yield, trace};
 
-/// A stream that is merged with others.
-#[allow(clippy::large_enum_variant)] // One for each source of a read; they are few and do not move.
+/// A stream that is merged with other sources.
+#[allow(clippy::large_enum_variant)] // A read has few of them, which do not move.
 pub(crate) enum Source<'scan> {
-    /// A memtable's.
+    /// The partition in a memtable.
     Memtable(Box<MemtablePartition>),
-    /// All files', as the row cache has them or reads them.
+    /// The partition in all SSTables, as the row cache holds or reads it.
     Cached(Box<CachedPartition>),
-    /// An SSTable's, looked up by key.
+    /// The partition in an SSTable, looked up by key.
     SSTable(Box<PartitionStream>),
-    /// An SSTable's, where a scan stands.
+    /// The partition in an SSTable, at the position of a scan.
     Scanned(ScannedPartition<'scan>),
-    /// Those of all scans, merged, which the row cache adds.
+    /// The merged partition of all scans, which is added to the row cache.
     Filled(Box<FilledPartition<'scan>>),
-    /// A row that was collected from several.
+    /// A row that was collected from several sources.
     Row(PartitionHeader, Option<Row>),
 }
 
 impl Source<'_> {
-    /// A partition that is no more than a row, under which its deletion is kept.
+    /// Makes a source of a single row; the row carries the partition's deletion.
     pub(crate) fn only_row(key: DecoratedKey, row: Option<Row>) -> Self {
         Self::Row(PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None }, row)
     }
@@ -52,17 +52,18 @@ impl UnfilteredStream for Source<'_> {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
-        // Here and not where rows come out of the merge, for it may drop many before it gives one.
+        // The yield is here, not behind the merge, because the merge may drop many fragments before
+        // it returns one.
         maybe_yield().await;
         let next = match self {
             Self::Memtable(partition) => partition.next().await?,
             Self::SSTable(partition) => partition.next().await?,
-            // What it reads from files is met there.
+            // Its fragments are counted where they are read from files.
             Self::Cached(partition) => return partition.next().await,
             Self::Scanned(partition) => partition.next().await?,
-            // What it merges is met there.
+            // Its fragments are counted where they are merged.
             Self::Filled(partition) => return partition.next().await,
-            // It was met before, where it was collected from.
+            // Its fragments were counted when it was collected.
             Self::Row(_, row) => return Ok(row.take().map(Unfiltered::Row)),
         };
         if trace::is_on()

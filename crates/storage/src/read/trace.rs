@@ -1,6 +1,6 @@
-//! What a read tells those who trace it: which sources it asks, what they say, what it met in them.
+//! Trace events of a read: the sources, their content, and the tombstones met.
 //!
-//! Nothing here runs unless the request is traced; callers look first.
+//! Nothing here runs unless the request is traced; callers check that first.
 
 use espalier_mutation::{
     Cell, CellRef, ColumnData, DecoratedKeyRef, DeletionTime, PackedColumn, Row, Unfiltered,
@@ -22,7 +22,7 @@ const CELL_TOMBSTONES: &str = "cell tombstones";
 const SKIPS: &str = "skips";
 const SSTABLES: &str = "sstables";
 
-/// What is known of a partition in an SSTable before its files are touched.
+/// Traces whether an SSTable may hold a partition, before its files are read.
 #[cold]
 pub(crate) fn tell_presence(sstable: &SSTable, key: DecoratedKeyRef<'_>, slices_fit: bool) {
     let name = sstable.descriptor();
@@ -37,13 +37,13 @@ pub(crate) fn tell_presence(sstable: &SSTable, key: DecoratedKeyRef<'_>, slices_
     }
 }
 
-/// The rest of a table's SSTables is not needed.
+/// Traces that the rest of a table's SSTables is not needed.
 #[cold]
 pub(super) fn tell_rest_skipped(count: usize, why: &str) {
     trace_event!("Skipping {count} older sstables: {why}");
 }
 
-/// A memtable has the partition, with this deletion, or has not. Counts, and is an event if `in_detail`.
+/// Counts a partition in a memtable with its deletion, or its absence. Traces it if `in_detail`.
 #[cold]
 pub(super) fn tell_memtable(is_flushing: bool, deletion: Option<DeletionTime>, in_detail: bool) {
     deletion.into_iter().for_each(note_partition);
@@ -55,7 +55,7 @@ pub(super) fn tell_memtable(is_flushing: bool, deletion: Option<DeletionTime>, i
     }
 }
 
-/// An SSTable has the partition. Counts, and is an event if `in_detail`.
+/// Counts a partition in an SSTable. Traces it if `in_detail`.
 #[cold]
 pub(super) fn tell_sstable(sstable: &SSTable, deletion: DeletionTime, in_detail: bool) {
     note_partition(deletion);
@@ -69,19 +69,19 @@ fn deleted(deletion: DeletionTime) -> &'static str {
     if deletion.is_live() { "" } else { ", with a partition tombstone" }
 }
 
-/// A partition of a source has this deletion.
+/// Counts the partition deletion of a source.
 pub(super) fn note_partition(deletion: DeletionTime) {
     if !deletion.is_live() {
         trace::count(PARTITION_TOMBSTONES, 1);
     }
 }
 
-/// A source gave a fragment.
+/// Counts a fragment of a source.
 #[cold]
 pub(crate) fn note_fragment(fragment: &Unfiltered) {
     match fragment {
         Unfiltered::Row(row) => note_row(row),
-        // Of the two ends of a range one is the begin.
+        // A range tombstone has two markers; only its start counts.
         Unfiltered::Marker(marker) if !marker.after.is_live() => trace::count(RANGE_TOMBSTONES, 1),
         Unfiltered::Marker(_) => {}
     }
@@ -104,20 +104,20 @@ fn note_row(row: &Row) {
     }
 }
 
-/// A source leaps over what another one has deleted, or it itself.
+/// Counts a skip over data that this source or another one has deleted.
 #[cold]
 pub(super) fn note_skip() {
     trace::count(SKIPS, 1);
 }
 
-/// A scan reads this SSTable.
+/// Traces that a scan reads an SSTable.
 #[cold]
 pub(super) fn tell_scanned(sstable: &SSTable) {
     trace::count(SSTABLES, 1);
     trace_event!("Scanning sstable {}", sstable.descriptor());
 }
 
-/// A command is done.
+/// Traces the totals of a command.
 #[cold]
 pub(crate) fn tell_result(result: &ReadResult) {
     let sstables = trace::take_count(SSTABLES);
@@ -140,7 +140,7 @@ fn tell_counts(live: usize, partitions: usize, more: &str) {
     );
 }
 
-/// A single row is looked for in the memtables alone.
+/// Traces the sources of a look-up of one row in the memtables alone.
 #[cold]
 pub(crate) fn tell_point_sources(view: &TableView, key: DecoratedKeyRef<'_>) {
     for sstable in view.sstables.iter() {
@@ -148,7 +148,7 @@ pub(crate) fn tell_point_sources(view: &TableView, key: DecoratedKeyRef<'_>) {
     }
 }
 
-/// What a single row was in the memtable; `None`: there is nothing of its partition.
+/// Traces the row that the memtable holds; `None` means that it holds nothing of the partition.
 #[cold]
 pub(crate) fn tell_point(lookup: Option<&RowLookup<'_>>) {
     tell_memtable(false, lookup.map(|lookup| lookup.partition_deletion), true);
@@ -156,7 +156,7 @@ pub(crate) fn tell_point(lookup: Option<&RowLookup<'_>>) {
     tell_counts(usize::from(is_live), usize::from(is_live), "");
 }
 
-/// Counts what is in the row; whether it is visible.
+/// Counts the tombstones in the row and returns whether the row is visible.
 fn note_lookup(lookup: &RowLookup<'_>) -> bool {
     if !lookup.range_deletion.is_live() {
         trace::count(RANGE_TOMBSTONES, 1);

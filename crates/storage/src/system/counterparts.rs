@@ -103,7 +103,7 @@ pub(super) const DISTRIBUTED: &[(&str, &str)] = &[
     ("view_build_status", "keyspace_name text pk, view_name text pk, host_id uuid ck, status text"),
 ];
 
-/// Cassandra's comment of a stored system table.
+/// Returns Cassandra's comment of a stored system table.
 pub(super) fn comment_of_counterpart(keyspace: &str, name: &str) -> &'static str {
     match (keyspace, name) {
         (SYSTEM_KEYSPACE, "IndexInfo") => "built column indexes",

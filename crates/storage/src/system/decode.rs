@@ -1,4 +1,4 @@
-//! From rows of the schema tables to a schema.
+//! Decodes the rows of the schema tables into a schema.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use super::{SCHEMA_KEYSPACE, SchemaError, keyspaces, row::Fields, table};
 
-/// The live rows of the schema tables: (keyspace name, row), as read in partition and clustering order.
+/// The live rows of the schema tables: (keyspace name, row), as read in partition and clustering
+/// order.
 #[derive(Debug, Default)]
 pub struct SchemaRows {
     /// `system_schema.keyspaces`.
@@ -30,7 +31,7 @@ pub struct SchemaRows {
 }
 
 impl SchemaRows {
-    /// The list for a schema table.
+    /// Returns the list for a schema table.
     pub fn list_mut(&mut self, schema_table: &str) -> Option<&mut Vec<(String, Row)>> {
         Some(match schema_table {
             "keyspaces" => &mut self.keyspaces,
@@ -56,7 +57,11 @@ pub fn read_schema(rows: &SchemaRows, version: Uuid) -> Result<Schema, SchemaErr
     ))
 }
 
-/// The keyspaces that the rows describe.
+/// Decodes the keyspaces that the rows describe.
+///
+/// # Errors
+///
+/// Fails if a row has no name.
 pub fn read_keyspaces(
     rows: &SchemaRows,
 ) -> Result<BTreeMap<String, KeyspaceMetadata>, SchemaError> {
@@ -114,7 +119,7 @@ fn read_types(
         }
     }
     for (keyspace, metadata) in found.iter_mut() {
-        // Types may use one another: round by round those whose parts are known are made.
+        // Types may use one another, so each round makes the types with known parts.
         let mut waiting: Vec<&RawType<'_>> =
             raw.iter().filter(|((owner, _), _)| owner == keyspace).map(|(_, raw)| raw).collect();
         while !waiting.is_empty() {
@@ -270,7 +275,7 @@ fn read_dropped(
         name: name.to_string(),
         column_type: parse_type(fields.text("type").ok_or("no type")?, keyspace)?,
         kind: kind.unwrap_or(ColumnKind::Regular),
-        // The table has milliseconds: as in Cassandra, a start forgets the microseconds of a drop.
+        // The table stores milliseconds: as in Cassandra, a start loses the microseconds of a drop.
         dropped_time_us: dropped_time_ms.saturating_mul(1000),
     })
 }

@@ -1,6 +1,7 @@
 //! Definitions of the system tables.
 //!
-//! A definition is a line a table: name, then columns as `name type`, marked `pk`, `ck` (`desc`) or nothing.
+//! A definition is one line for each table: name, then columns as `name type`, marked `pk`, `ck`
+//! (`desc`) or unmarked.
 
 use std::{
     collections::BTreeMap,
@@ -131,12 +132,12 @@ const TRACES: &[(&str, &str)] = &[
     ),
 ];
 
-/// All system keyspaces with their tables, the virtual ones too.
+/// Returns all system keyspaces with their tables, including the virtual ones.
 pub fn keyspaces() -> Vec<KeyspaceMetadata> {
     defined().clone()
 }
 
-/// The definitions, read once.
+/// Returns the definitions, which are parsed once.
 fn defined() -> &'static Vec<KeyspaceMetadata> {
     static DEFINED: LazyLock<Vec<KeyspaceMetadata>> = LazyLock::new(define_all);
     &DEFINED
@@ -158,7 +159,7 @@ fn define_all() -> Vec<KeyspaceMetadata> {
     ]
 }
 
-/// A system table. Panics for a name that is not compiled in: callers name them by constants.
+/// Returns a system table. Panics if the name is not compiled in; callers use constants.
 pub fn table(keyspace: &str, name: &str) -> Arc<TableMetadata> {
     defined()
         .iter()
@@ -222,7 +223,7 @@ fn define(keyspace: &str, name: &str, columns: &str) -> TableMetadata {
     builder.build()
 }
 
-/// Splits at commas that are not inside `<...>`.
+/// Splits at commas outside of `<...>`.
 fn split_columns(columns: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
     for (index, byte) in columns.bytes().enumerate() {
@@ -240,7 +241,7 @@ fn split_columns(columns: &str) -> Vec<&str> {
     parts
 }
 
-/// The id that Cassandra gives a system table: a version 3 UUID of keyspace and table name.
+/// Returns the id that Cassandra gives a system table: a version 3 UUID of keyspace and table name.
 pub fn system_table_id(keyspace: &str, name: &str) -> TableId {
     let digest: [u8; 16] = Md5::new().chain_update(keyspace).chain_update(name).finalize().into();
     TableId(uuid::Builder::from_md5_bytes(digest).into_uuid())
@@ -264,7 +265,7 @@ mod tests {
         }
     }
 
-    /// `SELECT id FROM system_schema.tables` on a stock Cassandra.
+    /// Ids from `SELECT id FROM system_schema.tables` on a stock Cassandra.
     #[test]
     fn ids_are_those_of_cassandra() {
         let id = |keyspace, name| table(keyspace, name).id.to_string();

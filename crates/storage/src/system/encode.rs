@@ -1,4 +1,4 @@
-//! From schemas to writes of the schema tables.
+//! Encodes schema changes as writes to the schema tables.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use espalier_types::UserType;
 
 use super::{SCHEMA_KEYSPACE, SCHEMA_TABLES, row::RowWriter, table};
 
-/// The writes that turn the rows of `old` into those of `new`, at `timestamp` µs. System keyspaces are compared like others.
+/// Returns the writes that turn the rows of `old` into those of `new`, at `timestamp` µs. System
+/// keyspaces are compared like others.
 pub fn schema_mutation(old: &Schema, new: &Schema, timestamp: i64, now_s: u32) -> Mutation {
     let mut writer = Writer { updates: Vec::new(), timestamp, now_s };
     for keyspace in
@@ -49,7 +50,7 @@ impl Writer {
         &mut self.updates[index]
     }
 
-    /// Deletes all rows below a prefix, just before this write.
+    /// Deletes all rows below a prefix, at `timestamp` µs.
     fn delete_below(&mut self, schema_table: &str, keyspace: &str, prefix: &str, timestamp: i64) {
         let values: Box<[Option<Bytes>]> = [Some(Bytes::copy_from_slice(prefix.as_bytes()))].into();
         let deletion = DeletionTime::new(timestamp, self.now_s);
@@ -174,7 +175,8 @@ impl Writer {
     }
 }
 
-/// The row of a column in `columns_table`, which is the one of the schema tables or the one for virtual tables.
+/// Builds the row of a column in `columns_table`, which belongs to the schema tables or to the
+/// virtual schema.
 pub(crate) fn column_row(
     columns_table: &TableMetadata,
     owner: &TableMetadata,

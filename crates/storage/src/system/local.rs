@@ -1,4 +1,4 @@
-//! `system.local`: what the node says about itself.
+//! `system.local`: the description of the node.
 
 use std::net::IpAddr;
 
@@ -12,23 +12,24 @@ use super::{
     table,
 };
 
-/// The release of Cassandra whose protocol, CQL and files this node speaks. Drivers choose their queries by it.
+/// The release of Cassandra with the protocol, CQL and files of this node. Drivers choose their
+/// queries by it.
 pub const RELEASE_VERSION: &str = "5.0.9";
-/// The version of CQL.
+/// CQL version.
 pub const CQL_VERSION: &str = "3.4.7";
-/// The only data centre there is, as Cassandra names it where nobody has.
+/// Name of the only data centre; Cassandra's default.
 pub const DATA_CENTER: &str = "datacenter1";
-/// The only rack.
+/// Name of the only rack.
 pub const RACK: &str = "rack1";
-/// The only token of a node that has the whole ring.
+/// The only token of a node that owns the whole ring.
 pub const TOKEN: &str = "-9223372036854775808";
 
-/// What the node says about itself.
+/// The content of `system.local`.
 #[derive(Clone, Debug)]
 pub struct LocalNode {
-    /// Made once, at the first start.
+    /// Id of the node, generated at the first start.
     pub host_id: Uuid,
-    /// `cluster_name`.
+    /// Name of the cluster (`cluster_name`).
     pub cluster_name: String,
     /// Address of the native protocol.
     pub rpc_address: IpAddr,
@@ -36,7 +37,7 @@ pub struct LocalNode {
     pub rpc_port: u16,
     /// Version of the schema.
     pub schema_version: Uuid,
-    /// Second of the start.
+    /// Time of the start, in seconds since 1970.
     pub generation_s: u32,
 }
 
@@ -44,7 +45,7 @@ fn key() -> DecoratedKey {
     DecoratedKey::new(Bytes::from_static(b"local"))
 }
 
-/// The serialised form of an `inet`.
+/// Returns the serialised form of an `inet`.
 pub(crate) fn address(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -52,7 +53,7 @@ pub(crate) fn address(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The write of the whole row, at each start.
+/// Returns the write of the whole row, for each start.
 pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
     let row = RowWriter::new(&table, &[], timestamp)
@@ -78,15 +79,16 @@ pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUp
     PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key()) }
 }
 
-/// The write of a new schema version: drivers wait until all nodes (this one) show the same.
+/// Returns the write of a new schema version. Drivers wait until all nodes (this one) show the
+/// same.
 pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
     let row = RowWriter::new(&table, &[], timestamp).uuid("schema_version", version).finish();
     PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key()) }
 }
 
-/// Whether a live row of `system.local` says all of this already, apart from when the node started: then there is no need
-/// to write it again.
+/// Returns whether a live row of `system.local` already describes the node, apart from the start
+/// time, so that it need not be written again.
 pub fn is_described_by(node: &LocalNode, row: &Row) -> bool {
     let table = table(SYSTEM_KEYSPACE, "local");
     let fields = Fields::new(&table, row);

@@ -1,10 +1,15 @@
-//! The tables that the node keeps about itself, by the names and columns that drivers and tools ask for.
+//! The tables that the node keeps about itself, with the names and columns that drivers and tools
+//! query.
 //!
-//! `system_schema` holds the schema of everything as rows: a schema change is a write to it ([`schema_mutation`]), and start-up
-//! reads it back ([`read_schema`]). `system.local` describes the node. They are ordinary tables: they are logged, flushed and
-//! read like any other. Their own definitions ([`keyspaces`]) are the only ones that are compiled in; their rows in the schema
-//! tables are for clients alone.
-//! The tables of two keyspaces are virtual ([`is_virtual`]): they have no files, and are described in `system_virtual_schema` instead.
+//! `system_schema` holds the whole schema as rows. A schema change is a write to it
+//! ([`schema_mutation`]), and a start reads it back ([`read_schema`]). `system.local` describes the
+//! node. These are ordinary tables, logged, flushed and read like any other. Only their own
+//! definitions ([`keyspaces`]) are compiled in; the rows for them in the schema tables are for
+//! clients alone.
+//!
+//! The tables of two keyspaces are virtual ([`is_virtual`]): they have no files, and
+//! `system_virtual_schema` describes them.
+//!
 //! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it.
 
 mod counterparts;
@@ -30,25 +35,28 @@ pub use row::{Fields, RowWriter};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};
 pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_made_when_read, is_virtual};
 
-/// The keyspace of the schema tables.
+/// Keyspace of the schema tables.
 pub const SCHEMA_KEYSPACE: &str = "system_schema";
-/// The keyspace of the node's own tables.
+/// Keyspace of the node's own tables.
 pub const SYSTEM_KEYSPACE: &str = "system";
-/// What the node is.
+/// Table that describes the node.
 const LOCAL_TABLE: &str = "local";
 
-/// Whether a keyspace is one whose tables the node starts from: what they hold must fit together, and to what the disk has.
+/// Returns whether the node starts from the tables of a keyspace. Their contents must agree with
+/// each other and with the files on disk.
 pub fn is_needed_for_start(keyspace: &str) -> bool {
     keyspace == SCHEMA_KEYSPACE || keyspace == SYSTEM_KEYSPACE
 }
 
-/// Whether CREATE, ALTER and DROP alone may change a keyspace's rows: those that say which tables there are. Any other change would be seen at the
-/// next start, and leave the files of tables that are not there any more.
+/// Returns whether only CREATE, ALTER and DROP may change a keyspace's rows, because they define
+/// the tables. Any other change would take effect at the next start, and would leave files of
+/// undefined tables.
 pub fn is_changed_by_schema_statements(keyspace: &str) -> bool {
     keyspace == SCHEMA_KEYSPACE
 }
 
-/// Whether without the rows of a table the node would not start, or start as another one. (The other tables of `system` may be empty.)
+/// Returns whether the node needs the rows of a table to start as the same node. (The other tables
+/// of `system` may be empty.)
 pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
     table.keyspace == SCHEMA_KEYSPACE
         || (table.keyspace == SYSTEM_KEYSPACE && table.name == LOCAL_TABLE)
@@ -57,14 +65,14 @@ pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
 /// The schema tables, in the order in which they are written and read.
 pub const SCHEMA_TABLES: [&str; 5] = ["keyspaces", "types", "tables", "columns", "dropped_columns"];
 
-/// A schema row that cannot be understood.
+/// A schema row that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("system_schema.{table}: row {row}: {reason}")]
 pub struct SchemaError {
     /// The schema table.
     pub table: &'static str,
-    /// Keyspace, and what else names the row.
+    /// Keyspace and further names of the row.
     pub row: String,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
 }

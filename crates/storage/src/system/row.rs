@@ -1,4 +1,4 @@
-//! Writing and reading rows of system tables by column name.
+//! Writes and reads rows of system tables by column name.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -7,8 +7,8 @@ use espalier_mutation::{
 use espalier_types::collection;
 use uuid::Uuid;
 
-/// Builds a row of a system table. Column names are constants of the callers: an unknown one panics in tests
-/// and is left out otherwise.
+/// Builds a row of a system table. Column names are constants of the callers: an unknown one panics
+/// in tests and is left out otherwise.
 pub struct RowWriter<'t> {
     table: &'t TableMetadata,
     row: Row,
@@ -16,19 +16,19 @@ pub struct RowWriter<'t> {
 }
 
 impl<'t> RowWriter<'t> {
-    /// A row with these clustering values, written at `timestamp` µs.
+    /// Starts a row with these clustering values, written at `timestamp` µs.
     pub fn new(table: &'t TableMetadata, clustering: &[&str], timestamp: i64) -> Self {
         let values = clustering.iter().map(|value| Bytes::copy_from_slice(value.as_bytes()));
         Self::at(table, Clustering::new(values), timestamp)
     }
 
-    /// A row with this clustering, written at `timestamp` µs.
+    /// Starts a row with this clustering, written at `timestamp` µs.
     pub fn at(table: &'t TableMetadata, clustering: Clustering, timestamp: i64) -> Self {
         let row = Row { liveness: Liveness::live(timestamp), ..Row::empty(clustering) };
         Self { table, row, timestamp }
     }
 
-    /// Takes away what was in the row before this write.
+    /// Deletes the previous content of the row, just before this write.
     pub fn replacing(mut self, now_s: u32) -> Self {
         self.row.deletion = DeletionTime::new(self.timestamp - 1, now_s);
         self
@@ -119,7 +119,7 @@ impl<'t> RowWriter<'t> {
         self
     }
 
-    /// The row.
+    /// Returns the row.
     pub fn finish(self) -> Row {
         self.row
     }
@@ -133,17 +133,17 @@ pub struct Fields<'r> {
 }
 
 impl<'r> Fields<'r> {
-    /// Of a live row of `table`.
+    /// Reads a live row of `table`.
     pub fn new(table: &'r TableMetadata, row: &'r Row) -> Self {
         Self { table, row }
     }
 
-    /// A clustering value as text.
+    /// Returns a clustering value as text.
     pub fn clustering(&self, index: usize) -> Option<&'r str> {
         std::str::from_utf8(self.row.clustering.values.get(index)?.as_deref()?).ok()
     }
 
-    /// The serialised value of a simple column.
+    /// Returns the serialised value of a simple column.
     pub fn bytes(&self, column: &str) -> Option<&'r Bytes> {
         match self.row.column(self.table.column(column)?.id)? {
             ColumnData::Simple(cell) => Some(&cell.value),
@@ -151,37 +151,37 @@ impl<'r> Fields<'r> {
         }
     }
 
-    /// A text column.
+    /// Returns a text column.
     pub fn text(&self, column: &str) -> Option<&'r str> {
         std::str::from_utf8(self.bytes(column)?).ok()
     }
 
-    /// A boolean column.
+    /// Returns a boolean column.
     pub fn boolean(&self, column: &str) -> Option<bool> {
         Some(self.bytes(column)?.first().is_some_and(|byte| *byte != 0))
     }
 
-    /// An int column.
+    /// Returns an int column.
     pub fn int(&self, column: &str) -> Option<i32> {
         Some(i32::from_be_bytes(self.bytes(column)?.as_ref().try_into().ok()?))
     }
 
-    /// A bigint or timestamp column.
+    /// Returns a bigint or timestamp column.
     pub fn bigint(&self, column: &str) -> Option<i64> {
         Some(i64::from_be_bytes(self.bytes(column)?.as_ref().try_into().ok()?))
     }
 
-    /// A double column.
+    /// Returns a double column.
     pub fn double(&self, column: &str) -> Option<f64> {
         Some(f64::from_be_bytes(self.bytes(column)?.as_ref().try_into().ok()?))
     }
 
-    /// A uuid column.
+    /// Returns a uuid column.
     pub fn uuid(&self, column: &str) -> Option<Uuid> {
         Uuid::from_slice(self.bytes(column)?).ok()
     }
 
-    /// A frozen list or set of text.
+    /// Returns a frozen list or set of text.
     pub fn texts(&self, column: &str) -> Option<Vec<String>> {
         let value = self.bytes(column)?;
         collection::elements(value)
@@ -190,7 +190,7 @@ impl<'r> Fields<'r> {
             .collect()
     }
 
-    /// A frozen map of text to bytes.
+    /// Returns a frozen map of text to bytes.
     pub fn map(&self, column: &str) -> Option<Vec<(String, Vec<u8>)>> {
         let value = self.bytes(column)?;
         collection::entries(value)

@@ -1,6 +1,6 @@
-//! `system_traces`: what requests did, for those who asked. Rows expire by themselves.
+//! `system_traces`: the traces of requests. Rows expire after their TTL.
 //!
-//! All rows of a trace are in partitions of one key, its id, and so on one shard.
+//! All rows of a trace are in partitions of one key, the trace's id, and so on one shard.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -14,27 +14,27 @@ use uuid::Uuid;
 
 use super::local::address;
 
-/// The keyspace of the traces.
+/// Keyspace of the traces.
 pub const TRACES_KEYSPACE: &str = "system_traces";
 
-/// 100 ns from 1582-10-15 to 1970: timeuuids count from the former.
+/// Time from 1582-10-15, where timeuuids start, to 1970, in units of 100 ns.
 const GREGORIAN_OFFSET_TICKS: u64 = 0x01B2_1DD2_1381_4000;
 const TICKS_PER_US: u64 = 10;
 
-/// A row of `sessions`.
+/// The content of a row of `sessions`.
 #[derive(Clone, Debug)]
 pub struct TraceSession<'a> {
-    /// Who asked.
+    /// Address of the client.
     pub client: IpAddr,
-    /// What the request was, in Cassandra's words: `Execute CQL3 query`.
+    /// Kind of the request in Cassandra's words: `Execute CQL3 query`.
     pub request: &'a str,
-    /// Its statement and how it was to be executed.
+    /// The statement and its options.
     pub parameters: &'a [(String, String)],
-    /// How long it took.
+    /// Duration of the request in µs.
     pub duration_us: u64,
 }
 
-/// Makes the rows of one trace.
+/// Builds the rows of one trace.
 pub struct TraceWriter {
     sessions: Arc<TableMetadata>,
     events: Arc<TableMetadata>,
@@ -45,13 +45,15 @@ pub struct TraceWriter {
     ttl_s: u32,
     timestamp_us: i64,
     now_s: u32,
-    /// Of the last event: each one has its own, and they ascend.
+    /// Ticks (100 ns since 1582-10-15) of the last event. They ascend, so that each event has its
+    /// own.
     ticks: u64,
 }
 
 impl TraceWriter {
-    /// For the trace `id` of a request that began at `started_at_us`; its rows live for `ttl_s` seconds from now. The
-    /// coordinator is this node, as clients know it. `None` if the schema has no tables for traces.
+    /// Starts the trace `id` of a request that started at `started_at_us`. Its rows live for
+    /// `ttl_s` seconds. The coordinator is this node, at the address that clients use. Returns
+    /// `None` if the schema has no tables for traces.
     pub fn new(
         schema: &Schema,
         id: Uuid,
@@ -73,7 +75,8 @@ impl TraceWriter {
         })
     }
 
-    /// The row of `sessions`. Clients take a trace that has it for complete: write it last.
+    /// Returns the row of `sessions`. Clients take a trace with this row as complete, so it is
+    /// written last.
     pub fn session(&self, session: &TraceSession<'_>) -> PartitionUpdate {
         let mut row = self.row(&self.sessions, Clustering::empty());
         row.put("client", address(session.client));
@@ -88,7 +91,7 @@ impl TraceWriter {
         self.update(&self.sessions, vec![row.row])
     }
 
-    /// Some rows of `events`, by time. Later calls bring later ones.
+    /// Returns rows of `events`, ordered by time. Later calls must bring later events.
     pub fn events(&mut self, events: &[TraceEvent<'_>]) -> PartitionUpdate {
         let rows = events.iter().map(|event| self.event(*event)).collect();
         self.update(&self.events, rows)
@@ -130,11 +133,11 @@ impl TraceWriter {
     }
 }
 
-/// A row whose cells expire, filled by the names of its columns. They are constants of this module: an unknown one panics
-/// in tests and is left out otherwise.
+/// A row of expiring cells, filled by column name. Names are constants of this module: an unknown
+/// one panics in tests and is left out otherwise.
 struct ExpiringRow<'a> {
     table: &'a TableMetadata,
-    /// What all cells are like.
+    /// Template of all cells.
     cell: Cell,
     row: Row,
 }

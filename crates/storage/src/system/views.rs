@@ -1,23 +1,24 @@
-//! Definitions of the virtual tables: nothing of them is stored, their rows are made when they are read.
+//! Definitions of the virtual tables. They store nothing; a read computes their rows.
 //!
-//! Names and columns are Cassandra's where it has the table; `table_statistics` is ours. Its tables of latencies and caches are
-//! left out, since nothing here counts what they show.
+//! Names and columns are Cassandra's where Cassandra has the table; `table_statistics` is
+//! Espalier's own. Cassandra's tables of latencies and caches are left out, because the node does
+//! not count these figures.
 
 use super::SYSTEM_KEYSPACE;
 
-/// What the node tells of itself.
+/// Keyspace of the tables about the node's state.
 pub const VIEWS_KEYSPACE: &str = "system_views";
-/// The description of the virtual tables, which are not in the schema tables.
+/// Keyspace that describes the virtual tables, which are not in the schema tables.
 pub const VIRTUAL_SCHEMA_KEYSPACE: &str = "system_virtual_schema";
 
-/// Whether the tables of a keyspace are virtual.
+/// Returns whether the tables of a keyspace are virtual.
 #[inline]
 pub fn is_virtual(keyspace: &str) -> bool {
     keyspace == VIEWS_KEYSPACE || keyspace == VIRTUAL_SCHEMA_KEYSPACE
 }
 
-/// Whether a read of the table computes its rows. This holds for the virtual keyspaces and for the
-/// estimates, which Cassandra writes into `system` every few minutes.
+/// Returns whether a read of the table computes its rows. This holds for the virtual keyspaces and
+/// for the estimates, which Cassandra writes into `system` every few minutes.
 #[inline]
 pub fn is_made_when_read(keyspace: &str, name: &str) -> bool {
     is_virtual(keyspace)
@@ -63,14 +64,14 @@ pub(super) const VIRTUAL_SCHEMA: &[(&str, &str)] = &[
     ),
 ];
 
-/// The comment of a virtual table: Cassandra's, if it has one.
+/// Returns the comment of a virtual table: Cassandra's, if it has the table.
 pub(super) fn comment_of_view(keyspace: &str, name: &str) -> &'static str {
     match (keyspace, name) {
         (VIEWS_KEYSPACE, "clients") => "currently connected clients",
         (VIEWS_KEYSPACE, "settings") => "current settings",
         (VIEWS_KEYSPACE, "snapshots") => "available snapshots",
         (VIEWS_KEYSPACE, "sstable_tasks") => "current sstable tasks",
-        (VIEWS_KEYSPACE, "table_statistics") => "what is counted of each table",
+        (VIEWS_KEYSPACE, "table_statistics") => "statistics of each table",
         (VIRTUAL_SCHEMA_KEYSPACE, "keyspaces") => "virtual keyspace definitions",
         (VIRTUAL_SCHEMA_KEYSPACE, "tables") => "virtual table definitions",
         (VIRTUAL_SCHEMA_KEYSPACE, "columns") => "virtual column definitions",
