@@ -1,7 +1,9 @@
-//! A file being written from front to back. Bytes are gathered and go to disk in large pieces; the buffer is reused.
+//! A file that is written from front to back. Bytes are gathered and written in large pieces; the
+//! buffer is reused.
 //!
-//! They go through the kernel's cache, which is told to write them out while the file is written: the index of a large SSTable has
-//! hundreds of megabytes, and all of them in one sync at its end kept the disk from reads for half a second.
+//! The bytes go through the kernel's page cache, which is asked to write them out while the file is
+//! written. The index of a large SSTable has hundreds of megabytes, and one sync of all of them at
+//! the end kept the disk from reads for half a second.
 
 use std::path::Path;
 
@@ -13,7 +15,7 @@ use crate::{
     error::{FileName, Result},
 };
 
-/// Bytes gathered before they are written.
+/// Bytes that are gathered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 pub(crate) struct AppendFile {
@@ -26,7 +28,8 @@ pub(crate) struct AppendFile {
 }
 
 impl AppendFile {
-    /// Creates the file, which may have to outlive a crash; one that exists is an error.
+    /// Creates the file. If `is_durable` is set, [`Self::finish`] makes it durable. An existing
+    /// file is an error.
     pub(crate) async fn create(
         file_system: &FileSystem,
         path: &Path,
@@ -47,13 +50,14 @@ impl AppendFile {
         &self.name
     }
 
-    /// Whether [`flush_if_large`](Self::flush_if_large) would write something.
+    /// Returns whether [`flush_if_large`](Self::flush_if_large) would write.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         self.buffer.len() >= BUFFER_BYTES
     }
 
-    /// Writes the buffer out once it is large. To be called between appends: it is what bounds memory.
+    /// Writes the buffer once it is large. The caller must call it between appends, because it
+    /// bounds memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
         match self.is_large() {
@@ -74,7 +78,7 @@ impl AppendFile {
         Ok(self.syncs.after(&self.file, self.written).await?)
     }
 
-    /// Writes over the beginning of the file, at most a page of it.
+    /// Overwrites the beginning of the file, at most a page of it.
     pub(crate) async fn rewrite_start(&mut self, bytes: Vec<u8>) -> Result<()> {
         self.flush().await?;
         self.checksums.rewrite_start(&bytes);
@@ -82,7 +86,7 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Writes the rest and, if it is to outlive a crash, makes all of it durable.
+    /// Writes the rest and, if the file is to be durable, syncs all of it.
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.flush().await?;
         self.syncs.finish(&self.file).await?;
@@ -90,9 +94,9 @@ impl AppendFile {
     }
 }
 
-/// A file that is complete.
+/// A complete file.
 pub(crate) struct WrittenFile {
-    /// In bytes.
+    /// Its length in bytes.
     pub(crate) length: u64,
     /// A checksum for each page.
     pub(crate) pages: Vec<u32>,
@@ -116,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Three times as much as is synced at once.
+    /// Writes three times as much as one sync covers.
     async fn write(file_system: &FileSystem, is_durable: bool) -> Result<WrittenFile> {
         let mut file = AppendFile::create(file_system, Path::new("/Rows.db"), is_durable).await?;
         for piece in 0..3 * TRICKLE_SYNC_BYTES as usize / BUFFER_BYTES {
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn a_sync_that_fails_is_an_error_of_the_whole() {
         block_on(async {
-            // Three on the way and the last one, or none.
+            // The file needs three syncs on the way and the last one, or none.
             for (is_durable, syncs) in [(true, 4), (false, 0)] {
                 for nth in 0..=syncs {
                     let file_system = FileSystem::simulated(nth);

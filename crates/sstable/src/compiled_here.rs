@@ -1,7 +1,8 @@
-//! Compiled once, for all who await it.
+//! Compiles the crate's futures once, for all crates that await them.
 //!
-//! The code of an `async fn` is made where it is polled: without this, each binary that reads or writes SSTables, most of them
-//! tests, compiles all of it again. In builds that share such code (up to `opt-level = 1`) they find it here.
+//! The compiler generates the code of an `async fn` in the crate that polls it. Without this
+//! module, each binary that reads or writes SSTables (most of them tests) compiles all of it again.
+//! Builds that share generic code (up to `opt-level = 1`) find the code here.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -16,7 +17,7 @@ use crate::{
     components, verify,
 };
 
-/// Futures of the reader, the writer and the verification. Nobody calls it.
+/// Polls futures of the reader, the writer and the verification. No code calls it.
 #[doc(hidden)]
 pub fn compiled_here(
     file_system: FileSystem,

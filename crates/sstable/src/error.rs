@@ -1,4 +1,4 @@
-//! What can be wrong with an SSTable: always which file, where in it, and why.
+//! Errors of SSTables. Each names the file, the place in it, and the reason.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,12 +11,12 @@ use crate::index::bti::{IndexError, MalformedIndex};
 pub struct FileName(Arc<str>);
 
 impl FileName {
-    /// From a path; what is not UTF-8 in it is replaced.
+    /// Makes a name from a path. Bytes that are not UTF-8 are replaced.
     pub fn new(path: &Path) -> Self {
         Self(path.to_string_lossy().into())
     }
 
-    /// The file alone, without its directory.
+    /// Returns the file name without its directory.
     pub(crate) fn short(&self) -> &str {
         self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
     }
@@ -31,70 +31,70 @@ impl std::fmt::Display for FileName {
 /// An error of reading or writing an SSTable.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SSTableError {
-    /// The file system refused. Names file, operation and place itself.
+    /// The file system reported an error, which itself names file, operation and place.
     #[error("{0}")]
     Io(Arc<FileError>),
-    /// The bytes are not what the format says. Nothing of the part that holds them is believed.
+    /// The bytes do not follow the format. The reader uses no part of the item that holds them.
     #[error("{file} is corrupt at byte {offset}: {reason}")]
     Corrupt {
-        /// Which file.
+        /// The damaged file.
         file: FileName,
-        /// Where in the file; in Data.db of a compressed table the offset in the uncompressed data.
+        /// The offset in the file; in Data.db of a compressed table the offset before compression.
         offset: u64,
-        /// What was expected and what was found.
+        /// The expected and the found value.
         reason: String,
     },
     /// The file may be right, but this version of Espalier cannot read or write it.
     #[error("{file}: {what} not supported")]
     Unsupported {
-        /// Which file.
+        /// The file.
         file: FileName,
-        /// What is not supported, ending in "is" or "are".
+        /// The unsupported feature, ending in "is" or "are".
         what: String,
     },
-    /// The file may be right, but its columns are not those of the table that it is to be read as.
+    /// The file may be right, but its columns do not fit the table as which it is read.
     #[error("{file} is of another table: {reason}")]
     OtherTable {
-        /// Statistics.db, which has the columns.
+        /// Statistics.db, which lists the columns.
         file: FileName,
-        /// Where they differ.
+        /// How they differ.
         reason: String,
     },
-    /// There is something of the name that was to be written; none of it was touched.
-    #[error("cannot write {file}: {found} of this name is there")]
+    /// A file of an SSTable with this name exists. It was not changed.
+    #[error("cannot write {file}: {found} of this name exists")]
     NameTaken {
         /// Data.db of that name.
         file: FileName,
-        /// A component that is there.
+        /// The component that exists.
         found: String,
     },
-    /// The caller asked for something that the format cannot hold, or broke an order.
+    /// The caller wanted to write something that the format cannot hold, or in the wrong order.
     #[error("cannot write {file}: {reason}")]
     Rejected {
-        /// Which file was being written.
+        /// The file that was being written.
         file: FileName,
-        /// Why not.
+        /// Why the write was rejected.
         reason: String,
     },
 }
 
 impl SSTableError {
-    /// Bytes that are not what the format says.
+    /// Makes the error for bytes that do not follow the format.
     pub fn corrupt(file: &FileName, offset: u64, reason: impl Into<String>) -> Self {
         Self::Corrupt { file: file.clone(), offset, reason: reason.into() }
     }
 
-    /// Something that this version does not know.
+    /// Makes the error for a feature that this version of Espalier does not support.
     pub fn unsupported(file: &FileName, what: impl Into<String>) -> Self {
         Self::Unsupported { file: file.clone(), what: what.into() }
     }
 
-    /// Columns that are not those of the table.
+    /// Makes the error for columns that do not fit the table.
     pub(crate) fn other_table(file: &FileName, reason: impl Into<String>) -> Self {
         Self::OtherTable { file: file.clone(), reason: reason.into() }
     }
 
-    /// The file whose bytes are not what the format says.
+    /// The file whose bytes do not follow the format.
     pub(crate) fn file(&self) -> Option<&FileName> {
         match self {
             Self::Corrupt { file, .. } => Some(file),
@@ -102,7 +102,7 @@ impl SSTableError {
         }
     }
 
-    /// Whether the file of that path is what is missing, unreadable or wrong.
+    /// Returns whether the file at this path is missing, unreadable or damaged.
     pub fn is_about(&self, path: &Path) -> bool {
         match self {
             Self::Io(error) => error.path == path,
@@ -114,12 +114,13 @@ impl SSTableError {
         }
     }
 
-    /// Whether what was to be written could not be. Reading it once more makes it no better.
+    /// Returns whether the format cannot hold the data that was to be written. Another attempt
+    /// would fail, too.
     pub fn is_rejected(&self) -> bool {
         matches!(self, Self::Rejected { .. })
     }
 
-    /// Input that cannot be written.
+    /// Makes the error for input that cannot be written.
     pub fn rejected(file: &FileName, reason: impl Into<String>) -> Self {
         Self::Rejected { file: file.clone(), reason: reason.into() }
     }
@@ -132,7 +133,7 @@ impl From<FileError> for SSTableError {
 }
 
 impl SSTableError {
-    /// An error of the index reader of `file`.
+    /// Converts an error of the index reader of `file`.
     pub(crate) fn index(file: &FileName, error: IndexError<SSTableError>) -> Self {
         match error {
             IndexError::Source(error) => error,
@@ -144,5 +145,5 @@ impl SSTableError {
     }
 }
 
-/// The result of everything here.
+/// The result type of this crate.
 pub type Result<T, E = SSTableError> = std::result::Result<T, E>;

@@ -1,7 +1,7 @@
-//! Bounds-checked reading of a small file, or of a part of one, that is held whole.
+//! Reads a small file, or a part of one, with bounds checks. The bytes are in memory.
 //!
-//! Every length is compared with the bytes that are left before anything of that size is made. Errors name the file
-//! and the offset.
+//! Every length is compared with the bytes that are left before memory of that size is allocated.
+//! Errors name the file and the offset.
 
 use espalier_types::vint;
 
@@ -21,7 +21,7 @@ impl<'a> Input<'a> {
         Self { file, bytes, offset: 0, base }
     }
 
-    /// Offset in the file of the next byte.
+    /// The offset in the file of the next byte.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.offset as u64
     }
@@ -59,7 +59,7 @@ impl<'a> Input<'a> {
         Ok(self.array::<1>(what)?[0])
     }
 
-    /// A byte that is 0 or 1.
+    /// Reads a byte that must be 0 or 1.
     pub(crate) fn flag(&mut self, what: &str) -> Result<bool> {
         match self.u8(what)? {
             0 => Ok(false),
@@ -104,7 +104,8 @@ impl<'a> Input<'a> {
         Ok(value)
     }
 
-    /// A count of things that take at least `least` bytes each: never more than the rest can hold.
+    /// Checks a count of items that take at least `least` bytes each: the rest must have room for
+    /// them.
     pub(crate) fn checked_count(&self, count: u64, least: usize, what: &str) -> Result<usize> {
         let most = self.remaining() / least.max(1);
         match usize::try_from(count) {
@@ -115,20 +116,20 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Bytes behind a vint length.
+    /// Reads bytes after a vint length.
     pub(crate) fn vint_bytes(&mut self, what: &str) -> Result<&'a [u8]> {
         let length = self.vint(what)?;
         let length = self.checked_count(length, 1, what)?;
         self.take(length, what)
     }
 
-    /// Bytes behind a be16 length.
+    /// Reads bytes after a be16 length.
     pub(crate) fn short_bytes(&mut self, what: &str) -> Result<&'a [u8]> {
         let length = self.u16(what)?;
         self.take(usize::from(length), what)
     }
 
-    /// UTF-8 behind a be16 length.
+    /// Reads UTF-8 after a be16 length.
     pub(crate) fn short_text(&mut self, what: &str) -> Result<&'a str> {
         let bytes = self.short_bytes(what)?;
         std::str::from_utf8(bytes).map_err(|_| self.corrupt(format!("{what} is not UTF-8")))

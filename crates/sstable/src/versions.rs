@@ -1,5 +1,5 @@
-//! What a format version decides. A version is a row of [`VERSIONS`], not a fork of the code: one writer and one reader
-//! ask these questions. Source: reference 1 and 19.
+//! The features of format versions. A version is a row of [`VERSIONS`], not a fork of the code: one
+//! writer and one reader consult it. Format: docs/formats/README.md.
 //!
 //! | version | of | index | read | written |
 //! | --- | --- | --- | --- | --- |
@@ -18,7 +18,7 @@ use espalier_mutation::NO_DELETION_TIME;
 
 use crate::index::bti::row_index::NegativeDeletions;
 
-/// Two lower-case letters that begin a file's name.
+/// The format version: two lower-case letters that begin a file's name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub [u8; 2]);
 
@@ -27,14 +27,14 @@ impl Version {
     pub const DA: Version = Version(*b"da");
     /// Apache Cassandra 5.0 with the BIG index.
     pub const OA: Version = Version(*b"oa");
-    /// Apache Cassandra 4.0, and 5.0 as long as it must be able to go back to it.
+    /// Apache Cassandra 4.0, and 5.0 as long as a downgrade to 4.0 must be possible.
     pub const NB: Version = Version(*b"nb");
     /// ScyllaDB and late Apache Cassandra 3 with the BIG index.
     pub const ME: Version = Version(*b"me");
     /// ScyllaDB with the trie index.
     pub const MT: Version = Version(*b"mt");
 
-    /// The two letters of a file name, if they are that.
+    /// Parses the two letters of a file name.
     pub fn parse(text: &str) -> Option<Version> {
         match *text.as_bytes() {
             [a @ b'a'..=b'z', b @ b'a'..=b'z'] => Some(Version([a, b])),
@@ -42,13 +42,14 @@ impl Version {
         }
     }
 
-    /// The row of the version, if it can be read.
+    /// Returns the row of the version, if it can be read.
     pub fn features(self) -> Option<&'static VersionFeatures> {
         VERSIONS.iter().find(|features| features.version == self)
     }
 
-    /// The row of the version that a setting names: by its letters, or as Cassandra (`bti`, `big`) and ScyllaDB (`ms`, which
-    /// has meant `mt` since there is that) call the family.
+    /// Returns the row of the version that a setting names: by its letters, or by the name that
+    /// Cassandra (`bti`, `big`) and ScyllaDB (`ms`, which means `mt` since `mt` exists) give the
+    /// family.
     pub fn named(name: &str) -> Option<&'static VersionFeatures> {
         let version = match name {
             "bti" => Self::DA,
@@ -59,7 +60,7 @@ impl Version {
         version.writable_features()
     }
 
-    /// The row of the version, if it can be written.
+    /// Returns the row of the version, if it can be written.
     pub fn writable_features(self) -> Option<&'static VersionFeatures> {
         self.features().filter(|features| features.is_written)
     }
@@ -77,7 +78,7 @@ impl fmt::Debug for Version {
     }
 }
 
-/// The word in a file's name that once told the index kind.
+/// The word in a file's name that once identified the index format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FormatWord {
     /// `big`; also in ScyllaDB's trie versions.
@@ -87,7 +88,7 @@ pub enum FormatWord {
 }
 
 impl FormatWord {
-    /// The word.
+    /// Returns the word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Big => "big",
@@ -95,13 +96,13 @@ impl FormatWord {
         }
     }
 
-    /// The word of that name.
+    /// Parses the word.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Big, Self::Bti].into_iter().find(|word| word.name() == text)
     }
 }
 
-/// Whose files they are: what else is expected beside the components that both have.
+/// The database that defined a version, which decides which further components it expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Apache Cassandra.
@@ -110,16 +111,17 @@ pub enum Family {
     Scylla,
 }
 
-/// How partitions and rows are found.
+/// The index format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// Partitions.db and Rows.db; the keys in the trie have this form.
     Trie(TrieKeys),
-    /// Index.db, with an index of rows inside, and Summary.db.
+    /// Index.db, which holds row indexes, and Summary.db.
     Big,
 }
 
-/// How a partition key stands in Partitions.db behind its token. Source: reference 14.2.
+/// The form of a partition key in Partitions.db after its token. Format:
+/// docs/formats/partition-index.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrieKeys {
     /// Its serialised bytes, escaped.
@@ -128,16 +130,17 @@ pub enum TrieKeys {
     Columns,
 }
 
-/// How a full deletion time stands in Data.db and Index.db. Source: reference 2.2.
+/// The form of a full deletion time in Data.db and Index.db. Format: docs/formats/README.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionTimeForm {
     /// be32 seconds, be64 timestamp.
     Legacy,
-    /// One byte 80 if live, else be64 timestamp, be32 unsigned seconds. No room for negative timestamps.
+    /// One byte 80 if live, else be64 timestamp, be32 unsigned seconds. No room for negative
+    /// timestamps.
     Unsigned,
 }
 
-/// The width of 32-bit local deletion times. Source: reference 2.3.
+/// The range of 32-bit local deletion times. Format: docs/formats/README.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalDeletionTimes {
     /// Until 2038; "none" is 7FFFFFFF.
@@ -147,7 +150,7 @@ pub enum LocalDeletionTimes {
 }
 
 impl LocalDeletionTimes {
-    /// The latest second that can be stored.
+    /// Returns the latest second that can be stored.
     pub const fn maximum(self) -> u32 {
         match self {
             Self::Signed => 0x7FFF_FFFE,
@@ -155,7 +158,8 @@ impl LocalDeletionTimes {
         }
     }
 
-    /// What stands in a file for a second: later ones than can be stored become the latest, as in Cassandra.
+    /// Returns the number that a file stores for a second. Seconds that are too late become the
+    /// latest, as in Cassandra.
     #[inline]
     pub const fn stored(self, time: u32) -> u32 {
         match self {
@@ -165,8 +169,9 @@ impl LocalDeletionTimes {
         }
     }
 
-    /// The second that a file's number stands for. Numbers from 80000000 on are what overflowed where only 31 bits were
-    /// thought of; without the sign they are the seconds that were meant.
+    /// Returns the second for which a number in a file stands. In files for 31-bit times, numbers
+    /// from 80000000 (hex) on are the result of an overflow; read without a sign they are the right
+    /// seconds.
     #[inline]
     pub const fn meant(self, stored: u32) -> u32 {
         match self {
@@ -176,7 +181,7 @@ impl LocalDeletionTimes {
     }
 }
 
-/// The order of the bytes inside a word of Filter.db. Source: reference 5.
+/// The order of the bytes inside a word of Filter.db. Format: docs/formats/filter.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterWords {
     /// Bit i is bit i%64 of the be64 number i/64.
@@ -185,70 +190,74 @@ pub enum FilterWords {
     LittleEndian,
 }
 
-/// What Statistics.db says of the clusterings inside. Source: reference 7.4.
+/// The form in which Statistics.db describes the clusterings. Format: docs/formats/statistics.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusteringStatistics {
     /// The least and the greatest value of each column.
     MinMaxValues,
-    /// A slice that covers all, with the types of its values.
+    /// A slice that covers all clusterings, with the types of its values.
     CoveredSlice,
 }
 
 /// A row of the table of versions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct VersionFeatures {
-    /// The letters.
+    /// The letters of the version.
     pub version: Version,
-    /// The word in file names.
+    /// The word in its file names.
     pub format_word: FormatWord,
-    /// Whose it is.
+    /// The database that defined it.
     pub family: Family,
-    /// Whether ScyllaDB expects Scylla.db, which tells that the writer made none of its early mistakes. A set without it is
-    /// one of Cassandra's to ScyllaDB, which knows no trie index of Cassandra's.
+    /// Whether ScyllaDB expects Scylla.db, which says that the writer has none of ScyllaDB's early
+    /// bugs. ScyllaDB takes an SSTable without it for one of Cassandra's, and cannot read
+    /// Cassandra's trie index.
     pub has_scylla_component: bool,
-    /// Whether it can be written, too.
+    /// Whether Espalier can also write it.
     pub is_written: bool,
-    /// Index files.
+    /// The index format.
     pub index: IndexKind,
-    /// Deletion times in full form, in Data.db and in Index.db.
+    /// The form of full deletion times in Data.db and Index.db.
     pub deletion_time: DeletionTimeForm,
-    /// What becomes of negative deletions in Rows.db.
+    /// How negative deletion times in Rows.db are treated.
     pub negative_deletions: NegativeDeletions,
-    /// Local deletion times in rows and statistics.
+    /// The range of local deletion times in rows and statistics.
     pub local_deletion_times: LocalDeletionTimes,
-    /// Filter.db.
+    /// The byte order of Filter.db.
     pub filter_words: FilterWords,
-    /// CompressionInfo.db has a maximum compressed length, so that chunks may be stored raw.
+    /// Whether CompressionInfo.db has a maximum compressed length, so that chunks may be stored
+    /// raw.
     pub raw_chunks: bool,
-    /// Statistics.db has checksums.
+    /// Whether Statistics.db has checksums.
     pub statistics_checksums: bool,
-    /// Bins of the tombstone histogram are a double and a be64, not a be64 and a be32.
+    /// Whether bins of the tombstone histogram are a double and a be64, not a be64 and a be32.
     pub wide_drop_times: bool,
-    /// Minimum and maximum clustering.
+    /// The form of the minimum and maximum clustering.
     pub clustering_statistics: ClusteringStatistics,
-    /// Statistics.db has the pending repair and the flag of transient replicas.
+    /// Whether Statistics.db has the pending repair and the flag of transient replicas.
     pub repair_in_statistics: bool,
-    /// Statistics.db has the id of the node that wrote the data first.
+    /// Whether Statistics.db has the id of the node that wrote the data first.
     pub host_id_in_statistics: bool,
-    /// Statistics.db ends with the flag of partition deletions, the key range, the token space coverage and padding.
+    /// Whether Statistics.db ends with the flag of partition deletions, the key range, the token
+    /// space coverage and padding.
     pub key_range_in_statistics: bool,
-    /// `column_index_size` where the configuration does not say, in bytes.
+    /// The default of `column_index_size`, in bytes.
     pub default_column_index_size: u32,
 }
 
 impl VersionFeatures {
-    /// Whether partitions and ranges can be deleted at negative timestamps.
+    /// Returns whether the version can store deletions of partitions and ranges at negative
+    /// timestamps.
     pub fn has_room_for_negative_deletions(&self) -> bool {
         self.deletion_time == DeletionTimeForm::Legacy
     }
 
-    /// The version of the same family that has that room.
+    /// Returns Cassandra's version `nb`, which can store such deletions.
     pub fn with_room_for_negative_deletions(&self) -> &'static VersionFeatures {
         static WITH_ROOM: VersionFeatures = NB;
         &WITH_ROOM
     }
 
-    /// Whether Partitions.db and Rows.db are the index.
+    /// Returns whether Partitions.db and Rows.db are the index.
     pub fn has_trie_index(&self) -> bool {
         matches!(self.index, IndexKind::Trie(_))
     }
@@ -318,7 +327,7 @@ const MD: VersionFeatures = VersionFeatures {
     ..ME
 };
 
-/// All versions that can be read. The first is what is written where nothing else is said.
+/// All versions that can be read. The first is the one that is written by default.
 pub static VERSIONS: &[VersionFeatures] = &[
     DA,
     OA,

@@ -1,14 +1,18 @@
-//! A file being written from front to back around the kernel's page cache, while its writer goes on.
+//! A file that is written from front to back around the kernel's page cache, while its writer goes
+//! on.
 //!
-//! The kernel's cache would hold what nobody reads from it (files are read around it), and copying into it takes a sixth of the core
-//! that a compaction has. Bytes are gathered in pieces of whole pages, one of which is on its way to the disk at any time; the
-//! last one, which ends anywhere, goes through the kernel's cache. What goes wrong with a piece is told by the next call. Room is taken
-//! ahead: where a file grows with each write, the kernel has a thread of its own wait for it.
+//! The kernel's cache would hold pages that no reader takes from it (files are read around it), and
+//! copying into it takes a sixth of the core time that a compaction has. Bytes are gathered in
+//! pieces of whole pages, one of which is being written at any time. The last piece, which may end
+//! anywhere, goes through the kernel's cache. The next call reports an error of a piece. Disk space
+//! is allocated ahead: if a file grew with each write, the kernel would have a thread of its own
+//! wait for it.
 //!
-//! What is made for the file is made in the piece itself ([`WriteBehindFile::append_with`]), if there is room for all that it may become.
+//! The caller can make bytes directly in the piece ([`WriteBehindFile::append_with`]), if the piece
+//! has room for the most that they may take.
 //!
-//! Memory: three pieces, beside what is appended between two calls of [`WriteBehindFile::flush_if_large`]: one that is filled, one
-//! that is full and one under way. Pieces come back and are filled again.
+//! Memory: three pieces (one being filled, one full, one being written), and the bytes that are
+//! appended between two calls of [`WriteBehindFile::flush_if_large`]. Pieces are reused.
 
 use std::{collections::VecDeque, path::Path};
 
@@ -19,34 +23,37 @@ use espalier_runtime::{
 
 use crate::error::{FileName, Result};
 
-/// An arbitrary size: from a quarter of it on, larger ones cost the core little less.
+/// The length of a piece in bytes (arbitrary): from a quarter of it on, larger pieces save the core
+/// little.
 const PIECE_BYTES: usize = 512 * 1024;
-/// Room that is taken on the disk ahead of what is written, at most; at first as much as there is already. Arbitrary: what was too much is given
-/// back in the end, and a disk that is told of it has something to do.
+/// The most bytes of disk space that are allocated ahead of the writes (arbitrary). At first as
+/// much is allocated as is written already. The excess is freed at the end, which makes work for a
+/// disk that receives discards.
 const MOST_AHEAD_BYTES: u64 = 8 << 20;
 
 pub(crate) struct WriteBehindFile {
     file: File,
     name: FileName,
-    /// The piece that is filled, as long as it will be then; there is none before the first byte.
+    /// The piece that is being filled, at its final length; `None` before the first byte.
     open: Option<PageBufferMut>,
-    /// How much of it is filled.
+    /// Bytes of it that are filled.
     filled: usize,
-    /// Those that are full, in order.
+    /// The full pieces, in order.
     full: VecDeque<PageBufferMut>,
     under_way: Option<JoinHandle<std::result::Result<PageBufferMut, FileError>>>,
-    /// One that came back.
+    /// A piece that was written and can be reused.
     spare: Option<PageBufferMut>,
-    /// What had no room in a piece before it was known how long it is.
+    /// A buffer for bytes that had no room in a piece before their length was known.
     scratch: Vec<u8>,
     length: u64,
-    /// So much of the file has room on the disk, written or not.
+    /// Bytes of the file for which disk space is allocated, whether written or not.
     allocated: u64,
     syncs: TrickleSync,
 }
 
 impl WriteBehindFile {
-    /// Creates the file, which may have to outlive a crash; one that exists is an error.
+    /// Creates the file. If `is_durable` is set, [`Self::finish`] makes it durable. An existing
+    /// file is an error.
     pub(crate) async fn create(
         file_system: &FileSystem,
         path: &Path,
@@ -73,7 +80,7 @@ impl WriteBehindFile {
         &self.name
     }
 
-    /// Length of the file with what is not written yet.
+    /// The length of the file, including bytes that are not written yet.
     pub(crate) fn position(&self) -> u64 {
         self.length
     }
@@ -88,8 +95,8 @@ impl WriteBehindFile {
         }
     }
 
-    /// Appends what `make` makes: it is given `most` bytes that hold anything, and says how many it has made. Nothing is appended
-    /// if it fails.
+    /// Appends the bytes that `make` makes. `make` gets `most` bytes with any content, and returns
+    /// how many it has made. Appends nothing if `make` fails.
     pub(crate) fn append_with<E>(
         &mut self,
         most: usize,
@@ -97,7 +104,7 @@ impl WriteBehindFile {
     ) -> std::result::Result<(), E> {
         if let Some(room) = self.room().get_mut(..most) {
             let made = make(room)?;
-            assert!(made <= most, "{made} bytes where {most} are the most");
+            assert!(made <= most, "{made} bytes were made, at most {most} were announced");
             self.count(made);
             return Ok(());
         }
@@ -113,14 +120,14 @@ impl WriteBehindFile {
         made.map(|_| ())
     }
 
-    /// What is left of the open piece, at least a byte.
+    /// Returns the rest of the open piece, at least a byte.
     fn room(&mut self) -> &mut [u8] {
         let spare = &mut self.spare;
         let new = || spare.take().unwrap_or_else(|| PageBufferMut::of_anything(PIECE_BYTES));
         &mut self.open.get_or_insert_with(new)[self.filled..]
     }
 
-    /// So many bytes more of the open piece are filled.
+    /// Counts `bytes` more bytes of the open piece as filled.
     fn count(&mut self, bytes: usize) {
         self.filled += bytes;
         self.length += bytes as u64;
@@ -130,7 +137,8 @@ impl WriteBehindFile {
         }
     }
 
-    /// Gives full pieces to the disk, and waits for those before them. To be called between appends: it is what bounds memory.
+    /// Starts to write full pieces, and waits for those before them. The caller must call it
+    /// between appends, because it bounds memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
         match self.full.is_empty() {
@@ -152,7 +160,8 @@ impl WriteBehindFile {
                 if let Some(room) = room
                     && file.allocate(room).await.is_err()
                 {
-                    // Who writes is told if there is none. What was got of it on a disk that is nearly full is for all who write there.
+                    // If the disk has no space, the write reports it. Space that was allocated on a
+                    // nearly full disk is freed for other writers.
                     file.truncate(start).await?;
                 }
                 file.append(piece).await.map(|(_, piece)| piece)
@@ -162,7 +171,7 @@ impl WriteBehindFile {
         Ok(())
     }
 
-    /// Waits for the piece under way.
+    /// Waits for the piece that is being written.
     async fn settle(&mut self) -> Result<()> {
         if let Some(under_way) = self.under_way.take() {
             self.spare = Some(wait_for_disk(under_way).await?);
@@ -170,7 +179,8 @@ impl WriteBehindFile {
         Ok(())
     }
 
-    /// Writes the rest and, if it is to outlive a crash, makes all of it durable. Gives the length.
+    /// Writes the rest and, if the file is to be durable, syncs all of it. Returns the length in
+    /// bytes.
     pub(crate) async fn finish(mut self) -> Result<u64> {
         self.write_full().await?;
         self.settle().await?;
@@ -199,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// Appends of odd lengths, some of them longer than a piece.
+    /// Appends of odd lengths, some longer than a piece.
     fn appends() -> Vec<Vec<u8>> {
         let length = |index: usize| match index % 7 {
             3 => PIECE_BYTES + 4097,
@@ -213,7 +223,7 @@ mod tests {
         for (index, bytes) in appends().into_iter().enumerate() {
             match index % 2 {
                 0 => file.append(&bytes),
-                // With more room than it needs.
+                // The closure gets more room than it needs.
                 _ => file
                     .append_with(bytes.len() + index * 999, |room| {
                         room[..bytes.len()].copy_from_slice(&bytes);
@@ -269,7 +279,7 @@ mod tests {
                     Ok(_) => break,
                 }
             }
-            // The last one, and those on the way.
+            // The syncs are the last one and those on the way.
             let bytes = appends().concat().len() as u64;
             assert!(failed > bytes / TRICKLE_SYNC_BYTES / 2 && failed > 1, "{failed}");
         });
@@ -286,7 +296,7 @@ mod tests {
                 let found = file_system.read("/Data.db").await.unwrap();
                 assert!(found == appends().concat(), "{nth}");
             }
-            // What is given back in the end, where it cannot be.
+            // Freeing the excess at the end fails, too.
             let file_system = FileSystem::simulated(1);
             let disk = file_system.simulated_disk().unwrap();
             disk.inject(Fault::nth(Operation::Truncate, 0, Effect::NoSpace));

@@ -101,7 +101,7 @@ fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
         assert!(complaint.contains(&told), "{complaint}");
         let told = match left < 4 {
             true => format!(
-                "it is too short: {left} bytes, and by CompressionInfo.db it has at least 4"
+                "it is too short: it has {left} bytes, and CompressionInfo.db needs at least 4"
             ),
             false => format!("the file may have lost its end, and now has {left} bytes"),
         };

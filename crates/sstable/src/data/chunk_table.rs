@@ -43,7 +43,7 @@ impl DataFile {
     fn too_short(&self, least: u64, says: &str, lost: u64) -> Shortfall {
         let length = self.file.length();
         let reason =
-            format!("it is too short: {length} bytes, and by {says} it has at least {least}");
+            format!("it is too short: it has {length} bytes, and {says} needs at least {least}");
         let begins = lost.saturating_mul(self.chunk_length());
         Shortfall { error: self.corrupt(length, reason), begins }
     }
@@ -60,7 +60,8 @@ impl DataFile {
             return Err(self.other_length(chunks, expected));
         }
         let mut listed = (found - 4) / 4;
-        // Cassandra's compactions leave one more checksum, of no bytes (docs/formats/data.md).
+        // Cassandra's compactions leave one more checksum, of no bytes
+        // (docs/formats/compression.md).
         let last = self.table.read_array::<4>(found - 4).await?;
         listed -= u64::from(last == [0; 4]);
         Ok((listed > chunks).then(|| {
@@ -90,7 +91,7 @@ impl DataFile {
                 let offset = u64::from_be_bytes(*offset);
                 if !(least..=most).contains(&offset) {
                     let reason = format!(
-                        "chunk {number} cannot begin at {offset} of {}, but from {least} to {most}",
+                        "chunk {number} begins at {offset} of {}, not between {least} and {most}",
                         self.file.name()
                     );
                     let place = start + 8 * number;

@@ -1,4 +1,4 @@
-//! Values of clustering columns, in a row or in a bound. They form groups of up to 32, each behind
+//! Values of clustering columns, in a row or in a bound. They form groups of up to 32, each after
 //! a vint with two bits for each value: 1 empty, 2 null, 0 the value follows. Format:
 //! docs/formats/data.md.
 

@@ -3,7 +3,7 @@
 //! the files as they were. Format: docs/formats/data.md, and `isValueCompatibleWith` of Cassandra's
 //! types.
 //!
-//! Files lose `frozen` inside frozen types (docs/formats/data.md), and the table may know a type
+//! Files lose `frozen` inside frozen types (docs/formats/statistics.md), and the table may know a type
 //! under another name or keyspace than the file does. So the comparison ignores both. The caller
 //! compares whether a column holds one cell or many.
 

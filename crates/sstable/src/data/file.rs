@@ -1,4 +1,4 @@
-//! Data.db as chunks: compressed ones with their checksums behind them, or plain ones with
+//! Data.db as chunks: compressed ones with their checksums after them, or plain ones with
 //! checksums in CRC.db.
 //!
 //! A chunk is read whole, its checksum is compared, and it is decompressed and kept in the page
@@ -37,7 +37,7 @@ const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
 pub(super) enum Layout {
     /// Offsets are in `table` from `table_start` on.
     Compressed { info: CompressionInfo, decoder: ChunkDecoder, table_start: u64 },
-    /// Checksums are in `table` behind the chunk length.
+    /// Checksums are in `table` after the chunk length.
     Plain { chunk_length: u32 },
     /// The bytes have no checksums; `table` is the data itself.
     Unchecked,
@@ -56,7 +56,7 @@ pub(crate) struct DataFile {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) offset: u64,
-    /// The length in bytes, with the checksum behind the chunk.
+    /// The length in bytes, with the checksum after the chunk.
     pub(super) length: usize,
     checksum: Option<u32>,
 }
@@ -226,8 +226,7 @@ impl DataFile {
     /// the file.
     pub(super) fn without_end(&self, index: u64, offset: u64) -> SSTableError {
         let length = self.file.length();
-        let reason =
-            format!("chunk {index} at {offset} is not all there: there are {length} bytes");
+        let reason = format!("chunk {index} at {offset} is cut off: the file has {length} bytes");
         self.corrupt(index.saturating_mul(self.chunk_length()), reason)
     }
 
@@ -247,7 +246,7 @@ impl DataFile {
         }
     }
 
-    /// Checks a stored chunk and decompresses it behind the bytes `first`, for a reader that drops
+    /// Checks a stored chunk and decompresses it after the bytes `first`, for a reader that drops
     /// it once it is read. The memory is reused, and zeroed only once.
     pub(super) fn open_chunk_behind(
         &self,

@@ -49,7 +49,7 @@ impl DataFile {
         self.chunk_behind(&[], index, ahead).await
     }
 
-    /// Returns chunk `index` behind the bytes `first`, which precede it in the file.
+    /// Returns chunk `index` after the bytes `first`, which precede it in the file.
     pub(crate) async fn chunk_behind(
         &self,
         first: &[u8],

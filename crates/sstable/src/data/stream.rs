@@ -1,9 +1,9 @@
 //! The bytes of Data.db from a position on, across chunks.
 //!
 //! Usually the window is a slice of one chunk, and no byte is copied. A sequential reader has the
-//! end of one chunk and all of the next in one window: the next chunk is decompressed behind the
+//! end of one chunk and all of the next in one window: the next chunk is decompressed after the
 //! rest of the one before it. In all other cases a row that lies across chunks is joined in memory
-//! of its own, and the row behind it is read from the chunk again. Memory: two chunks and the bytes
+//! of its own, and the row after it is read from the chunk again. Memory: two chunks and the bytes
 //! that the caller wants at once, which are never more than the file has.
 
 use bytes::{Bytes, BytesMut};
@@ -167,7 +167,7 @@ impl DataStream {
         self.file.corrupt(self.position(), reason)
     }
 
-    /// Loads data until the window has at least `length` bytes behind the position.
+    /// Loads data until the window has at least `length` bytes after the position.
     #[inline]
     pub(crate) async fn fill(&mut self, length: usize) -> Result<()> {
         match self.available() >= length {
@@ -176,7 +176,7 @@ impl DataStream {
         }
     }
 
-    /// Returns whether the window has fewer than `bytes` bytes behind the position, and the file
+    /// Returns whether the window has fewer than `bytes` bytes after the position, and the file
     /// has more.
     #[inline]
     pub(crate) fn is_short(&self, bytes: usize) -> bool {
@@ -286,7 +286,7 @@ impl DataStream {
         let offset = (position % chunk_length) as usize;
         match offset < chunk.len() {
             true => Ok(chunk.slice(offset..)),
-            false => Err(self.file.corrupt(position, "a chunk is shorter than its place")),
+            false => Err(self.file.corrupt(position, "a chunk is shorter than expected")),
         }
     }
 }

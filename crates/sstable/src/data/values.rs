@@ -1,4 +1,4 @@
-//! Values of simple cells and of clusterings: bare if the type has a fixed length, else behind a
+//! Values of simple cells and of clusterings: bare if the type has a fixed length, else after a
 //! vint length. A flag stands for a value of zero length, which has no bytes. Format:
 //! docs/formats/data.md.
 
@@ -9,7 +9,7 @@ use espalier_types::{CqlType, vint};
 pub(crate) enum ValueForm {
     /// So many bare bytes.
     Fixed(usize),
-    /// Bytes behind their length.
+    /// Bytes after their length.
     Prefixed,
 }
 

@@ -39,7 +39,7 @@ impl ChunkFormat {
     pub const PLAIN: ChunkFormat = ChunkFormat::Plain { chunk_length: 4096 };
 }
 
-/// Bytes of a checksum behind a chunk.
+/// Bytes of a checksum after a chunk.
 const CHECKSUM_BYTES: usize = 4;
 
 enum Chunks {
@@ -197,7 +197,7 @@ impl DataWriter {
         let written = self.file.append_with(most, |out| {
             let mut length = compressor.compress_into(plain, out)?;
             if length >= limit {
-                length = store_raw(plain, limit, out).ok_or("a chunk has no room as it is")?;
+                length = store_raw(plain, limit, out).ok_or("a raw chunk has no room")?;
             }
             let (chunk, behind) = out.split_at_mut(length);
             let checksum =
@@ -256,7 +256,7 @@ fn compressed_chunks(
     // The reader would reject other chunk lengths.
     if !options.chunk_length.is_power_of_two() || options.chunk_length > MAXIMUM_CHUNK_LENGTH {
         let reason = format!(
-            "chunks of {} bytes; a power of two is needed, and {MAXIMUM_CHUNK_LENGTH} are the most",
+            "chunks of {} bytes: a power of two is needed, at most {MAXIMUM_CHUNK_LENGTH}",
             options.chunk_length
         );
         return Err(SSTableError::rejected(name, reason));

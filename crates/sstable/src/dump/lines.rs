@@ -1,7 +1,7 @@
-//! Lines of one SSTable in either form, made of rows as objects or of the bytes of Data.db.
+//! Prints the lines of one SSTable, in either form, from decoded rows or from the bytes of Data.db.
 //!
-//! The second way is several times as fast, because nothing but the line is made; it prints the same bytes. What it does
-//! not know goes the first way, row by row.
+//! Printing from the bytes is several times as fast, because it makes no objects, and prints the
+//! same lines. Rows that it does not handle are decoded, one by one.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ enum Form {
     Readable(ReadableDump),
 }
 
-/// Makes lines of an SSTable's content. Clones are for other threads.
+/// Prints the content of an SSTable. A clone may print on another thread.
 #[derive(Clone, Debug)]
 pub struct Lines {
     form: Form,
@@ -41,14 +41,14 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// For an SSTable, with the columns of its table as they are now. `raw`: as [`Dump`](super::Dump) prints them, else
-    /// as [`ReadableDump`] does.
+    /// Makes a printer for an SSTable, with the columns of its table's current schema. If `raw` is
+    /// set, it prints as [`Dump`](super::Dump) does, else as [`ReadableDump`] does.
     pub fn new(reader: &SSTableReader, raw: bool, full_values: bool) -> Self {
         let layout = reader.0.layout.borrow().clone();
         Self::of(reader.descriptor(), layout, raw, full_values)
     }
 
-    /// The same for Data.db alone.
+    /// Makes a printer for Data.db alone.
     pub fn of_data(reader: &DataReader, raw: bool, full_values: bool) -> Self {
         Self::of(reader.descriptor(), reader.layout().clone(), raw, full_values)
     }
@@ -72,8 +72,9 @@ impl Lines {
         }
     }
 
-    /// Appends the line of a partition, which the lines that follow belong to, and the one of its static row, if it has one.
-    /// `position`: where in Data.db it begins, in bytes before compression, if that is known.
+    /// Appends the line of a partition, to which the following lines belong, and the line of its
+    /// static row, if it has one. `position` is the partition's position in Data.db before
+    /// compression, if it is known.
     pub fn write_header(
         &mut self,
         header: &PartitionHeader,
@@ -86,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// Appends the line of a row or marker of the partition that was begun last.
+    /// Appends the line of a row or marker of the last partition.
     pub fn write_unfiltered(&mut self, unfiltered: &Unfiltered, out: &mut Vec<u8>) {
         match &mut self.form {
             Form::Raw(dump) => dump.as_dump().write_unfiltered(unfiltered, out),
@@ -94,7 +95,11 @@ impl Lines {
         }
     }
 
-    /// Appends all lines of a stretch of the SSTable. At an error the lines before it are there.
+    /// Appends all lines of a row batch of the SSTable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the batch is damaged. The lines before the fault are appended.
     pub fn write_stretch(&mut self, stretch: &Stretch, out: &mut Vec<u8>) -> Result<()> {
         let bytes = &stretch.bytes;
         let mut last = stretch.key.clone().map(DecoratedKey::new);
@@ -112,11 +117,11 @@ impl Lines {
                     .read_header(bytes, at)
                     .map_err(|(at, malformed)| error(at, malformed.reason()))?;
                 if last.as_ref().is_some_and(|last| *last >= header.key) {
-                    let reason = "a partition lies before the one in front of it";
+                    let reason = "a partition is out of key order";
                     return Err(error(at + length, reason));
                 }
                 let layout = &self.decoder.layout;
-                // Of a compact table that is the one row of the partition.
+                // In a compact table the static row is the one row of the partition.
                 let only_row = header.static_row.take_if(|_| layout.is_static_compact);
                 self.write_header(&header, Some(stretch.position + at as u64), out);
                 if let Some(row) = only_row {
@@ -148,7 +153,10 @@ impl Lines {
                 let start = std::mem::replace(&mut at, end);
                 match &unfiltered {
                     Unfiltered::Row(_) if self.decoder.layout.is_static_compact => {
-                        return Err(error(start, "a row beside the static one of a compact table"));
+                        return Err(error(
+                            start,
+                            "a compact table has rows besides the static row",
+                        ));
                     }
                     Unfiltered::Row(row) if row.is_empty() => continue,
                     Unfiltered::Row(_) => {}
@@ -163,7 +171,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The header and its length; or where it is wrong.
+    /// Reads the header and returns its length, or the place and reason of a fault.
     fn read_header(
         &self,
         bytes: &Bytes,
@@ -204,7 +212,7 @@ impl Lines {
     }
 }
 
-/// Whether the table has its columns in the order of the file, simple ones first.
+/// Returns whether the table has its columns in the order of the file, simple ones first.
 fn is_in_order(layout: &Arc<FileLayout>) -> bool {
     let known = || layout.regulars.iter().filter_map(|column| Some((column.target?, column)));
     let definitions = known().filter_map(|(id, _)| layout.table.column_by_id(id));

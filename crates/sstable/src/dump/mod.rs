@@ -1,12 +1,13 @@
-//! Content as lines of JSON: one for each partition, static row, row and range tombstone marker, in the order of the file.
+//! Prints content as lines of JSON: one for each partition, static row, row and range tombstone
+//! marker, in the order of the file.
 //!
-//! * [`Dump`] shows what is stored, byte for byte, in hex: for tests and for comparing files;
-//! * [`ReadableDump`] shows values by their types, with names: for people and their scripts.
+//! * [`Dump`] shows the stored bytes in hex, for tests and for comparing files.
+//! * [`ReadableDump`] shows names and values by their types, for people and their scripts.
 //!
-//! [`Lines`] is either, for an SSTable that is printed.
+//! [`Lines`] is either of them, for an SSTable that is printed.
 //!
-//! All append to a buffer that the caller uses again and again. Memory: the line, and for [`ReadableDump`] the key of the
-//! current partition.
+//! All append to a buffer that the caller reuses. Memory: the line, and for [`ReadableDump`] the
+//! key of the current partition.
 
 mod lines;
 mod raw;

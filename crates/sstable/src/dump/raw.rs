@@ -1,13 +1,14 @@
-//! What is stored, bytes in hex.
+//! Prints the stored bytes in hex.
 //!
 //! ```text
 //! {"kind":"partition","key":"0004","token":5,"deleted":{"ts":3000,"ldt":1795210853}}
 //! {"kind":"row","ck":["00000001"],"live":{"ts":1000},"cells":[{"n":"v","v":"68","ts":1000}]}
 //! {"kind":"marker","bound":"INCL_START_BOUND","ck":["02"],"deleted":{"ts":3000,"ldt":1795210853}}
 //! ```
-//! Cells carry `ttl` and `ldt` if they expire, `dead` if they are tombstones, `p` for the path in a collection or UDT; an
-//! entry with only `n` and `deleted` deletes a whole collection. A boundary has `closes` and `opens`. `shadowable` says that
-//! a row's deletion is void once the row has a newer liveness; beside an ordinary one it is `shadowable_deleted`.
+//! Cells carry `ttl` and `ldt` if they expire, `dead` if they are tombstones, and `p` for the path
+//! in a collection or UDT. An entry with only `n` and `deleted` deletes a whole collection. A
+//! boundary has `closes` and `opens`. `shadowable` says that a row's deletion is void once the row
+//! has a newer liveness; beside an ordinary deletion it is `shadowable_deleted`.
 
 use std::sync::Arc;
 
@@ -28,46 +29,47 @@ use crate::{
     statistics::serialization_header::compare_names,
 };
 
-/// Longer values are shown as length and CRC-32, unless all bytes are asked for.
+/// The longest value that is shown, in bytes. Longer values are shown as length and CRC-32, unless
+/// the caller wants all bytes.
 pub const LONGEST_SHOWN: usize = 4096;
 
-/// Makes lines of a table's content.
+/// Prints lines of a table's content.
 #[derive(Clone, Copy, Debug)]
 pub struct Dump<'table> {
-    /// Names the columns.
+    /// The table that names the columns.
     pub table: &'table TableMetadata,
     /// Whether values longer than [`LONGEST_SHOWN`] are shown in full.
     pub full_values: bool,
 }
 
-/// What is printed of a cell, wherever it comes from.
+/// The parts of a cell that are printed.
 struct Written<'a> {
     timestamp: i64,
-    /// 0: it does not expire.
+    /// The time to live in seconds; 0 if the cell does not expire.
     ttl: u32,
     local_deletion_time: u32,
-    /// `None`: a tombstone.
+    /// The value; `None` for a tombstone.
     value: Option<&'a [u8]>,
 }
 
 type Column<'a> = (Option<&'a ColumnDefinition>, &'a ColumnData);
 
 impl Dump<'_> {
-    /// The line of a partition and the one of its static row, if it has one.
+    /// Returns the line of a partition and the line of its static row, if it has one.
     pub fn header(&self, header: &PartitionHeader) -> Vec<String> {
         let mut text = Vec::new();
         self.write_header(header, &mut text);
         String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
     }
 
-    /// The line of a row or marker.
+    /// Returns the line of a row or marker.
     pub fn unfiltered(&self, unfiltered: &Unfiltered) -> String {
         let mut text = Vec::new();
         self.write_unfiltered(unfiltered, &mut text);
         String::from_utf8_lossy(&text).trim_end_matches('\n').to_owned()
     }
 
-    /// Appends the line of a partition and the one of its static row, if it has one.
+    /// Appends the line of a partition and the line of its static row, if it has one.
     pub fn write_header(&self, header: &PartitionHeader, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"kind\":\"partition\",\"key\":");
         self.value(&header.key.key, out);
@@ -123,7 +125,8 @@ impl Dump<'_> {
         out.extend_from_slice(b"]}\n");
     }
 
-    /// The order of files: multi-cell columns come last. Where the table was made from the file it is the row's own.
+    /// Returns the columns in the order of files: multi-cell columns come last. A table that was
+    /// made from the file has this order itself.
     fn in_file_order<'a>(&'a self, row: &'a Row) -> SmallVec<[Column<'a>; 8]> {
         let mut columns: SmallVec<[Column<'a>; 8]> =
             row.columns.iter().map(|(id, data)| (self.column(*id), data)).collect();
@@ -152,7 +155,7 @@ impl Dump<'_> {
         self.cell_body(&written, push_i64, out);
     }
 
-    /// What follows a cell's name and path.
+    /// Appends the part of a cell that follows its name and path.
     fn cell_body(
         &self,
         cell: &Written<'_>,
@@ -214,14 +217,14 @@ impl Dump<'_> {
     }
 }
 
-/// A [`Dump`] that owns its table and also prints rows that were only looked at.
+/// A [`Dump`] that owns its table and also prints raw rows.
 #[derive(Clone, Debug)]
 pub(crate) struct RawDump {
     table: Arc<TableMetadata>,
     full_values: bool,
     /// `{"n":"name"` of the file's regular columns.
     openings: Vec<Vec<u8>>,
-    /// The timestamp that was printed last: most cells have that of their row.
+    /// The timestamp that was printed last, since most cells have that of their row.
     timestamp: Remembered,
 }
 
@@ -244,7 +247,7 @@ impl RawDump {
         self.openings = layout.regulars.iter().map(opening).collect();
     }
 
-    /// Appends the line of a row that was read from `bytes`.
+    /// Appends the line of a raw row, which was read from `bytes`.
     pub(super) fn write_view(&mut self, row: &RowView, bytes: &[u8], out: &mut Vec<u8>) {
         let dump = Dump { table: &self.table, full_values: self.full_values };
         let timestamp = &mut self.timestamp;
@@ -273,7 +276,7 @@ impl RawDump {
     }
 }
 
-/// What stands for a value that is too long to be shown.
+/// Appends length and checksum of a value that is too long to be shown.
 pub(super) fn write_length_and_checksum(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"len\":");
     push_u64(value.len() as u64, out);
@@ -282,7 +285,7 @@ pub(super) fn write_length_and_checksum(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"}");
 }
 
-/// How files order columns.
+/// Compares columns in the order of files.
 pub(super) fn file_order(left: &ColumnDefinition, right: &ColumnDefinition) -> std::cmp::Ordering {
     let by_kind = left.is_complex().cmp(&right.is_complex());
     by_kind.then_with(|| compare_names(&left.name, &right.name))
@@ -314,7 +317,7 @@ fn open_first_cell(name: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// When the row was inserted, if it was; `push_timestamp` prints the timestamp.
+/// Appends the liveness of a row, if it has one; `push_timestamp` prints the timestamp.
 pub(super) fn write_liveness(
     liveness: &Liveness,
     push_timestamp: impl FnOnce(i64, &mut Vec<u8>),
@@ -331,7 +334,7 @@ pub(super) fn write_liveness(
     out.push(b'}');
 }
 
-/// The deletions that end and begin at a marker.
+/// Appends the deletions that end and begin at a marker.
 pub(super) fn write_marker_deletions(marker: &RangeTombstoneMarker, out: &mut Vec<u8>) {
     match (marker.before.is_live(), marker.after.is_live()) {
         (false, false) => {
@@ -343,7 +346,8 @@ pub(super) fn write_marker_deletions(marker: &RangeTombstoneMarker, out: &mut Ve
     }
 }
 
-/// As the row's deletion, with a remark; beside an ordinary one under a name of its own.
+/// Appends a shadowable deletion: marked as such in place of the row's deletion, and under a name
+/// of its own beside an ordinary one.
 pub(super) fn write_shadowable_deletion(row: &Row, out: &mut Vec<u8>) {
     if row.shadowable_deletion.is_live() {
         return;
@@ -373,7 +377,7 @@ pub(super) fn write_expiry(ttl: u32, time: u32, out: &mut Vec<u8>) {
     push_u64(time.into(), out);
 }
 
-/// Cassandra's name of a bound.
+/// Returns Cassandra's name of a bound.
 pub fn bound_name(kind: BoundKind) -> &'static str {
     match kind {
         BoundKind::ExclusiveEnd => "EXCL_END_BOUND",

@@ -1,4 +1,4 @@
-//! What is stored, by names and types.
+//! Prints the stored content by names and types.
 //!
 //! ```text
 //! {"kind":"partition","key":{"id":1},"token":-4069959284402364209,"position":0}
@@ -6,11 +6,13 @@
 //! {"kind":"row","key":{"id":1},"clustering":{"at":5},"live":{"ts":1000},"values":{"v":"hello","n":2}}
 //! {"kind":"marker","key":{"id":1},"bound":"INCL_START_BOUND","clustering":{"at":7},"deleted":{"ts":3000,"ldt":1795210853}}
 //! ```
-//! Every line names its partition, so that lines can be filtered one by one. `values` are those of live cells and expiring
-//! ones, whether expired or not, as `SELECT JSON` would print them. A cell was written as `live` says, unless `cells` says
-//! otherwise: `ts` (µs), `ttl` and `ldt` (seconds), `dead` if it is a tombstone. Of a multi-cell column `deleted` is the
-//! deletion of what it held before, and `cells` are those elements that differ from `live`, each with its `path`.
-//! Positions of list elements (timeuuids) and shards of counters are not shown; [`Dump`](super::Dump) shows them.
+//! Every line names its partition, so that lines can be filtered one by one. `values` holds live
+//! cells and expiring ones, whether expired or not, as `SELECT JSON` would print them. A cell was
+//! written as `live` says, unless `cells` says otherwise: `ts` (µs), `ttl` and `ldt` (seconds), and
+//! `dead` if it is a tombstone. In a multi-cell column, `deleted` is the deletion of its earlier
+//! content, and `cells` lists the elements that differ from `live`, each with its `path`. Positions
+//! of list elements (timeuuids) and shards of counters are not shown; [`Dump`](super::Dump) shows
+//! them.
 
 use std::sync::Arc;
 
@@ -36,7 +38,7 @@ use crate::data::{
     decode::{RowView, Span},
 };
 
-/// Makes lines of a table's content, partition after partition.
+/// Prints lines of a table's content, partition after partition.
 #[derive(Clone, Debug)]
 pub struct ReadableDump {
     table: Arc<TableMetadata>,
@@ -45,14 +47,15 @@ pub struct ReadableDump {
     names: Vec<Vec<u8>>,
     /// `,"key":{...}` of the current partition.
     key: Vec<u8>,
-    /// `{"kind":"row"` with it.
+    /// `{"kind":"row"` with the key.
     row_start: Vec<u8>,
-    /// `"name":` and type of the file's regular columns, where rows are printed that were only looked at.
+    /// `"name":` and type of the file's regular columns, for printing raw rows.
     viewed: Vec<(Vec<u8>, CqlType)>,
 }
 
 impl ReadableDump {
-    /// For a table; `full_values`: values longer than [`LONGEST_SHOWN`] are shown, not only their length and CRC-32.
+    /// Makes a printer for a table. If `full_values` is set, values longer than [`LONGEST_SHOWN`]
+    /// are shown in full, else as length and CRC-32.
     pub fn new(table: Arc<TableMetadata>, full_values: bool) -> Self {
         let mut names = Vec::new();
         for column in table.columns() {
@@ -72,8 +75,9 @@ impl ReadableDump {
         }
     }
 
-    /// Appends the line of a partition, which the lines that follow belong to, and the one of its static row, if it has one.
-    /// `position`: where in Data.db it begins, in bytes before compression, if that is known.
+    /// Appends the line of a partition, to which the following lines belong, and the line of its
+    /// static row, if it has one. `position` is the partition's position in Data.db before
+    /// compression, if it is known.
     pub fn write_header(
         &mut self,
         header: &PartitionHeader,
@@ -98,7 +102,7 @@ impl ReadableDump {
         }
     }
 
-    /// Appends the line of a row or marker of the partition that was begun last.
+    /// Appends the line of a row or marker of the last partition.
     pub fn write_unfiltered(&self, unfiltered: &Unfiltered, out: &mut Vec<u8>) {
         match unfiltered {
             Unfiltered::Row(row) => self.row(row, false, out),
@@ -106,7 +110,7 @@ impl ReadableDump {
         }
     }
 
-    /// The lines that follow belong to this partition.
+    /// Sets the partition to which the following lines belong.
     pub(super) fn set_key(&mut self, key: &Bytes) {
         let mut text = std::mem::take(&mut self.key);
         text.clear();
@@ -121,7 +125,7 @@ impl ReadableDump {
                 let pairs = columns.iter().zip(values.iter().map(|value| Some(&value[..])));
                 self.columns(pairs, &mut text);
             }
-            // Not what the types say: the bytes are all there is to show.
+            // The key does not fit its types: only its bytes can be shown.
             None => write_json(&CqlType::Blob, key, &mut text),
         }
         self.row_start.clear();
@@ -196,7 +200,7 @@ impl ReadableDump {
         out.extend_from_slice(b"}\n");
     }
 
-    /// What [`ReadableDump::write_view`] needs to know of a file.
+    /// Prepares [`ReadableDump::write_view`] for the rows of a file.
     pub(super) fn prepare_views(&mut self, layout: &FileLayout) {
         let view = |column: &FileColumn| {
             let definition = column.target.and_then(|id| self.table.column_by_id(id));
@@ -208,7 +212,7 @@ impl ReadableDump {
         self.viewed = layout.regulars.iter().map(view).collect();
     }
 
-    /// Appends the line of a row that was read from `bytes`.
+    /// Appends the line of a raw row, which was read from `bytes`.
     pub(super) fn write_view(&self, row: &RowView, bytes: &[u8], out: &mut Vec<u8>) {
         let value = |(start, end): Span| bytes.get(start..end).unwrap_or_default();
         out.extend_from_slice(&self.row_start);
@@ -242,7 +246,7 @@ impl ReadableDump {
         out.extend_from_slice(b"}\n");
     }
 
-    /// What is not told by the row's liveness.
+    /// Appends the cells that differ from the row's liveness.
     fn cells(&self, row: &Row, out: &mut Vec<u8>) {
         let mut object = Object::open("cells");
         for (id, data) in &row.columns {
@@ -276,7 +280,7 @@ impl ReadableDump {
         let start = out.len();
         if !complex.deletion.is_live() {
             write_deletion("deleted", complex.deletion, out);
-            out.remove(start); // its comma
+            out.remove(start); // the comma before it
         }
         let mut is_open = false;
         for (path, cell) in complex.cells.iter().filter(|(_, cell)| !is_like(cell, liveness)) {
@@ -348,7 +352,7 @@ impl ReadableDump {
 
     fn cell_value(&self, ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
         match ty {
-            // A cell of a counter is a context of shards; no shard at all is 0, too.
+            // A counter's cell is a context of shards; a context without shards is 0, too.
             CqlType::Counter if counter::is_well_formed(value) => {
                 push_i64(counter::total(value), out);
             }
@@ -368,7 +372,7 @@ impl ReadableDump {
     }
 }
 
-/// A member of the line that is an object, and is left out if it has no members.
+/// A member of the line that is an object. It is omitted if it has no members.
 struct Object {
     name: &'static str,
     is_open: bool,
@@ -402,7 +406,7 @@ fn is_dead((_, cell): &(Bytes, Cell)) -> bool {
     cell.is_tombstone()
 }
 
-/// Whether a cell was written together with the row.
+/// Returns whether a cell was written together with the row.
 fn is_like(cell: &Cell, liveness: &Liveness) -> bool {
     !cell.is_tombstone()
         && cell.timestamp == liveness.timestamp
@@ -424,7 +428,7 @@ fn write_written(cell: &Cell, out: &mut Vec<u8>) {
     write_written_at(cell.timestamp, cell.ttl, cell.local_deletion_time, out);
 }
 
-/// Without a ttl a deletion time is that of a tombstone.
+/// A deletion time without a ttl is that of a tombstone.
 fn write_written_at(timestamp: i64, ttl: u32, deletion_time: u32, out: &mut Vec<u8>) {
     let is_tombstone = ttl == 0 && deletion_time != NO_DELETION_TIME;
     if is_tombstone {

@@ -1,10 +1,10 @@
-//! Numbers, hex digits and strings appended to bytes, without a `String` in between.
+//! Appends numbers, hex digits and strings to bytes, without a `String` in between.
 
 const PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
 90919293949596979899";
 
-/// Two digits for each byte.
+/// Two digits for each byte value.
 const HEX: [[u8; 2]; 256] = {
     let digits = b"0123456789abcdef";
     let mut table = [[0; 2]; 256];
@@ -36,13 +36,13 @@ pub(super) fn push_u64(mut value: u64, out: &mut Vec<u8>) {
         digits[at] = b'0' + value as u8;
     }
     debug_assert_eq!(at, 0);
-    // A copy of known length, of which the rest is taken back, is cheaper than one of any length.
+    // Copying a fixed length and truncating it is cheaper than copying a variable length.
     let start = out.len();
     out.extend_from_slice(&digits);
     out.truncate(start + length);
 }
 
-/// A number and its digits: asked for the same one again, they are there.
+/// The last number and its digits, so that a repeated number is not formatted again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remembered {
     value: i64,
@@ -68,14 +68,14 @@ pub(super) fn push_i64(value: i64, out: &mut Vec<u8>) {
     push_u64(value.unsigned_abs(), out);
 }
 
-/// The two digits of a number below 100.
+/// Returns the two digits of a number below 100.
 #[inline]
 pub(super) fn pair(value: u64) -> [u8; 2] {
     let at = (value % 100) as usize * 2;
     [PAIRS[at], PAIRS[at + 1]]
 }
 
-/// `width` digits at least, zeros in front.
+/// Appends at least `width` digits, with leading zeros.
 pub(super) fn push_padded(value: u64, width: usize, out: &mut Vec<u8>) {
     let mut limit = 10;
     for _ in 1..width {
@@ -100,7 +100,7 @@ pub(super) fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Eight digits at once: each half byte gets a byte of the word.
+/// Returns eight hex digits at once: each half byte gets a byte of the word.
 #[inline]
 fn hex_of_four(four: [u8; 4]) -> [u8; 8] {
     let mut word = u64::from(u32::from_be_bytes(four));
@@ -112,7 +112,7 @@ fn hex_of_four(four: [u8; 4]) -> [u8; 8] {
     (word + 0x3030_3030_3030_3030 + letters * to_a).to_be_bytes()
 }
 
-/// 8-4-4-4-12 digits of 16 bytes.
+/// Appends 16 bytes as 8-4-4-4-12 digits.
 pub(super) fn push_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     debug_assert_eq!(bytes.len(), 16);
     let mut text = [b'-'; 36];
@@ -125,7 +125,8 @@ pub(super) fn push_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&text);
 }
 
-/// A JSON string of bytes that are printable ASCII without a quote or a backslash; otherwise does nothing.
+/// Appends a JSON string of bytes that are printable ASCII without a quote or a backslash;
+/// otherwise does nothing and returns false.
 #[inline]
 pub(super) fn push_plain_string(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let is_plain = is_plain(bytes);
@@ -142,7 +143,7 @@ fn is_plain(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
     let odd = words.iter().fold(0, |odd, word| odd | odd_bytes(u64::from_le_bytes(*word)));
     let odd = match bytes.last_chunk::<8>() {
-        // Some bytes are looked at twice.
+        // The chunk overlaps the last word, so that some bytes are checked twice.
         Some(last) => odd | odd_bytes(u64::from_le_bytes(*last)),
         None => {
             let mut last = [b' '; 8];
@@ -153,7 +154,8 @@ fn is_plain(bytes: &[u8]) -> bool {
     odd == 0
 }
 
-/// Not 0 if a byte of the word is below 0x20 or above 0x7F, or a quote or a backslash; 0 if none is, nor 0x7F follows one.
+/// Returns a number other than 0 if a byte of the word is below 0x20 or above 0x7F, or a quote or a
+/// backslash; otherwise 0.
 #[inline]
 fn odd_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -164,17 +166,17 @@ fn odd_bytes(word: u64) -> u64 {
     (word | word.wrapping_sub(0x20 * ONES) | quotes | backslashes) & HIGH
 }
 
-/// A JSON string with its quotes.
+/// Appends a JSON string with its quotes.
 pub(super) fn push_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     push_escaped(text.as_bytes(), out);
     out.push(b'"');
 }
 
-/// The inside of a JSON string. `utf8` is valid UTF-8.
+/// Appends the inside of a JSON string. `utf8` is valid UTF-8.
 pub(super) fn push_escaped(utf8: &[u8], out: &mut Vec<u8>) {
     let mut rest = utf8;
-    // Runs without an escape are copied at once: nearly all text has none.
+    // Runs without an escape are copied at once: nearly all text needs none.
     while let Some(run) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')
     {
         out.extend_from_slice(&rest[..run]);

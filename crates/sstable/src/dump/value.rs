@@ -1,7 +1,8 @@
-//! Values as JSON, straight into bytes.
+//! Prints values as JSON, directly into bytes.
 //!
-//! The form is that of `SELECT JSON` and of [`espalier_types::literal::to_json`], so that `INSERT JSON` reads it back, with
-//! two differences: no blanks, and NaN and infinities as strings (`null` would be another value). The types that most
+//! The form is that of `SELECT JSON` and of [`espalier_types::literal::to_json`], so that
+//! `INSERT JSON` reads it back, with two differences: no blanks, and NaN and infinities as strings
+//! (`null` would be another value). Common types are printed here; all others use [`to_json`].
 //! columns have are printed here; the rest go by way of [`to_json`].
 
 use std::{fmt::Debug, io::Write};
@@ -18,7 +19,7 @@ use super::text::{
     push_uuid,
 };
 
-/// Appends a value. What is no value of the type is shown as a blob, `"0x..."`.
+/// Appends a value. Bytes that are no value of the type are shown as a blob, `"0x..."`.
 pub fn write_json(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     if write_known(ty, value, out).is_err() {
@@ -120,7 +121,7 @@ fn write_scalar(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The year 10000: from there on a year is printed with its sign.
+/// The start of the year 10000 in ms: from there on a year is printed with its sign.
 const FIVE_DIGIT_YEAR_MS: i64 = 253_402_300_800_000;
 
 fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
@@ -144,10 +145,11 @@ fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text);
 }
 
-/// A number that six digits behind the point tell, as most prices and measurements are.
+/// Appends a number that six decimals suffice to write, as for most prices and measurements.
+/// Returns false for others.
 ///
-/// Two decimals of at most 15 digits are never the same double. So where one of them is this number, it is the only one of
-/// so many digits, and without the zeros at its end it is the shortest.
+/// Two decimals of at most 15 digits are never the same double. So if one of them is this number,
+/// it is the only one of so many digits, and without its trailing zeros it is the shortest.
 fn write_short_decimal(number: f64, out: &mut Vec<u8>) -> bool {
     let absolute = number.abs();
     if !(1e-3..1e7).contains(&absolute) {
@@ -174,7 +176,8 @@ fn write_short_decimal(number: f64, out: &mut Vec<u8>) -> bool {
     false
 }
 
-/// A number that Java prints without an exponent, as it does: with the fewest digits, at least one behind the point.
+/// Appends a number that Java prints without an exponent, in Java's form: with the fewest digits,
+/// and at least one decimal. Returns false for others.
 fn write_plain_number(absolute: f64, number: impl Debug, out: &mut Vec<u8>) -> bool {
     let is_plain = (1e-3..1e7).contains(&absolute) || absolute == 0.0;
     is_plain && write!(out, "{number:?}").is_ok()
@@ -191,7 +194,7 @@ fn be64(value: &[u8]) -> i64 {
     value.iter().fold(0, |number, &byte| number << 8 | i64::from(byte))
 }
 
-/// Each component of a composite, as it may stand in files of older tables.
+/// Appends each component of a composite, which files of older tables may hold.
 fn composite(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let (_, components) = collection::composite_components(value);
     let mut types = types.iter();
@@ -208,7 +211,8 @@ fn nullable(ty: &CqlType, value: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the key of an object and its colon: what is no string by itself becomes the text of one.
+/// Appends the key of an object and its colon. A value that is no JSON string becomes the text of
+/// one.
 pub(super) fn write_key(ty: &CqlType, key: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     write_json(ty, key, out);
@@ -221,8 +225,8 @@ pub(super) fn write_key(ty: &CqlType, key: &[u8], out: &mut Vec<u8>) {
     out.push(b':');
 }
 
-/// Appends a name and its colon. Names that are not in lower case keep their CQL quotes inside the string, which is how
-/// `INSERT JSON` tells `Name` from `name`.
+/// Appends a name and its colon. Names that are not in lower case keep their CQL quotes inside the
+/// string, by which `INSERT JSON` distinguishes `Name` from `name`.
 pub(super) fn write_field_name(name: &str, out: &mut Vec<u8>) {
     match name.to_lowercase() == name {
         true => push_string(name, out),

@@ -1,7 +1,7 @@
-//! The pages that are in memory now, borrowed: what a look-up needs that waits for nothing.
+//! Borrows the cached pages, for a look-up that waits for nothing.
 //!
-//! Nothing is cloned or counted by atomics: a page is a slice for as long as the cache is borrowed, and the cache cannot
-//! change meanwhile.
+//! No page is cloned and no atomic counter changes: a page is a slice that lives as long as the
+//! cache is borrowed, and the cache cannot change meanwhile.
 
 use std::cell::{Cell, Ref};
 
@@ -16,9 +16,9 @@ use super::{
 pub(crate) struct PagesAtHand<'cache> {
     table: Ref<'cache, PageTable>,
     counters: &'cache Counters,
-    /// Pages that the look-up holds itself. They were counted when it got them.
+    /// Pages that the look-up holds itself. They were counted when the look-up got them.
     held: &'cache [(PageKey, Bytes)],
-    /// Of data and of index.
+    /// Number of pages found: of data, and of index.
     found: [Cell<u64>; 2],
     missing: Cell<Option<PageKey>>,
 }
@@ -33,7 +33,7 @@ impl<'cache> PagesAtHand<'cache> {
         Self { table, counters, held, found: Default::default(), missing: Cell::new(None) }
     }
 
-    /// A page, and counts that it was used; notes which one it was if it is not there.
+    /// Returns a page and counts its use. Records the page as missing if it is not cached.
     #[inline]
     pub(crate) fn get(&self, key: PageKey) -> Option<&Bytes> {
         if let Some((_, page)) = self.held.iter().find(|(held, _)| *held == key) {
@@ -48,13 +48,13 @@ impl<'cache> PagesAtHand<'cache> {
         Some(page)
     }
 
-    /// The last page that was asked for and is not there.
+    /// The last page that the look-up wanted and did not find.
     #[inline]
     pub(crate) fn missing(&self) -> Option<PageKey> {
         self.missing.get()
     }
 
-    /// A page, for those who only look at it: nothing counts as used, or as missing.
+    /// Returns a page without counting it as used or as missing.
     pub(crate) fn look_at(&self, key: PageKey) -> Option<&Bytes> {
         match self.held.iter().find(|(held, _)| *held == key) {
             Some((_, page)) => Some(page),
@@ -64,13 +64,14 @@ impl<'cache> PagesAtHand<'cache> {
 }
 
 impl PagesAtHand<'_> {
-    /// Where a page is for as long as the cache is borrowed; asks the processor for what is known of it. Nothing counts as used.
+    /// Returns the slot of a page, which is valid as long as the cache is borrowed, and prefetches
+    /// the slot's metadata. Does not count a use.
     #[inline]
     pub(crate) fn slot(&self, key: PageKey) -> Option<Slot> {
         self.table.find_ahead(key)
     }
 
-    /// The page in a slot.
+    /// Returns the page in a slot.
     #[inline]
     pub(crate) fn peek(&self, slot: Slot) -> Option<&[u8]> {
         self.table.page_in(slot).map(|page| &page[..])

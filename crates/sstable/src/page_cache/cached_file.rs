@@ -1,4 +1,4 @@
-//! A file that is read by pages of 4 KiB through the cache, or around it.
+//! A file that is read by pages of 4 KiB, through the page cache or around it.
 
 use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc};
 
@@ -16,22 +16,24 @@ use crate::{
     error::{FileName, Result, SSTableError},
 };
 
-/// Pages that are checked with one read.
+/// Number of pages that one read checks.
 const PAGES_AT_ONCE: usize = 64;
 
-/// Pages that a private reader holds for itself: the way from a root to a leaf, and some.
+/// Number of pages that a private reader holds for itself: the path from a root to a leaf, and a
+/// few more.
 const PRIVATE_PAGES: usize = 8;
 
-/// What a reader does with pages.
+/// How a reader uses the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caching {
-    /// They are kept for all.
+    /// The reader caches the pages that it reads, for all readers.
     Shared,
-    /// The cache is left as it is, and the last few are held by the reader itself.
+    /// The reader leaves the cache as it is, and holds the last few pages itself.
     Private,
 }
 
-/// An open file, its name for errors, and the cache. Clones share all of it, the pages of a private reader too.
+/// An open file, its name for errors, and the cache. Clones share all of it, including the pages
+/// that a private reader holds.
 #[derive(Clone)]
 pub(crate) struct CachedFile {
     inner: Rc<Inner>,
@@ -43,7 +45,7 @@ struct Inner {
     name: FileName,
     length: u64,
     number: u64,
-    /// That of what is made of parts of the file.
+    /// The file number for objects that are made of parts of the file.
     made_number: u64,
     cache: PageCache,
     checksums: Option<FileChecksums>,
@@ -57,7 +59,7 @@ impl Drop for Inner {
 }
 
 impl CachedFile {
-    /// Opens a file for direct reads; its pages are compared with the checksums, if there are any.
+    /// Opens a file for direct reads. Its pages are compared with the checksums, if there are any.
     pub(crate) async fn open(
         file_system: &FileSystem,
         path: &Path,
@@ -77,7 +79,8 @@ impl CachedFile {
         Ok(Self { inner, own_pages: None })
     }
 
-    /// The same file for one reader that caches so. A private one's pages are its own.
+    /// Returns the same file with another use of the page cache. A private reader holds pages of
+    /// its own.
     pub(crate) fn with_caching(&self, caching: Caching) -> Self {
         let own_pages = match caching {
             Caching::Shared => None,
@@ -86,7 +89,8 @@ impl CachedFile {
         Self { inner: self.inner.clone(), own_pages }
     }
 
-    /// The same file for one read: private if the read is, or if nothing of the file is to be kept.
+    /// Returns the same file for one read. The read is private if `caching` is, or if pages of this
+    /// file are not cached.
     pub(crate) fn for_one_read(&self, caching: Caching) -> Self {
         match (caching, self.caching()) {
             (Caching::Shared, Caching::Shared) => self.clone(),
@@ -109,7 +113,7 @@ impl CachedFile {
         self.inner.length
     }
 
-    /// Whether its pages are compared with checksums.
+    /// Returns whether its pages have checksums.
     pub(crate) fn has_checksums(&self) -> bool {
         self.inner.checksums.is_some()
     }
@@ -118,24 +122,24 @@ impl CachedFile {
         &self.inner.cache
     }
 
-    /// Names page or chunk `page` of this file.
+    /// The key of page or chunk `page` of this file.
     #[inline]
     pub(crate) fn key(&self, page: u64) -> PageKey {
         PageKey { file: self.inner.number, page }
     }
 
-    /// Names something that was made of a part of this file.
+    /// The key of an object that is made of a part of this file.
     #[inline]
     pub(crate) fn made_key(&self, number: u64) -> PageKey {
         PageKey { file: self.inner.made_number, page: number }
     }
 
-    /// Reads around the cache. The range must be inside the file.
+    /// Reads bytes around the cache. The range must be inside the file.
     pub(crate) async fn read_exact(&self, offset: u64, length: usize) -> Result<PageBuffer> {
         self.read_exact_reusing(offset, length, None).await
     }
 
-    /// The same, into `spare` if that is large enough.
+    /// Reads bytes as [`Self::read_exact`] does, into `spare` if that is large enough.
     pub(crate) async fn read_exact_reusing(
         &self,
         offset: u64,
@@ -152,7 +156,7 @@ impl CachedFile {
         Ok(buffer)
     }
 
-    /// The same, and compares the pages that it takes with their checksums, if there are any.
+    /// Reads bytes around the cache, and compares their pages with the checksums, if there are any.
     pub(crate) async fn read_checked(&self, offset: u64, length: usize) -> Result<Bytes> {
         let Some(checksums) = &self.inner.checksums else {
             return Ok(self.read_exact(offset, length).await?.into_bytes());
@@ -161,7 +165,7 @@ impl CachedFile {
         let (first, within) = (offset / page_bytes, (offset % page_bytes) as usize);
         let end = offset.saturating_add(length as u64);
         let page_end = match end.checked_next_multiple_of(page_bytes) {
-            // What is asked for is inside; the last page may end before its end.
+            // The range lies inside the file; only the file's last page may be short.
             Some(page_end) if end <= self.inner.length => page_end.min(self.inner.length),
             _ => end,
         };
@@ -175,7 +179,8 @@ impl CachedFile {
         Ok(buffer.slice(within..within + length).into_bytes())
     }
 
-    /// Compares all pages with their checksums, around the cache: for a file that is checked whole when it is opened.
+    /// Compares all pages with their checksums, around the cache, for a file that is checked whole
+    /// when it is opened.
     pub(crate) async fn check_all_pages(&self) -> Result<()> {
         let Some(checksums) = &self.inner.checksums else { return Ok(()) };
         for (index, expected) in checksums.pages.chunks(PAGES_AT_ONCE).enumerate() {
@@ -190,7 +195,7 @@ impl CachedFile {
         Ok(())
     }
 
-    /// Page `number`; shorter at the end of the file, empty behind it.
+    /// Returns page `number`. It is shorter at the end of the file, and empty after it.
     pub(crate) async fn page(&self, number: u64) -> Result<Bytes> {
         if trace::is_on() {
             return Box::pin(self.page_and_tell(number)).await;
@@ -198,7 +203,7 @@ impl CachedFile {
         self.page_untold(number).await
     }
 
-    /// The same, for those who trace the request.
+    /// Returns a page and traces the read.
     async fn page_and_tell(&self, number: u64) -> Result<Bytes> {
         let (name, began) = (self.inner.name.short(), Instant::now());
         let cache = &self.inner.cache;
@@ -222,7 +227,8 @@ impl CachedFile {
         Ok(bytes)
     }
 
-    /// The same for one look-up, which holds what it gets itself if pages of this file are not kept.
+    /// Returns a page for one look-up, which itself holds the page if pages of this file are not
+    /// cached.
     pub(crate) async fn page_for_look_up(&self, number: u64) -> Result<Bytes> {
         match self.caching() {
             Caching::Shared => self.page_untold(number).await,
@@ -276,7 +282,7 @@ impl CachedFile {
         Ok(CachedPage { bytes: buffer.into_bytes(), charge })
     }
 
-    /// `N` bytes at `offset` by way of pages.
+    /// Reads `N` bytes at `offset` by way of pages.
     pub(crate) async fn read_array<const N: usize>(&self, offset: u64) -> Result<[u8; N]> {
         let mut array = [0; N];
         let mut filled = 0;
@@ -297,7 +303,7 @@ impl CachedFile {
     }
 }
 
-/// A page that a private reader has read before.
+/// Returns a page that a private reader holds.
 fn held(own: &VecDeque<(u64, Bytes)>, number: u64) -> Option<Bytes> {
     own.iter().find(|(held, _)| *held == number).map(|(_, bytes)| bytes.clone())
 }

@@ -1,24 +1,25 @@
-//! How often a page was used lately, and the same of pages that are not cached any more.
+//! Counts how often a page was used lately, also for pages that are not cached any more.
 //!
-//! Time is counted in ticks, of so many misses as there are pages. Counts are halved with every eighth tick, and nothing is left of
-//! those of a page that was not used for five: what was hot before, and is not any more, makes room soon. Nobody goes through all
-//! counts for that: each says at which tick it was true.
+//! Time is counted in ticks; a tick takes as many misses as there are pages. Counts are halved with
+//! every eighth tick, and the count of a page that was not used for five ticks is zero: a page that
+//! is not used often any more is evicted soon. No task walks all counts for that: each count stores
+//! the tick at which it was right.
 
 use super::PageKey;
 
-/// Counts end here; an arbitrary choice among small numbers.
+/// The greatest count; an arbitrary choice among small numbers.
 const HOTTEST: u8 = 15;
 
-/// A page that was not used for so many ticks is as cold as one that never was.
+/// Number of ticks without a use after which the frequency of a page is zero.
 const IDLE_TICKS: u8 = 5;
 
-/// What was used so many ticks ago, or fewer, was used lately.
+/// A page was used recently if its last use is at most so many ticks ago.
 const RECENT_TICKS: u8 = 1;
 
-/// Counts are halved with every so many ticks, as a power of two.
+/// Counts are halved every 2^3 ticks.
 const HALVING_SHIFT: u32 = 3;
 
-/// Uses, as they counted at a tick.
+/// The access frequency of a page, as it was at a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heat {
     count: u8,
@@ -26,58 +27,59 @@ pub(super) struct Heat {
 }
 
 impl Heat {
-    /// What is left of the count. Ticks begin anew after 256: pages that were not looked at for so long are gone by then.
+    /// Returns the frequency at `tick`. Ticks wrap after 256: by then, pages that were not looked
+    /// at for so long are evicted.
     #[inline]
     pub(super) fn now(self, tick: u8) -> u8 {
         if tick.wrapping_sub(self.tick) >= IDLE_TICKS {
             return 0;
         }
-        // That is less than eight ticks ago: no halving, or one.
+        // The last use is less than eight ticks ago: the count is halved once or not at all.
         let is_halved = (tick ^ self.tick) >> HALVING_SHIFT != 0;
         self.count >> u32::from(is_halved)
     }
 
-    /// Whether the page was used within about as many misses as there are pages.
+    /// Returns whether the page was used within about as many misses as there are pages.
     #[inline]
     pub(super) fn is_recent(self, tick: u8) -> bool {
         self.count > 0 && tick.wrapping_sub(self.tick) <= RECENT_TICKS
     }
 
-    /// With a use more.
+    /// Returns the frequency after another use.
     #[inline]
     pub(super) fn used(self, tick: u8) -> Self {
         Self { count: (self.now(tick) + 1).min(HOTTEST), tick }
     }
 
-    /// As hot as it is, and not idle.
+    /// Returns the frequency as it is, but not idle.
     #[inline]
     pub(super) fn seen(self, tick: u8) -> Self {
         Self { count: self.now(tick).max(1), tick }
     }
 }
 
-/// The heat of pages that were cached, by a hash of their names: 4 bytes for each.
+/// The frequencies of pages that were cached, by a hash of their keys: 4 bytes for each.
 ///
-/// Two that fall on the same place fight for it, and the hotter one stays.
+/// If two pages fall on the same place, the one that is used more often keeps it.
 pub(super) struct Remembered {
-    /// Count and tick, and 16 bits of the hash.
+    /// The count, the tick, and 16 bits of the hash.
     places: Vec<u32>,
 }
 
 impl Remembered {
-    /// Of at most so many pages. Its memory is not touched before it is used.
+    /// Makes a table for at most so many pages. Its memory is not touched before it is used.
     pub(super) fn new(pages: usize) -> Self {
         Self { places: vec![0; (pages / 2 + 1).next_power_of_two()] }
     }
 
-    /// What is known of a page that comes back.
+    /// Returns the frequency of a page that is cached again.
     pub(super) fn recall(&self, key: PageKey) -> Heat {
         let (place, tag) = self.place(key);
         let [count, tick, high, low] = self.places[place].to_be_bytes();
         if u16::from_be_bytes([high, low]) == tag { Heat { count, tick } } else { Heat::default() }
     }
 
-    /// Of a page that goes.
+    /// Records the frequency of a page that is evicted.
     pub(super) fn note(&mut self, key: PageKey, heat: Heat, tick: u8) {
         let (place, tag) = self.place(key);
         let [count, of, high, low] = self.places[place].to_be_bytes();
@@ -91,11 +93,11 @@ impl Remembered {
     }
 
     fn place(&self, key: PageKey) -> (usize, u16) {
-        // Multipliers are odd and arbitrary, their bits well mixed.
+        // The multipliers are odd and arbitrary; their bits are well mixed.
         let mixed = key.page.wrapping_mul(0x9E37_79B9_7F4A_7C15)
             ^ key.file.wrapping_mul(0xD1B5_4A32_D192_ED03).rotate_left(32);
         let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        // There is at least one place, and their number is a power of two.
+        // There is at least one place, and the number of places is a power of two.
         ((mixed >> 16) as usize & (self.places.len() - 1), mixed as u16)
     }
 }
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!([14, 15, 16, 18, 19, 200].map(|tick| heat.now(tick)), [15, 15, 7, 7, 0, 0]);
         assert_eq!(heat.used(16).now(16), 8);
         assert_eq!((heat.seen(16).now(20), heat.seen(30).now(30)), (7, 1));
-        // Ticks begin anew after 255.
+        // Ticks wrap after 255.
         assert_eq!(Heat { count: 8, tick: 255 }.now(1), 4);
     }
 
@@ -131,7 +133,7 @@ mod tests {
         let before = known(&remembered);
         (1000..9000).for_each(|page| remembered.note(key(page), heat(1), 1));
         assert_eq!(known(&remembered), before);
-        // Some ticks later those are cold themselves.
+        // Some ticks later the frequencies of those pages have dropped.
         (1000..9000).for_each(|page| remembered.note(key(page), Heat { count: 1, tick: 6 }, 6));
         assert!(known(&remembered) < 5);
         assert_eq!(remembered.recall(key(77_777_777)), Heat::default());

@@ -1,4 +1,5 @@
-//! Reads under way: whoever wants a page that somebody reads already waits for that read.
+//! Shares reads under way: a task that needs a page that another task already reads waits for that
+//! read.
 //!
 //! Memory: an entry for each read under way.
 
@@ -15,21 +16,22 @@ pub(super) struct InFlight {
     reads: RefCell<HashMap<PageKey, Rc<Read>, foldhash::fast::RandomState>>,
 }
 
-/// One read.
+/// A read under way.
 #[derive(Default)]
 pub(super) struct Read {
     done: Event,
-    /// What came of it; nothing if it failed or was given up.
+    /// The page; `None` if the read failed or was cancelled.
     page: RefCell<Option<Bytes>>,
 }
 
-/// Who reads, and who waits.
+/// The role of a task: it reads a page, or waits for another's read.
 pub(super) enum Role<'a> {
     Reader(Reading<'a>),
     Waiter(Rc<Read>),
 }
 
-/// Somebody's own read. When it goes, those who wait for it go on, whatever came of it.
+/// A task's own read. When it is dropped, all waiting tasks continue, whether the read succeeded or
+/// not.
 pub(super) struct Reading<'a> {
     all: &'a InFlight,
     key: PageKey,
@@ -37,7 +39,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl InFlight {
-    /// Whether somebody reads a page now.
+    /// Returns whether a task reads the page.
     pub(super) fn has(&self, key: PageKey) -> bool {
         self.reads.borrow().contains_key(&key)
     }
@@ -55,7 +57,8 @@ impl InFlight {
 }
 
 impl Read {
-    /// Waits, and gives what was read; `None`: it failed, so that everybody must see for themselves.
+    /// Waits for the read and returns the page; `None` if the read failed, and then each waiting
+    /// task must read for itself.
     pub(super) async fn wait(&self) -> Option<Bytes> {
         self.done.wait().await;
         self.page.borrow().clone()

@@ -1,14 +1,18 @@
-//! Pages of files and decompressed chunks in memory, under one budget of bytes. One cache for each shard.
+//! The page cache: pages of files and decompressed chunks in memory, under one budget of bytes.
+//! Each shard has one.
 //!
-//! What goes for others is what was used least often lately (see `table`). A page that is evicted lives on while somebody reads from it; what is
-//! pinned that way is bounded by the reads under way. A page that is larger than the whole budget is handed out and not kept.
-//! Pages of a file that was closed stay until the hand takes them, before all others: nobody asks for them, and looking for all of them would hold the
-//! core. Several who miss the same page at once share one read.
+//! The cache evicts the page that was used least often lately (see `table`). An evicted page lives
+//! on while a task reads from it; the reads under way bound the memory that is pinned this way. A
+//! page that is larger than the whole budget is returned and not kept. Pages of a closed file stay
+//! until the clock hand takes them, before all others: no task asks for them, and a search for all
+//! of them would hold the core. Tasks that miss the same page at the same time share one read.
 //!
-//! Who reads much and would fill the cache with what nobody else wants (scans, compactions, `BYPASS CACHE`) reads by
-//! [`Caching::Private`]: what is cached is used, but not counted as used, and nothing is added.
+//! Readers that read much and would fill the cache with pages that no other reader needs (scans,
+//! compactions, `BYPASS CACHE`) use [`Caching::Private`]: they use cached pages without counting
+//! the use, and add nothing.
 //!
-//! Invariant: the charges of all entries sum up to `used_bytes`, which is at most the budget whenever control returns.
+//! Invariant: the charges of all entries sum up to `used_bytes`, which is at most the budget
+//! whenever control returns.
 
 mod at_hand;
 mod cached_file;
@@ -39,10 +43,11 @@ use self::{
 };
 use crate::error::Result;
 
-/// Pages that are forgotten without a look at the clock: some ten microseconds, what the allocator takes among them.
+/// Number of pages that are dropped between two checks of the clock: some ten microseconds,
+/// including the allocator's time.
 const FORGOTTEN_AT_ONCE: usize = 16;
 
-/// Names a page: a file by a number that is never reused, and a page or chunk in it.
+/// The key of a page: a file, by a number that is never reused, and a page or chunk in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     pub(crate) file: u64,
@@ -56,42 +61,43 @@ impl PageKey {
     }
 }
 
-/// A page as it is cached.
+/// A cached page.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedPage {
     pub(crate) bytes: Bytes,
-    /// Memory that the bytes keep alive.
+    /// Bytes of memory that the page keeps alive.
     pub(crate) charge: usize,
 }
 
-/// What the cache did so far.
+/// The counters of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCacheMetrics {
-    /// Pages found, or got by a read of somebody else.
+    /// Pages found, or read by another task that read them already.
     pub hits: u64,
-    /// Pages that had to be read, those that were not kept among them. What scans read ahead is not.
+    /// Pages that were read, including those that were not kept. Pages that scans read ahead do not
+    /// count.
     pub misses: u64,
-    /// Of the hits, those that waited for a read of somebody else.
+    /// The hits that waited for another task's read.
     pub shared_reads: u64,
-    /// Pages that made room for others.
+    /// Pages that were evicted.
     pub evictions: u64,
-    /// Bytes held, bookkeeping included.
+    /// Bytes held, including bookkeeping.
     pub used_bytes: usize,
     /// Pages held.
     pub pages: usize,
-    /// Of all files of indexes.
+    /// Counters of all index files.
     pub index: PartMetrics,
-    /// Of all files of data.
+    /// Counters of all data files.
     pub data: PartMetrics,
 }
 
-/// A shard's page cache. Clones are the same cache.
+/// A shard's page cache. Clones share it.
 #[derive(Clone)]
 pub struct PageCache(Rc<Shared>);
 
 struct Shared {
     table: RefCell<PageTable>,
-    /// For pages and what is pinned.
+    /// The budget in bytes, for pages and pinned memory.
     budget: Cell<usize>,
     pinned: Cell<usize>,
     in_flight: InFlight,
@@ -102,7 +108,7 @@ struct Shared {
 }
 
 impl PageCache {
-    /// An empty cache that holds at most `budget_bytes`.
+    /// Makes an empty cache that holds at most `budget_bytes` bytes.
     pub fn new(budget_bytes: usize) -> Self {
         Self(Rc::new(Shared {
             table: RefCell::new(PageTable::new(budget_bytes)),
@@ -116,13 +122,14 @@ impl PageCache {
         }))
     }
 
-    /// Changes the budget; evicts at once what is too much.
+    /// Changes the budget, and evicts pages at once if they exceed it.
     pub fn set_budget(&self, budget_bytes: usize) {
         self.0.budget.set(budget_bytes);
         self.apply_budget();
     }
 
-    /// Forgets the pages that are there when it begins, in steps. Who reads from one meanwhile reads on.
+    /// Drops, in steps, the pages that are cached when it begins. Tasks that read from such a page
+    /// read on.
     pub async fn forget_pages(&self) {
         let mut end = self.0.table.borrow().len();
         while end > 0 {
@@ -132,7 +139,7 @@ impl PageCache {
         }
     }
 
-    /// Whether pages of the indexes of SSTables that are opened from now on are kept; they are, unless told otherwise.
+    /// Sets whether index pages of SSTables that are opened later are cached. By default they are.
     pub fn keep_index_pages(&self, keep: bool) {
         self.0.keeps_index_pages.set(keep);
     }
@@ -141,12 +148,12 @@ impl PageCache {
         self.0.keeps_index_pages.get()
     }
 
-    /// How many pages were read again soon after they made room.
+    /// The number of pages that were read again soon after their eviction.
     pub fn returned(&self) -> u64 {
         self.0.table.borrow().returned()
     }
 
-    /// What it did so far.
+    /// The counters of the cache.
     pub fn metrics(&self) -> PageCacheMetrics {
         let table = self.0.table.borrow();
         let (index, data) = (self.0.counters.of(Part::Index), self.0.counters.of(Part::Data));
@@ -168,15 +175,15 @@ impl PageCache {
         number << 1 | part as u64
     }
 
-    /// Nobody will ask for pages of this file any more.
+    /// Records that no task will ask for pages of this file any more.
     fn close_file(&self, file: u64) {
-        // Where somebody reads meanwhile they get cold by themselves.
+        // If a task borrows the table, the pages get a low frequency in time.
         if let Ok(mut table) = self.0.table.try_borrow_mut() {
             table.close_file(file);
         }
     }
 
-    /// A read from the disk.
+    /// Counts a read from disk.
     fn count_read(&self, part: Part, bytes: usize) {
         self.0.counters.count(part, |metrics| {
             metrics.reads += 1;
@@ -192,13 +199,14 @@ impl PageCache {
         self.0.counters.count(key.part(), |metrics| metrics.misses += 1);
     }
 
-    /// All that is in memory now, and what the look-up itself holds, to be read in one go. Nothing may be waited for meanwhile.
+    /// Borrows all cached pages, and those that the look-up itself holds. The caller must not wait
+    /// while it holds the borrow.
     #[inline]
     pub(crate) fn at_hand<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> PagesAtHand<'a> {
         PagesAtHand::new(self.0.table.borrow(), &self.0.counters, held)
     }
 
-    /// A page from the cache, or by `read`, or by somebody else's read of it; then it is in the cache.
+    /// Returns a page from the cache, by `read`, or by another task's read of it, and caches it.
     pub(crate) async fn get_or_read<F: Future<Output = Result<CachedPage>>>(
         &self,
         key: PageKey,
@@ -217,7 +225,7 @@ impl PageCache {
                     self.0.shared_reads.set(self.0.shared_reads.get() + 1);
                     return Ok(bytes);
                 }
-                // It failed, and so may we; but with an error of our own.
+                // The other read failed. This one may fail too, but then with an error of its own.
             }
         }
         self.count_miss(key);
@@ -230,7 +238,7 @@ impl PageCache {
         Ok(bytes)
     }
 
-    /// A page, if it is there, without a trace.
+    /// Returns a cached page without recording its use in the frequencies; counts a hit or a miss.
     pub(crate) fn peek(&self, key: PageKey) -> Option<Bytes> {
         let found = self.0.table.borrow().peek(key).cloned();
         match found.is_some() {
@@ -240,12 +248,12 @@ impl PageCache {
         found
     }
 
-    /// Whether a page is there.
+    /// Returns whether a page is cached.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.0.table.borrow().peek(key).is_some()
     }
 
-    /// Whether somebody reads a page now, for all who want it.
+    /// Returns whether a task reads the page into the cache.
     pub(crate) fn is_being_read(&self, key: PageKey) -> bool {
         self.0.in_flight.has(key)
     }
@@ -272,7 +280,8 @@ mod tests {
 
     const KEY: PageKey = PageKey { file: 1, page: 7 };
 
-    /// Ten readers of one page while the disk takes its time; `outcomes` are those of the reads that there are.
+    /// Ten readers of one page while the disk takes its time; `outcomes` are the outcomes of the
+    /// reads.
     async fn ten_readers(budget: usize, outcomes: &[bool]) -> (PageCache, usize, usize) {
         let cache = PageCache::new(budget);
         let (disk, reads) = (Event::new(), Rc::new(Cell::new(0)));
@@ -318,7 +327,7 @@ mod tests {
             let metrics = cache.metrics();
             assert_eq!((metrics.misses, metrics.hits, metrics.shared_reads), (1, 9, 9));
             assert_eq!(metrics.pages, 1);
-            // A page that is not kept is shared all the same.
+            // A page that is not kept is still shared.
             let (cache, reads, right) = ten_readers(0, &[true]).await;
             assert_eq!((reads, right, cache.metrics().pages), (1, 10, 0));
         });

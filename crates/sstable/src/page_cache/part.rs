@@ -1,31 +1,31 @@
-//! Which part of an SSTable a page is of, and what was read of each part.
+//! The part of an SSTable to which a page belongs, and the counters of each part.
 
 use std::cell::Cell;
 
 /// Index or data: the last bit of a file's number in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Data.db, and what describes its chunks.
+    /// Data.db, and the component that describes its chunks.
     Data = 0,
-    /// Index.db, Partitions.db, Rows.db, and what is made of them.
+    /// Index.db, Partitions.db, Rows.db, and objects made of them.
     Index = 1,
 }
 
-/// What was asked for and read of one part of all SSTables.
+/// The counters of one part of all SSTables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartMetrics {
-    /// Pages or chunks that were in memory.
+    /// Pages or chunks that were cached.
     pub hits: u64,
-    /// Those that were not.
+    /// Pages or chunks that were not cached.
     pub misses: u64,
-    /// Reads from the disk, of look-ups, scans and compactions.
+    /// Reads from disk, by look-ups, scans and compactions.
     pub reads: u64,
-    /// Bytes of them, whole pages of the disk.
+    /// Bytes of these reads, in whole disk pages.
     pub read_bytes: u64,
 }
 
 impl PartMetrics {
-    /// The sum over shards.
+    /// Adds the counters of another shard.
     pub fn add(&mut self, other: &PartMetrics) {
         self.hits += other.hits;
         self.misses += other.misses;
@@ -33,7 +33,7 @@ impl PartMetrics {
         self.read_bytes += other.read_bytes;
     }
 
-    /// What came since.
+    /// Returns the difference to an earlier state.
     pub fn since(&self, before: &PartMetrics) -> PartMetrics {
         PartMetrics {
             hits: self.hits - before.hits,

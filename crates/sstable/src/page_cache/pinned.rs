@@ -1,24 +1,24 @@
-//! What opened SSTables hold in memory as long as they are open: their filters, ten bits for each partition. It is taken from the pages'
-//! budget, which cannot have it at the same time.
+//! Memory that open SSTables hold: their filters, ten bits for each partition. It counts against
+//! the budget of the page cache, which has less room for pages meanwhile.
 
 use espalier_runtime::maybe_yield;
 
 use super::PageCache;
 
-/// Pages keep this part of their budget, however many filters there are.
+/// Pages keep this part (an eighth) of the budget, however large the filters are.
 const LEAST_PART: usize = 8;
 
-/// So much is taken from pages without giving way: some hundred of them.
+/// Bytes that are taken from the pages between two yields: some hundred pages.
 const PINNED_AT_ONCE: usize = 512 << 10;
 
-/// Memory that is taken from a cache's budget while this lives.
+/// Memory that is taken from a cache's budget until this is dropped.
 pub(crate) struct Pinned {
     cache: PageCache,
     bytes: usize,
 }
 
 impl PageCache {
-    /// Takes memory from the budget of pages, which make room for it in steps.
+    /// Takes memory from the budget of pages, which are evicted in steps.
     pub(crate) async fn pin(&self, bytes: usize) -> Pinned {
         let mut pinned = Pinned { cache: self.clone(), bytes: 0 };
         while pinned.bytes < bytes {
@@ -31,7 +31,7 @@ impl PageCache {
         pinned
     }
 
-    /// Memory of what is pinned.
+    /// Bytes of pinned memory.
     pub fn pinned_bytes(&self) -> usize {
         self.0.pinned.get()
     }
@@ -64,7 +64,7 @@ mod tests {
             let first = cache.pin(3 << 20).await;
             let second = cache.pin(1 << 20).await;
             assert_eq!((cache.pinned_bytes(), budget()), (4 << 20, 4 << 20));
-            // Rows take some and give it back.
+            // The row cache takes some memory and returns it.
             cache.set_budget(6 << 20);
             assert_eq!(budget(), 2 << 20);
             let third = cache.pin(100 << 20).await;

@@ -1,14 +1,17 @@
-//! The pages that are cached: a table from their names to slots, and which of them goes when there is no room.
+//! The table of cached pages: it maps their keys to slots, and chooses the page to evict when there
+//! is no room.
 //!
-//! That is the one that was used least often lately among those that the hand passes. So pages of an index, of which each serves
-//! more rows than a page of data does, stay while pages of data come and go, the upper ones of a trie however many lower ones come by, and
-//! what is read once makes room for itself. A page that went is remembered for a while and comes back as hot as it was. (The idea is
-//! that of TinyLFU, G. Einziger et al., ACM Transactions on Storage 2017; every new page is admitted here, so that neighbours which
-//! are read one after the other find it.)
+//! It evicts the page with the lowest frequency of those passed by the clock hand. So index
+//! pages, each of which serves more rows than a data page does, stay while data pages come and go;
+//! the upper pages of a trie stay however many lower ones pass; and pages that are read once
+//! replace each other. The table remembers an evicted page for a while, and the page regains its
+//! frequency if it is read again. (The idea is that of TinyLFU, G. Einziger et al., ACM
+//! Transactions on Storage 2017. Here every new page is admitted, so that readers of neighbouring
+//! rows find it.)
 //!
-//! A look-up touches few lines of memory, since most of its time is waiting for them: 64 pages that follow one another in a file
-//! have one region of slot numbers, regions are found by a hash table that is small for that, and what the hand needs lies
-//! apart from the pages.
+//! A look-up mostly waits for memory, so it touches few cache lines: 64 consecutive pages of a file
+//! share one region of slot numbers, the hash table that finds regions is therefore small, and the
+//! frequencies lie apart from the pages.
 
 use std::{cell::Cell, collections::VecDeque};
 
@@ -22,54 +25,60 @@ use super::{
     heat::{Heat, Remembered},
 };
 
-/// Memory of an entry besides the page: the three parts of its slot, and what is remembered of pages that went.
+/// Memory of an entry besides the page, in bytes: the three parts of its slot, and what the table
+/// remembers of evicted pages.
 const ENTRY_BYTES: usize =
     size_of::<Bytes>() + size_of::<Owner>() + size_of::<Heat>() + REMEMBERED * size_of::<u32>();
 
-/// Memory of a region and of its place in the table.
+/// Memory of a region and of its place in the table, in bytes.
 const REGION_BYTES: usize = size_of::<Region>() + 48;
 
-/// Pages that the hand passes for one that goes, at most. With more of them fewer new pages would be there at a time, with
-/// fewer of them hot ones would go too often: an arbitrary choice; some 6 % of the pages are then new ones.
+/// The most pages that the hand passes for one eviction (arbitrary). With more, fewer new pages
+/// would be cached at a time; with fewer, often used pages would be evicted too often. With 32,
+/// some 6 % of the pages are new ones.
 const MOST_LOOKS: usize = 32;
 
-/// And at least.
+/// The fewest pages that the hand passes for one eviction.
 const FEWEST_LOOKS: usize = 8;
 
-/// Between these, this part of all; in any case no more than half, or the newest would be among them each time.
+/// Between these limits the hand passes this part (1/16) of all pages. It never passes more than
+/// half of them, or the newest page would be among them each time.
 const LOOKS_PART: usize = 16;
 
-/// A tick takes at least so many misses.
+/// The fewest misses of a tick.
 const SHORTEST_TICK: usize = 32;
 
-/// Pages that are remembered for each that is cached, at most.
+/// The most pages that are remembered for each cached page.
 const REMEMBERED: usize = 4;
 
-/// Slots that are looked at with each miss for pages of files that were closed.
+/// Number of slots that each miss checks for pages of closed files.
 const SWEPT: usize = 8;
 
-/// Files that were closed and whose pages are looked for at a time; those of others get cold by themselves.
+/// The most closed files whose pages the table looks for. Pages of other closed files lose their
+/// frequency in time.
 const MOST_CLOSED: usize = 256;
 
-/// Pages of a region: with more, pages that are cached alone would take more memory, with fewer, the table would be larger.
+/// Number of pages of a region. With more, lone pages would take more memory; with fewer, the hash
+/// table would be larger.
 const REGION_PAGES: u64 = 64;
 
 const NO_SLOT: u32 = u32::MAX;
 
-/// Beyond that, a cache of 64 GiB, the tables grow as they must.
+/// The most slots that are allocated in advance, enough for a cache of 64 GiB. Beyond that the
+/// tables grow.
 const MOST_PREPARED: usize = 16 << 20;
 
-/// Slots of pages that follow one another in a file.
+/// The slots of consecutive pages of a file.
 struct Region {
     slots: [u32; REGION_PAGES as usize],
     count: u32,
 }
 
-/// Where a page is.
+/// The place of a cached page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot(usize);
 
-/// Whose page a slot has.
+/// The key of the page in a slot, and its charge in bytes.
 struct Owner {
     key: PageKey,
     charge: usize,
@@ -78,7 +87,8 @@ struct Owner {
 pub(super) struct PageTable {
     budget: usize,
     used: usize,
-    /// The slots' pages, heats and owners. There is no free slot: the last one's page takes the place of one that goes.
+    /// The pages, frequencies and owners of the slots. No slot is free: the page of the last slot
+    /// moves into a slot that is emptied.
     pages: Vec<Bytes>,
     heats: Vec<Cell<Heat>>,
     owners: Vec<Owner>,
@@ -86,14 +96,15 @@ pub(super) struct PageTable {
     remembered: Remembered,
     tick: u8,
     misses_of_tick: usize,
-    /// The slot that was used last: one look-up may ask for a page several times.
+    /// The slot that was used last, since one look-up may ask for a page several times.
     last: Cell<usize>,
     hand: usize,
-    /// Files that were closed, and how many slots are yet to be looked at for each; where that goes on.
+    /// The closed files, each with the number of slots that are yet to be checked for it, and the
+    /// next slot to be checked.
     closed: VecDeque<(u64, usize)>,
     sweep: usize,
     evictions: u64,
-    /// Pages that were read again soon after they made room.
+    /// Number of pages that were read again soon after their eviction.
     returned: u64,
 }
 
@@ -104,8 +115,8 @@ fn region_of(key: PageKey) -> (PageKey, usize) {
 }
 
 impl PageTable {
-    /// The tables have room for as many pages as the budget has from the beginning, since moving a large one would hold the core.
-    /// It is not touched before it is used.
+    /// Makes a table with room for as many pages as the budget allows, since growing a large table
+    /// would hold the core. The memory is not touched before it is used.
     pub(super) fn new(budget: usize) -> Self {
         let slots = (budget / (PAGE_BYTES + ENTRY_BYTES)).min(MOST_PREPARED);
         let hasher = foldhash::fast::RandomState::default();
@@ -154,7 +165,7 @@ impl PageTable {
         self.make_room(0);
     }
 
-    /// A page, and counts that it was used.
+    /// Returns a page and counts its use.
     #[inline]
     pub(super) fn get(&self, key: PageKey) -> Option<&Bytes> {
         let slot = self.slot(key)?;
@@ -167,13 +178,14 @@ impl PageTable {
         self.pages.get(slot)
     }
 
-    /// A page, as if nobody had asked.
+    /// Returns a page without counting its use.
     #[inline]
     pub(super) fn peek(&self, key: PageKey) -> Option<&Bytes> {
         self.pages.get(self.slot(key)?)
     }
 
-    /// Where a page is until something comes in or goes; asks the processor for what is known of it.
+    /// Returns the slot of a page, which is valid until the table changes, and prefetches the
+    /// slot's metadata.
     #[inline]
     pub(super) fn find_ahead(&self, key: PageKey) -> Option<Slot> {
         let slot = self.slot(key)?;
@@ -234,7 +246,8 @@ impl PageTable {
         }
     }
 
-    /// Nobody will ask for pages of this file: they may go before all others.
+    /// Records that no task will ask for pages of this file any more: they may be evicted before
+    /// all others.
     pub(super) fn close_file(&mut self, file: u64) {
         if self.closed.len() >= MOST_CLOSED {
             self.closed.pop_front();
@@ -268,7 +281,7 @@ impl PageTable {
         }
     }
 
-    /// The slot that was used least often among the next ones.
+    /// Returns the slot with the lowest frequency among the next ones.
     fn coldest(&mut self) -> Option<usize> {
         let mut coldest = None;
         let looks =
@@ -290,8 +303,9 @@ impl PageTable {
         coldest.map(|(slot, _)| slot)
     }
 
-    /// Forgets what so many slots before `end` have. Whoever begins with the number of pages and goes on where the last call
-    /// ended has forgotten all that were there, as pages only move to lower slots, and into those that are behind come newer ones.
+    /// Drops the pages in the `count` slots before `end`. A caller that starts with the number of
+    /// pages and continues where its last call ended drops all pages that were cached at the start:
+    /// pages only move to lower slots, and only newer pages fill the slots above.
     pub(super) fn forget_some(&mut self, end: usize, count: usize) {
         for slot in (end.saturating_sub(count)..end).rev() {
             if slot < self.len() {

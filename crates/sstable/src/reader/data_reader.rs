@@ -105,7 +105,7 @@ impl DataReader {
         Ok(())
     }
 
-    /// Reads chunk `number` of Data.db and decompresses it; `None` behind the last chunk.
+    /// Reads chunk `number` of Data.db and decompresses it; `None` after the last chunk.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ pub(super) struct ForwardRows {
 }
 
 impl ForwardRows {
-    /// Starts from a source that stands behind the partition's head. The reader reads and skips all
+    /// Starts from a source that stands after the partition's head. The reader reads and skips all
     /// that precedes the slices.
     pub(super) fn new(source: RowSource, slices: Arc<ClusteringSlices>) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl ForwardRows {
         }
     }
 
-    /// Starts from a source that stands behind the partition's head or, if there is a row index,
+    /// Starts from a source that stands after the partition's head or, if there is a row index,
     /// anywhere.
     pub(super) async fn enter(
         source: RowSource,
@@ -310,7 +310,7 @@ impl ForwardRows {
     }
 
     /// Returns whether a row or marker begins at `offset` of the partition and the one before it
-    /// does not lie behind `to`, so that the jump omits nothing. Moves the source.
+    /// does not lie after `to`, so that the jump omits nothing. Moves the source.
     async fn is_right_place(
         &mut self,
         partition_start: u64,

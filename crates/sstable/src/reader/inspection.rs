@@ -26,7 +26,7 @@ use crate::{
 pub struct IndexedPartition {
     /// The first byte in Data.db, before compression.
     pub start: u64,
-    /// The byte behind the last one.
+    /// The byte after the last one.
     pub end: u64,
     /// The key, if the index stores it.
     pub key: Option<DecoratedKey>,
@@ -39,7 +39,7 @@ pub struct IndexedPartition {
 pub struct Inspection<'reader> {
     reader: &'reader SSTableReader,
     entries: IndexEntries<'reader>,
-    /// The entry of the partition behind the current one.
+    /// The entry of the partition after the current one.
     next: Option<Entry>,
     has_begun: bool,
     count: u64,
@@ -118,10 +118,10 @@ impl Inspection<'_> {
     async fn next_entry(&mut self, before: Option<u64>) -> Result<Option<Entry>> {
         let Some((position, key)) = self.entries.next().await? else { return Ok(None) };
         if position >= self.reader.data_length() {
-            return Err(self.wrong_index(position, "it leads behind the end of Data.db"));
+            return Err(self.wrong_index(position, "it leads past the end of Data.db"));
         }
         if before.is_some_and(|before| before >= position) {
-            return Err(self.wrong_index(position, "it leads before the entry in front of it"));
+            return Err(self.wrong_index(position, "it leads before the previous entry"));
         }
         self.count += 1;
         Ok(Some(Entry { position, key, prefix: self.entries.prefix().map(<[u8]>::to_vec) }))
@@ -140,7 +140,7 @@ impl Inspection<'_> {
         match &self.key {
             Some(key) if self.is_entered && key != self.reader.last_key() => {
                 let length = self.reader.data_length();
-                Err(self.wrong_index(length, "the last partition is not the one that it names"))
+                Err(self.wrong_index(length, "it names another last partition"))
             }
             _ => Ok(()),
         }
@@ -159,7 +159,7 @@ impl Inspection<'_> {
     /// Returns an error if the head is damaged or cannot be read, or if it differs from the index.
     pub async fn enter(&mut self) -> Result<DecoratedKey> {
         let Some(start) = self.current.as_ref().map(|current| current.position) else {
-            return Err(self.source.corrupt("no partition was gone to"));
+            return Err(self.source.corrupt("no partition is selected"));
         };
         (self.last, self.open) = (None, DeletionTime::LIVE);
         self.source.stream.seek(start);
@@ -170,7 +170,7 @@ impl Inspection<'_> {
             return wrong("another partition than the index says");
         }
         if self.key.as_ref().is_some_and(|last| *last >= header.key) {
-            return wrong("a partition lies before the one in front of it");
+            return wrong("a partition is out of key order");
         }
         self.key = Some(header.key.clone());
         self.is_entered = true;
@@ -200,7 +200,7 @@ impl Inspection<'_> {
         if let Some(last) = &self.last
             && self.source.comparator().compare(last.position(), unfiltered.position()).is_ge()
         {
-            return wrong("a row or marker lies before the one in front of it");
+            return wrong("a row or marker is out of clustering order");
         }
         if let Unfiltered::Marker(marker) = &unfiltered {
             if marker.before != self.open {
@@ -222,7 +222,7 @@ impl Inspection<'_> {
             end if end == self.end => Ok(()),
             // All items that were read are right, and perhaps also the items that follow.
             end if end < self.end => {
-                Err(self.wrong_index(end, "it does not lead to what follows a partition"))
+                Err(self.wrong_index(end, "it omits the data behind a partition"))
             }
             _ => self.check_inside(position),
         }
@@ -234,7 +234,8 @@ impl Inspection<'_> {
         match self.source.stream.position() < self.end {
             true => Ok(()),
             false => {
-                let reason = format!("this reaches into what the index has from {} on", self.end);
+                let reason =
+                    format!("this reaches into the partition that the index has at {}", self.end);
                 Err(self.reader.0.data.corrupt(position, reason))
             }
         }

@@ -160,7 +160,7 @@ impl SSTableReader {
         match index.entry().data_position < self.0.data.length() {
             true => Ok(index),
             false => {
-                let reason = "an entry leads behind the end of Data.db";
+                let reason = "an entry leads past the end of Data.db";
                 Err(SSTableError::corrupt(trie.rows.name(), entry, reason))
             }
         }
@@ -170,7 +170,7 @@ impl SSTableReader {
     async fn key_at(&self, position: u64, caching: Caching) -> Result<(DecoratedKey, DataStream)> {
         if position >= self.0.data.length() {
             let name = self.0.index.name();
-            let reason = "a leaf leads behind the end of Data.db";
+            let reason = "a leaf leads past the end of Data.db";
             return Err(SSTableError::corrupt(name, position, reason));
         }
         let mut stream = DataStream::cached(self.0.data.with_caching(caching), position);
@@ -203,7 +203,7 @@ impl SSTableReader {
     }
 
     /// Finds the position in Data.db of the first partition of a range; `None` if no partition
-    /// begins at or behind the range's start.
+    /// begins at or after the range's start.
     pub(crate) async fn first_position(
         &self,
         range: &KeyRange,

@@ -35,7 +35,7 @@ enum Entry {
 
 /// Walks a partition in reverse.
 ///
-/// Invariant: `open` is the range deletion in force just behind the last of `entries`.
+/// Invariant: `open` is the range deletion in force just after the last of `entries`.
 #[derive(Debug)]
 pub(super) struct ReverseRows {
     source: RowSource,
@@ -68,7 +68,7 @@ impl ReverseRows {
         self.source.stream.position()
     }
 
-    /// Starts from a source that stands behind the partition's head or, if there is a row index,
+    /// Starts from a source that stands after the partition's head or, if there is a row index,
     /// anywhere.
     pub(super) fn new(
         source: RowSource,
@@ -161,7 +161,7 @@ impl ReverseRows {
         }
     }
 
-    /// Leaves the slices that lie wholly behind the target of the skip. Ends the skip if the next
+    /// Leaves the slices that lie wholly after the target of the skip. Ends the skip if the next
     /// slice does not need it.
     fn leave_skipped_slices(&mut self) -> Option<Unfiltered> {
         let (slices, mut skip) = (self.slices.clone(), self.skip.take()?);
@@ -191,7 +191,7 @@ impl ReverseRows {
             Entry::Row(position) => {
                 self.source.stream.seek(*position);
                 let Some(head) = self.source.head().await? else {
-                    return Err(self.source.corrupt("a row that is not there any more"));
+                    return Err(self.source.corrupt("a row that was read before is missing"));
                 };
                 let is_before = self.source.compare(&head, skip.to.position()).is_lt();
                 Ok(is_before.then_some(entry))
@@ -233,7 +233,7 @@ impl ReverseRows {
     ) -> Result<Option<Unfiltered>> {
         self.source.stream.seek(position);
         let Some(head) = self.source.head().await? else {
-            return Err(self.source.corrupt("a row that is not there any more"));
+            return Err(self.source.corrupt("a row that was read before is missing"));
         };
         if !self.is_inside {
             if self.source.compare(&head, slice.end.position()).is_ge() {
@@ -300,7 +300,7 @@ impl ReverseRows {
         let mut state = std::mem::replace(&mut self.block, BlockState::First);
         let Some(index) = &self.index else {
             return match state {
-                // The source stands behind the partition's head, and the whole partition is the
+                // The source stands after the partition's head, and the whole partition is the
                 // block.
                 BlockState::Start => {
                     self.walk(None, DeletionTime::LIVE).await?;
@@ -373,7 +373,7 @@ impl ReverseRows {
             return Err(self.index_corrupt("a deletion is open before the first row"));
         }
         let first = self.walk(Some(block), block.open_deletion).await?;
-        // From here on the reader goes backward and does not want the bytes behind the block again.
+        // From here on the reader goes backward and does not want the bytes after the block again.
         self.source.stream.expect(0);
         match above {
             BlockState::Block { open, .. } if *open != self.open => {
@@ -393,7 +393,7 @@ impl ReverseRows {
         Ok(())
     }
 
-    /// Checks that the item behind the first block that was read is not inside of the slice.
+    /// Checks that the item after the first block that was read is not inside of the slice.
     async fn check_nothing_above(&mut self, slice: &ClusteringSlice) -> Result<()> {
         match self.source.head().await? {
             Some(head) if self.source.compare(&head, self.wanted_end(slice)).is_lt() => {
@@ -407,7 +407,7 @@ impl ReverseRows {
     }
 
     /// Walks over the heads from here to the end of `block`, or to the end of the partition. Leaves
-    /// in `open` the deletion in force behind the last entry. Returns the position of the first
+    /// in `open` the deletion in force after the last entry. Returns the position of the first
     /// entry, if there is a `block`.
     async fn walk(
         &mut self,

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Block {
     /// Its first byte.
     pub(crate) start: u64,
-    /// The byte behind it.
+    /// The byte after it.
     pub(crate) end: u64,
     /// The range deletion that is open at its start, or live.
     pub(crate) open_deletion: DeletionTime,
@@ -150,7 +150,7 @@ impl RowIndex {
         }
     }
 
-    /// Finds the offset behind the last block that holds something below `position`.
+    /// Finds the offset after the last block that holds something below `position`.
     pub(crate) async fn end_offset(
         &self,
         comparator: &ClusteringComparator,

@@ -72,7 +72,7 @@ impl RowSource {
         Ok((PartitionHeader { key, deletion: head.deletion, static_row }, length))
     }
 
-    /// Returns the key of the next partition and the offset behind its head, from the end of the
+    /// Returns the key of the next partition and the offset after its head, from the end of the
     /// current one. `None` if the head is not in memory, or holds anything but the key.
     pub(crate) fn next_head_at_hand(&self) -> Option<(Bytes, usize)> {
         let (window, start) = (self.stream.window(), self.stream.offset());
@@ -125,7 +125,7 @@ impl RowSource {
         }
     }
 
-    /// Looks at the item here. For a raw row it returns the offset behind the row, and `view` then
+    /// Looks at the item here. For a raw row it returns the offset after the row, and `view` then
     /// refers to the window.
     #[inline]
     pub(crate) async fn look(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
@@ -179,7 +179,7 @@ impl RowSource {
         let (window, start) = (self.stream.window(), self.stream.offset());
         let unfiltered = match head.kind {
             HeadKind::Row if self.is_static_compact() => {
-                return Err(self.corrupt("a row beside the static one of a compact table"));
+                return Err(self.corrupt("a compact table has rows besides the static row"));
             }
             HeadKind::Row => self.decoder.read_row(window, start, &head).map(Unfiltered::Row),
             HeadKind::Marker(kind) => read_marker(window, start, &head, kind, &self.decoder.layout)
@@ -216,7 +216,7 @@ impl RowSource {
         // Spans refer to the window, and `fill` has replaced it.
         match self.head().await? {
             Some(head) => Ok(head),
-            None => Err(self.corrupt("a row that is not there any more")),
+            None => Err(self.corrupt("a row that was read before is missing")),
         }
     }
 

@@ -55,7 +55,7 @@ pub struct Scan {
     is_even: Option<(u64, bool)>,
     /// Whether reading ahead has not failed so far.
     may_draw_near: bool,
-    /// The row that was looked at, and the offset behind it (0 if there is none).
+    /// The row that was looked at, and the offset after it (0 if there is none).
     view: RowView,
     view_end: usize,
 }
@@ -192,7 +192,7 @@ impl Scan {
         Ok(self.partition())
     }
 
-    /// Continues with the partition that begins at `position`, behind the current one, no matter
+    /// Continues with the partition that begins at `position`, after the current one, no matter
     /// how much of the current one was read. Does nothing after an error or the end.
     pub fn go_to(&mut self, position: u64) {
         self.view_end = 0;
@@ -350,7 +350,7 @@ impl Scan {
         self.partition_start = source.stream.position();
         let (mut header, _) = source.read_header().await?;
         if self.last_key.as_ref().is_some_and(|last| *last >= header.key) {
-            return Err(source.corrupt("a partition lies before the one in front of it"));
+            return Err(source.corrupt("a partition is out of key order"));
         }
         self.last_key = Some(header.key.clone());
         if !self.range.ends_before(&header.key) {

@@ -2,7 +2,7 @@
 
 use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstoneMarker, Unfiltered};
 
-/// Makes a marker at a slice's bound: `before` is in force in front of it and `after` behind it, in
+/// Makes a marker at a slice's bound: `before` is in force in front of it and `after` after it, in
 /// clustering order.
 pub(super) fn marker_at(
     bound: &ClusteringBound,

@@ -347,7 +347,7 @@ impl SSTableReader {
 /// The answer of the key range and the filter about a partition, before the index is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// The key lies before the first or behind the last key.
+    /// The key lies before the first or after the last key.
     OutsideOfRange,
     /// The filter says that the SSTable lacks the partition.
     FilteredOut,

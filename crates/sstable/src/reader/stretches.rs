@@ -48,7 +48,7 @@ impl Stretch {
         self.bytes.len()
     }
 
-    /// The position behind the batch in Data.db, before compression.
+    /// The position after the batch in Data.db, before compression.
     pub fn end(&self) -> u64 {
         self.position + self.bytes.len() as u64
     }
@@ -167,7 +167,7 @@ impl Stretches {
         Ok(Some(Stretch { bytes: bytes.freeze(), position, key, is_inside, open }))
     }
 
-    /// Returns the offset behind the item at `at` of the buffer; `None` at the end of the range.
+    /// Returns the offset after the item at `at` of the buffer; `None` at the end of the range.
     fn advance(&mut self, at: usize) -> std::result::Result<Option<usize>, NoStep> {
         if !self.is_inside {
             if self.position + at as u64 >= self.file.length() {
@@ -246,7 +246,7 @@ impl Stretches {
                 self.buffer.extend_from_slice(part);
                 Ok(true)
             }
-            _ => Err(self.file.corrupt(next, "a chunk is shorter than its place")),
+            _ => Err(self.file.corrupt(next, "a chunk is shorter than expected")),
         }
     }
 

@@ -77,8 +77,8 @@ impl TrieKeyEncoder {
     }
 }
 
-/// Encodes `40` and the token with its sign bit inverted. A terminator behind it sorts before or
-/// behind all keys of the token.
+/// Encodes `40` and the token with its sign bit inverted. A terminator after it sorts before or
+/// after all keys of the token.
 pub(crate) fn encode_token(token: i64, out: &mut Vec<u8>) {
     out.push(NEXT_COMPONENT);
     out.extend_from_slice(&(token ^ i64::MIN).to_be_bytes());

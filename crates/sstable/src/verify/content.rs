@@ -1,4 +1,4 @@
-//! Data.db front to back, in step with the partition index.
+//! Checks Data.db from front to back, in step with the partition index.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) async fn check_content(
     report: &mut VerifyReport,
 ) -> Result<()> {
     if let Err(error) = reader.data().check_all_chunks().await {
-        // Without its checksums nothing of the data is worth reading.
+        // If its checksums are wrong, the data is not worth reading.
         return report.take_error(error);
     }
     if quick {
@@ -60,7 +60,7 @@ pub(super) async fn check_content(
         };
         report.partitions += 1;
         if last.as_ref().is_some_and(|last| *last >= key) {
-            report.fail(&name, position, "a partition lies before the one in front of it");
+            report.fail(&name, position, "a partition is out of key order");
         }
         if let Some(filter) = reader.filter() {
             report.check(
@@ -74,7 +74,7 @@ pub(super) async fn check_content(
             rebuilt.add(&key.key);
         }
         match candidate {
-            // Where the index has no key, the look-up of this one led here.
+            // If the index stores no key, the look-up of this key led here.
             Ok(Some((at, indexed)))
                 if at == position && indexed.as_ref().is_none_or(|indexed| *indexed == key) => {}
             Ok(Some(_)) => report.fail(&index_name, 0, format_args!("it leads past {position}")),
@@ -106,7 +106,7 @@ pub(super) async fn check_content(
         "the number of partitions is not that of Partitions.db",
     );
     if rebuilt.as_ref() != reader.filter() {
-        let what = "it is not what its size and the keys make";
+        let what = "its bits are not those that its size and the keys give";
         let name = reader.descriptor().name_in_errors(&Component::Filter);
         report.add(Severity::Warning, &name, format_args!("{name}: {what}"));
     }
@@ -114,7 +114,8 @@ pub(super) async fn check_content(
     Ok(())
 }
 
-/// A reader that finds Summary.db wrong, when it opens it or at a look-up, makes it anew and says nothing.
+/// Reports a damaged Summary.db, since a reader that finds it damaged, when it opens it or at a
+/// look-up, rebuilds it silently.
 pub(super) fn check_summary(reader: &SSTableReader, report: &mut VerifyReport) -> Result<()> {
     match &reader.0.index {
         Index::Big(index) => match index.summary_fault().flatten() {

@@ -1,4 +1,4 @@
-//! Files against TOC.txt, and Data.db against its digest.
+//! Compares the files with TOC.txt, and Data.db with its digest.
 
 use espalier_runtime::file::{FileSystem, PAGE_BYTES};
 
@@ -25,15 +25,15 @@ pub(super) async fn check_files(
     match read.and_then(|bytes| parse_toc(&toc, &bytes)) {
         Ok(listed) => {
             for missing in listed.difference(&present) {
-                // It is made anew from Index.db.
+                // A reader rebuilds it from Index.db.
                 let severity = match missing {
                     Component::Summary => Severity::Warning,
                     _ => Severity::Failure,
                 };
-                let what = format_args!("{toc}: {missing} is listed and not there");
+                let what = format_args!("{toc}: {missing} is listed but missing");
                 report.add(severity, &descriptor.name_in_errors(missing), what);
             }
-            // Cassandra leaves components of secondary indexes out.
+            // Cassandra omits components of secondary indexes.
             for extra in present.difference(&listed).filter(|component| component.is_known()) {
                 let what = format_args!("{toc}: {extra} is not listed");
                 report.add(Severity::Warning, &toc, what);
@@ -67,7 +67,7 @@ pub(super) async fn check_files(
     Ok(())
 }
 
-/// Every page of every file that Checksums.db knows.
+/// Checks every page of every file that Checksums.db lists.
 async fn check_pages(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
     let checksums = read_checksums(file_system, descriptor).await?;
     for (component, checksums) in checksums.files() {
@@ -84,7 +84,7 @@ async fn check_pages(file_system: &FileSystem, descriptor: &Descriptor) -> Resul
     Ok(())
 }
 
-/// The checksums of whole files in Scylla.db.
+/// Compares the checksums of whole files in Scylla.db.
 async fn check_scylla(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -98,7 +98,7 @@ async fn check_scylla(
     for (component, expected) in &metadata.checksums {
         let actual = match (component, data_checksum) {
             (Component::Data, Some(known)) => known,
-            // Why it could not be read was said before.
+            // The report has the reason why it could not be read already.
             (Component::Data, None) => continue,
             _ => checksum_of(file_system, descriptor, component).await?,
         };

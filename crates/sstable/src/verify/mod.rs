@@ -1,10 +1,12 @@
-//! Looks at everything an SSTable says, and whether all of it agrees.
+//! Verifies an SSTable: reads all of its components and compares them with each other.
 //!
 //! * every checksum: digest of Data.db, every chunk, the parts of Statistics.db;
-//! * Data.db read front to back without any index: order of partitions, rows and cell paths, nesting of range deletions,
-//!   lengths of the unfiltereds before, values against their types;
-//! * every partition found again by its key, in the filter, in the order of the index; every row found in the block that
-//!   the row index gives for it; every block where a row begins, with the deletion that is open there;
+//! * Data.db read front to back without any index: order of partitions, rows and cell paths, nesting
+//!   of range deletions, lengths of the preceding items, values against their types;
+//! * the partition index: each partition is found again by its key, in the filter and in the order
+//!   of the index;
+//! * the row indexes: each row is found in the block that the index gives for it, and each block
+//!   begins where a row begins, with the deletion that is open there;
 //! * Statistics.db recomputed.
 //!
 //! Memory: a row, and what a writer needs for statistics.
@@ -27,17 +29,26 @@ use crate::{
 };
 pub use report::{FileProblems, Problem, Severity, VerifyReport};
 
-/// Bytes of index pages and chunks that a verification keeps.
+/// Bytes of index pages and chunks that a verification caches.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Verifies an SSTable. What is wrong with it is in the report; an error is only what kept the verification from going on,
-/// and then the report would have said nothing more.
+/// Verifies an SSTable. The report lists its faults.
+///
+/// # Errors
+///
+/// Returns an error only for a failure that keeps the verification from going on, such as an
+/// unsupported version or a failing disk; the report is lost then.
 pub async fn verify(file_system: &FileSystem, descriptor: &Descriptor) -> Result<VerifyReport> {
     verify_watched(file_system, descriptor, false, &mut |_, _| {}).await
 }
 
-/// The same, with somebody who is told again and again how many bytes of how many have been looked at. `quick`: every
-/// checksum, and nothing else.
+/// Verifies an SSTable and calls `watch` repeatedly with the number of bytes that are checked and
+/// the number of all bytes. If `quick` is set, it compares checksums and does nothing else.
+///
+/// # Errors
+///
+/// Returns an error only for a failure that keeps the verification from going on, such as an
+/// unsupported version or a failing disk; the report is lost then.
 pub async fn verify_watched(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -48,7 +59,7 @@ pub async fn verify_watched(
     files::check_files(file_system, descriptor, &mut report).await?;
     let cache = PageCache::new(CACHE_BYTES);
     let mut opened = SSTableReader::open(file_system, descriptor.clone(), None, &cache).await;
-    // Without the list of its components the rest is looked at all the same.
+    // Without TOC.txt the other components are checked all the same.
     if let Some(error) = opened.as_ref().err().filter(|error| is_about_toc(error, descriptor)) {
         report.take_error(error.clone())?;
         opened = SSTableReader::open_unlisted(file_system, descriptor.clone(), None, &cache).await;
@@ -63,7 +74,7 @@ pub async fn verify_watched(
     Ok(report)
 }
 
-/// Whether TOC.txt, or something else, is missing, or TOC.txt is not what it should be.
+/// Returns whether a component is missing, or TOC.txt is damaged.
 fn is_about_toc(error: &SSTableError, descriptor: &Descriptor) -> bool {
     match error {
         SSTableError::Corrupt { file, .. } => *file == descriptor.name_in_errors(&Component::Toc),

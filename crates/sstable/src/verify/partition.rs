@@ -1,4 +1,4 @@
-//! One partition: its rows and markers as they stand, and whether the index leads to each.
+//! Checks one partition: its rows and markers in order, and whether the index leads to each.
 
 use std::fmt;
 
@@ -19,19 +19,19 @@ use crate::{
     statistics::StatisticsCollector,
 };
 
-/// Where findings and numbers go.
+/// The destinations of findings and counts.
 pub(super) struct Tally<'a> {
     pub(super) report: &'a mut VerifyReport,
     pub(super) collector: &'a mut StatisticsCollector,
     pub(super) watch: &'a mut dyn FnMut(u64, u64),
     pub(super) table: &'a TableMetadata,
-    /// Data.db.
+    /// The name of Data.db.
     pub(super) name: &'a FileName,
     /// Key of the partition, for findings about its values.
     pub(super) key: Bytes,
 }
 
-/// Checks the partition that begins where `source` stands, and leaves it behind its end.
+/// Checks the partition at which `source` stands, and leaves `source` after its end.
 pub(super) async fn check_partition(
     reader: &SSTableReader,
     source: &mut RowSource,
@@ -80,7 +80,7 @@ pub(super) async fn check_partition(
         let mut is_in_order = true;
         if let Some(last) = &last {
             let order = source.comparator().compare(last.position(), unfiltered.position());
-            let what = "a row or marker lies before the one in front of it";
+            let what = "a row or marker is out of clustering order";
             is_in_order = order.is_lt();
             tally.report.check(is_in_order, name, position, what);
         }
@@ -141,7 +141,7 @@ fn check_key(position: u64, tally: &mut Tally<'_>) {
     }
 }
 
-/// Values against their types, order of paths, and counts.
+/// Checks values against their types, the order of paths, and counts.
 fn check_row(row: &Row, position: u64, tally: &mut Tally<'_>) {
     let (table, name) = (tally.table, tally.name);
     tally.report.rows += 1;
@@ -184,7 +184,8 @@ fn paths_ascend(
     column.cells.windows(2).all(|pair| compare(&pair[0].0, &pair[1].0).is_lt())
 }
 
-/// Types of the path and of the value of a multi-cell column's cells; none where nothing is to be checked.
+/// Returns the types of the path and of the value of a multi-cell column's cells; `None` for parts
+/// that need no check.
 fn element_types(column_type: &CqlType, path: &[u8]) -> (Option<CqlType>, Option<CqlType>) {
     match column_type {
         CqlType::List { element, .. } => (Some(CqlType::Timeuuid), Some((**element).clone())),
@@ -225,7 +226,8 @@ fn check_value(
     position: u64,
     tally: &mut Tally<'_>,
 ) {
-    // A zero-length value is allowed in every type, and a counter's context is no value of its type.
+    // A zero-length value is allowed in every type, and a counter's context is no value of its
+    // type.
     if value.is_empty() || column_type.is_counter() {
         return;
     }
@@ -258,7 +260,7 @@ fn check_sorted(
     tally.report.add(severity, name, what);
 }
 
-/// The first bytes as `0x…`.
+/// Shows the first bytes as `0x…`.
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {

@@ -1,17 +1,17 @@
-//! What a verification found.
+//! The report of a verification.
 
 use std::fmt;
 
 use crate::error::{FileName, Result, SSTableError};
 
-/// After so many problems of one severity in one file only their number grows: what is wrong with a whole file is wrong in
-/// many places.
+/// The most problems of one severity in one file that are listed; further ones are only counted. A
+/// fault of a whole file shows up in many places.
 const MOST_SHOWN_OF_FILE: u64 = 20;
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Odd, but nothing that is read is wrong: an estimate that is off, a filter of another size.
+    /// Unusual, but reads are right: an inexact estimate, or a filter of another size.
     Warning,
     /// Data is lost, wrong, or may not be found.
     Failure,
@@ -26,12 +26,12 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Something that is not as it should be.
+/// A problem of the SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad.
+    /// How bad it is.
     pub severity: Severity,
-    /// Where and what.
+    /// The place and the fault.
     pub what: String,
 }
 
@@ -41,51 +41,52 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How many problems a file has.
+/// The number of problems of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {
     /// Which file.
     pub file: FileName,
     /// How bad they are.
     pub severity: Severity,
-    /// How many of them are in [`VerifyReport::problems`].
+    /// The number of problems that [`VerifyReport::problems`] lists.
     pub shown: u64,
-    /// How many are not.
+    /// The number of problems that it does not list.
     pub hidden: u64,
 }
 
-/// What was looked at, and what was wrong.
+/// The items that were checked, and the problems that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// The first problems found in each file.
     pub problems: Vec<Problem>,
     /// The number of problems of each file that has some.
     pub files: Vec<FileProblems>,
-    /// How many failures there were.
+    /// Number of failures.
     pub failures: u64,
-    /// How many warnings there were.
+    /// Number of warnings.
     pub warnings: u64,
     /// Partitions read.
     pub partitions: u64,
-    /// Rows read, static ones included.
+    /// Rows read, including static ones.
     pub rows: u64,
-    /// How many of them are static.
+    /// Static rows read.
     pub static_rows: u64,
     /// Range tombstone markers read.
     pub markers: u64,
     /// Cells read.
     pub cells: u64,
-    /// Blocks of row indexes looked at.
+    /// Blocks of row indexes checked.
     pub blocks: u64,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong with the data.
+    /// Returns whether the data has no fault.
     pub fn is_ok(&self) -> bool {
         self.failures == 0
     }
 
-    /// `what` names file and place. What was found before, on another way, is not found again.
+    /// Adds a problem; `what` names file and place. Omits a problem that was found before in
+    /// another way.
     pub(super) fn add(&mut self, severity: Severity, file: &FileName, what: impl fmt::Display) {
         let known = self.files.iter().position(|of| of.severity == severity && of.file == *file);
         let index = known.unwrap_or_else(|| {
@@ -120,7 +121,8 @@ impl VerifyReport {
         }
     }
 
-    /// Corruption is a finding; what is not supported, or a failing disk, ends the verification.
+    /// Records corruption as a problem; returns any other error (an unsupported format, a failing
+    /// disk), which ends the verification.
     pub(super) fn take_error(&mut self, error: SSTableError) -> Result<()> {
         match &error {
             SSTableError::Corrupt { file, .. } => {
@@ -129,7 +131,7 @@ impl VerifyReport {
             }
             SSTableError::Io(source) if source.is_not_found() => {
                 let file = FileName::new(&source.path);
-                // It is said already if a list has it that is not there.
+                // A missing file that TOC.txt lists is reported already.
                 if !self.files.iter().any(|of| of.file == file) {
                     self.add(Severity::Failure, &file, &error);
                 }

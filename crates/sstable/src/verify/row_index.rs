@@ -1,4 +1,4 @@
-//! The row index of a partition, in step with its rows.
+//! Checks the row index of a partition, in step with its rows.
 
 use espalier_mutation::{ClusteringComparator, DeletionTime, Unfiltered};
 
@@ -9,25 +9,25 @@ use crate::{
     reader::{Block, RowBlocks, RowIndex},
 };
 
-/// A row or marker at `offset` of the partition, where the deletion `open` is in force.
+/// A row or marker at `offset` of the partition, and the deletion `open` that is in force there.
 pub(super) struct Visited<'a> {
-    /// The one before it.
+    /// The item before it.
     pub(super) last: Option<&'a Unfiltered>,
     pub(super) this: &'a Unfiltered,
     pub(super) offset: u64,
-    /// Whether it lies behind the one before it.
+    /// Whether it lies after the item before it.
     pub(super) is_in_order: bool,
     pub(super) open: DeletionTime,
 }
 
-/// Goes through the blocks as rows are visited.
+/// Walks the blocks as rows are visited.
 pub(super) struct BlockChecker<'index> {
     index: &'index RowIndex,
     blocks: RowBlocks<'index>,
     current: Option<Block>,
     next: Option<Block>,
     count: u64,
-    /// What the index says of the ends of the current block.
+    /// The index's positions of the ends of the current block.
     ends: Option<PromotedBlock>,
 }
 
@@ -38,10 +38,11 @@ impl<'index> BlockChecker<'index> {
         Ok(Self { index, blocks, current: None, next, count: 0, ends: None })
     }
 
-    /// The next row or marker.
+    /// Checks the next row or marker.
     ///
-    /// The first and the last of each block are looked up: a look-up that leads both to the block leads what lies between
-    /// them there, too. What is out of order is looked up in any case.
+    /// The first and the last item of each block are looked up: an index that leads both to the
+    /// block also leads the items between them there. An item that is out of order is always looked
+    /// up.
     pub(super) async fn visit(
         &mut self,
         comparator: &ClusteringComparator,
@@ -76,7 +77,7 @@ impl<'index> BlockChecker<'index> {
         }
     }
 
-    /// The index leads to the current block.
+    /// Checks that the index leads to the current block.
     async fn look_up(
         &self,
         comparator: &ClusteringComparator,
@@ -91,7 +92,7 @@ impl<'index> BlockChecker<'index> {
         Ok(())
     }
 
-    /// The last row of a block is what the index says.
+    /// Checks that the last row of a block is the one that the index stores.
     fn check_last(&self, last: Option<&Unfiltered>, report: &mut VerifyReport) {
         if let (Some(ends), Some(last), Some(current)) = (&self.ends, last, self.current) {
             let name = self.index.file().name();
@@ -104,7 +105,7 @@ impl<'index> BlockChecker<'index> {
         }
     }
 
-    /// The partition ends with the byte at `end_offset`.
+    /// Checks that the partition ends with the byte at `end_offset`.
     pub(super) async fn finish(
         self,
         comparator: &ClusteringComparator,

@@ -1,4 +1,4 @@
-//! Statistics.db against what the data makes.
+//! Compares Statistics.db with statistics that are computed from the data.
 
 use std::fmt::Display;
 
@@ -26,7 +26,7 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// A bound that must hold, and should be tight.
+    /// Compares a bound, which must hold (else a failure) and should be tight (else a warning).
     fn bound<T: Ord + Display>(&mut self, what: &str, stored: T, actual: T, is_minimum: bool) {
         let holds = if is_minimum { stored <= actual } else { stored >= actual };
         let what = format!("{}: {what} is {stored}, the data has {actual}", self.name);
@@ -37,7 +37,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// `words`: how a value is told.
+    /// Compares a value; `words` formats it.
     fn equal<T: PartialEq, W: Display>(
         &mut self,
         severity: Severity,
@@ -52,7 +52,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Only the first bin that differs is told: nobody reads a hundred of them.
+    /// Compares a histogram. The report shows only the first bin that differs, since a hundred of
+    /// them would not be read.
     fn histogram(&mut self, what: &str, stored: Bins, actual: Bins, ends: &str) {
         if let Some(difference) = stored.difference(&actual, ends) {
             let what = format!("{}: the histogram of {what} {difference}", self.name);
@@ -95,7 +96,8 @@ pub(super) fn check_statistics(
             let both = (stored_covered, covered);
             compare.equal(warning, "covered clustering", both, |slice| slice_in_words(slice));
         }
-        // ScyllaDB and Cassandra 3 had other notions of what is least, of what is a row and of when it may be dropped.
+        // ScyllaDB and Cassandra 3 define differently which clustering is the least, what counts as
+        // a row and when it may be dropped.
         ClusteringStatistics::MinMaxValues if is_counted_alike => {
             let words = |values: &&[Option<Bytes>]| clustering_in_words(&covered.types, values);
             let least = (&*stored_covered.start.values, &*covered.start.values);

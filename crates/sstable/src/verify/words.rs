@@ -1,4 +1,4 @@
-//! Statistics as people read them.
+//! Formats statistics for people.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -8,12 +8,12 @@ use espalier_types::{CqlType, literal::to_cql_literal};
 
 use crate::statistics::CoveredClustering;
 
-/// What a histogram counts, by the upper end of each bin; what is beyond all ends comes last.
+/// The counts of a histogram, by the upper end of each bin; the bin beyond all ends comes last.
 #[derive(Debug)]
 pub(super) struct Bins(BTreeMap<(bool, u64), u64>);
 
 impl Bins {
-    /// From upper ends, none for what is beyond them all, and counts.
+    /// Makes bins from pairs of upper end and count. The bin beyond all ends has no upper end.
     pub(super) fn new(counts: impl Iterator<Item = (Option<u64>, u64)>) -> Self {
         let mut bins = BTreeMap::new();
         for (end, count) in counts {
@@ -23,7 +23,8 @@ impl Bins {
         Self(bins)
     }
 
-    /// The first bin in which they differ, and how many more there are; `ends`: how an end is told.
+    /// Describes the first bin that differs, and the number of others that differ; `ends` is the
+    /// word before an end.
     pub(super) fn difference(&self, other: &Self, ends: &str) -> Option<String> {
         let count = |bins: &Self, end| bins.0.get(end).copied().unwrap_or(0);
         let mut all: Vec<_> = self.0.keys().chain(other.0.keys()).collect();
@@ -48,7 +49,7 @@ impl Bins {
     }
 }
 
-/// `(5, 'x')`.
+/// Formats a clustering as `(5, 'x')`.
 pub(super) fn clustering_in_words(types: &[(CqlType, bool)], values: &[Option<Bytes>]) -> String {
     let value = |(index, value): (usize, &Option<Bytes>)| match (value, types.get(index)) {
         (None, _) => "null".to_owned(),
@@ -59,7 +60,7 @@ pub(super) fn clustering_in_words(types: &[(CqlType, bool)], values: &[Option<By
     format!("({})", values.join(", "))
 }
 
-/// `from (5) to (8)`, both included unless it says otherwise.
+/// Formats a slice as `from (5) to (8)`; both ends are included unless the text says otherwise.
 pub(super) fn slice_in_words(covered: &CoveredClustering) -> String {
     let CoveredClustering { types, start, end } = covered;
     let bound = |bound: &ClusteringBound, otherwise: &str| match bound.is_unbounded() {

@@ -3,7 +3,7 @@
 //!
 //! A uniform row stands in the file as today's writer would write it, except for two numbers that
 //! depend on the file: the length of the preceding item, and the timestamp, which is a delta to the
-//! file's least. So a copy takes over the flags, the clustering and all bytes behind the timestamp,
+//! file's least. So a copy takes over the flags, the clustering and all bytes after the timestamp,
 //! and encodes those two numbers again. For all other rows, and for damaged ones, [`EvenRow::read`]
 //! has no answer, and the caller uses [`RowView`](super::RowView) or the decoder.
 
@@ -44,7 +44,7 @@ pub(crate) struct EvenRow {
     rank: Option<i64>,
     /// Range of its flags and its clustering, with the clustering's headers.
     pub(crate) start: Span,
-    /// Range of the bytes behind the timestamp, up to the row's end: columns and cells.
+    /// Range of the bytes after the timestamp, up to the row's end: columns and cells.
     pub(crate) rest: Span,
 }
 

@@ -80,7 +80,7 @@ impl HeadPosition {
     }
 }
 
-/// Reads a head behind the static row; `None` is the end of the partition.
+/// Reads a head after the static row; `None` is the end of the partition.
 pub(crate) fn read_head(
     input: &mut DataInput<'_>,
     layout: &FileLayout,
@@ -90,7 +90,7 @@ pub(crate) fn read_head(
     if flags & END_OF_PARTITION != 0 {
         return match flags {
             END_OF_PARTITION => Ok(None),
-            _ => Err(Malformed::Wrong("other flags beside the end of the partition")),
+            _ => Err(Malformed::Wrong("other flags besides the end of the partition")),
         };
     }
     let mut extended = 0;
@@ -120,7 +120,7 @@ pub(crate) fn read_static_head(input: &mut DataInput<'_>) -> Decoded<UnfilteredH
     let start = input.offset();
     let flags = input.u8()?;
     if flags & EXTENSION == 0 || flags & (END_OF_PARTITION | IS_MARKER) != 0 {
-        return Err(Malformed::Wrong("no static row where one must be"));
+        return Err(Malformed::Wrong("the static row is missing"));
     }
     check_extension(input.u8()?, true)?;
     read_lengths(input, start, HeadKind::Row, flags, ValueSpans::new())
@@ -145,7 +145,7 @@ fn check_extension(extended: u8, is_static: bool) -> Decoded<()> {
     match (extended, is_static) {
         (EXTENDED_STATIC, true) => Ok(()),
         (_, false) if extended & !SHADOWABLE == 0 => Ok(()),
-        (EXTENDED_STATIC, false) => Err(Malformed::Wrong("a static row behind its place")),
+        (EXTENDED_STATIC, false) => Err(Malformed::Wrong("a static row after other rows")),
         _ => Err(Malformed::Wrong("unknown extended flags")),
     }
 }

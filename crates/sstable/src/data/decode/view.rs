@@ -23,7 +23,7 @@ use super::super::{
 };
 use crate::{data::input::MAXIMUM_VALUE_LENGTH, versions::DeletionTimeForm};
 
-/// A range: the offset of its first byte and the offset behind its last, in the bytes from which
+/// A range: the offset of its first byte and the offset after its last, in the bytes from which
 /// the row was read.
 pub(crate) type Span = (usize, usize);
 
@@ -81,7 +81,7 @@ impl RowView {
         self.cells.is_empty() && self.liveness.is_none() && self.deletion.is_live()
     }
 
-    /// Reads the row that begins at `start`, and returns the offset behind it. Returns `None` if
+    /// Reads the row that begins at `start`, and returns the offset after it. Returns `None` if
     /// the caller must use the decoder.
     #[inline]
     pub(crate) fn read(
@@ -204,11 +204,11 @@ impl Default for RowView {
     }
 }
 
-/// The item at a place behind a partition's head, as far as a walk needs it.
+/// The item at a place after a partition's head, as far as a walk needs it.
 pub(crate) enum Step {
     /// A row that ends at this offset.
     Row(usize),
-    /// A marker that ends at this offset, the deletion that is open behind it, and its kind.
+    /// A marker that ends at this offset, the deletion that is open after it, and its kind.
     Marker(usize, DeletionTime, BoundKind),
     /// The byte that ends the partition.
     End,
@@ -223,7 +223,7 @@ pub(crate) enum NoStep {
     Odd,
 }
 
-/// Takes the step at `start`. A row may end behind the bytes; a marker must lie wholly in them.
+/// Takes the step at `start`. A row may end after the bytes; a marker must lie wholly in them.
 #[inline]
 pub(crate) fn step(bytes: &[u8], start: usize, layout: &FileLayout) -> Result<Step, NoStep> {
     step_noting(bytes, start, layout, |_| ())
@@ -276,7 +276,7 @@ pub(crate) fn step_noting(
 }
 
 /// Reads the head of the partition that begins at `start`: the range of its key, its deletion, and
-/// the offset behind both.
+/// the offset after both.
 #[inline]
 pub(crate) fn partition_head(
     bytes: &[u8],

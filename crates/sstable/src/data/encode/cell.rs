@@ -31,7 +31,7 @@ pub(super) fn write_cell(
     }
     let length = cell.value.len().max(path.unwrap_or_default().len());
     if length as u64 > MAXIMUM_VALUE_LENGTH {
-        return Err(format!("a value of {length} bytes; {MAXIMUM_VALUE_LENGTH} are the most"));
+        return Err(format!("a value of {length} bytes exceeds {MAXIMUM_VALUE_LENGTH}"));
     }
     let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
     out.push(

@@ -14,7 +14,7 @@ fn check_row_length(body: usize) -> Result<(), String> {
     match body as u64 <= MAXIMUM_WRITTEN_ROW_LENGTH {
         true => Ok(()),
         false => Err(format!(
-            "a row of {body} bytes, of which there are at most {MAXIMUM_WRITTEN_ROW_LENGTH}"
+            "a row of {body} bytes exceeds the limit of {MAXIMUM_WRITTEN_ROW_LENGTH} bytes"
         )),
     }
 }

@@ -11,14 +11,16 @@ fn key(page: u64) -> PageKey {
     PageKey { file: page % 3, page }
 }
 
-/// With room for so many pages of 100 bytes that lie side by side, and for the region that an insertion might need.
+/// Makes a table with room for so many pages of 100 bytes that lie side by side, and for the region
+/// that an insertion might need.
 fn table(pages: usize) -> PageTable {
     PageTable::new(pages * (100 + ENTRY_BYTES) + (pages / 32 + 8) * REGION_BYTES)
 }
 
 #[test]
 fn what_was_used_survives_what_was_not() {
-    // Of three files, each with a region; a page has room while a region that is not needed is counted for it.
+    // The pages are of three files, each with a region. A page has room while an unneeded region is
+    // counted for it.
     let mut table = PageTable::new(4 * (100 + ENTRY_BYTES) + 4 * REGION_BYTES);
     (0..4).for_each(|i| table.insert(key(i), page(100)));
     assert!(table.get(key(0)).is_some());
@@ -40,7 +42,7 @@ fn what_is_used_all_the_time_stays_while_much_is_used_twice() {
     }
 }
 
-/// Reads a page, as a look-up does: whether it was there.
+/// Reads a page, as a look-up does. Returns whether it was cached.
 fn read(table: &mut PageTable, file: u64, number: u64) -> bool {
     let key = PageKey { file, page: number };
     let is_there = table.get(key).is_some();
@@ -52,7 +54,7 @@ fn read(table: &mut PageTable, file: u64, number: u64) -> bool {
 
 #[test]
 fn pages_of_an_index_stay_where_those_of_data_are_three_times_as_many() {
-    // A look-up reads one of 900 pages of an index and one of 2,700 of data; 1,000 have room.
+    // A look-up reads one of 900 index pages and one of 2,700 data pages; 1,000 pages have room.
     let (mut table, mut random) = (table(1000), Generator::from_seed(1));
     let mut hits = [0, 0];
     for round in 0..200_000 {
@@ -63,11 +65,12 @@ fn pages_of_an_index_stay_where_those_of_data_are_three_times_as_many() {
         }
     }
     let [index, data] = hits.map(|hits| f64::from(hits) / 100_000.0);
-    // An even choice would give both 0.28, and 0.56 of the pages for a look-up; the best is 1.04.
+    // An even choice would hit both with 0.28, and 0.56 pages for a look-up; the best is 1.04.
     assert!(index > 0.8 && index + data > 0.88, "{index} {data}");
 }
 
-/// Reads pages of a file until 95 of the last 100 were there; how many were not until then.
+/// Reads pages of a file until 95 of the last 100 were cached. Returns the number of misses until
+/// then.
 fn misses_until_warm(table: &mut PageTable, file: u64, random: &mut Generator) -> usize {
     let (mut misses, mut last) = (0, VecDeque::new());
     while last.len() < 100 || last.iter().filter(|found| **found).count() < 95 {
@@ -111,7 +114,7 @@ fn a_window_that_moves_is_followed() {
     for round in 0..100_000 {
         found += u32::from(read(&mut table, 1, round / 20 + random.below(500)));
     }
-    // A cache that goes by the last use alone has 95 % of them.
+    // A cache that uses the time of the last use alone hits 95 %.
     assert!(found > 60_000, "{found}");
 }
 

@@ -36,7 +36,7 @@ impl ForwardRows {
         self.source.stream.skip(length as u64);
     }
 
-    /// Returns the key of the next partition and the offset behind its head, from the end of this
+    /// Returns the key of the next partition and the offset after its head, from the end of this
     /// one. `None` if the head is not in memory, or holds anything but the key.
     pub(in crate::reader) fn next_partition_at_hand(&self) -> Option<(DecoratedKey, usize)> {
         if !self.is_free() {

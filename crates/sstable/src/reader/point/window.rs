@@ -9,7 +9,7 @@ use crate::{data::file::DataFile, page_cache::PagesAtHand};
 /// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition) handles longer rows.
 pub(super) const MAXIMUM_JOINED_BYTES: usize = 256 * 1024;
 
-/// Bytes behind the entry into a chunk that are probably read.
+/// Bytes after the entry into a chunk that are probably read.
 const LIKELY_BYTES: usize = 192;
 
 pub(super) struct Window<'a> {
@@ -48,7 +48,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Moves to an offset of the window, which may lie behind it.
+    /// Moves to an offset of the window, which may lie after it.
     #[inline]
     pub(super) fn go_to(&mut self, at: usize) -> Option<()> {
         if at < self.bytes().len() {

@@ -102,7 +102,8 @@ fn a_damaged_chunk_of_a_table_that_is_not_compressed() {
     }
 }
 
-/// Changes Data.db, which is not compressed, with the checksums of its chunks. The table is not open.
+/// Changes Data.db, which is not compressed, with the checksums of its chunks. The table is not
+/// open.
 async fn forge(file_system: &FileSystem, table: &TableMetadata, change: impl FnOnce(&mut [u8])) {
     let set = only_set(file_system, table).await;
     let path = |component: &str| table_directory(table).join(format!("{set}-{component}"));
@@ -161,7 +162,7 @@ fn what_no_checksum_tells_is_found() {
             assert_eq!(skipped.left_out_partitions, 3, "{skipped:?}");
             for (name, what) in [
                 ("p100", "another partition than the index says"),
-                ("p150", "a row or marker lies before the one in front of it"),
+                ("p150", "a row or marker is out of clustering order"),
                 ("p200", ""),
             ] {
                 let (start, end) = extents[name];
@@ -230,7 +231,8 @@ fn a_disk_that_does_not_read_loses_nothing() {
     });
 }
 
-/// What works on several tables has all of them behind it when it tells that one of them could not be read.
+/// What works on several tables has all of them behind it when it tells that one of them could not
+/// be read.
 #[test]
 fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {
     let file_system = FileSystem::simulated(14);
@@ -266,7 +268,8 @@ fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {
     });
 }
 
-/// What a compaction cannot write is told of its output: any of its inputs may have it. Others go on without them.
+/// What a compaction cannot write is told of its output: any of its inputs may have it. Others go
+/// on without them.
 #[test]
 fn compactions_go_on_without_files_whose_rows_cannot_be_written() {
     let file_system = FileSystem::simulated(18);
