@@ -59,7 +59,7 @@ impl SSTableWriter {
             let order = comparator.compare_values(row.clustering(), 0, last.position());
             if order.is_le() {
                 let values: Vec<_> = row.clustering().collect();
-                return Err(self.rejected(format!("{values:x?} does not come behind {last:?}")));
+                return Err(self.rejected(format!("{values:x?} does not come after {last:?}")));
             }
         }
         if self.features.clustering_statistics == ClusteringStatistics::MinMaxValues {

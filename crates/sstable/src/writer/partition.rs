@@ -33,7 +33,7 @@ impl OpenPartition {
     ) -> Result<(), String> {
         let positions = self.last.as_ref().map(|last| (last.position(), next.position()));
         if positions.is_some_and(|(last, next)| comparator.compare(last, next).is_ge()) {
-            return Err(format!("{next:?} does not come behind {:?}", self.last));
+            return Err(format!("{next:?} does not come after {:?}", self.last));
         }
         let Unfiltered::Marker(marker) = next else { return Ok(()) };
         if marker.before != self.open_deletion {

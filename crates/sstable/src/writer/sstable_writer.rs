@@ -157,7 +157,7 @@ impl SSTableWriter {
             return Err(self.rejected("a partition begins before the last one ended"));
         }
         if self.last_key.as_ref().is_some_and(|last| *last >= header.key) {
-            let reason = format!("{:?} does not come behind {:?}", header.key, self.last_key);
+            let reason = format!("{:?} does not come after {:?}", header.key, self.last_key);
             return Err(self.rejected(reason));
         }
         if header.key.key.len() > usize::from(u16::MAX) {

@@ -195,13 +195,13 @@ fn forged_lengths() {
     let error = open(b"\xFF\xFFkey that ends too early.......");
     assert_eq!(error, "Index.db is corrupt at byte 0: an entry is cut short");
     let error = open(b"\x00\x01a\x05\xFF\x80\x00\x00\x00\x00\x00\x00\x00.......");
-    assert!(error.ends_with("reaches behind the end of the file"), "{error}");
+    assert!(error.ends_with("extends past the end of the file"), "{error}");
     let error = open(b"\x00\x01a\xC0\x04\x00\x00");
-    assert!(error.ends_with("leads behind the end of Data.db"), "{error}");
+    assert!(error.ends_with("leads past the end of Data.db"), "{error}");
     let error = open(b"\x00\x01a\x05\x00\x00\x01b\x05\x00");
     assert!(error.contains("at byte 5: an entry leads before"), "{error}");
     let error = open(b"\x00\x01a\x05\x00\x00\x01a\x06\x00");
-    assert!(error.contains("at byte 5: a key does not come behind"), "{error}");
+    assert!(error.contains("at byte 5: a key does not come after"), "{error}");
     assert!(open(b"").contains("there is no entry"));
 
     // 2^60 blocks in 40 bytes.

@@ -96,8 +96,8 @@ fn partitions_out_of_order_are_refused() {
         assert_rejected(writer.start_partition(header(&second)), "before the last one ended");
         writer.add(row(1)).await.unwrap();
         writer.end_partition().await.unwrap();
-        assert_rejected(writer.start_partition(header(&second)), "does not come behind");
-        assert_rejected(writer.start_partition(header(&first)), "does not come behind");
+        assert_rejected(writer.start_partition(header(&second)), "does not come after");
+        assert_rejected(writer.start_partition(header(&first)), "does not come after");
     });
 }
 
@@ -107,8 +107,8 @@ fn rows_out_of_order_and_deletions_that_do_not_nest_are_refused() {
     let other = DeletionTime::new(6, 6);
     block_on(async {
         let cases: [(&[Unfiltered], &str); 7] = [
-            (&[row(2), row(2)], "does not come behind"),
-            (&[row(2), row(1)], "does not come behind"),
+            (&[row(2), row(2)], "does not come after"),
+            (&[row(2), row(1)], "does not come after"),
             (&[marker(1, BoundKind::InclusiveEnd, deletion, LIVE)], "ends another deletion"),
             (
                 &[

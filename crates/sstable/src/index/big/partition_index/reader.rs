@@ -100,16 +100,16 @@ impl<F: IndexFile> EntryCursor<F> {
         }
         let head = self.read_head().await?;
         if head.data_position >= self.data_length {
-            return Err(self.corrupt("an entry leads behind the end of Data.db"));
+            return Err(self.corrupt("an entry leads past the end of Data.db"));
         }
         if self.last_data_position.is_some_and(|last| last >= head.data_position) {
-            return Err(self.corrupt("an entry leads before the entry in front of it"));
+            return Err(self.corrupt("an entry leads before the previous entry"));
         }
         let start = position + (head.end - self.window.offset_of(position)) as u64;
         let next_position = start
             .checked_add(head.promoted_length)
             .filter(|end| *end <= self.window.file().length())
-            .ok_or_else(|| self.corrupt("an index of rows reaches behind the end of the file"))?;
+            .ok_or_else(|| self.corrupt("an index of rows extends past the end of the file"))?;
         let length = head.promoted_length;
         let promoted = (length > 0).then_some(PromotedLocation { start, length });
         self.position = next_position;
@@ -188,7 +188,7 @@ impl<F: IndexFile> Entries<F> {
         let Some(entry) = self.cursor.next().await? else { return Ok(None) };
         if self.last_key.as_ref().is_some_and(|last| *last >= entry.key) {
             let name = self.cursor.window.file().name();
-            let reason = "a key does not come behind the one in front of it";
+            let reason = "a key does not come after the previous one";
             return Err(SSTableError::corrupt(name, entry.position, reason));
         }
         self.last_key = Some(entry.key.clone());

@@ -79,7 +79,7 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         let corrupt = |reason| SSTableError::corrupt(file.name(), location.start, reason);
         let end = location.start.checked_add(location.length);
         let Some(end) = end.filter(|end| *end <= file.length()) else {
-            return Err(corrupt("an index of rows reaches behind the end of the file"));
+            return Err(corrupt("an index of rows extends past the end of the file"));
         };
         let length = location.length.min(MAXIMUM_HEAD_BYTES as u64) as usize;
         let bytes = read_span(&file, location.start, length).await?;
@@ -284,7 +284,7 @@ impl<F: IndexFile> PromotedIndexReader<F> {
             Some(length) => Ok((self.blocks_start + start, length)),
             None => {
                 let (position, _) = self.place_position(number);
-                let reason = "a block's place is outside of the index, or behind the next one's";
+                let reason = "a block's place is outside of the index, or after the next one's";
                 Err(SSTableError::corrupt(self.file.name(), position, reason))
             }
         }

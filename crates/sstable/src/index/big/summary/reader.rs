@@ -102,7 +102,7 @@ impl Summary {
     async fn check_samples(&mut self) -> std::result::Result<(), (usize, &'static str)> {
         let count = self.tokens.len();
         if self.place(0) != Some(count * PLACE_BYTES) {
-            return Err((0, "the first sample does not stand behind the places"));
+            return Err((0, "the first sample does not follow the places"));
         }
         let mut last: Option<(Token, usize)> = None;
         for index in 0..count {
@@ -118,7 +118,7 @@ impl Summary {
             if let Some((last_token, last)) = last {
                 let last = self.sample(last).ok_or(fault("a sample's place is wrong"))?;
                 if (last_token, last.0) >= (token, sample.0) || last.1 >= sample.1 {
-                    return Err(fault("a sample does not come behind the one before"));
+                    return Err(fault("a sample does not come after the previous one"));
                 }
             } else if (Token::of(&self.first_key), self.first_key.as_ref()) > (token, sample.0) {
                 return Err(fault("the first sample lies before the first key"));
@@ -131,7 +131,7 @@ impl Summary {
         let last_key = (Token::of(&self.last_key), self.last_key.as_ref());
         match last.and_then(|(token, last)| self.sample(last).map(|sample| (token, sample.0))) {
             Some(last) if last <= last_key => Ok(()),
-            _ => Err((0, "the last sample lies behind the last key")),
+            _ => Err((0, "the last sample lies after the last key")),
         }
     }
 

@@ -153,12 +153,12 @@ impl FixedFooter {
         let malformed = |reason| MalformedIndex { component: COMPONENT, position, reason };
         let keys_size = position
             .checked_sub(footer.first_key_position)
-            .ok_or(malformed("the footer places the first key behind itself"))?;
+            .ok_or(malformed("the footer places the first key after itself"))?;
         if keys_size > 2 * (2 + MAX_KEY_SIZE as u64) {
             return Err(malformed("the footer places the first key too far before itself"));
         }
         if footer.root >= footer.first_key_position {
-            return Err(malformed("the footer places the root behind the first key"));
+            return Err(malformed("the footer places the root after the first key"));
         }
         if footer.key_count == 0 {
             return Err(malformed("the footer counts no keys"));
