@@ -151,7 +151,7 @@ impl CachedPartition {
             None => {
                 if trace::is_on() {
                     trace_event!(
-                        "Row cache does not know the rows behind; reading them from sstables"
+                        "Row cache lacks the rows that follow; reading them from sstables"
                     );
                 }
                 let comparator = self.command.table.comparator();
