@@ -1,4 +1,5 @@
-//! The offline writer's files hold what Cassandra's `sstabledump` printed of them.
+//! Checks that the files of Cassandra's offline writer hold the content that Cassandra's
+//! `sstabledump` printed.
 
 use crate::support;
 
@@ -18,5 +19,5 @@ fn content_is_that_of_sstabledump() {
         assert_same_as_sstabledump(&case.name, &reader.table(), &content, &text);
         compared += 1;
     }
-    println!("{compared} compared with sstabledump");
+    println!("{compared} SSTables compared with sstabledump");
 }

@@ -1,5 +1,5 @@
-//! Files that Espalier wrote have a checksum for every page of every file that is read. Whatever is changed in them, they
-//! give an error, or all that they held.
+//! Checks that a read of damaged files fails or returns all content. Espalier's own files have a
+//! checksum for every page of every file that is read.
 
 use crate::support;
 
@@ -47,7 +47,7 @@ fn check(seed: u64, chunks: ChunkFormat, tries: usize) {
             }
         }
     }
-    assert!(errors > same / 2, "{errors} errors, {same} changes that nothing noticed");
+    assert!(errors > same / 2, "{errors} errors, {same} changes without effect");
 }
 
 #[test]
@@ -64,7 +64,8 @@ fn compressed_chunks() {
     check(11, compressed("SnappyCompressor", 512, 2.0), 60);
 }
 
-/// Not only what reading would notice: in every version that is written, verification finds any changed byte.
+/// In every version that can be written, verification finds any changed byte, also a byte that a
+/// read does not use.
 #[test]
 fn verification_finds_every_change() {
     let shape = Shape { partitions: 4, rows: 8, is_reconciled: true, is_odd: false };
@@ -77,7 +78,7 @@ fn verification_finds_every_change() {
                 let mut broken = content.clone();
                 let byte = random.below(content.len());
                 broken[byte] ^= 1 + random.below(255) as u8;
-                // White space around the lines of a text means nothing.
+                // White space around the lines of a text has no meaning.
                 if *component == Component::Toc && broken.trim_ascii() == content.trim_ascii() {
                     continue;
                 }
@@ -85,7 +86,8 @@ fn verification_finds_every_change() {
                     let file_system = store(&files, Some((component, &broken))).await;
                     verify(&file_system, &files.descriptor).await
                 });
-                // What looks as if it was not supported ends the verification.
+                // A change that looks like an unsupported feature ends the verification with an
+                // error.
                 let is_missed = report.is_ok_and(|report| report.is_ok());
                 assert!(!is_missed, "{}: byte {byte} of {component}", row.version);
             }

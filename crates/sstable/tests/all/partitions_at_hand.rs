@@ -1,5 +1,6 @@
-//! A look-up in what is in memory where a table has many partitions: Partitions.db of several pages, Index.db of several
-//! intervals. And where an Index.db that nothing checks leads to another partition than it says.
+//! Tests look-ups that use only cached pages in a table with many partitions: Partitions.db has
+//! several pages, and Index.db several intervals. It also covers an Index.db without checksums that
+//! leads to another partition than its key says.
 
 use crate::support;
 
@@ -40,7 +41,7 @@ fn clustering(number: u64) -> Clustering {
     Clustering::new([Bytes::copy_from_slice(&(number as i32).to_be_bytes())])
 }
 
-/// Partitions of one row with these numbers, in order.
+/// Returns partitions of one row with these numbers, in key order.
 fn partitions(table: &TableMetadata, numbers: impl Iterator<Item = u64>) -> Vec<Partition> {
     let id = table.column("v").unwrap().id;
     let partition = |number: u64| {
@@ -117,7 +118,7 @@ fn rows_are_found_among_many_partitions() {
                 let packed = Bytes::copy_from_slice(scratch.row());
                 assert_eq!(unpack_row(clustering(number), &packed), Ok(expected));
             }
-            // All is in memory now, and the filter was not asked.
+            // All pages are cached at this point. The loop does not use the filter.
             for number in (0..COUNT).map(|number| 2 * number + 1) {
                 if reader.spans(key(number).borrowed()) {
                     let found = at_hand(&reader, number, &mut scratch);
@@ -128,7 +129,8 @@ fn rows_are_found_among_many_partitions() {
     }
 }
 
-/// Of a key of Index.db it is certain where its partition begins: another one there is damage, for those to tell who can wait.
+/// The entry of a key in Index.db gives the exact start of its partition, so another partition
+/// there is damage. The cached look-up leaves the error to the general path.
 #[test]
 fn an_index_that_leads_elsewhere_says_nothing_of_a_partition() {
     let partitions = partitions(&table(), 0..4);

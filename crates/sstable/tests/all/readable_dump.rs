@@ -1,4 +1,4 @@
-//! The readable dump of Cassandra's files shows the values that Cassandra prints of them.
+//! Checks that the readable dump of Cassandra's files shows the values that Cassandra prints.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use espalier_types::literal::{Json, parse_json};
 use serde_json::Value;
 use support::{block_on, cases, open};
 
-/// Numbers of any length: those that no double holds become text.
+/// Parses a line. Numbers that a double cannot hold become text.
 fn parse(line: &str) -> Value {
     fn convert(json: Json) -> Value {
         match json {
@@ -43,7 +43,7 @@ async fn lines(reader: &SSTableReader) -> Result<Vec<Value>, SSTableError> {
     Ok(text.lines().map(parse).collect())
 }
 
-/// Values of an object, or of an array, in order.
+/// Returns the values of an object or of an array, in order.
 fn parts(value: &Value) -> Vec<&Value> {
     match value {
         Value::Object(members) => members.values().collect(),
@@ -53,7 +53,8 @@ fn parts(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// As Cassandra prints it: it has no other word for NaN than null, and prints a float with more digits than it needs.
+/// Compares a value with Cassandra's print of it. Cassandra prints NaN as null, and prints a float
+/// with more digits than necessary.
 fn is_same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::String(word), Value::Null) => ["NaN", "Infinity", "-Infinity"].contains(&&word[..]),
@@ -71,7 +72,7 @@ fn is_same(ours: &Value, theirs: &Value) -> bool {
             let (ours, theirs) = (ours.as_f64().unwrap(), theirs.as_f64().unwrap());
             ours == theirs || (ours as f32) == (theirs as f32)
         }
-        // Before the year 1 Cassandra prints the year of the era, which cannot be read back.
+        // Before the year 1, Cassandra prints the year of the era, which cannot be parsed back.
         (Value::String(ours), Value::String(theirs)) if ours.starts_with('-') => {
             ours == theirs
                 || ours[1..].split_once('-').map(|d| d.1)
@@ -87,7 +88,7 @@ fn compare(name: &str, ours: &Value, theirs: &Value, compared: &mut usize) {
         assert!(is_same(ours, theirs), "{name} {what}: {ours} is not {theirs}");
         *compared += 1;
     };
-    // Some cases leave tokens out.
+    // Some cases have no tokens.
     if let Some(token) = theirs.get("token") {
         same("token", &ours["token"], token);
     }
@@ -126,7 +127,8 @@ fn compare(name: &str, ours: &Value, theirs: &Value, compared: &mut usize) {
                     .filter(|cell| cell.get("p").is_some() && cell.get("dead").is_none())
                     .collect();
                 assert_eq!(parts(value).len(), live.len(), "{name} {column}");
-                // Elements of sets are paths, those of lists values; what is an object has another order here.
+                // Elements of sets are paths, and elements of lists are values. Objects have
+                // another order here and are not compared.
                 if let Value::Array(items) = value {
                     let is_set = live.iter().all(|cell| cell["v"] == "");
                     for (item, cell) in items.iter().zip(live) {

@@ -1,5 +1,5 @@
-//! What Cassandra wrote, read and written again, comes out byte for byte: plain Data.db, the index of
-//! either kind, Filter.db and Statistics.db.
+//! Checks that Cassandra's files are reproduced byte for byte when they are read and written again:
+//! plain Data.db, the index of either kind, Filter.db and Statistics.db.
 
 #![allow(clippy::disallowed_methods, reason = "files are compared as they are")]
 
@@ -54,7 +54,7 @@ async fn rewrite(
     Ok(writer.finish().await?.unwrap())
 }
 
-/// What differs, if anything does.
+/// Describes the first difference, if there is one.
 fn difference(name: &str, what: &str, ours: &[u8], theirs: &[u8]) -> Option<String> {
     if ours == theirs {
         return None;
@@ -77,7 +77,8 @@ fn difference(name: &str, what: &str, ours: &[u8], theirs: &[u8]) -> Option<Stri
 fn files_of_cassandra_are_reproduced() {
     let mut compared = 0;
     let mut differences = Vec::new();
-    // The offline writer does not know how much will come, and takes other baselines.
+    // The offline writer does not know the number of partitions in advance, and uses other
+    // baselines.
     for case in cases().into_iter().filter(|case| !case.name.contains("/offline")) {
         for descriptor in &case.sstables {
             let name = format!("{} {descriptor}", case.name);
@@ -87,7 +88,7 @@ fn files_of_cassandra_are_reproduced() {
             };
             let index = [Component::Partitions, Component::Rows, Component::Index];
             let data = bti_support::plain_data(&descriptor.path(&Component::Data), "Data.db");
-            // The block size is not in the file; those that were used are tried.
+            // The file does not store the block size, so the test tries the sizes that were used.
             let mut is_same_index = false;
             for column_index_size in [1024, 16 * 1024, 64 * 1024] {
                 let directory = tempfile::tempdir().unwrap();
@@ -96,7 +97,7 @@ fn files_of_cassandra_are_reproduced() {
                 let pair = |component: Component| {
                     (read(&written.descriptor, component.clone()), read(descriptor, component))
                 };
-                // The test's own decompression knows LZ4 only.
+                // The decompression of the test knows only LZ4.
                 if let Some(data) = &data {
                     let (ours, _) = pair(Component::Data);
                     differences.extend(difference(&name, "Data.db", &ours, data));
@@ -112,7 +113,7 @@ fn files_of_cassandra_are_reproduced() {
                     differences.extend(difference(&name, "Summary.db", &ours, &theirs));
                 }
                 let (ours, theirs) = pair(Component::Filter);
-                // A compaction does not know how many partitions it will write.
+                // A compaction does not know the exact number of partitions in advance.
                 if theirs.len() == ours.len() {
                     differences.extend(difference(&name, "Filter.db", &ours, &theirs));
                 } else {
@@ -126,7 +127,7 @@ fn files_of_cassandra_are_reproduced() {
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    println!("{compared} times Data.db reproduced");
+    println!("Data.db reproduced {compared} times");
 }
 
 fn statistics_difference(
@@ -136,7 +137,7 @@ fn statistics_difference(
 ) -> Option<String> {
     let theirs = std::fs::read(reader.descriptor().path(&Component::Statistics)).unwrap();
     let mut ours = written.statistics.clone();
-    // Compressors differ in what they make of the same bytes.
+    // Compressors differ in their output for the same bytes.
     ours.stats.compression_ratio = reader.statistics().stats.compression_ratio;
     difference(name, "Statistics.db", &ours.to_bytes(reader.features()).unwrap(), &theirs)
 }

@@ -1,5 +1,5 @@
-//! What is written is read again, in every version and whatever its shape: by scans, by keys, by slices in both directions, by ranges of keys;
-//! and verification agrees with every number.
+//! Checks that written SSTables can be read again, in every version and shape: by scans, by keys,
+//! by slices in both directions, and by ranges of keys. Verification must agree with every number.
 
 use crate::support;
 
@@ -63,7 +63,7 @@ async fn check_scan(
     for expected in expected {
         let mut partition = scan.next_partition().await?.expect("a partition is lost");
         assert_eq!(partition.header(), &expected.header);
-        // Some are left before their end.
+        // Some partitions are dropped before their end.
         let stop = match random.below(3) {
             0 => random.below(expected.unfiltereds.len() + 1),
             _ => usize::MAX,
@@ -98,7 +98,8 @@ fn random_range(partitions: &[Partition], random: &mut Random) -> KeyRange {
     KeyRange { start: bound(), end: bound() }
 }
 
-/// Gives the number of blocks of row indexes that were read.
+/// Writes and reads one generated table. Returns the number of row index blocks that verification
+/// has read.
 async fn round_trip(
     seed: u64,
     shape: Shape,
@@ -145,7 +146,7 @@ async fn round_trip(
         assert_eq!(found.is_some(), partitions.iter().any(|p| p.header.key == key));
     }
     let report = verify(&file_system, &descriptor).await?;
-    // Values that are odd on purpose are reported; nothing else is.
+    // Intentionally odd values are reported; the report must have no other problem.
     let is_expected = |what: &str| shape.is_odd && what.contains("column ");
     let problems: Vec<_> = report.problems.iter().filter(|p| !is_expected(&p.what)).collect();
     assert!(problems.is_empty(), "{problems:#?}");

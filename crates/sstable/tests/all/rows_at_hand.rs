@@ -1,5 +1,5 @@
-//! A look-up in what is in memory says what a read of the partition says, or that it cannot tell; and never anything that is
-//! not in memory.
+//! Checks that a look-up of cached pages returns the result of a read of the partition, or no
+//! answer. It must never read from disk.
 
 use crate::support;
 
@@ -22,7 +22,7 @@ use support::{
     writing::{descriptor_of, options, random_chunks, write, written_versions},
 };
 
-/// What a read says: the partition's deletion, the range deletion at the row, the row.
+/// The result of a read: the partition's deletion, the range deletion at the row, and the row.
 type Said = Option<(DeletionTime, DeletionTime, Option<Row>)>;
 
 async fn read(reader: &SSTableReader, key: &DecoratedKey, clustering: &Clustering) -> Said {
@@ -47,7 +47,7 @@ async fn read(reader: &SSTableReader, key: &DecoratedKey, clustering: &Clusterin
     Some((stream.header().deletion, open, row))
 }
 
-/// One look-up in what is in memory and what `pending` holds.
+/// Performs one look-up with the cached pages and the pages that `pending` holds.
 fn look(
     reader: &SSTableReader,
     key: &DecoratedKey,
@@ -79,7 +79,7 @@ fn at_hand(
     look(reader, key, clustering, &mut PendingRow::default(), scratch)
 }
 
-/// The same by a look-up that gets what it lacks, and how many pages that were.
+/// Repeats the look-up and fetches each missing page. Returns also the number of pages fetched.
 async fn page_by_page(
     reader: &SSTableReader,
     key: &DecoratedKey,
@@ -92,20 +92,20 @@ async fn page_by_page(
         let said = look(reader, key, clustering, &mut pending, scratch);
         let fetched = pending.fetch_page(key.borrowed(), &clustering.values).await.unwrap();
         if said.is_some() || !fetched {
-            assert!(said.is_none() || !fetched, "what has an answer lacks nothing");
+            assert!(said.is_none() || !fetched, "a look-up with an answer must miss no page");
             return (said, pages);
         }
         pages += 1;
     }
 }
 
-/// Reads of the index and of data.
+/// Returns the number of reads of the index and of data.
 fn reads_of(cache: &PageCache) -> (u64, u64) {
     let metrics = cache.metrics();
     (metrics.index.reads, metrics.data.reads)
 }
 
-/// Rows that are there, and others beside them.
+/// Returns the positions of existing rows, and positions beside them.
 fn clusterings(partition: &Partition) -> Vec<Clustering> {
     let mut clusterings = Vec::new();
     for unfiltered in &partition.unfiltereds {
@@ -119,7 +119,7 @@ fn clusterings(partition: &Partition) -> Vec<Clustering> {
     clusterings
 }
 
-/// Counts look-ups that had an answer, and those that had none.
+/// Counts the look-ups with an answer and the ones without.
 async fn compare(
     seed: u64,
     features: &'static VersionFeatures,
@@ -146,7 +146,8 @@ async fn compare(
     let open =
         |cache| SSTableReader::open(&file_system, descriptor.clone(), Some(table.clone()), cache);
     let reader = open(&cache).await.unwrap();
-    // Where nothing is kept, or nothing of indexes; or all of it, but it is forgotten.
+    // The other cache keeps nothing, or no index pages, or everything; in the last case its pages
+    // are dropped before each read.
     let other_cache = PageCache::new(if seed.is_multiple_of(2) { 0 } else { 64 << 20 });
     other_cache.keep_index_pages(seed.is_multiple_of(4));
     let other_reader = open(&other_cache).await.unwrap();
@@ -179,15 +180,16 @@ async fn compare(
                     let context =
                         format!("{reads:?} {general:?} {key:?} {clustering:?} seed {seed}");
                     assert!(pages as u64 <= reads.0 + reads.1, "{context}");
-                    // Where nothing is kept, what is read along is lost.
+                    // A cache that keeps nothing loses the pages that one read fetches together.
                     assert!(reads.0 <= general.0, "{context}");
                     assert!(seed.is_multiple_of(2) || reads.1 <= general.1, "{context}");
                 }
             }
-            assert_eq!(cache.metrics().misses, pages.misses, "it waits for nothing");
+            assert_eq!(cache.metrics().misses, pages.misses, "a cached look-up must not read");
         }
     }
-    // Keys that are not there, among them such that pass the filter and share the prefix of another.
+    // These keys do not exist. Some of them pass the filter and share their prefix with an existing
+    // key.
     for number in 0..200u32 {
         let key = DecoratedKey::new(Bytes::from(number.to_be_bytes().repeat(2)));
         if partitions.iter().any(|partition| partition.header.key == key) {
@@ -199,7 +201,7 @@ async fn compare(
             assert_eq!(said, expected);
         }
     }
-    // With an empty cache nothing is known of a key that is there.
+    // With an empty cache there is no answer, even for an existing key.
     cache.set_budget(0);
     if let Some(partition) = partitions.first() {
         let columns = table.clustering_columns().len();
@@ -219,13 +221,13 @@ fn what_is_in_memory_is_told_as_a_read_tells_it() {
                 told += counted.0;
                 untold += counted.1;
             }
-            println!("{}: {told} told, {untold} not", features.version);
-            assert!(told > 300, "{}: only {told} of {} are told", features.version, told + untold);
+            println!("{}: {told} answered, {untold} not", features.version);
+            assert!(told > 300, "{}: {told} of {} answered", features.version, told + untold);
         }
     });
 }
 
-/// The tries of row indexes lie across the ends of pages, each in another way.
+/// The tries of row indexes cross the ends of pages, each in another way.
 #[test]
 fn rows_are_found_where_a_row_index_spans_pages() {
     block_on(async {
@@ -235,8 +237,8 @@ fn rows_are_found_where_a_row_index_spans_pages() {
             for seed in 0..24 {
                 told += compare(seed, features, (60, 400), true).await.0;
             }
-            println!("{}: {told} told", features.version);
-            assert!(told > 5_000, "{}: only {told} are told", features.version);
+            println!("{}: {told} answered", features.version);
+            assert!(told > 5_000, "{}: only {told} answered", features.version);
         }
     });
 }

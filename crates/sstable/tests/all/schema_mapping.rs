@@ -1,5 +1,5 @@
-//! A file read as a table that has changed since: columns dropped, added again, of another type, unknown; and reads that
-//! want some columns only.
+//! Tests reads of a file after its table has changed: dropped columns, columns added again, columns
+//! of another type, and unknown columns. It also tests reads of some columns only.
 
 use crate::support;
 
@@ -48,7 +48,8 @@ fn text(value: &'static str, timestamp: i64) -> Cell {
     Cell::live(timestamp, Bytes::from_static(value.as_bytes()))
 }
 
-/// Row 1 has an old `a`, row 2 a new one, row 3 a `z` and elements of `s`, old and new; only row 2 has a liveness.
+/// Writes and opens a file. Row 1 has an old `a`, row 2 a new one, and row 3 a `z` and old and new
+/// elements of `s`. Only row 2 has a liveness.
 async fn open_written(table: &Arc<TableMetadata>) -> SSTableReader {
     let id = |name: &str| table.column(name).unwrap().id;
     let mut one = Row::empty(clustering(1));
@@ -163,7 +164,7 @@ fn a_collection_that_became_frozen_is_refused_by_name() {
         let reason =
             "column 's' is not that of table ks.t: expected frozen<set<text>>, got set<text>";
         assert!(error.contains(reason), "{error}");
-        // What was right before still is.
+        // The failed change leaves the earlier table in use.
         assert_eq!(rows(&reader, &ColumnSelection::All).await.len(), 3);
     });
 }
@@ -176,7 +177,7 @@ fn cells_of_columns_that_are_not_wanted_come_without_values() {
         let id = |name: &str| table.column(name).unwrap().id;
         let only = ColumnSelection::Only(Arc::from([id("z")]));
         let read = rows(&reader, &only).await;
-        // Row 1 exists by a cell that is not wanted.
+        // Row 1 exists by a cell that was not selected.
         assert_eq!(clusterings(&read), [1, 2, 3]);
         let kept = Cell::live(OLD, Bytes::new());
         assert_eq!(read[0].column(id("a")), Some(&ColumnData::Simple(kept)));
@@ -197,7 +198,7 @@ fn without_a_table_the_file_describes_itself() {
     });
 }
 
-/// Rows lie in the file in its own order: read by another one, they would not be found.
+/// Rows lie in the file in its own order, and a reader with another order would not find them.
 #[test]
 fn a_clustering_column_of_another_direction_is_refused() {
     let table = Arc::new(builder().build());
@@ -244,7 +245,7 @@ fn a_type_that_holds_other_values_is_refused_by_name() {
                 "column 'z' is not that of table ks.t: expected bigint, got int",
             ),
             ("c", CqlType::Text, "column 'c' is not that of table ks.t: expected text, got int"),
-            // It would be read, but in another order.
+            // The values would be readable, but in another order.
             ("c", CqlType::Blob, "column 'c' is not that of table ks.t: expected blob, got int"),
             ("k", CqlType::Text, "column 'k' is not that of table ks.t: expected text, got int"),
         ] {
@@ -259,7 +260,8 @@ fn a_type_that_holds_other_values_is_refused_by_name() {
     });
 }
 
-/// A column was dropped, and another of its name has come: what is in the file is older than the drop.
+/// A column was dropped, and a column of the same name added. The cells in the file are older than
+/// the drop.
 #[test]
 fn a_dropped_column_may_have_had_any_type() {
     let table = Arc::new(builder().build());

@@ -1,4 +1,5 @@
-//! Broken and foreign SSTables of ScyllaDB's tests are refused with an error that names the file, the place and the reason.
+//! Checks that broken and foreign SSTables of ScyllaDB's tests are rejected with an error that
+//! names the file, the position and the reason.
 #![allow(clippy::disallowed_methods, reason = "copies are made before anything runs")]
 
 use crate::support;
@@ -16,7 +17,8 @@ use support::{
 };
 use tempfile::TempDir;
 
-/// What opening or reading it front to back says; `None` where it is not at hand.
+/// Opens an SSTable, reads it from front to back, and returns the error. Returns `None` if the
+/// fixture is missing.
 fn error(folder: &str, name: &str) -> Option<String> {
     assert!(BROKEN.contains(&folder));
     let descriptor = sstable(folder, name)?;
@@ -28,7 +30,7 @@ fn read(descriptor: &Descriptor) -> Result<Vec<String>, String> {
     block_on(read).map_err(|error| error.to_string())
 }
 
-/// A copy of some components under another version's name.
+/// Copies an SSTable into a new directory, without some components.
 fn copy(descriptor: &Descriptor, without: &[Component]) -> (TempDir, Descriptor) {
     let directory = TempDir::new().unwrap();
     let copied = Descriptor { directory: directory.path().into(), ..descriptor.clone() };
@@ -81,7 +83,8 @@ fn another_digest() {
     assert_says(&failures, &["failure: ", "me-1-big-Digest.crc32 at byte 0: the digest says"]);
 }
 
-/// Their content was changed by hand, so that the checksums tell; without those, what is wrong with it does.
+/// The content was changed by hand, so checksums find it. Without them, the reader finds the fault
+/// itself.
 #[test]
 fn markers_that_cannot_be() {
     for (folder, name, offset, reason) in [
@@ -133,7 +136,7 @@ fn old_versions() {
         }
     }
     println!("{refused} refused by version");
-    // Of DataStax, and one that does not exist yet.
+    // These are versions of DataStax, and one that does not exist.
     for version in ["aa", "ac", "bb", "zz"] {
         assert!(Version::parse(version).unwrap().features().is_none());
     }
@@ -145,7 +148,7 @@ fn all_files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
 }
 
-/// They are told for an old version; the list of components has not changed since.
+/// ScyllaDB has these lists for an old version; their format has not changed.
 #[test]
 fn tables_of_contents() {
     let root = scylla_root().join("sstables/badtoc");

@@ -1,5 +1,6 @@
-//! SSTables of ScyllaDB's tests (some of them made by Cassandra 3) hold what Cassandra's `sstabledump` printed of them, and
-//! all versions of one case the same. What the tool refuses to print is in `scylla_rules.rs`.
+//! Checks that SSTables of ScyllaDB's tests (some of them made by Cassandra 3) hold the content
+//! that Cassandra's `sstabledump` printed, and that all versions of one case hold the same content.
+//! Files that the tool refuses to print are in `scylla_rules.rs`.
 
 use crate::support;
 
@@ -26,14 +27,15 @@ fn content_is_that_of_sstabledump() {
         compared += 1;
     }
     println!("{compared} of {} compared with sstabledump", sstables.len());
-    // All that are told, but two that are to be refused.
+    // Two of the printed SSTables must be rejected; all others are compared.
     assert!(sstables.is_empty() || compared == 51, "{compared}");
     assert!(
         BROKEN.contains(&"empty_index") && BROKEN.contains(&"3.x/uncompressed/random_partitioner")
     );
 }
 
-/// The data of older versions were written again for the newer ones: then timestamps agree in their order only.
+/// The data of older versions was written again for the newer ones, so timestamps agree only in
+/// their order.
 #[test]
 fn all_versions_of_a_case_hold_the_same() {
     let mut by_case: BTreeMap<(String, String), Vec<_>> = BTreeMap::new();
@@ -68,7 +70,7 @@ fn all_versions_of_a_case_hold_the_same() {
     }
 }
 
-/// Lines with the place of each timestamp among all in its stead, and without seconds.
+/// Parses lines, replaces each timestamp by its rank among all, and removes deletion times.
 fn with_ranks(lines: &[String]) -> Vec<Value> {
     let mut lines: Vec<Value> =
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -1,5 +1,5 @@
-//! SSTables of ScyllaDB's tests that no print is at hand for, because they are large or Cassandra refuses them: what the tests
-//! that they come from say, made anew by its rule.
+//! Checks SSTables of ScyllaDB's tests that have no print, because they are large or Cassandra
+//! rejects them. The expected content follows the rule of the ScyllaDB test that made the file.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use support::{
     scylla::{open_as_it_is, sstable},
 };
 
-/// Lines of an SSTable; `None` where it is not at hand.
+/// Returns the lines of an SSTable, or `None` if the fixture is missing.
 fn lines(folder: &str, name: &str) -> Option<Vec<String>> {
     let descriptor = sstable(folder, name)?;
     let lines = block_on(async { dump(&open_as_it_is(&descriptor, None).await?).await });
@@ -140,7 +140,8 @@ fn shards_of_counters() {
     }
 }
 
-/// A static row, then for every third number a row and a deletion of what lies between it and the next.
+/// The partition has a static row. For every third number, it has a row, and a deletion of the
+/// range up to the next row.
 #[test]
 fn rows_and_range_tombstones_by_turns() {
     let Some(lines) =
@@ -165,7 +166,7 @@ fn rows_and_range_tombstones_by_turns() {
             }
         }
     }
-    // When it was written is not told.
+    // The time of writing is unknown.
     let without_seconds = |line: &String| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         if let Some(deleted) = line.get_mut("deleted").and_then(Value::as_object_mut) {
@@ -197,9 +198,10 @@ fn wide_partitions_with_static_rows() {
     check("3.x/uncompressed/skip_using_index_rows", "mc-1-big", &expected);
 }
 
-/// Deletions between one number and the next, later ones with later timestamps. Numbers sort as text, so that those of 9 to 10
-/// and the like are empty and others overlap. A marker stands where one begins, even if a later one covers the place, and
-/// where what is open changes.
+/// The partition has deletions between each number and the next, and later ones have later
+/// timestamps. Numbers sort as text, so that the ranges of 9 to 10 and similar ones are empty and
+/// others overlap. A marker stands at each start of a range, even if a later deletion covers it,
+/// and at each change of the open deletion.
 #[test]
 fn a_partition_of_boundaries() {
     let folder = "3.x/uncompressed/read_range_tombstone_boundaries_index";
@@ -305,7 +307,7 @@ fn collections_without_cells() {
             .iter()
             .filter(|cell| cell["n"] == "rows_merged")
             .collect();
-        assert_eq!(of_map.len(), 1, "only the deletion of the collection: {row}");
+        assert_eq!(of_map.len(), 1, "the collection must have only its deletion: {row}");
         assert_eq!(
             of_map[0]["deleted"]["ts"].as_i64().unwrap(),
             row["live"]["ts"].as_i64().unwrap() - 1
@@ -324,7 +326,7 @@ fn collections_without_cells() {
     assert_eq!(keys, expected);
 }
 
-/// Prefix rows of a compact table among ranges that begin and end at prefixes.
+/// Tests prefix rows of a compact table among ranges that begin and end at prefixes.
 #[test]
 fn prefix_rows_and_ranges_by_turns() {
     let folder = "wrong_range_tombstone_order/ks/wrong_range_tombstone_order-1c6ace40fad111e7b9cf000000000002";
@@ -362,7 +364,7 @@ fn prefix_rows_and_ranges_by_turns() {
                     .collect();
                 if kind == "row" {
                     assert_eq!(line["ck"].as_array().unwrap().len(), 3, "trailing nulls are kept");
-                    // What deletes a row of a compact table is a tombstone of its one column.
+                    // The deletion of a row of a compact table is a tombstone of its single column.
                     let is_deleted = values == ["1", "4", "0"];
                     assert_eq!(
                         line["cells"][0]["dead"],

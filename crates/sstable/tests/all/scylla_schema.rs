@@ -1,4 +1,4 @@
-//! SSTables of ScyllaDB's tests, read as tables that are not quite those of the files.
+//! Tests SSTables of ScyllaDB's tests that are read with a table that differs from the file's.
 
 use crate::support;
 
@@ -43,7 +43,7 @@ fn a_column_of_another_type_and_one_that_is_not_there() {
     let reason = "is in the file, but table test_ks.test_table neither has nor had it";
     assert!(error.contains(&format!("{file} {reason}")), "{error}");
 
-    // Dropped, it may go; rows stay, of which nothing else was told.
+    // A dropped column may be absent. Rows with no other content remain.
     let descriptor = sstable(folder, name).unwrap();
     let dropped = keys.regular("val", CqlType::Text).drop_column("val", i64::MAX).build();
     let reader = block_on(open_as_it_is(&descriptor, Some(Arc::new(dropped)))).unwrap();
@@ -58,7 +58,7 @@ fn static_compact() -> TableMetadata {
         .build()
 }
 
-/// Cassandra kept the columns of such a table as static ones.
+/// Cassandra stored the columns of such a table as static columns.
 #[test]
 fn a_compact_table_without_clustering_columns_has_rows() {
     let folder = "cassandra_static_compact/ks/cf-1c6ace40fad111e7b9cf000000000002";
@@ -88,7 +88,7 @@ fn a_compact_table_without_clustering_columns_has_rows() {
     }
 }
 
-/// With a column that it does not have it is another table.
+/// A table is rejected if it lacks a column of the file, or has a static column.
 #[test]
 fn another_table_than_the_compact_one_is_refused() {
     let folder = "cassandra_static_compact/ks/cf-1c6ace40fad111e7b9cf000000000002";

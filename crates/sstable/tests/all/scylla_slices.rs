@@ -1,5 +1,5 @@
-//! Slices and ranges of keys that ScyllaDB's own tests read of these files, by clustering and by token, forward and in
-//! reverse.
+//! Tests slices and ranges of keys from ScyllaDB's own tests of these files, by clustering and by
+//! token, forward and in reverse.
 
 use crate::support;
 
@@ -39,7 +39,7 @@ fn slice(
     ClusteringSlice { start: bound(start, from), end: bound(end, to) }
 }
 
-/// Rows and markers of a slice, turned to clustering order.
+/// Reads the rows and markers of a slice, and returns them in clustering order.
 fn read(
     reader: &SSTableReader,
     key: &DecoratedKey,
@@ -65,7 +65,7 @@ fn read(
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// The first clustering value of each row.
+/// Returns the first clustering value of each row.
 fn texts(unfiltereds: &[Unfiltered]) -> Vec<String> {
     let values = unfiltereds.iter().map(|unfiltered| match unfiltered {
         Unfiltered::Row(row) => row.clustering.values[0].clone().unwrap(),
@@ -138,7 +138,7 @@ fn of_two_rows() {
     }
 }
 
-/// The range deletion that covers a row is told wherever the slice begins.
+/// The range deletion that covers a row is returned, wherever the slice begins.
 #[test]
 fn inside_of_a_range_deletion() {
     let folder = "promoted_index_read/ks/promoted_index_read-1c6ace40fad111e7b9cf000000000002";
@@ -171,7 +171,8 @@ fn inside_of_a_range_deletion() {
     }
 }
 
-/// Every range between two keys or tokens, with each kind of end, holds exactly the keys inside.
+/// Each range between two keys or tokens, with each kind of end, must return exactly the keys
+/// inside.
 #[test]
 fn of_keys_and_tokens() {
     let folder = "partition_skipping/ks/test_skipping_partitions-1c6ace40fad111e7b9cf000000000002";
@@ -182,7 +183,7 @@ fn of_keys_and_tokens() {
         let mut numbers: Vec<_> = all.iter().map(|key| key.key[3]).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..10).collect::<Vec<_>>());
-        // Each bound with the number of keys before it.
+        // Each bound is paired with the number of keys before it.
         let mut starts = vec![(KeyBound::Unbounded, 0)];
         let mut ends = vec![(KeyBound::Unbounded, all.len())];
         for (index, key) in all.iter().enumerate() {
@@ -208,7 +209,7 @@ fn of_keys_and_tokens() {
                     let mut scan =
                         reader.scan(range.clone(), slices, &ColumnSelection::All).await?;
                     let mut found = Vec::new();
-                    // Rows are left unread: the scan skips them.
+                    // Rows are left unread, and the scan skips them.
                     while let Some(partition) = scan.next_partition().await? {
                         found.push(partition.header().key.clone());
                     }

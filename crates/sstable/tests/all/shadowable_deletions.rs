@@ -1,4 +1,5 @@
-//! Shadowable row deletions are written in each family's way, and read again.
+//! Checks that shadowable row deletions are written as each family of versions stores them, and
+//! read again.
 
 use crate::support;
 
@@ -36,7 +37,7 @@ fn table() -> Arc<TableMetadata> {
     Arc::new(builder.partition_key("k", CqlType::Int).clustering("c", CqlType::Int, false).build())
 }
 
-/// The rows after they were written and read.
+/// Writes the rows and reads them again.
 fn through_a_file(version: Version, rows: &[Row]) -> Vec<Row> {
     let table = table();
     let key = DecoratedKey::new(1i32.to_be_bytes().to_vec().into());
@@ -85,7 +86,7 @@ fn files_of_scylla_hold_both() {
     }
 }
 
-/// They have room for one: of two the later is kept, and not as one that may become void.
+/// These versions can hold one deletion. The later one of two is kept, as an ordinary deletion.
 #[test]
 fn files_of_cassandra_hold_one() {
     let mut expected = rows();

@@ -1,5 +1,6 @@
-//! A stream that is told to skip gives exactly what lies behind the place, and the deletion in force there: in every
-//! version, by keys and in scans, over slices and in both directions. And it does not read what it skips.
+//! Checks that a stream after `skip_to` returns exactly the fragments after the bound, and the
+//! deletion in force there. The test covers every version, reads by keys, scans, slices and both
+//! directions. It also checks that the stream does not read the part that it skips.
 
 use crate::support;
 
@@ -25,17 +26,17 @@ use support::{
     writing::{descriptor_of, options, random_chunks, write, written_versions},
 };
 
-/// Follows a stream that skips over `all`, which are the fragments in the order of the walk.
+/// Checks a stream that skips over `all`, which are the fragments in the order of the walk.
 struct Follower<'a> {
     comparator: &'a ClusteringComparator,
     direction: Direction,
     all: &'a [Unfiltered],
-    /// The fragment to come next.
+    /// Index of the next fragment.
     at: usize,
-    /// The deletion that the markers given have left in force.
+    /// The deletion in force after the markers returned so far.
     told: DeletionTime,
     last: Option<Unfiltered>,
-    /// Where it was told to go, and has perhaps not come yet.
+    /// Bound of the last skip, if the stream has not yet reached it.
     to: Option<ClusteringBound>,
 }
 
@@ -45,7 +46,7 @@ impl Follower<'_> {
         if self.direction == Direction::Forward { order } else { order.reverse() }
     }
 
-    /// The deletions on the near and the far side.
+    /// Returns the deletions on the near and the far side.
     fn sides(&self, marker: &RangeTombstoneMarker) -> (DeletionTime, DeletionTime) {
         match self.direction {
             Direction::Forward => (marker.before, marker.after),
@@ -71,7 +72,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Checks what the stream gave; `false` at its end.
+    /// Checks the stream's next fragment. Returns `false` at its end.
     fn check(&mut self, given: Option<Unfiltered>) -> bool {
         if let Some(to) = self.to.clone() {
             let rest = self.all[self.at..].iter();
@@ -113,7 +114,7 @@ impl Follower<'_> {
     }
 }
 
-/// A place at or near something of the partition, mostly ahead.
+/// Returns a bound at or near a fragment of the partition, mostly ahead.
 fn random_place(
     all: &[Unfiltered],
     at: usize,
@@ -217,7 +218,7 @@ async fn check_partitions(
             }
         }
     }
-    // Partitions of a scan do not disturb those behind them.
+    // Dropping a scan's partition must not disturb the next ones.
     for round in 0..4 {
         let slices = match partitions[0].unfiltereds.is_empty() || round % 2 == 0 {
             true => ClusteringSlices::all(),
@@ -275,7 +276,7 @@ fn plain_table() -> Arc<TableMetadata> {
     Arc::new(builder.build())
 }
 
-/// Rows of 100 bytes, and a range deletion in each stretch of a thousand.
+/// Builds a partition with rows of 100 bytes, and a range deletion in each thousand rows.
 fn wide(table: &TableMetadata, key: u32, rows: u32) -> Partition {
     let id = table.regular_columns()[0].id;
     let mut list = RangeTombstoneList::default();
@@ -302,7 +303,7 @@ fn wide(table: &TableMetadata, key: u32, rows: u32) -> Partition {
     Partition { header, unfiltereds }
 }
 
-/// Skips a scan's partition by the index, too, since it is large enough.
+/// The partitions are large enough that a scan skips by the index too.
 #[test]
 fn wide_partitions() {
     for (seed, features) in (0..).zip(written_versions()) {
@@ -347,7 +348,7 @@ fn what_is_skipped_is_not_read() {
                 let stream = reader.read_partition(key, slices, direction, &columns).await?;
                 let mut stream = stream.expect("a key is lost");
                 take(&mut stream, 20).await?;
-                // Inside of a range deletion, near the end of the walk.
+                // The bound lies inside a range deletion, near the end of the walk.
                 let (at, kind) = match direction {
                     Direction::Forward => (ROWS - 400, BoundKind::InclusiveStart),
                     Direction::Reverse => (600, BoundKind::InclusiveEnd),
@@ -364,7 +365,7 @@ fn what_is_skipped_is_not_read() {
                 Ok::<_, SSTableError>(cache.metrics().misses - before)
             })
             .unwrap_or_else(|error| panic!("{features:?}: {error}"));
-            // There are more than 500 pages of 4 KiB of rows.
+            // The rows take more than 500 pages of 4 KiB.
             assert!(read <= 20, "{read} pages were read, {direction:?}, {features:?}");
         }
     }

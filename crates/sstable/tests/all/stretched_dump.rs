@@ -1,5 +1,6 @@
-//! Lines made straight of the bytes of Data.db are those made of rows, wherever the file is cut; also of files that are
-//! damaged, up to the same error at least.
+//! Checks that lines made directly from the bytes of Data.db equal the lines made from rows,
+//! wherever the file is cut into batches. For damaged files, they must be equal at least up to the
+//! same error.
 
 use crate::support;
 
@@ -45,7 +46,7 @@ async fn by_stretches(
 ) -> Result<(), SSTableError> {
     let mut stretches = reader.stretches(&KeyRange::full()).await?;
     while let Some(stretch) = stretches.next(length).await? {
-        // Nothing is kept from one to the next.
+        // No state is kept from one batch to the next.
         Lines::new(reader, raw, true).write_stretch(&stretch, out)?;
     }
     Ok(())
@@ -57,7 +58,7 @@ fn printed(print: impl AsyncFnOnce(&mut Vec<u8>) -> Result<(), SSTableError>) ->
     (out, error)
 }
 
-/// Gives the number of lines.
+/// Compares both ways of printing, and returns the number of lines.
 fn check(name: &str, reader: &SSTableReader, lengths: &[usize], is_damaged: bool) -> usize {
     let mut lines = 0;
     for raw in [false, true] {
@@ -66,8 +67,9 @@ fn check(name: &str, reader: &SSTableReader, lengths: &[usize], is_damaged: bool
         for &length in lengths {
             let (found, error) = printed(async |out| by_stretches(reader, raw, length, out).await);
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            // A scan asks for more bytes than the next row needs, and so sees a damaged chunk some rows too early; and it
-            // takes a marker without values for an end of all rows, and does not look into it.
+            // A scan reads more bytes than the next row needs, so it meets a damaged chunk some
+            // rows too early. A scan also takes a marker without values for the end of all rows,
+            // and does not decode it.
             let is_further = is_damaged && error.is_some() && found.starts_with(&expected);
             let is_stricter = error.is_some() && expected.starts_with(&found);
             if found != expected && !is_further && !(is_stricter && is_damaged) {
@@ -86,7 +88,7 @@ fn check(name: &str, reader: &SSTableReader, lengths: &[usize], is_damaged: bool
             }
             let told = |error: &Option<SSTableError>| error.as_ref().map(ToString::to_string);
             let (told, expected) = (told(&error), told(&expected_error));
-            // A row that is longer inside than it says is cut off where it says that it ends.
+            // A row with content beyond its stated length is cut off at that length.
             let ended = told.as_ref().and_then(|told| told.strip_suffix("it ends too early"));
             match ended.zip(expected.as_ref()) {
                 Some((place, expected)) => assert!(expected.starts_with(place), "{expected}"),
@@ -133,7 +135,8 @@ fn check_generated(seed: u64, shape: Shape) {
     let Some(reader) = reader else { return };
     let own = reader.table();
     check(&format!("seed {seed}"), &reader, &LENGTHS, false);
-    // Columns in another order than the file's, and one that was dropped after half of what there is.
+    // The table has another order of columns than the file. Then a column is dropped after half of
+    // its data was written.
     reader.set_table(table.clone()).unwrap();
     check(&format!("seed {seed}, its own table"), &reader, &LENGTHS[1..2], false);
     if let Some(column) = own.regular_columns().first() {
@@ -143,7 +146,7 @@ fn check_generated(seed: u64, shape: Shape) {
     }
 }
 
-/// Wrong content behind right checksums: lines and error are those of a scan.
+/// The content is wrong, but the checksums are right. Lines and error must equal those of a scan.
 #[test]
 fn damaged_rows_print_alike() {
     let mut failed = 0;
@@ -155,10 +158,10 @@ fn damaged_rows_print_alike() {
             let mut components = original.components.clone();
             let data = components.get_mut(&Component::Data).unwrap();
             *data = change(data, &mut random);
-            // As CRC.db is made for chunks of this length.
+            // CRC.db is made for chunks of this length.
             let mut table = 512u32.to_be_bytes().to_vec();
             data.chunks(512).for_each(|chunk| table.extend(crc32fast::hash(chunk).to_be_bytes()));
-            // And sometimes a checksum is wrong.
+            // In a quarter of the rounds, a checksum is wrong too.
             if round % 4 == 0 && table.len() > 4 {
                 let at = 4 + random.below(table.len() - 4);
                 table[at] ^= 1;

@@ -1,5 +1,6 @@
-//! Files that come without Checksums.db: a scan that begins inside by way of a broken Partitions.db gives an error, or
-//! all that lies behind its start; or, where a leaf is only hidden, verification finds it.
+//! Tests files without Checksums.db. If Partitions.db is broken, a scan that begins inside must
+//! fail or return all keys after its start. If a broken bit only hides a leaf, verification must
+//! find it.
 
 use crate::support;
 
@@ -62,7 +63,8 @@ fn scans_from_inside() {
                 assert!(is_noticed || !is_silent, "bit {bit} of byte {at} loses keys unnoticed");
             }
         }
-        // A leaf that is not reached any more is no lie that could be seen: only verification misses it.
+        // A leaf that is no longer reached does not show in a scan; only verification finds that it
+        // is missing.
         assert!(errors > 1000 && silent < 100, "{errors} errors, {silent} bits that lose keys");
     });
 }

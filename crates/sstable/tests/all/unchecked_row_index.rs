@@ -1,4 +1,5 @@
-//! Files that come without Checksums.db: what a flipped bit in Rows.db says of a partition's deletion is not believed.
+//! Checks for files without Checksums.db that a flipped bit in Rows.db does not change a
+//! partition's deletion.
 
 use crate::support;
 
@@ -30,7 +31,7 @@ fn key() -> DecoratedKey {
     DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1]))
 }
 
-/// One partition with a deletion and 2000 rows, without Checksums.db.
+/// Writes one partition with a deletion and 2000 rows, without Checksums.db.
 async fn files() -> Files {
     let builder = TableBuilder::new("ks", "t", TableId(uuid::Uuid::from_u128(1)))
         .partition_key("k", CqlType::Int)
@@ -72,7 +73,7 @@ fn the_deletion_of_a_partition_is_that_of_the_data() {
                 let slices = vec![ClusteringSlice::prefix(values(1500))];
                 let slices = Arc::new(ClusteringSlices { slices });
                 let all = ColumnSelection::All;
-                // An error is as good as the truth.
+                // An error is acceptable too.
                 let read = reader.read_partition(&key(), slices, direction, &all).await;
                 if let Ok(Some(stream)) = read {
                     assert_eq!(stream.header().deletion, DELETION, "bit {bit}");

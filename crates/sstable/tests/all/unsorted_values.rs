@@ -1,5 +1,5 @@
-//! Verification names sets and maps in one cell or key that are not sorted: an equal value does not
-//! find them.
+//! Checks that verification reports unsorted sets and maps in one cell or key, because a look-up of
+//! an equal value does not find them.
 
 use crate::support;
 
@@ -60,7 +60,7 @@ fn unsorted_sets_are_findings_that_name_key_and_column() {
             (&[3, 1][..], &[1][..], &[1][..], "failure", "column k"),
             (&[1, 1], &[1], &[1], "failure", "column k"),
             (&[1, 3], &[2, 1], &[1], "failure", "column c"),
-            // Cassandra, too, stores this value as the client sent it.
+            // Cassandra also stores this value as the client sent it.
             (&[1, 3], &[1], &[2, 1], "warning", "column v"),
         ] {
             let found = problems(set(key), set(clustering), in_tuple(value)).await;

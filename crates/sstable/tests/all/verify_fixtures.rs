@@ -1,4 +1,4 @@
-//! Verification finds nothing wrong with files that Cassandra's own verifier accepts.
+//! Checks that verification finds no problem in files that Cassandra's own verifier accepts.
 
 use crate::support;
 
@@ -17,7 +17,8 @@ fn files_of_a_server_are_right_in_every_number() {
     }
 }
 
-/// The offline writer does not know how much will come: its filters are small, its baselines the epochs.
+/// The offline writer does not know the number of partitions in advance: its filters are small, and
+/// its baselines are the epochs.
 #[test]
 fn files_of_the_offline_writer_are_right() {
     for case in offline_cases() {

@@ -1,4 +1,4 @@
-//! What a writer refuses, what it leaves out, and what a crash leaves behind.
+//! Tests the input that a writer rejects or leaves out, and the state of the files after a crash.
 
 use crate::support;
 
@@ -45,7 +45,7 @@ async fn writer() -> (FileSystem, SSTableWriter) {
     (file_system, writer)
 }
 
-/// Keys in the order of their tokens.
+/// Returns keys in the order of their tokens.
 fn keys() -> [DecoratedKey; 3] {
     let mut keys = [1u32, 2, 3].map(|key| DecoratedKey::new(key.to_be_bytes().to_vec().into()));
     keys.sort();
@@ -82,7 +82,7 @@ fn assert_rejected<T: std::fmt::Debug>(result: Result<T, SSTableError>, part: &s
 
 fn assert_taken<T: std::fmt::Debug>(result: Result<T, SSTableError>) {
     let is_taken = matches!(&result, Err(SSTableError::NameTaken { .. }));
-    assert!(is_taken, "{result:?} where something of the name is there");
+    assert!(is_taken, "{result:?}, but a file of the name exists");
 }
 
 #[test]
@@ -193,7 +193,8 @@ fn a_partition_that_was_not_ended_is_not_sealed() {
     });
 }
 
-/// Their Statistics.db has two bytes for the length of the least and the greatest clustering value.
+/// Statistics.db of old versions has two bytes for the length of the minimum and the maximum
+/// clustering value.
 #[test]
 fn long_clustering_values_are_refused_by_old_versions() {
     use espalier_sstable::{Descriptor, SSTableId, versions::VERSIONS};
@@ -230,7 +231,7 @@ fn long_clustering_values_are_refused_by_old_versions() {
     });
 }
 
-/// Whatever has the name already, the attempt changes nothing of it.
+/// An attempt to write changes no existing file of the name.
 #[test]
 fn nothing_is_written_over() {
     block_on(async {
@@ -252,7 +253,7 @@ fn nothing_is_written_over() {
     });
 }
 
-/// However far it comes on a disk that is full, nothing is left that fills it.
+/// A writer leaves no files on a full disk, however far it comes.
 #[test]
 fn what_fails_to_be_written_is_removed() {
     block_on(async {
@@ -280,7 +281,7 @@ fn what_fails_to_be_written_is_removed() {
     });
 }
 
-/// A caller may go on behind a refusal: nothing of what was refused is in the file.
+/// A caller may continue after a rejection. The file must contain nothing of the rejected input.
 #[test]
 fn what_was_refused_leaves_nothing_behind() {
     let long = |clustering: u32, length: usize| {
@@ -302,7 +303,7 @@ fn what_was_refused_leaves_nothing_behind() {
             assert_rejected(writer.start_partition(refused), "no static column");
             writer.start_partition(header(key)).unwrap();
             for number in 0..300 {
-                // Refused rows come first in a block, too.
+                // Rejected rows also come first in a block.
                 assert_rejected(writer.add(long(3 * number + 1, 5)).await, "5 bytes where");
                 writer.add(row(3 * number + 2)).await.unwrap();
                 assert_rejected(writer.add(long(3 * number + 3, 3)).await, "3 bytes where");
@@ -368,7 +369,8 @@ fn what_holds_nothing_is_not_written() {
     });
 }
 
-/// A block of the row index cannot begin inside of a deletion with a negative timestamp: it goes on until its end.
+/// A block of the row index cannot begin inside a deletion with a negative timestamp, so it
+/// continues to the end of the deletion.
 #[test]
 fn a_negative_range_deletion_over_many_rows_is_held() {
     block_on(async {
@@ -433,7 +435,8 @@ fn files_are_not_written_over_and_abort_removes_them() {
     });
 }
 
-/// Whatever the moment: after a crash the set is either sealed and whole, or garbage that can be told from one.
+/// A crash at any moment leaves either a sealed and whole SSTable, or files that are recognised as
+/// garbage.
 #[test]
 fn a_crash_leaves_a_whole_sstable_or_garbage() {
     let (mut sealed, mut unsealed) = (0, 0);
@@ -476,7 +479,7 @@ fn a_crash_leaves_a_whole_sstable_or_garbage() {
     assert!(sealed > 5 && unsealed > 5, "{sealed} sealed, {unsealed} not: no crash in between");
 }
 
-/// Bytes of Rows.db of a partition with so many small rows.
+/// Returns the length of Rows.db in bytes for a partition with this number of small rows.
 async fn row_index_bytes(rows: u32, first_block_size: u32) -> u64 {
     let file_system = FileSystem::simulated(5);
     file_system.create_dir_all(DIRECTORY).await.unwrap();
@@ -496,10 +499,10 @@ async fn row_index_bytes(rows: u32, first_block_size: u32) -> u64 {
 #[test]
 fn a_partition_of_a_page_has_no_row_index() {
     block_on(async {
-        // Some ten bytes each.
+        // Each row takes about ten bytes.
         assert!(row_index_bytes(200, 0).await > 0);
         assert_eq!(row_index_bytes(200, 4096).await, 0);
-        // Larger ones have all their blocks but those within the first page.
+        // A larger partition has all its blocks except the ones within the first page.
         let (few, many) = (row_index_bytes(3000, 4096).await, row_index_bytes(3000, 0).await);
         assert!(few > many / 2 && few < many, "{few} {many}");
     });

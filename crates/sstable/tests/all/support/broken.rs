@@ -1,4 +1,4 @@
-//! SSTables in memory, to be broken and read.
+//! This module keeps SSTables in memory, so that tests can damage and read them.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -27,7 +27,7 @@ pub struct Files {
     pub components: BTreeMap<Component, Vec<u8>>,
 }
 
-/// A set of files on disk.
+/// Loads an SSTable from disk.
 pub fn load(descriptor: &Descriptor) -> Files {
     let names = [
         Component::CompressionInfo,
@@ -50,7 +50,7 @@ pub fn load(descriptor: &Descriptor) -> Files {
     Files { descriptor, components }
 }
 
-/// A file system with the files, one of them changed.
+/// Creates a file system with the files. `broken` replaces the content of one of them.
 pub async fn store(files: &Files, broken: Option<(&Component, &[u8])>) -> FileSystem {
     let file_system = FileSystem::simulated(1);
     file_system.create_dir_all(Path::new(DIRECTORY)).await.unwrap();
@@ -67,7 +67,8 @@ pub async fn store(files: &Files, broken: Option<(&Component, &[u8])>) -> FileSy
     file_system
 }
 
-/// All content by all ways: a scan; each key; each row by its clustering, and from it to the end, in both directions.
+/// Reads all content in all ways: by a scan, by each key, and for a sample of rows by the
+/// clustering alone and from it to the end, in both directions.
 pub async fn read_all(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -91,12 +92,12 @@ pub async fn read_all(
         }
         positions.insert(key.clone(), of_partition);
         found_keys.push(key);
-        assert!(scanned.len() < 1_000_000, "a scan without end");
+        assert!(scanned.len() < 1_000_000, "the scan does not end");
     }
     let mut looked_up = Vec::new();
     for key in keys.unwrap_or(&found_keys) {
         let mut slices = vec![everything.clone()];
-        // A sample: the first, the last, and some between.
+        // The sample has the first row, the last one, and some between.
         let bounds = positions.get(key).map(Vec::as_slice).unwrap_or_default();
         for at in (0..bounds.len()).step_by(bounds.len() / 8 + 1).chain(bounds.len().checked_sub(1))
         {
@@ -123,13 +124,14 @@ pub async fn read_all(
     Ok((scanned, looked_up, found_keys))
 }
 
-/// One that this writer made: generated content, with a checksum for every file. Blocks of rows have 1 KiB. If the seed
-/// makes a table that has fewer than half of the partitions (keys may be booleans), another one is taken.
+/// Writes an SSTable of generated content, with a checksum for every file and blocks of 1 KiB. If a
+/// seed's table has fewer than half of the partitions (keys may be booleans), the next seed is
+/// used.
 pub fn generated(seed: u64, shape: Shape, chunks: espalier_sstable::ChunkFormat) -> Files {
     generated_as(Version::DA, seed, shape, chunks)
 }
 
-/// The same in any version that is written.
+/// Works like [`generated`] for any version that can be written.
 pub fn generated_as(
     version: Version,
     seed: u64,
@@ -156,7 +158,7 @@ pub fn generated_as(
     })
 }
 
-/// What lies in [`DIRECTORY`], of one SSTable.
+/// Reads all files in [`DIRECTORY`], which must belong to one SSTable.
 pub async fn take(file_system: &FileSystem) -> BTreeMap<Component, Vec<u8>> {
     let mut components = BTreeMap::new();
     for entry in file_system.read_dir(Path::new(DIRECTORY)).await.unwrap() {
@@ -173,7 +175,7 @@ pub async fn take(file_system: &FileSystem) -> BTreeMap<Component, Vec<u8>> {
 }
 
 impl Files {
-    /// Takes a component away, and its line of TOC.txt.
+    /// Removes a component and its line of TOC.txt.
     pub fn without(mut self, component: &Component) -> Self {
         self.components.remove(component);
         let toc = self.components.get_mut(&Component::Toc).unwrap();
@@ -183,7 +185,7 @@ impl Files {
     }
 }
 
-/// A change of a kind that damage or a forger makes.
+/// Applies a random change of a kind that damage or a forger makes.
 pub fn change(content: &[u8], random: &mut Random) -> Vec<u8> {
     let mut changed = content.to_vec();
     if changed.is_empty() {

@@ -1,10 +1,10 @@
-//! Numbers that look random and are the same in every run.
+//! `Dice` generates pseudo-random numbers that are the same in every run.
 
-/// Its seed; not 0.
+/// A generator with its seed, which must not be 0.
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// One of the numbers under `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

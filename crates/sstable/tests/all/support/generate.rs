@@ -1,4 +1,5 @@
-//! Random tables and partitions of every shape that an SSTable can hold, from a seed.
+//! This module generates random tables and partitions from a seed, in every shape that an SSTable
+//! can hold.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,22 +16,23 @@ use espalier_types::{CqlType, UserType, vint};
 
 use super::slicing::Random;
 
-/// A partition as it is to be written.
+/// A partition to be written.
 #[derive(Clone, Debug)]
 pub struct Partition {
     pub header: PartitionHeader,
     pub unfiltereds: Vec<Unfiltered>,
 }
 
-/// What kinds of data to make.
+/// The kinds of data to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub partitions: usize,
-    /// At most so many rows in a partition.
+    /// Maximum number of rows in a partition.
     pub rows: usize,
-    /// Whether what a deletion shadows is left out, as a memtable does.
+    /// Whether shadowed data is left out, as a memtable does.
     pub is_reconciled: bool,
-    /// Whether values of types that have no empty value may be empty, and timestamps may be extreme.
+    /// Whether values may be empty although their type has no empty value, and timestamps may be
+    /// extreme.
     pub is_odd: bool,
 }
 
@@ -60,7 +62,7 @@ const SIMPLE_TYPES: [CqlType; 20] = [
 pub struct Generator {
     random: Random,
     shape: Shape,
-    /// The latest second of a deletion or expiry.
+    /// The latest second of a deletion or an expiry.
     latest: u32,
 }
 
@@ -73,9 +75,9 @@ impl Generator {
         Self { random, shape, latest: 2_147_500_000 }
     }
 
-    /// Makes nothing that the version cannot hold.
+    /// Restricts the generator to data that the version can hold.
     pub fn fitting(self, features: &VersionFeatures) -> Self {
-        // A full minute: histograms round up to one.
+        // The time is a full minute, because histograms round up to full minutes.
         let latest = features.local_deletion_times.maximum() / 60 * 60;
         Self { latest: self.latest.min(latest), ..self }
     }
@@ -140,7 +142,8 @@ impl Generator {
         }
         for index in 0..[0, 1, 2, 5, 5, 70][self.random.below(6)] {
             let column_type = self.value_type();
-            // Not in order of names, so that ids and names sort differently.
+            // The columns are not in the order of their names, so that ids and names sort
+            // differently.
             builder = builder.regular(&format!("v{}", (index * 37) % 101), column_type);
         }
         Arc::new(builder.build())
@@ -226,7 +229,7 @@ impl Generator {
         }
     }
 
-    /// A value that is not empty unless the type says so.
+    /// Generates a value that is not empty, unless the type allows it.
     fn plain_value(&mut self, column_type: &CqlType) -> Vec<u8> {
         let is_odd = std::mem::replace(&mut self.shape.is_odd, false);
         let value = self.value(column_type);
@@ -284,7 +287,8 @@ impl Generator {
         }
     }
 
-    /// Later than every ttl, and less than 2^31 apart: Cassandra takes other ones for overflows.
+    /// Generates a time that is later than every TTL. Times are less than 2^31 apart, because
+    /// Cassandra takes larger differences for overflows.
     fn time(&mut self) -> u32 {
         match self.random.below(10) {
             0 if self.shape.is_odd => 100_000 + self.random.below(1 << 30) as u32,
@@ -471,7 +475,7 @@ impl Generator {
         Partition { header: PartitionHeader { key, deletion, static_row }, unfiltereds }
     }
 
-    /// Partitions in key order, none of which is empty.
+    /// Generates partitions in key order. No partition is empty.
     pub fn partitions(&mut self, table: &TableMetadata) -> Vec<Partition> {
         let types: Vec<_> =
             table.partition_key_columns().iter().map(|c| c.column_type.clone()).collect();

@@ -1,4 +1,5 @@
-//! Shared by the tests: real SSTables and what is in them, tables made of headers, content as lines.
+//! This module is shared by the tests: real SSTables with their content, tables built from headers,
+//! and content as lines.
 #![allow(dead_code, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
@@ -28,11 +29,11 @@ use espalier_sstable::{
 };
 use serde_json::Value;
 
-/// A directory of SSTables made by Cassandra, and where its content is told.
+/// A directory of SSTables made by Cassandra, and the place of their expected content.
 pub struct Case {
     pub name: String,
     pub directory: PathBuf,
-    /// The same case in the folder of what all formats share.
+    /// The folder of the case for files that all formats share.
     pub common: PathBuf,
     pub sstables: Vec<Descriptor>,
 }
@@ -41,10 +42,11 @@ pub fn fixtures_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures")
 }
 
-/// Versions that Cassandra wrote files of for us, and their folders in `shared/fixtures/cassandra-5.0.9`.
+/// Versions of the fixtures that were made with Cassandra, and their folders in
+/// `shared/fixtures/cassandra-5.0.9`.
 const VERSIONS: [(&str, &str); 3] = [("da", "bti-da"), ("oa", "big-oa"), ("nb", "big-nb")];
 
-/// The small cases that the repository has itself.
+/// Returns the small cases that are part of the repository.
 pub fn own_cases() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sstables");
     let mut cases = Vec::new();
@@ -56,7 +58,8 @@ pub fn own_cases() -> Vec<Case> {
     cases
 }
 
-/// The repository's cases, and all of a server's where they are at hand; if not, says so.
+/// Returns the repository's cases and all cases of a server. Prints a line if the latter are
+/// missing.
 pub fn cases() -> Vec<Case> {
     let root = fixtures_root().join("cassandra-5.0.9");
     let mut cases = own_cases();
@@ -70,7 +73,8 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// The SSTables that the offline writer made; none, with a printed line, where they are not at hand.
+/// Returns the SSTables of the offline writer. Prints a line and returns none if the fixtures are
+/// missing.
 pub fn offline_cases() -> Vec<Case> {
     let root = fixtures_root().join("cassandra-5.0.9-offline");
     let mut cases = Vec::new();
@@ -106,7 +110,7 @@ fn collect(root: &Path, version: &str, below: &Path, common: &Path, cases: &mut 
     }
 }
 
-/// A text file or its gzipped form.
+/// Reads a text file or its gzipped form.
 pub fn read_text(path: &Path) -> Option<String> {
     if let Ok(text) = std::fs::read_to_string(path) {
         return Some(text);
@@ -118,12 +122,12 @@ pub fn read_text(path: &Path) -> Option<String> {
 }
 
 impl Case {
-    /// A file of the case, in its own folder or in the shared one.
+    /// Reads a file of the case, from its own folder or from the shared one.
     pub fn text(&self, name: &str) -> Option<String> {
         read_text(&self.directory.join(name)).or_else(|| read_text(&self.common.join(name)))
     }
 
-    /// What one of several SSTables holds, or the only one.
+    /// Returns the expected content of one of several SSTables, or of the only one.
     pub fn expected_of(&self, descriptor: &Descriptor) -> String {
         let name = match self.sstables.len() {
             1 => "expected.jsonl".to_string(),
@@ -133,7 +137,8 @@ impl Case {
     }
 }
 
-/// A line without what only makes it readable (which may be numbers that no float holds).
+/// A line without the fields that only make it readable (which may be numbers that a float cannot
+/// hold).
 #[derive(Debug, PartialEq, serde::Deserialize)]
 pub struct Line {
     pub kind: String,
@@ -169,7 +174,7 @@ pub fn normalise(line: &str, has_tokens: bool) -> Line {
     parsed
 }
 
-/// Compares lines of ours with expected ones and shows the first that differ.
+/// Compares our lines with expected ones, and shows the first difference.
 pub fn assert_same_content(name: &str, ours: &[String], expected: &str) {
     let has_tokens = expected.contains("\"token\"");
     let mut expected = expected.lines().filter(|line| !line.is_empty());
@@ -199,7 +204,7 @@ pub async fn open(descriptor: &Descriptor) -> espalier_sstable::Result<SSTableRe
     SSTableReader::open(&FileSystem::real(), descriptor.clone(), None, &cache).await
 }
 
-/// All lines of an SSTable, by a scan.
+/// Returns all lines of an SSTable, by a scan.
 pub async fn dump(reader: &SSTableReader) -> espalier_sstable::Result<Vec<String>> {
     let table = reader.table();
     let dump = Dump { table: &table, full_values: false };
@@ -215,7 +220,7 @@ pub async fn dump(reader: &SSTableReader) -> espalier_sstable::Result<Vec<String
     Ok(lines)
 }
 
-/// All that an SSTable holds, by a scan.
+/// Returns all content of an SSTable, by a scan.
 pub async fn content(
     reader: &SSTableReader,
 ) -> espalier_sstable::Result<Vec<(PartitionHeader, Vec<Unfiltered>)>> {
@@ -233,7 +238,7 @@ pub async fn content(
     Ok(partitions)
 }
 
-/// The lines of a stream behind its header.
+/// Returns the lines of a stream after its header.
 pub async fn rows<S: UnfilteredStream>(
     table: &TableMetadata,
     stream: &mut S,
@@ -246,7 +251,7 @@ pub async fn rows<S: UnfilteredStream>(
     Ok(lines)
 }
 
-/// A table that has the columns of all headers.
+/// Builds a table with the columns of all headers.
 pub fn union_table(readers: &[SSTableReader]) -> Arc<TableMetadata> {
     let first = readers[0].table();
     let mut builder = TableBuilder::new("", "union", TableId(uuid::Uuid::nil()));

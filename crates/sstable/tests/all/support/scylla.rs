@@ -1,4 +1,4 @@
-//! The SSTables of ScyllaDB's tests, where they are at hand.
+//! This module finds the SSTables of ScyllaDB's tests, if the fixtures exist.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,8 +15,8 @@ pub fn scylla_root() -> PathBuf {
     fixtures_root().join("scylla")
 }
 
-/// Folder below `sstables/` and name of everything that has Data.db of a version with such names; none, with a printed line,
-/// where the fixtures are not at hand.
+/// Returns the folder below `sstables/` and the name of each SSTable. An SSTable counts if the name
+/// of its Data.db can be parsed. Prints a line and returns none if the fixtures are missing.
 pub fn sstables() -> Vec<(String, Descriptor)> {
     let root = scylla_root().join("sstables");
     let mut found = Vec::new();
@@ -27,7 +27,7 @@ pub fn sstables() -> Vec<(String, Descriptor)> {
     found
 }
 
-/// Folders of what is to be refused; see `scylla_broken.rs`.
+/// Folders of the SSTables that must be rejected; see `scylla_broken.rs`.
 pub const BROKEN: [&str; 5] = [
     "3.x/lz4/integrity_check/invalid_checksums",
     "3.x/uncompressed/random_partitioner",
@@ -36,7 +36,7 @@ pub const BROKEN: [&str; 5] = [
     "invalid_boundary",
 ];
 
-/// Those of supported versions that are not broken.
+/// Returns the SSTables of supported versions that are not broken.
 pub fn readable_sstables() -> Vec<(String, Descriptor)> {
     let mut sstables = sstables();
     sstables.retain(|(folder, descriptor)| {
@@ -45,7 +45,7 @@ pub fn readable_sstables() -> Vec<(String, Descriptor)> {
     sstables
 }
 
-/// One SSTable, or `None`, with a printed line, where the fixtures are not at hand.
+/// Returns one SSTable. Prints a line and returns `None` if the fixture is missing.
 pub fn sstable(folder: &str, name: &str) -> Option<Descriptor> {
     let path = scylla_root().join("sstables").join(folder).join(format!("{name}-Data.db"));
     if !path.exists() {
@@ -69,7 +69,8 @@ fn collect(root: &Path, directory: &Path, found: &mut Vec<(String, Descriptor)>)
     }
 }
 
-/// By TOC.txt if there is one and it lists what Data.db is checked by; else by the files that are there.
+/// Opens an SSTable by its TOC.txt if that exists and the file with the checksums of Data.db
+/// exists. Opens it by its files otherwise.
 pub async fn open_as_it_is(
     descriptor: &Descriptor,
     table: Option<Arc<TableMetadata>>,

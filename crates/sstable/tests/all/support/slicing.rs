@@ -1,11 +1,12 @@
-//! What a slice of a partition must give, from all its rows and markers, without any of the reader's code.
+//! This module computes the expected result of a slice from all rows and markers of a partition,
+//! without using the reader.
 
 use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringComparator, ClusteringSlice, ClusteringSlices,
     DeletionTime, Direction, RangeTombstoneMarker, Unfiltered,
 };
 
-/// A stretch under one deletion.
+/// A range under one deletion.
 struct Segment {
     start: ClusteringBound,
     end: ClusteringBound,
@@ -40,7 +41,7 @@ fn later<'a>(
     if comparator.compare(a.position(), b.position()).is_ge() { a } else { b }
 }
 
-/// The slices of a partition that holds `all`, in `direction`.
+/// Returns the slices of a partition that holds `all`, in `direction`.
 pub fn slice(
     comparator: &ClusteringComparator,
     all: &[Unfiltered],
@@ -104,7 +105,7 @@ fn markers(
         .collect()
 }
 
-/// Random numbers that are the same in every run.
+/// A generator of pseudo-random numbers that are the same in every run.
 pub struct Random(pub u64);
 
 impl Random {
@@ -119,7 +120,7 @@ impl Random {
     }
 }
 
-/// One to four slices that begin and end at or near what is there.
+/// Returns one to four slices that begin and end at or near existing fragments.
 pub fn random_slices(
     comparator: &ClusteringComparator,
     all: &[Unfiltered],

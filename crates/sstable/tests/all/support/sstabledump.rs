@@ -1,7 +1,8 @@
-//! Content in the form in which Cassandra's `sstabledump` prints it, as far as two prints can be compared: times as numbers,
-//! without positions and without what depends on the day.
+//! This module prints content in the form of Cassandra's `sstabledump`, as far as two prints can be
+//! compared: times are numbers, and positions and facts that depend on the day are left out.
 //!
-//! The tool leaves out what equals the row's liveness (timestamp, ttl) and prints keys and paths as text, values as JSON.
+//! The tool omits values that equal the row's liveness (timestamp, TTL). It prints keys and paths
+//! as text, and values as JSON.
 
 use espalier_mutation::{
     BoundKind, Cell, ColumnData, DeletionTime, Liveness, PartitionHeader, RangeTombstoneMarker,
@@ -21,7 +22,7 @@ use serde_json::{Map, Value, json};
 /// A partition with all its rows and markers.
 pub type Content = (PartitionHeader, Vec<Unfiltered>);
 
-/// Compares content with what `sstabledump` printed.
+/// Compares content with the print of `sstabledump`.
 pub fn assert_same_as_sstabledump(
     name: &str,
     table: &TableMetadata,
@@ -29,7 +30,7 @@ pub fn assert_same_as_sstabledump(
     text: &str,
 ) {
     let expected: Vec<Value> = serde_json::from_str(text).unwrap();
-    assert!(!expected.is_empty(), "{name}: nothing is told");
+    assert!(!expected.is_empty(), "{name}: the print is empty");
     assert_eq!(content.len(), expected.len(), "{name}: number of partitions");
     for (number, (ours, expected)) in content.iter().zip(expected).enumerate() {
         let (ours, expected) = (partition(table, ours), normalise(expected, None));
@@ -47,16 +48,17 @@ pub fn assert_same_as_sstabledump(
     }
 }
 
-/// What is printed as an instant, to be compared as microseconds.
+/// Fields that are printed as an instant and compared in microseconds.
 const INSTANTS: [&str; 4] = ["tstamp", "marked_deleted", "local_delete_time", "expires_at"];
 
-/// The tool's print without positions and flags of the day; instants as microseconds, and numbers as they are compared.
+/// Normalises the tool's print: removes positions and flags that depend on the day, and converts
+/// instants to microseconds.
 fn normalise(value: Value, field: Option<&str>) -> Value {
     match value {
         Value::Object(fields) => {
             let ignored = ["position", "expired", "table kind"];
             let is_kept = |name: &str, value: &Value| match name {
-                // A column may be called like that.
+                // A column may have this name.
                 "position" => !value.is_number(),
                 _ => !ignored.contains(&name),
             };
@@ -79,7 +81,7 @@ fn normalise(value: Value, field: Option<&str>) -> Value {
     }
 }
 
-/// `2018-05-03T22:11:47.816568Z`, with any number of digits behind the point; or microseconds.
+/// Parses `2018-05-03T22:11:47.816568Z` with any number of digits after the point, or microseconds.
 fn micros(text: &str) -> i64 {
     if let Ok(number) = text.parse() {
         return number;
@@ -128,7 +130,8 @@ fn partition(table: &TableMetadata, (header, unfiltereds): &Content) -> Value {
     json!({ "partition": partition, "rows": rows })
 }
 
-/// `getString` of the type: blobs and collections in hex, tuples with colons.
+/// Prints a value as `getString` of its type does: blobs and collections in hex, tuples with
+/// colons.
 fn key_text(ty: &CqlType, value: &[u8]) -> String {
     match ty {
         CqlType::Blob | CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. } => {

@@ -1,4 +1,4 @@
-//! Writing generated partitions.
+//! This module writes generated partitions.
 
 use std::{path::Path, sync::Arc};
 
@@ -12,7 +12,7 @@ use espalier_sstable::{
 
 use super::{generate::Partition, slicing::Random};
 
-/// Of the version that is written where nothing else is said.
+/// Creates a descriptor of the default version.
 pub fn descriptor(directory: &Path, number: u64) -> Descriptor {
     descriptor_of(&VERSIONS[0], directory, number)
 }
@@ -22,7 +22,7 @@ pub fn descriptor_of(features: &VersionFeatures, directory: &Path, number: u64) 
     Descriptor::new(directory, features, id)
 }
 
-/// All versions that can be written.
+/// Returns all versions that can be written.
 pub fn written_versions() -> Vec<&'static VersionFeatures> {
     VERSIONS.iter().filter(|features| features.is_written).collect()
 }
@@ -49,7 +49,7 @@ pub fn random_chunks(random: &mut Random) -> ChunkFormat {
     }
 }
 
-/// Options as a flush of these partitions has them.
+/// Returns the options that a flush of these partitions would use.
 pub fn options(
     descriptor: Descriptor,
     table: &Arc<TableMetadata>,
