@@ -222,7 +222,7 @@ impl Inspection<'_> {
             end if end == self.end => Ok(()),
             // All items that were read are right, and perhaps also the items that follow.
             end if end < self.end => {
-                Err(self.wrong_index(end, "it omits the data behind a partition"))
+                Err(self.wrong_index(end, "it omits the data after a partition"))
             }
             _ => self.check_inside(position),
         }

@@ -1,4 +1,5 @@
-//! Partitions of Cassandra's files, cut into blocks by us: their Index.db comes out byte for byte.
+//! Cuts the partitions of Cassandra's files into blocks: the Index.db that results is equal byte
+//! for byte.
 
 use crate::big_support;
 
@@ -8,7 +9,7 @@ use espalier_sstable::index::big::{
     promoted_index::{LastBlockLength, PromotedIndexBuilder},
 };
 
-/// Index.db, made of Data.db.
+/// Makes an Index.db from Data.db.
 fn make(
     fixture: &BigFixture,
     data: &[u8],

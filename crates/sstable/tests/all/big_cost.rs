@@ -1,4 +1,4 @@
-//! What look-ups read.
+//! Counts the reads of look-ups.
 
 use crate::big_support;
 
@@ -41,7 +41,7 @@ fn make(count: u64, promoted_length: usize) -> (BigIndex<CountingFile>, Counting
 fn a_look_up_reads_one_interval() {
     let (index, counts) = make(20_000, 0);
     assert!(index.summary_fault().is_none());
-    // Opening: the first entry, and those behind the last sample.
+    // Opening reads the first entry, and the entries after the last sample.
     let (pages, pieces) = counts.take_counts();
     assert!(pages <= 3 && pieces == 0, "{pages} pages, {pieces} pieces");
     for number in (0_u64..20_100).step_by(41).chain([1 << 60]) {
@@ -55,7 +55,7 @@ fn a_look_up_reads_one_interval() {
         let (pages, _) = counts.take_counts();
         assert!(pages <= 2, "{pages} pages");
     }
-    // All of it: 300 KB in pieces of 128.
+    // A walk over all of it reads 300 KB in pieces of 128 KB.
     assert_eq!(entries(&index).unwrap().len(), 20_000);
     assert_eq!(counts.take_counts(), (0, 3));
 }

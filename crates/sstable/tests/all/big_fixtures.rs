@@ -1,4 +1,5 @@
-//! Index.db and Summary.db of Cassandra and ScyllaDB: read, compared with Data.db, and written again byte for byte.
+//! Index.db and Summary.db of Cassandra and ScyllaDB: the tests read them, compare them with
+//! Data.db, and write them again byte for byte.
 
 use crate::big_support;
 
@@ -14,7 +15,7 @@ use espalier_sstable::{
     },
 };
 
-/// What is wrong with a fixture by intent.
+/// The intended fault of a fixture.
 fn expected_fault(name: &str) -> Option<&'static str> {
     name.contains("/empty_index/").then_some("is corrupt at byte 0: an entry is cut short")
 }
@@ -43,13 +44,13 @@ fn entries_lead_to_their_keys() {
             assert_eq!(key_at(data, entry.data_position), &*entry.key.key, "{name}");
             compared += 1;
         }
-        // Every so many, for the largest have 100,000.
+        // This checks a sample of the entries, for the largest files have 100,000.
         for entry in entries.iter().step_by(entries.len().div_ceil(300)) {
             let found = block_on(index.exact(&entry.key)).unwrap();
             assert_eq!(found.as_ref(), Some(entry), "{name}");
         }
     }
-    // The repository's own are few.
+    // The repository's own fixtures are few.
     let expected = if crate::support::fixtures_root().exists() { 300 } else { 5 };
     assert!(compared > expected, "{compared} entries");
 }
@@ -64,7 +65,7 @@ fn an_index_is_written_as_it_was() {
         let name = &fixture.name;
         let index = fixture.open().unwrap();
         let mut writer = PartitionIndexWriter::new();
-        // Blocks come as they are: how long the last one is makes no difference here.
+        // The blocks are taken from the file: the length of the last one makes no difference here.
         let mut builder =
             PromotedIndexBuilder::new(fixture.form(), 1, LastBlockLength::WithEndOfPartition);
         let (mut file, mut promoted) = (Vec::new(), Vec::new());
@@ -120,7 +121,7 @@ fn a_summary_is_written_as_it_was() {
     println!("{compared} summaries, {dense} with a small interval");
 }
 
-/// ScyllaDB's are sampled by another rule, and are used as they are.
+/// ScyllaDB samples by another rule; its summaries are used as they are.
 #[test]
 fn foreign_summaries_are_believed() {
     let (mut believed, mut missing) = (0, 0);
@@ -135,7 +136,8 @@ fn foreign_summaries_are_believed() {
     println!("{believed} summaries of ScyllaDB's fixtures, {missing} SSTables without one");
 }
 
-/// Offsets follow one another; the last block ends with the partition, with or without the byte that ends it.
+/// Offsets follow one another. The last block ends with the partition, with or without the byte
+/// that ends it.
 #[test]
 fn blocks_cover_their_partition() {
     let (mut with, mut without) = (0, 0);
@@ -168,7 +170,7 @@ fn blocks_cover_their_partition() {
                 true => with += 1,
                 false => without += 1,
             }
-            // Cassandra: only a block that its last row filled lacks the byte.
+            // In Cassandra's files a block lacks the byte only if its last row filled it.
             if fixture.is_cassandras() && last.end < partition {
                 let length = last.end - last.start;
                 assert!(length >= filled.min(1024), "{name}: {length} of {filled}");
@@ -179,7 +181,7 @@ fn blocks_cover_their_partition() {
     assert!(with > 0);
 }
 
-/// A block that is found for a position is the one that a walk over all blocks gives.
+/// The block that a look-up finds for a position is the block that a walk over all blocks finds.
 #[test]
 fn positions_lead_to_their_blocks() {
     let mut found = 0;

@@ -1,4 +1,5 @@
-//! Broken index files: errors and wrong answers are fine; panics, endless loops and growth are not.
+//! Broken index files: errors and wrong answers are allowed; panics, endless loops and growth are
+//! not.
 
 use crate::big_support;
 use crate::support::dice;
@@ -33,7 +34,7 @@ fn break_file(dice: &mut Dice, file: &[u8]) -> Vec<u8> {
     broken
 }
 
-/// Asks everything; how many answers there were.
+/// Makes every kind of look-up. Returns the number of answers.
 fn ask(fixture: &BigFixture, index: &[u8], summary: Option<&[u8]>, keys: &[DecoratedKey]) -> usize {
     let counting = CountingFile::new(file("Index.db", &Bytes::copy_from_slice(index)));
     let name = FileName::new(Path::new("Summary.db"));
@@ -120,7 +121,7 @@ fn cut_at_any_length() {
                 fixture.data_length,
                 2,
             );
-            // Only between two entries it cannot be seen.
+            // Only a cut between two entries goes unnoticed.
             let is_between = fixture_ends(&fixture).contains(&(length as u64));
             assert_eq!(block_on(opened).is_ok(), is_between, "{} of {length}", fixture.name);
             ask(&fixture, index, fixture.summary.as_deref(), &keys);
@@ -170,7 +171,7 @@ fn noise() {
     }
 }
 
-/// Lengths that no file holds are seen before anything of that size is made.
+/// Lengths that no file holds are rejected before memory of that size is allocated.
 #[test]
 fn forged_lengths() {
     let name = FileName::new(Path::new("Summary.db"));

@@ -1,4 +1,5 @@
-//! Look-ups in a random Index.db, with a summary of any density or none, against a sorted map.
+//! Compares look-ups in a random Index.db, with a summary of any density or none, with a sorted
+//! map.
 
 use crate::big_support;
 
@@ -22,7 +23,7 @@ use proptest::{
 
 const DATA_LENGTH: u64 = 1 << 40;
 
-/// Key, then length of the promoted index.
+/// The key, and then the length of the promoted index.
 type Model = BTreeMap<(Token, Vec<u8>), usize>;
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -40,7 +41,7 @@ fn model() -> impl Strategy<Value = Model> {
     })
 }
 
-/// How Summary.db is made.
+/// The way in which Summary.db is made.
 #[derive(Clone, Debug)]
 enum Sampling {
     Every(u32),
@@ -90,12 +91,12 @@ fn write(model: &Model, sampling: &Sampling) -> Written {
     Written { index: index.into(), summary: summary.map(Bytes::from), positions }
 }
 
-/// Where partition `number` begins.
+/// The position of partition `number`.
 fn data_position(number: usize) -> u64 {
     number as u64 * 77_000
 }
 
-/// By the text of the format. None if nothing was chosen.
+/// Writes a summary by the text of the format. Returns `None` if no entry was chosen.
 fn irregular_summary(model: &Model, positions: &[u64], chosen: &[bool]) -> Option<Vec<u8>> {
     let chosen: Vec<_> = model
         .keys()

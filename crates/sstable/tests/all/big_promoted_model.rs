@@ -1,4 +1,4 @@
-//! The promoted index of random rows and markers against a plain list of blocks.
+//! Compares the promoted index of random rows and markers with a plain list of blocks.
 
 use crate::big_support;
 
@@ -49,7 +49,7 @@ fn position() -> impl Strategy<Value = BlockPosition> {
     })
 }
 
-/// A row or marker: where it is, how long, and what is open behind it.
+/// A row or marker: its position, its length, and the deletion that is open after it.
 type Unfiltered = (BlockPosition, u64, DeletionTime);
 
 fn unfiltereds() -> impl Strategy<Value = Vec<Unfiltered>> {
@@ -73,7 +73,7 @@ fn unfiltereds() -> impl Strategy<Value = Vec<Unfiltered>> {
 /// First and last position, and the block.
 type Expected = (BlockPosition, BlockPosition, Block);
 
-/// What the blocks should be.
+/// Computes the expected blocks.
 fn cut(
     unfiltereds: &[Unfiltered],
     header_length: u64,
@@ -109,7 +109,8 @@ fn cut(
 }
 
 fn open(index: &[u8], form: DeletionTimeForm) -> PromotedIndexReader<MemoryFile> {
-    // Not at the start of the file, so that blocks lie across pages in all ways.
+    // The index does not begin at the start of the file, so that blocks lie across pages in all
+    // ways.
     let start = 4_000;
     let mut bytes = vec![0xEE; start as usize];
     bytes.extend(index);
@@ -138,7 +139,7 @@ proptest! {
         let types = types();
         let mut builder = PromotedIndexBuilder::new(form, size, last_length);
         let mut index = Vec::new();
-        // Twice, since nothing of a partition may be left for the next.
+        // Written twice, since no state of a partition may remain for the next.
         for _ in 0..2 {
             let mut offset = header_length;
             for (position, length, after) in &unfiltereds {

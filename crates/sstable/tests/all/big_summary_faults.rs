@@ -23,7 +23,7 @@ struct Files {
     summary: Vec<u8>,
 }
 
-/// Keys of eight bytes, 500 of them; every 16th is a sample.
+/// Makes 500 keys of eight bytes; every 16th is a sample.
 fn files() -> Files {
     let mut keys: Vec<_> = (0..COUNT)
         .map(|number| DecoratedKey::new(Bytes::from(number.to_be_bytes().to_vec())))
@@ -46,7 +46,8 @@ fn open(files: &Files, summary: &[u8]) -> BigIndex<MemoryFile> {
     block_on(BigIndex::open(index, Some((&name, &summary)), COUNT * 50, 16)).unwrap()
 }
 
-/// All keys are found, none that is absent; bounds lead where they should.
+/// Checks that all keys are found, that absent keys are not, and that bounds lead to the right
+/// entries.
 fn check_answers(files: &Files, index: &BigIndex<MemoryFile>) {
     for (number, key) in files.keys.iter().enumerate() {
         let entry = block_on(index.exact(key)).unwrap().unwrap();
@@ -69,7 +70,8 @@ fn any_changed_byte() {
         check_answers(&files, &index);
         rebuilt += usize::from(index.summary_fault().is_some());
     }
-    // All but the interval, the level and the number of samples at full sampling, which nothing relies on.
+    // No reader relies on the interval, the level and the number of samples at full sampling; every
+    // other byte counts.
     assert_eq!(rebuilt, files.summary.len() - 12);
 }
 
@@ -84,7 +86,7 @@ fn cut_at_any_length() {
     }
 }
 
-/// The order of samples is right, and they lead to entries, but to those of others.
+/// The samples are in order and lead to entries, but to entries of other keys.
 #[test]
 fn positions_of_other_entries() {
     let files = files();
@@ -104,7 +106,7 @@ fn positions_of_other_entries() {
     }
 }
 
-/// A sample has a key that lies between its neighbours, and is not there.
+/// A sample has an absent key that lies between its neighbours.
 #[test]
 fn keys_that_are_not_there() {
     let files = files();

@@ -1,4 +1,5 @@
-//! Broken index files: errors and wrong answers are fine; panics, endless loops and growth are not.
+//! Broken index files: errors and wrong answers are allowed; panics, endless loops and growth are
+//! not.
 
 use crate::bti_support;
 use crate::support::dice;
@@ -36,7 +37,7 @@ fn read_partitions(file: &[u8], dice: &mut Dice) -> bool {
     let mut cursor = index.cursor();
     let mut steps = 0;
     let mut next = block_on(cursor.first());
-    // Not the iteration's own guard: the count may be what is broken.
+    // This does not use the iteration's own guard, since the damage may be in the count.
     while let (Ok(Some(_)), true) = (&next, steps < 5000) {
         next = block_on(cursor.next());
         steps += 1;
@@ -126,8 +127,8 @@ fn broken_row_indexes() {
     read_rows(&[], u64::MAX, &mut dice);
 }
 
-/// Forty nodes, each with two ways to the next: 2^40 keys in 200 bytes. Whoever iterates is stopped by
-/// the number of keys.
+/// Forty nodes, each with two ways to the next: 2^40 keys in 200 bytes. The number of keys ends an
+/// iteration.
 #[test]
 fn branches_that_share_nodes_do_not_hold_anyone() {
     let mut file = vec![0x08, 0xE6, 0xFF];
@@ -182,8 +183,8 @@ fn a_footer_is_checked() {
         open(&file).unwrap().to_string()
     };
     let behind = u64::MAX.to_be_bytes();
-    assert!(message(24, &behind).ends_with("the first key behind itself"));
-    assert!(message(8, &behind).ends_with("the root behind the first key"));
+    assert!(message(24, &behind).ends_with("the first key after itself"));
+    assert!(message(8, &behind).ends_with("the root after the first key"));
     assert!(message(16, &[0; 8]).ends_with("counts no keys"));
     assert!(message(30, &[0, 9]).ends_with("the first key is cut off"));
     assert!(message(27, &[0, 9]).ends_with("the last key is cut off"));

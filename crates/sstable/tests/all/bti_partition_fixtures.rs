@@ -1,5 +1,5 @@
-//! Partitions.db as Cassandra 5.0.9 and ScyllaDB wrote it: every node is walked, every key found, and
-//! our own index of the same keys compared.
+//! Partitions.db as Cassandra 5.0.9 and ScyllaDB wrote it: the test walks every node, finds every
+//! key, and compares an index of the same keys that Espalier writes.
 
 use crate::bti_support;
 
@@ -79,7 +79,8 @@ fn every_node_and_key_of_real_indexes() {
     println!("{with_data} indexes with keys, {without_data} without");
 }
 
-/// Exact, ceiling and floor look-ups for each key, for bounds around each token, and for neighbours.
+/// Makes exact, ceiling and floor look-ups for each key, for bounds around each token, and for
+/// neighbours.
 fn check_answers(
     index: &PartitionIndexReader<MemoryPages<'_>>,
     keys: &[Vec<u8>],
@@ -110,7 +111,8 @@ fn check_answers(
         }
         for bound in &bounds {
             let mut cursor = index.cursor();
-            // As a caller does: where the real key is on the wrong side, one step further.
+            // A caller does the same: if the real key is on the wrong side, it goes one step
+            // further.
             let mut ceiling = number_of(block_on(cursor.seek_ceiling(bound)).unwrap());
             if ceiling.is_some_and(|ceiling| full[ceiling] < *bound) {
                 ceiling = number_of(block_on(cursor.next()).unwrap());
@@ -149,8 +151,8 @@ fn our_index_of_the_same_keys() {
         assert_eq!(*our_index.footer(), written.footer);
         check_nodes(&ours, written.footer.root, partition_payload_size);
         if fixture.version == "da" {
-            // The format leaves the packing to the writer; that ours packs exactly as Cassandra's is
-            // more than readers need, but the simplest way to say that it is no worse.
+            // The format leaves the packing to the writer. Readers do not need the same packing as
+            // Cassandra's, but equality is the simplest way to show that ours is no worse.
             assert!(ours == *file, "{}: {} bytes, not the same", fixture.name, ours.len());
             equal += 1;
         } else {

@@ -1,5 +1,6 @@
-//! Partitions.db of random keys against a sorted map: equal tokens, neighbouring tokens, keys with
-//! zeros and keys of 60,000 bytes; bounds before and after all keys of a token.
+//! Compares a Partitions.db of random keys with a sorted map. The keys have equal and neighbouring
+//! tokens, zeros, and lengths up to 60,000 bytes; the bounds lie before and after all keys of a
+//! token.
 
 use crate::bti_support;
 
@@ -14,7 +15,7 @@ use espalier_trie::page::{MemoryPages, PAGE_SIZE};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
-/// Token and key, as they are ordered.
+/// Token and key, which sort in this order.
 type Key = (i64, Vec<u8>);
 
 fn token() -> impl Strategy<Value = i64> {
@@ -43,11 +44,11 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 
 struct Written {
     file: Vec<u8>,
-    /// Byte-comparable key to what the index says, in order.
+    /// The index's content by byte-comparable key, in order.
     entries: BTreeMap<Vec<u8>, Candidate>,
 }
 
-/// Keys by their order, each third with a row index.
+/// Writes keys in their order, each third with a row index.
 fn write<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Written {
     let mut written = Written { file: Vec::new(), entries: BTreeMap::new() };
     let mut writer = PartitionIndexWriter::new();
@@ -69,7 +70,8 @@ fn open(file: &[u8]) -> PartitionIndexReader<MemoryPages<'_>> {
     block_on(PartitionIndexReader::open(MemoryPages(file), file.len() as u64)).unwrap()
 }
 
-/// As a reader of an SSTable does it: the full key is found by the position and compared.
+/// Checks a bound as a reader of an SSTable does: it reads the full key at the position and
+/// compares it.
 fn check_bound(written: &Written, bound: &[u8]) {
     let Written { file, entries } = written;
     let index = open(file);
@@ -89,7 +91,7 @@ fn check_bound(written: &Written, bound: &[u8]) {
     }
     let expected = entries.range(..=bound.to_vec()).next_back();
     assert_eq!(floor.as_ref(), expected.map(|(_, candidate)| candidate), "floor {bound:?}");
-    // A found candidate that turns out to be another key is not an error; a miss of a key is.
+    // A candidate that turns out to be another key is no error; a missed key is.
     if let Some(candidate) = entries.get(bound) {
         let exact = index.exact_candidate(bound, candidate.hash_byte.unwrap());
         assert_eq!(block_on(exact).unwrap(), Some(candidate.position));
@@ -142,7 +144,7 @@ fn one_key() {
     let written = write(&[(5, b"only".to_vec())]);
     let index = open(&written.file);
     assert_eq!(index.footer().root, 0);
-    // Nothing of the key is stored, so every key may be this one.
+    // The index stores nothing of the key, so every key may be this one.
     let other = byte_comparable(-9, b"other");
     let candidate = index.exact_candidate(&other, hash_byte(b"only"));
     assert_eq!(block_on(candidate).unwrap(), Some(IndexPosition::RowIndex(7)));

@@ -1,4 +1,4 @@
-//! Rows.db of random rows against a plain list of blocks.
+//! Compares a Rows.db of random rows with a plain list of blocks.
 
 use crate::bti_support;
 
@@ -12,7 +12,7 @@ use espalier_trie::page::MemoryPages;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
-/// A clustering position: one escaped text behind a stem, and a terminator by its kind.
+/// A clustering position: one escaped text after a stem, and a terminator by its kind.
 fn position() -> impl Strategy<Value = Vec<u8>> {
     let letter = prop_oneof![3 => 0x61_u8..0x64, 1 => Just(0xFF_u8), 1 => 1_u8..=0xFF];
     let stem = prop_oneof![12 => Just(0), 1 => Just(2_048), 1 => Just(5_000)];
@@ -95,8 +95,8 @@ fn check(file: &[u8], entry: u64, partition: &Partition, others: &[Vec<u8>]) {
 
     let bounds = partition.bounds.iter().flat_map(|(first, last)| [first, last]);
     for position in bounds.chain(others) {
-        // What a reader needs: all rows at or above the position are in the block found or behind it,
-        // and all rows at or below are before the end found.
+        // A reader needs that all rows at or above the position are in the block found or after it,
+        // and that all rows at or below it are before the end found.
         let start = block_on(index.floor_block(position)).unwrap();
         let end = block_on(index.end_offset(position)).unwrap();
         let blocks = partition.bounds.iter().zip(&partition.blocks);
@@ -108,7 +108,7 @@ fn check(file: &[u8], entry: u64, partition: &Partition, others: &[Vec<u8>]) {
         if let Some((_, block)) = last_needed {
             assert!(end >= block.end);
         }
-        // And no more than one block of each is read in vain.
+        // And it reads at most one block of each in vain.
         if let Some(((_, last), _)) = blocks.clone().find(|(_, block)| block.end == start.offset) {
             assert!(last < position);
         }

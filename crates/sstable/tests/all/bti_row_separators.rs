@@ -1,5 +1,5 @@
-//! Rows.db from real rows: the positions that Cassandra 5.0.9 had, in the blocks that it chose, must
-//! give its file, separators and all, byte for byte.
+//! Writes Rows.db from real rows: the positions that Cassandra 5.0.9 had, in the blocks that it
+//! chose, must give its file, including separators, byte for byte.
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
 use crate::bti_support;
@@ -16,7 +16,7 @@ use espalier_types::CqlType;
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering};
 use serde_json::Value;
 
-/// Lines of JSON, gzipped or not; none if there is no such file, or nothing here unzips.
+/// Reads lines of JSON, gzipped or not; `None` without such a file or without gzip.
 fn lines(path: &Path) -> Option<Vec<Value>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -29,8 +29,8 @@ fn lines(path: &Path) -> Option<Vec<Value>> {
     if text.is_empty() {
         return None;
     }
-    // Readable values may be numbers that JSON does not have, or no reader takes. They are not needed,
-    // and in a line of content everything of interest stands before them.
+    // Readable values may be numbers that JSON or its reader does not allow. The test does not need
+    // them, and a line of content has them at its end.
     let text = text.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
     let readable = [",\"cj\":", ",\"pk\":"];
     let parse = |line: &str| match readable.iter().find_map(|field| line.split_once(field)) {
@@ -48,7 +48,7 @@ fn hex(value: &Value) -> Option<Vec<u8>> {
     Some((0..text.len()).step_by(2).map(byte).collect())
 }
 
-/// Byte-comparable position of a row or a marker.
+/// Returns the byte-comparable position of a row or a marker.
 fn position(types: &[(CqlType, bool)], line: &Value) -> Vec<u8> {
     let values: Vec<Option<Vec<u8>>> = line["ck"].as_array().unwrap().iter().map(hex).collect();
     let terminator = match line["bound"].as_str() {
@@ -62,7 +62,7 @@ fn position(types: &[(CqlType, bool)], line: &Value) -> Vec<u8> {
     position
 }
 
-/// For each partition key the positions of its rows and markers.
+/// Returns the positions of rows and markers for each partition key.
 fn positions(types: &[(CqlType, bool)], lines: &[Value]) -> HashMap<Vec<u8>, Vec<Vec<u8>>> {
     let mut partitions = HashMap::new();
     let mut key = Vec::new();

@@ -1,5 +1,5 @@
-//! Who may change the page cache: look-ups do, scans and private reads leave it as it is, however much they read; and the
-//! upper pages of the index stay in it.
+//! Look-ups change the page cache; scans and private reads leave it as it is, however much they
+//! read; and the upper pages of the index stay in it.
 
 use crate::support;
 
@@ -36,7 +36,7 @@ fn key(number: u32) -> DecoratedKey {
     DecoratedKey::new(Bytes::from(number.to_be_bytes().repeat(4)))
 }
 
-/// Partitions of some 120 bytes: 2.4 MB of data.
+/// Writes partitions of some 120 bytes: 2.4 MB of data.
 async fn open(features: &'static VersionFeatures, cache: &PageCache) -> SSTableReader {
     let table = table();
     let value = table.regular_columns()[0].id;
@@ -117,7 +117,7 @@ fn private_reads_and_scans_leave_the_cache_as_it_is() {
     });
 }
 
-/// Hits among reads of the hot set, in thousandths, with a scan after every so many of them.
+/// Returns the hits per 1,000 reads of the hot set, with a scan after every `scans_every` of them.
 async fn hit_rate(features: &'static VersionFeatures, scans_every: usize) -> u64 {
     let cache = PageCache::new(600_000);
     let reader = open(features, &cache).await;
@@ -168,12 +168,13 @@ fn a_cold_key_takes_one_page_of_the_index_when_its_upper_pages_are_known() {
                 most = most.max(cache.metrics().misses - before);
             }
         }
-        // The index, the data (perhaps across two chunks), and the page with its checksum.
+        // The four pages: the index, the data (perhaps across two chunks), and the page with its
+        // checksum.
         assert!(most <= 4, "{most} pages were read for one key");
     });
 }
 
-/// A partition of rows with 300 bytes each.
+/// Writes a partition of rows with 300 bytes each.
 async fn open_wide(rows: i32, column_index_size: u32, cache: &PageCache) -> SSTableReader {
     let builder = TableBuilder::new("ks", "wide", TableId(uuid::Uuid::from_u128(8)));
     let builder = builder
@@ -204,7 +205,7 @@ async fn open_wide(rows: i32, column_index_size: u32, cache: &PageCache) -> SSTa
     SSTableReader::open(&file_system, descriptor, Some(table), cache).await.unwrap()
 }
 
-/// Reads from the disk for one row of a wide partition of which nothing is cached, at most.
+/// Returns the most disk reads for one row of a wide partition of which no page is cached.
 async fn reads_of_a_cold_row(rows: i32, column_index_size: u32) -> u64 {
     let cache = PageCache::new(1 << 20);
     let reader = open_wide(rows, column_index_size, &cache).await;
@@ -233,7 +234,7 @@ fn a_cold_row_of_a_wide_partition_takes_few_reads() {
         let fine = reads_of_a_cold_row(40_000, 1024).await;
         let coarse = reads_of_a_cold_row(40_000, 65_536).await;
         println!("at most {fine} reads by blocks of 1 KiB, {coarse} of 64 KiB");
-        // Beside the pages of indexes: the page of checksums, and a row that lies across two chunks.
+        // Beside the index pages, this allows the page of checksums, and a row across two chunks.
         assert!(fine <= 5 + 1 + 2, "{fine} reads");
         assert!(coarse <= 3 + 1 + 2, "{coarse} reads");
     });

@@ -1,8 +1,9 @@
-//! Files of ours before Apache Cassandra itself: its code reads them to what we wrote, its verifier finds nothing wrong in
-//! any number, not even in estimates.
+//! Apache Cassandra's own code reads files that Espalier wrote: it returns what was written, and
+//! its verifier finds no number wrong, not even an estimate.
 //!
-//! Needs Java and the peer in `.deps/cassandra` below the repository's root; `shared/peers/cassandra/install.sh
-//! .deps/cassandra` puts it there. Without it the test says that it was skipped.
+//! The test needs Java and the peer in `.deps/cassandra` below the repository's root;
+//! `shared/peers/cassandra/install.sh .deps/cassandra` installs it. Without it the test prints that
+//! it was skipped.
 #![allow(clippy::disallowed_methods, reason = "the files are for another process")]
 
 use crate::support;
@@ -41,12 +42,12 @@ fn oracle() -> Option<PathBuf> {
     None
 }
 
-/// Runs Cassandra's code as that of a node that writes the version.
+/// Runs Cassandra's code as a node that writes the version.
 fn run(oracle: &Path, version: Version, arguments: &[&str], directory: &Path) -> (bool, String) {
     let format = match version {
         Version::DA => "bti",
         Version::OA => "big",
-        // A node that can still go back to Cassandra 4, for which the world ends in 2038.
+        // A node that can still go back to Cassandra 4, whose times end in 2038.
         _ => "nb",
     };
     let mut command = Command::new(oracle);
@@ -57,7 +58,7 @@ fn run(oracle: &Path, version: Version, arguments: &[&str], directory: &Path) ->
     (output.status.success(), text + &errors)
 }
 
-/// Granularities of the row index, in KiB; the one of SSTable `id` is `id % 4` of them.
+/// Granularities of the row index, in KiB; SSTable `id` has number `id % 4`.
 const INDEX_KIB: [u32; 4] = [1, 4, 16, 64];
 
 /// Writes generated SSTables, one after another, with ids from 1 on.
@@ -71,7 +72,7 @@ fn write_many(
     written.into_iter().map(|(_, descriptor)| descriptor).collect()
 }
 
-/// The same of those tables whose content is `wanted`, with their seeds.
+/// Writes only the tables whose content is `wanted`, with their seeds.
 fn write_some(
     features: &'static VersionFeatures,
     directory: &Path,
@@ -87,7 +88,7 @@ fn write_some(
         }
         let mut random = Random(seed);
         let chunks = match seed {
-            // As Cassandra writes it.
+            // Cassandra's own chunk length.
             _ if is_plain => ChunkFormat::Plain { chunk_length: 65_536 },
             0 => ChunkFormat::PLAIN,
             1 => compressed("LZ4Compressor", 16_384, 0.0),
@@ -119,12 +120,12 @@ fn generated(
     (table, partitions)
 }
 
-/// A directory for SSTables. A name that begins with a dot would mean a secondary index.
+/// Makes a directory for SSTables. A name that begins with a dot would mean a secondary index.
 fn directory() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sstables").tempdir().unwrap()
 }
 
-/// Those of the written versions that Cassandra 5.0 reads.
+/// The written versions that Cassandra 5.0 reads.
 fn shared_versions() -> Vec<&'static VersionFeatures> {
     let is_shared = |features: &&VersionFeatures| !features.has_scylla_component;
     let shared: Vec<_> = written_versions().into_iter().filter(is_shared).collect();
@@ -132,12 +133,12 @@ fn shared_versions() -> Vec<&'static VersionFeatures> {
     shared
 }
 
-/// How many tables of a kind: `TABLES` in the environment, or `default`.
+/// The number of tables of a kind: `TABLES` in the environment, or `default`.
 fn table_count(default: u64) -> u64 {
     std::env::var("TABLES").ok().and_then(|count| count.parse().ok()).unwrap_or(default)
 }
 
-/// Cassandra's dump, by SSTable.
+/// Splits Cassandra's dump by SSTable.
 fn split_dump(text: &str) -> BTreeMap<String, String> {
     let mut dumps = BTreeMap::new();
     let mut current = String::new();
@@ -193,16 +194,17 @@ fn cassandra_verifies_and_dumps_every_version() {
     }
 }
 
-/// Cassandra writes what it read of ours: all files are the same, byte for byte. So is all that it says about them.
+/// Cassandra writes again what it read from our files: all files are equal byte for byte, and so is
+/// its description of them.
 #[test]
 fn cassandra_writes_the_same_files() {
     let Some(oracle) = oracle() else { return };
     let versions = shared_versions().into_iter().filter(|version| version.raw_chunks);
     for features in versions {
         let (ours, theirs) = (directory(), directory());
-        // Cassandra 5 forgets, in versions of Cassandra 4, what stands for "none" there (CASSANDRA-21333): where one
-        // collection of a row is deleted and another is not, it writes seconds for the other that Cassandra 4 takes for a
-        // deletion. We do not.
+        // Cassandra 5, in versions of Cassandra 4, writes the wrong number for "none"
+        // (CASSANDRA-21333): if one collection of a row is deleted and another is not, it writes
+        // seconds for the other that Cassandra 4 takes for a deletion. Espalier does not.
         let is_signed = features.local_deletion_times == LocalDeletionTimes::Signed;
         let wanted = |partitions: &[Partition]| !is_signed || !has_undeleted_collection(partitions);
         let count = table_count(12);
@@ -217,8 +219,9 @@ fn cassandra_writes_the_same_files() {
         let mut differences = Vec::new();
         for (seed, descriptor) in &written {
             let other = Descriptor { directory: table.clone(), ..descriptor.clone() };
-            // Cassandra begins a block of the row index under a range deletion before 1970 also where the version has no
-            // room for that, and cannot read it then; we begin it behind.
+            // Cassandra begins a block of the row index under a range deletion before 1970 even if
+            // the version has no room for that, and then cannot read it. Espalier begins the block
+            // after it.
             let may_cut_elsewhere = !features.has_room_for_negative_deletions()
                 && has_negative_deletion(&generated(features, *seed).1);
             let is_index = |component: &Component| {
@@ -237,7 +240,7 @@ fn cassandra_writes_the_same_files() {
     }
 }
 
-/// Whether a row has a multi-cell column with a deletion and one without.
+/// Returns whether a row has a multi-cell column with a deletion and one without.
 fn has_undeleted_collection(partitions: &[Partition]) -> bool {
     let mixes = |row: &Row| {
         let deletions = row.columns.iter().filter_map(|(_, data)| match data {
@@ -256,7 +259,7 @@ fn has_undeleted_collection(partitions: &[Partition]) -> bool {
     })
 }
 
-/// Whether a range deletion has a timestamp before 1970.
+/// Returns whether a range deletion has a timestamp before 1970.
 fn has_negative_deletion(partitions: &[Partition]) -> bool {
     partitions.iter().flat_map(|partition| &partition.unfiltereds).any(|unfiltered| {
         matches!(unfiltered, Unfiltered::Marker(marker)
@@ -264,7 +267,8 @@ fn has_negative_deletion(partitions: &[Partition]) -> bool {
     })
 }
 
-/// What differs between the files of an SSTable of ours and of one of Cassandra's, but for those that `may_differ`.
+/// Lists the differences between the files of an SSTable of ours and of one of Cassandra's, except
+/// for components that `may_differ`.
 fn differences_of(
     ours: &Descriptor,
     theirs: &Descriptor,
@@ -276,7 +280,7 @@ fn differences_of(
         let read = |descriptor: &Descriptor| std::fs::read(descriptor.path(&component));
         let (our, their) = (read(ours).unwrap_or_default(), read(theirs).unwrap());
         let is_same = match component {
-            // Ours has Checksums.db, too.
+            // Ours also lists Checksums.db.
             Component::Toc => {
                 let our = String::from_utf8(our.clone()).unwrap().replace("Checksums.db\n", "");
                 our.as_bytes() == their

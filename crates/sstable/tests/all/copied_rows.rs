@@ -1,5 +1,6 @@
-//! A file that is copied by taking rows as they lie is, byte for byte, the file that is written from objects: whatever version
-//! and baselines the copy has, and wherever in a partition the copying of rows ends.
+//! A file that is copied by taking raw rows is, byte for byte, the file that is written from
+//! objects: for any version and baselines of the copy, and wherever in a partition the copying of
+//! rows ends.
 
 use crate::support;
 
@@ -20,7 +21,7 @@ use support::{
     writing::{descriptor_of, options, random_chunks, write, written_versions},
 };
 
-/// Gives what was written and how many rows were taken as they lie.
+/// Returns the written file and the number of raw rows that were copied.
 async fn copy(
     file_system: &FileSystem,
     reader: &SSTableReader,
@@ -34,7 +35,7 @@ async fn copy(
     while scan.next_partition().await?.is_some() {
         writer.start_partition(scan.header().unwrap().clone())?;
         loop {
-            // Whoever looks may change their mind.
+            // A caller may look at a row and then not take it.
             match scan.look().await? {
                 Ahead::Plain if random.below(5) > 0 => {
                     writer.add_plain(&scan.plain_row().unwrap()).await?;
@@ -130,7 +131,8 @@ fn copies_are_what_is_written_from_objects() {
     assert!(plain > 3000, "only {plain} rows were taken as they lie");
 }
 
-/// Of two rows at one place, one hides the other only if the merge of both is that one.
+/// One of two rows with the same clustering hides the other only if it is the result of their
+/// merge.
 #[test]
 fn what_hides_another_row_is_what_their_merge_is() {
     let mut hidden = 0;
@@ -147,7 +149,8 @@ async fn whole(reader: &SSTableReader) -> espalier_sstable::Result<Scan> {
     Ok(scan)
 }
 
-/// The next plain row of the partition, as an object, where `ahead` is looked at and `objects` is read.
+/// Returns the next raw row of the partition as an object. `ahead` looks at it, and `objects` reads
+/// it.
 async fn next_plain(ahead: &mut Scan, objects: &mut Scan) -> espalier_sstable::Result<Option<Row>> {
     loop {
         let seen = ahead.look().await?;
@@ -185,7 +188,7 @@ async fn check_hiding(seed: u64) -> espalier_sstable::Result<u64> {
         readers.push(SSTableReader::open(&file_system, descriptor, table, &cache).await?);
     }
     let mut hidden = 0;
-    // Any two rows will do: where they lie does not matter to which of them is later.
+    // Any two rows will do: which of them is later does not depend on their position.
     let (mut left, mut left_objects) = (whole(&readers[0]).await?, whole(&readers[0]).await?);
     while let Some(mine) = next_plain(&mut left, &mut left_objects).await? {
         let (mut right, mut right_objects) = (whole(&readers[1]).await?, whole(&readers[1]).await?);

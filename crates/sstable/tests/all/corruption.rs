@@ -1,5 +1,6 @@
-//! Broken files: cut off anywhere, any bit flipped. Never a panic; an error names the file; where a checksum covers the
-//! bytes there is always an error; and where verification finds nothing, all content is what it was.
+//! Broken files, cut off anywhere or with any bit flipped. There is never a panic; an error names
+//! the file; a fault in checksummed bytes is always an error; and if verification finds no fault,
+//! all content is right.
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
 use crate::support;
@@ -13,7 +14,7 @@ use support::{
     slicing::Random,
 };
 
-/// Whether every byte of a component is behind a checksum that reading compares.
+/// Returns whether reading compares checksums of every byte of a component.
 fn is_checked(component: &Component) -> bool {
     matches!(component, Component::Data | Component::Statistics)
 }
@@ -41,13 +42,13 @@ async fn check_broken(
     let read = read_all(&file_system, &files.descriptor, Some(&original.keys)).await;
     let is_same = match &read {
         Ok((scanned, looked_up, _)) => {
-            // A compaction of Cassandra ends with a chunk of nothing, which only verification reads.
+            // Cassandra's compactions end with an empty chunk, which only verification reads.
             let in_empty_chunk = *component == Component::Data && what.contains("compacted");
             assert!(
                 !is_checked(component) || in_empty_chunk,
                 "{component} {what}: read as if nothing was wrong"
             );
-            // Indexes have no checksums: a key may be missed. What is scanned does not depend on them.
+            // Indexes have no checksums, so a look-up may miss a key. Scans do not depend on them.
             assert!(scanned == &original.scanned, "{component} {what}: a scan gives other content");
             looked_up == &original.looked_up
         }
@@ -81,7 +82,7 @@ fn each(mut break_it: impl FnMut(&str, &Files, &Original, &mut Random)) {
     }
 }
 
-/// Reading a file of many partitions many times takes long.
+/// Returns the number of tries: reading a file of many partitions many times takes long.
 fn tries(original: &Original) -> usize {
     (3000 / original.looked_up.len().max(1)).clamp(3, 60)
 }
@@ -101,7 +102,8 @@ fn flipped_bits() {
     });
 }
 
-/// Cassandra's files have no checksum over Summary.db, and a reader makes a wrong one anew: verification says so.
+/// Cassandra's files have no checksum over Summary.db, and a reader rebuilds a wrong one;
+/// verification reports it.
 #[test]
 fn a_wrong_summary_is_told() {
     let mut seen = 0;
@@ -150,7 +152,8 @@ fn extended() {
                     Err(error) => assert_names_a_file(&error),
                     Ok((scanned, looked_up, _)) => {
                         let what = format!("{name}: {component} with {length} bytes more");
-                        // A compaction of Cassandra ends with a chunk of nothing, which only verification reads.
+                        // Cassandra's compactions end with an empty chunk, which only verification
+                        // reads.
                         assert!(
                             !is_checked(component) || name.contains("compacted"),
                             "{what} is read"
@@ -177,7 +180,7 @@ fn missing() {
             });
             let read = block_on(read_all(&file_system, &files.descriptor, None));
             let report = block_on(verify(&file_system, &files.descriptor)).unwrap();
-            // A summary is made again from the index.
+            // The reader rebuilds the summary from the index.
             if *component == Component::Summary {
                 read.unwrap();
                 continue;
@@ -185,7 +188,7 @@ fn missing() {
             assert!(!report.is_ok(), "{name}: {component} is missing");
             match read {
                 Err(error) => assert_names_a_file(&error),
-                // The digest is for verification only.
+                // Only verification reads the digest.
                 Ok(_) => assert_eq!(component, &Component::Digest, "{name}"),
             }
         }

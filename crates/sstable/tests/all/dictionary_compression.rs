@@ -1,5 +1,5 @@
-//! Files that ScyllaDB compresses with a dictionary, which is in CompressionInfo.db. None is at hand: plain files are
-//! compressed so and must read as before.
+//! Files that ScyllaDB compresses with a dictionary, which CompressionInfo.db holds. No fixture is
+//! of that kind: the test compresses plain files this way, and they must read as before.
 
 use crate::support;
 
@@ -47,7 +47,8 @@ fn compress(class: &str, chunk: &[u8], dictionary: &[u8]) -> Vec<u8> {
     compressor.compress(chunk).unwrap()
 }
 
-/// The same set with Data.db in compressed chunks. `told` is the dictionary that CompressionInfo.db has.
+/// Returns the SSTable with Data.db in compressed chunks. `told` is the dictionary in
+/// CompressionInfo.db.
 fn compressed(plain: &Files, class: &str, dictionary: &[u8], told: &[u8]) -> Files {
     let data = &plain.components[&Component::Data];
     let (mut stored, mut offsets) = (Vec::new(), Vec::new());
@@ -78,7 +79,7 @@ fn compressed(plain: &Files, class: &str, dictionary: &[u8], told: &[u8]) -> Fil
     files
 }
 
-/// The end of the data is what a dictionary would hold: what occurs often.
+/// A dictionary holds frequent strings, and the end of the data is a good sample.
 fn dictionary(plain: &Files, length: usize) -> Vec<u8> {
     let data = &plain.components[&Component::Data];
     data.iter().rev().take(3000).rev().copied().cycle().take(length).collect()
@@ -99,7 +100,8 @@ fn content_is_that_of_the_plain_file() {
     let expected = read(&plain).unwrap();
     assert!(expected.len() > 100);
     for class in [LZ4, ZSTD] {
-        // Short, more than LZ4 looks back, and one that makes the head longer than is read at first.
+        // The lengths: short, more than LZ4 looks back, and one that makes the head longer than the
+        // first read.
         for length in [500, 70_000, 150_000] {
             let dictionary = dictionary(&plain, length);
             let files = compressed(&plain, class, &dictionary, &dictionary);
@@ -117,7 +119,8 @@ fn without_its_dictionary_a_file_is_refused() {
         assert!(error.ends_with("a dictionary is missing from the options"), "{error}");
         assert!(error.contains("me-1-big-CompressionInfo.db"), "{error}");
     }
-    // With another one it is read wrong, which chunks of Zstandard tell by their checksum or their content.
+    // With another dictionary the data is wrong, and chunks of Zstandard show it by their checksum
+    // or their content.
     let mut other = dictionary.clone();
     other.reverse();
     let found = read(&compressed(&plain, ZSTD, &dictionary, &other));

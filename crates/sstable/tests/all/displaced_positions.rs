@@ -23,7 +23,7 @@ use support::{
     writing::{descriptor_of, written_versions},
 };
 
-/// Rows of each first value: several blocks of the row index.
+/// Number of rows of each first value: several blocks of the row index.
 const ROWS_PER_VALUE: i32 = 60;
 
 fn table(first: CqlType, is_reversed: bool) -> Arc<TableMetadata> {

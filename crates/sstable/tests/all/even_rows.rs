@@ -1,5 +1,6 @@
-//! Rows that are copied without a look at their cells are, byte for byte, what the merge of objects writes: from one file or from
-//! several, where one hides the others, whatever version and baselines the copy has, and wherever it ends.
+//! Uniform rows that are copied without decoding their cells are, byte for byte, the rows that the
+//! merge of objects writes: from one file or from several, of which one hides the others, for any
+//! version and baselines of the copy, and wherever the copying ends.
 
 use crate::support;
 
@@ -24,7 +25,7 @@ use support::{
     writing::{descriptor_of, options, random_chunks, write, written_versions},
 };
 
-/// Rows that were copied without a look at their cells, from one file and from several.
+/// Uniform rows that were copied, from one file and from several.
 #[derive(Default)]
 struct Counts {
     from_one: u32,
@@ -32,7 +33,8 @@ struct Counts {
     partitions_at_hand: u32,
 }
 
-/// What one of several files has of these partitions: rows mostly of other timestamps, and mostly written at once.
+/// Makes the part of these partitions that one of several files has: most rows have other
+/// timestamps, and most are uniform.
 fn part_of(
     partitions: &[Partition],
     table: &TableMetadata,
@@ -88,7 +90,7 @@ fn make_even(
     row.columns.sort_by_key(|(id, _)| *id);
 }
 
-/// Merges; where there is `random`, rows are copied as long as they can be, or as it wants.
+/// Merges partitions. With `random`, it copies uniform rows as far as possible, or stops at random.
 async fn merge(
     file_system: &FileSystem,
     readers: &[SSTableReader],
@@ -140,7 +142,7 @@ async fn merge(
     writer.finish().await
 }
 
-/// Whether the whole partition was copied.
+/// Returns whether the whole partition was copied.
 async fn copy(
     standing: &mut [&mut Scan],
     writer: &mut SSTableWriter,
@@ -250,5 +252,5 @@ fn copies_of_even_rows_are_what_a_merge_of_objects_writes() {
     let Counts { from_one, from_several, partitions_at_hand } = counts;
     assert!(from_one > 3000, "only {from_one} rows of one file were copied");
     assert!(from_several > 1000, "only {from_several} rows of several files were copied");
-    assert!(partitions_at_hand > 500, "only {partitions_at_hand} partitions were at hand");
+    assert!(partitions_at_hand > 500, "only {partitions_at_hand} partitions were cached");
 }

@@ -26,7 +26,7 @@ fn every_sstable_holds_what_it_should() {
     println!("{read} SSTables read");
 }
 
-/// Every key through filter and trie; several SSTables reconciled.
+/// Looks up every key through filter and trie, and reconciles several SSTables.
 async fn merged(case: &Case) -> Result<Vec<String>, SSTableError> {
     let mut readers = Vec::new();
     for descriptor in &case.sstables {

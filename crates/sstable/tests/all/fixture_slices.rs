@@ -1,5 +1,5 @@
-//! Slices of Cassandra's partitions, forward and in reverse, through the row index and without it, equal the same slices
-//! of what a full read gives. Budgets of the page cache from nothing to plenty.
+//! Slices of Cassandra's partitions, forward and in reverse, through the row index and without it,
+//! equal the same slices of a full read. The budgets of the page cache go from nothing to plenty.
 
 use crate::support;
 
@@ -104,7 +104,8 @@ fn slices_equal_those_of_a_full_read() {
     println!("{checked} slices compared");
 }
 
-/// Those of ScyllaDB's tests, of all versions: through the index of rows and around it.
+/// Slices of the fixtures of ScyllaDB's tests, of all versions, through the row index and around
+/// it.
 #[test]
 fn slices_of_foreign_files_equal_those_of_a_full_read() {
     let mut checked = 0;

@@ -1,5 +1,5 @@
-//! Wrong content behind right checksums: what a forger makes, or a writer with a fault. Never a panic, never a read without
-//! end. What is read is nobody's promise.
+//! Wrong content with right checksums, as a forger or a faulty writer makes it. There is never a
+//! panic and never an endless read; the content that is read is undefined.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ fn sample(seed: u64) -> Files {
     generated(seed, shape, ChunkFormat::PLAIN).without(&Component::Checksums)
 }
 
-/// Reads and verifies; gives whether reading found something wrong.
+/// Reads and verifies. Returns whether reading found a fault.
 fn read(files: &Files) -> bool {
     block_on(async {
         let file_system = store(files, None).await;
@@ -36,7 +36,7 @@ fn reseal_data(files: &mut Files) {
     files.components.insert(Component::Crc, table);
 }
 
-/// The parts of Statistics.db: where each begins, and where its checksum stands.
+/// The parts of Statistics.db: the start of each, and the place of its checksum.
 fn parts(statistics: &[u8]) -> Vec<(usize, usize)> {
     let word = |at: usize| u32::from_be_bytes(statistics[at..at + 4].try_into().unwrap()) as usize;
     let starts: Vec<_> = (0..word(0)).map(|part| word(8 + 8 * part + 4)).collect();
@@ -75,7 +75,7 @@ fn statistics() {
         let content = &original.components[&Component::Statistics];
         for _ in 0..150 {
             let mut changed = content.clone();
-            // The length stays, for the table of parts has a checksum, too.
+            // The length stays the same, since the table of parts has a checksum, too.
             let parts = parts(content);
             let (start, end) = parts[random.below(parts.len())];
             for _ in 0..1 + random.below(3) {

@@ -1,4 +1,5 @@
-//! The survey of an index counts what is there: all keys, no byte twice, and the pages that look-ups really read.
+//! The survey of an index counts correctly: all keys, no byte twice, and the pages that look-ups
+//! really read.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -10,7 +11,7 @@ use espalier_sstable::{Component, PageCache};
 use espalier_trie::page::{MemoryPages, Walker};
 use support::{block_on, cases, open};
 
-/// How many look-ups read how many pages, by looking every stored prefix up.
+/// Counts look-ups by the number of pages that they read, for every stored prefix.
 async fn pages_of_look_ups(file: &[u8]) -> Vec<u64> {
     let pages = MemoryPages(file);
     let index = PartitionIndexReader::open(pages, file.len() as u64).await.unwrap();
@@ -50,10 +51,10 @@ fn nothing_is_missed_and_nothing_counted_twice() {
                 assert_eq!(trie.file_bytes, file.len() as u64);
                 let by_page: u64 = trie.pages.iter().map(|page| page.used_bytes()).sum();
                 assert_eq!(by_page, trie.used_bytes(), "{}", case.name);
-                // Everything else is padding, and padding is zero.
+                // All other bytes are padding, and padding is zero.
                 let zeroes = file.iter().filter(|byte| **byte == 0).count() as u64;
                 assert!(trie.padding_bytes() <= zeroes, "{}: {trie:?}", case.name);
-                // What fits into a page needs none.
+                // A trie that fits into a page needs no padding.
                 if file.len() <= 4096 {
                     assert_eq!(trie.padding_bytes(), 0, "{}: {trie:?}", case.name);
                 }

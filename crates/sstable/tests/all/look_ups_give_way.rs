@@ -1,7 +1,8 @@
-//! No look-up holds the core for longer than the budget of a task, however large the index is: many partitions, a summary that
-//! tells few of them apart, a partition with very many blocks of rows.
+//! No look-up holds the core for longer than the budget of a task, however large the index is: many
+//! partitions, a summary that distinguishes few of them, a partition with very many blocks of rows.
 //!
-//! The stall detector measures by the clock, so that what else the machine does counts too: of several attempts the best one counts.
+//! The stall detector measures by the clock, so that other work of the machine counts too: the best
+//! of several attempts counts.
 
 use crate::support;
 
@@ -30,7 +31,7 @@ const ROWS: u64 = 100_000;
 const ATTEMPTS: usize = 8;
 const READS: usize = 60;
 
-/// A task gives way when it has used its budget up; what it does before it asks again comes on top.
+/// A task yields when it has used up its budget; its work between two checks comes on top.
 const SLACK_US: u64 = 250;
 
 fn table(is_wide: bool) -> Arc<TableMetadata> {
@@ -62,7 +63,8 @@ fn header(key: DecoratedKey) -> PartitionHeader {
     PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None }
 }
 
-/// Many partitions, of which the summary has one; or one with a block for every few rows.
+/// Writes many partitions, of which the summary has one; or one partition with a block for every
+/// few rows.
 async fn write(
     file_system: &FileSystem,
     features: &'static VersionFeatures,
@@ -112,7 +114,8 @@ async fn look_up(reader: &SSTableReader, is_wide: bool, number: u64) {
     }
 }
 
-/// The longest time for which a task held the core during look-ups, in the best of the attempts; ends with one that is good.
+/// Returns the longest time for which a task held the core during look-ups, in the best of the
+/// attempts. Stops after a good attempt.
 async fn longest_us(reader: Rc<SSTableReader>, is_wide: bool, good_us: u64) -> u64 {
     let count = if is_wide { ROWS } else { KEYS };
     let mut best = u64::MAX;
@@ -144,7 +147,7 @@ fn a_look_up_gives_the_core_back_in_time() {
             for is_wide in [false, true] {
                 let file_system = FileSystem::simulated(1);
                 let descriptor = write(&file_system, features, is_wide).await;
-                // Nothing stays in memory, or everything.
+                // The cache holds no page, or all pages.
                 for cache_bytes in [0, 1 << 30] {
                     let cache = PageCache::new(cache_bytes);
                     let (table, descriptor) = (table(is_wide), descriptor.clone());

@@ -1,4 +1,5 @@
-//! SSTables as a whole, one behaviour a file. One program, because linking many takes longer than running them.
+//! Tests of SSTables as a whole, one behaviour a file. All are one program, because linking many
+//! takes longer than running them.
 #![allow(clippy::unwrap_used)]
 
 mod big_blocks_of_cassandra;

@@ -1,4 +1,5 @@
-//! Walks Data.db by the text of the format, as far as an index of rows needs it: positions, ends, open deletions.
+//! Walks Data.db by the text of the format, as far as a row index needs it: positions, ends and
+//! open deletions.
 
 use bytes::Bytes;
 use espalier_mutation::{BoundKind, DeletionTime};
@@ -12,17 +13,17 @@ use espalier_types::{CqlType, vint};
 /// A row or marker.
 pub struct WalkedUnfiltered {
     pub position: BlockPosition,
-    /// Where it begins and ends, from the start of the partition.
+    /// The offset of its start from the start of the partition; `end` is the offset after it.
     pub start: u64,
     pub end: u64,
-    /// The range deletion behind it.
+    /// The range deletion that is open after it.
     pub open: DeletionTime,
 }
 
 pub struct WalkedPartition {
     pub deletion: DeletionTime,
     pub unfiltereds: Vec<WalkedUnfiltered>,
-    /// Of the byte that ends it, from its start.
+    /// The offset of the byte that ends the partition.
     pub end_offset: u64,
 }
 
@@ -96,7 +97,7 @@ impl Walk<'_> {
     }
 }
 
-/// The partition at `position` of the plain data.
+/// Walks the partition at `position` of the uncompressed data.
 pub fn walk_partition(
     data: &[u8],
     position: u64,

@@ -1,4 +1,5 @@
-//! Shared by the tests of the legacy index: real SSTables, small ones of the repository and the shared fixtures.
+//! Shared by the tests of the BIG index: small SSTables of the repository, and real ones of the
+//! shared fixtures.
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
@@ -29,7 +30,8 @@ use espalier_sstable::{
 };
 use espalier_types::CqlType;
 
-/// Polls until it is ready: files are in memory, and giving way is all that can be waited for.
+/// Polls a future until it is ready. Files are in memory, so that the future only ever waits after
+/// it yields.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -39,18 +41,18 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// One SSTable's index, and its data as it is when decompressed.
+/// The index of one SSTable, and its decompressed data.
 pub struct BigFixture {
     /// Path of Index.db below the fixtures, for messages.
     pub name: String,
     pub features: &'static VersionFeatures,
     pub index: Bytes,
     pub summary: Option<Bytes>,
-    /// None if the compressor is not one that this test knows.
+    /// `None` if this test does not know the compressor.
     pub data: Option<Vec<u8>>,
-    /// Of the uncompressed data; the largest number if there is none.
+    /// The length of the uncompressed data; the largest number if there is no data.
     pub data_length: u64,
-    /// Of clustering columns.
+    /// The types of the clustering columns.
     pub types: Vec<(CqlType, bool)>,
     pub header: SerializationHeader,
 }
@@ -75,7 +77,7 @@ impl BigFixture {
         self.features.deletion_time
     }
 
-    /// By Cassandra, and in a version of its own.
+    /// Returns whether Cassandra wrote it.
     pub fn is_cassandras(&self) -> bool {
         self.name.starts_with("cassandra") || self.name.starts_with("testdata")
     }
@@ -85,7 +87,7 @@ pub fn file(name: &str, bytes: &Bytes) -> MemoryFile {
     MemoryFile::new(FileName::new(Path::new(name)), bytes.clone())
 }
 
-/// The small SSTables that the repository has itself.
+/// The small SSTables of the repository.
 pub fn own_fixtures() -> Vec<BigFixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
@@ -98,7 +100,8 @@ pub fn own_fixtures() -> Vec<BigFixture> {
     fixtures
 }
 
-/// The repository's SSTables, and all of the shared fixtures, where they are at hand; if not, says so.
+/// The SSTables of the repository and all of the shared fixtures. Without the shared fixtures it
+/// prints that they were skipped.
 pub fn fixtures() -> Vec<BigFixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let mut found = Vec::new();
@@ -129,7 +132,7 @@ fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// None if the version is older than all that are supported.
+/// Loads a fixture; `None` if its version is not supported.
 fn load(root: &Path, index: &Path) -> Option<BigFixture> {
     let component = |name: &str| {
         let path = index.to_string_lossy().replace("Index.db", name);
@@ -139,7 +142,7 @@ fn load(root: &Path, index: &Path) -> Option<BigFixture> {
     let file_name = index.file_name().unwrap().to_string_lossy();
     let features = Version::parse(&file_name[..2])?.features()?;
     let (data, data_length) = match (component("Data.db"), component("CompressionInfo.db")) {
-        // One has an index and no data.
+        // One fixture has an index and no data.
         (None, _) => (None, u64::MAX),
         (Some(data), None) => {
             let length = data.len() as u64;
@@ -182,7 +185,7 @@ fn data_length(info: &[u8], has_max_length: bool) -> u64 {
     number(at, 8)
 }
 
-/// All entries, up to the first error.
+/// Reads all entries, up to the first error.
 pub fn entries(index: &BigIndex<impl IndexFile + Clone>) -> Result<Vec<IndexEntry>> {
     let mut entries = index.entries();
     let mut found = Vec::new();
@@ -192,7 +195,7 @@ pub fn entries(index: &BigIndex<impl IndexFile + Clone>) -> Result<Vec<IndexEntr
     Ok(found)
 }
 
-/// A file that counts what is read of it.
+/// A file that counts its reads.
 #[derive(Clone)]
 pub struct CountingFile {
     pub inner: MemoryFile,

@@ -1,5 +1,5 @@
-//! Shared by the tests of the trie index: real SSTables from the shared fixtures, byte-comparable keys
-//! by the text of the format (not by our own encoder), and checks of a trie's nodes.
+//! Shared by the tests of the trie index: real SSTables from the shared fixtures, byte-comparable
+//! keys by the text of the format (not by our own encoder), and checks of a trie's nodes.
 #![allow(dead_code, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
@@ -20,7 +20,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// One SSTable's index, and its data as it is when decompressed.
+/// The index of one SSTable, and its decompressed data.
 pub struct Fixture {
     /// Path of Partitions.db below the fixtures, for messages.
     pub name: String,
@@ -28,11 +28,12 @@ pub struct Fixture {
     pub version: String,
     pub partitions: Vec<u8>,
     pub rows: Vec<u8>,
-    /// None if the compressor is not one that this test knows.
+    /// `None` if this test does not know the compressor.
     pub data: Option<Vec<u8>>,
 }
 
-/// All SSTables with a trie index, or none, with a printed line, where the fixtures are not at hand.
+/// All SSTables with a trie index. Without the fixtures it prints that they were skipped, and
+/// returns none.
 pub fn fixtures() -> Vec<Fixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let mut found = Vec::new();
@@ -58,8 +59,8 @@ fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The plain Data.db of the SSTable that has `component`, a file name's end like `Data.db`; none if the compressor is not one
-/// that this test knows.
+/// Returns the uncompressed Data.db of the SSTable that has `component`, the end of a file name
+/// like `Data.db`. Returns `None` if this test does not know the compressor.
 pub fn plain_data(path: &Path, component: &str) -> Option<Vec<u8>> {
     let other = |name: &str| std::fs::read(path.to_string_lossy().replace(component, name)).ok();
     let data = other("Data.db").unwrap();
@@ -88,7 +89,7 @@ fn load(root: &Path, partitions: &Path) -> Fixture {
     }
 }
 
-/// Data.db under LZ4, without looking at checksums.
+/// Decompresses Data.db under LZ4, without comparing checksums.
 pub fn decompress(data: &[u8], info: &[u8], has_max_length: bool) -> Option<Vec<u8>> {
     let mut rest = info;
     let take = |rest: &mut &[u8], length: usize| {
@@ -125,7 +126,7 @@ pub fn decompress(data: &[u8], info: &[u8], has_max_length: bool) -> Option<Vec<
     Some(plain)
 }
 
-/// The serialized key of the partition at `position` of Data.db.
+/// Returns the serialized key of the partition at `position` of Data.db.
 pub fn key_at(data: &[u8], position: u64) -> &[u8] {
     let data = &data[position as usize..];
     &data[2..2 + usize::from(u16::from_be_bytes([data[0], data[1]]))]
@@ -167,7 +168,7 @@ pub fn token_bound(token: i64, terminator: u8) -> Vec<u8> {
     bytes
 }
 
-/// How much of each key is needed to tell it from its neighbours; `only` for a single key.
+/// Returns how many bytes of each key distinguish it from its neighbours; `only` for a single key.
 pub fn unique_prefix_lengths(keys: &[Vec<u8>], only: usize) -> Vec<usize> {
     let shared: Vec<usize> = keys
         .windows(2)
@@ -179,7 +180,8 @@ pub fn unique_prefix_lengths(keys: &[Vec<u8>], only: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Walks all nodes of a trie: each within one page, each child before its parent, none overlapping.
+/// Walks all nodes of a trie. Checks that each lies within one page, that each child lies before
+/// its parent, and that none overlap.
 pub fn check_nodes(file: &[u8], root: u64, payload_size: fn(u8) -> usize) -> Vec<(usize, usize)> {
     let mut walker = Walker::new(MemoryPages(file));
     let mut waiting = vec![root];
