@@ -68,7 +68,8 @@ async fn make_ready(shared: &Shared) -> bool {
             if state.allocation_failure.is_none() {
                 tracing::error!(
                     %error,
-                    "commit log: cannot create a segment; writes fail until it succeeds, free disk space or check the disk"
+                    "commit log: cannot create a segment; writes fail until it succeeds, free disk \
+                    space or check the disk"
                 );
             }
             state.allocation_failure = Some(Arc::new(error));
@@ -97,7 +98,8 @@ async fn remove_obsolete(shared: &Shared) {
             Err(error) if !error.is_not_found() => {
                 tracing::warn!(
                     %error,
-                    "commit log: cannot remove an obsolete segment; it takes disk space until a later attempt succeeds"
+                    "commit log: cannot remove an obsolete segment; it takes disk space until a \
+                    later attempt succeeds"
                 );
                 state.unremovable.push((id, path));
             }

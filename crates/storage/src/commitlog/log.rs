@@ -346,8 +346,8 @@ impl CommitLog {
         (!is_active).then_some(oldest.id)
     }
 
-    /// Returns the oldest segment whose records a restart would find, needed or not. Without such a
-    /// segment it returns the segment of [`CommitLog::position`].
+    /// Returns the oldest segment whose records a restart would find, needed or not. If there are
+    /// none, it returns the segment of [`CommitLog::position`], which is a lower limit.
     pub(crate) fn oldest_on_disk(&self) -> u64 {
         let state = self.shared.state.borrow();
         let live = state.live.front().map(|segment| segment.id);

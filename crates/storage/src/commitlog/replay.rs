@@ -70,7 +70,8 @@ pub async fn find_segments(
                     ReplayPolicy::Stop => return Err(error),
                     ReplayPolicy::Ignore => tracing::error!(
                         %error,
-                        "commit log replay: skipping a damaged segment (commit_failure_policy: ignore); its writes are lost"
+                        "commit log replay: skipping a damaged segment (commit_failure_policy: \
+                        ignore); its writes are lost"
                     ),
                 }
             }
@@ -79,7 +80,8 @@ pub async fn find_segments(
                     path: entry.path,
                     offset: 0,
                     reason: format!(
-                        "version {version} is not known to this release; replay it with the release that wrote it"
+                        "version {version} is not known to this release; replay it with the \
+                        release that wrote it"
                     ),
                 });
             }
@@ -151,7 +153,8 @@ pub(crate) async fn read_segment(
                         ReplayPolicy::Ignore => {
                             tracing::error!(
                                 %error,
-                                "commit log replay: skipping the rest of a damaged segment (commit_failure_policy: ignore); its writes are lost"
+                                "commit log replay: skipping the rest of a damaged segment \
+                                (commit_failure_policy: ignore); its writes are lost"
                             );
                         }
                     }

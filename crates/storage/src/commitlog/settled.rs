@@ -67,7 +67,8 @@ impl SettledNote {
             Err(error @ StorageError::Corrupt { .. }) => {
                 tracing::error!(
                     %error,
-                    "discarded-intervals file damaged, rewriting it; purged rows may reappear after a crash before the next flush"
+                    "discarded-intervals file damaged, rewriting it; purged rows may reappear \
+                    after a crash before the next flush"
                 );
                 SettledWrites::new()
             }
@@ -94,8 +95,9 @@ impl SettledNote {
             Some(_) => Ok(SettledWrites::new()),
             None => Err(StorageError::Corrupt {
                 what: self.path.display().to_string(),
-                reason: "not a valid discarded-intervals file; to start, remove it or set commit_failure_policy: ignore; \
-                         rows that compactions purged lately may then reappear from the commit log"
+                reason: "not a valid discarded-intervals file; to start, remove it or set \
+                         commit_failure_policy: ignore; rows that compactions purged lately may \
+                         then reappear from the commit log"
                     .into(),
             }),
         }
@@ -119,7 +121,8 @@ impl SettledNote {
                 Err(error @ StorageError::Corrupt { .. }) if policy == ReplayPolicy::Ignore => {
                     tracing::error!(
                         %error,
-                        "discarded-intervals file damaged, ignoring it (commit_failure_policy: ignore); purged rows may reappear"
+                        "discarded-intervals file damaged, ignoring it (commit_failure_policy: \
+                        ignore); purged rows may reappear"
                     );
                     continue;
                 }

@@ -90,7 +90,8 @@ pub(super) async fn run(shared: Rc<Shared>) {
     {
         tracing::error!(
             %error,
-            "commit log: last sync before shutdown failed; writes of the last sync period may be lost if the machine crashes"
+            "commit log: last sync before shutdown failed; writes of the last sync period may be \
+            lost if the machine crashes"
         );
     }
 }
@@ -253,7 +254,8 @@ fn abandon(shared: &Shared, segment: &Rc<Segment>, end: u32) {
 fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Round>) {
     tracing::error!(
         %error,
-        "commit log: write or sync failed; waiting writes fail and the log continues in a new segment, check the disk"
+        "commit log: write or sync failed; waiting writes fail and the log continues in a new \
+        segment, check the disk"
     );
     let counters = &shared.counters;
     counters.failed_rounds.set(counters.failed_rounds.get() + 1);

@@ -1,39 +1,44 @@
-//! How far compactions of a shard are behind, and what flushes wait for that.
+//! The backlog measures how far the compactions of a shard are behind, and determines how long
+//! flushes wait for them.
 //!
-//! As files come to lie over each other, beyond what a strategy leaves there, compactions first get more of the core ([`CompactionBacklog::lag`]); if they
-//! still cannot keep up flushes wait, the longer the deeper they lie ([`flush_pause`]). Memtables fill up meanwhile, and acknowledgements leave
-//! as slowly as they are flushed. The pause has a bound which is so far off that more files than that do not come. Where
-//! compactions cannot begin, since one has just failed or they are switched off, nothing waits for them, and files become more.
+//! When files overlap more than their strategy leaves them, compactions first get more of the core
+//! ([`CompactionBacklog::lag`]). If they still cannot keep up, flushes wait, the longer the more
+//! files overlap ([`flush_pause`]). Meanwhile memtables fill up, and acknowledgements leave as
+//! slowly as memtables are flushed. The pause has an upper limit, at which practically no more
+//! files arrive. Where compactions cannot begin, because one has just failed or they are disabled,
+//! flushes do not wait, and the number of files grows.
 
 use std::time::Duration;
 
-/// Files that may hold one partition, beyond what strategies leave when they keep up: from here on flushes wait.
+/// Number of overlapping files beyond the strategy's normal state from which on flushes wait.
 const DEEP_FILES: usize = 48;
-/// For each file more, up to [`STEADY_FILES`] of them; then it doubles with each [`DOUBLING_FILES`].
+/// Pause for each further file, up to [`STEADY_FILES`] of them. Beyond, the pause doubles with each
+/// [`DOUBLING_FILES`].
 const PAUSE_OF_FILE: Duration = Duration::from_millis(20);
 const STEADY_FILES: usize = 50;
 const DOUBLING_FILES: f64 = 12.0;
-/// An arbitrary bound: it is a file a minute then.
+/// Upper limit of the pause (arbitrary: one file a minute).
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What waits on a shard.
+/// The compaction backlog of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CompactionBacklog {
-    /// Compactions that the strategies want and that have not begun.
+    /// Compactions that the strategies have picked and that have not begun.
     pub(crate) pending: usize,
-    /// Files that may hold one partition beyond what the strategy leaves there, in the table where they are the most.
+    /// Score of the table with the highest one: the number of overlapping files beyond the
+    /// strategy's normal state.
     pub(crate) surplus: usize,
 }
 
 impl CompactionBacklog {
-    /// From 0, as long as files lie half as deep as flushes wait for, to 1, from where they do.
+    /// Returns the lag: 0 up to half of [`DEEP_FILES`], rising to 1 where flushes begin to wait.
     pub(crate) fn lag(self) -> f64 {
         let half = DEEP_FILES as f64 / 2.0;
         ((self.surplus as f64 - half) / half).clamp(0.0, 1.0)
     }
 }
 
-/// How long a flush waits beside so many files over each other.
+/// Returns how long a flush waits at this score.
 pub(crate) fn flush_pause(surplus: usize) -> Duration {
     let more = surplus.saturating_sub(DEEP_FILES);
     let steady = PAUSE_OF_FILE * u32::try_from(more.min(STEADY_FILES)).unwrap_or(0);

@@ -1,9 +1,10 @@
-//! From the inputs of a compaction to its outputs, partition by partition.
+//! This module copies the inputs of a compaction to its outputs, partition by partition.
 //!
-//! Most rows are in one file, or one of several hides all others, and nothing of them may go: they are copied as they lie. Where all
-//! of a row was written at once, which is most of them again, not even its cells are looked at one by one
-//! ([`SSTableWriter::copy_even`]). Where a partition has something else, the rest of it goes through the merge that reads use, and
-//! the purge. What comes out is the same.
+//! Most rows are in one file only, or the row of one file hides all others, and nothing of them can
+//! be purged: such rows are copied raw. Most of these are uniform rows, written at once, and are
+//! copied without looking at each cell ([`SSTableWriter::copy_even`]). The rest of a partition with
+//! any other row goes through the merge that reads use, and the purge. The output is the same
+//! either way.
 
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -25,12 +26,13 @@ use super::{
 };
 use crate::{StorageError, purge::PurgeLimits, table::SSTable};
 
-/// Rows between two looks at the clock and at whether to stop.
+/// Rows between two checks of the clock and of a stop request.
 const ROWS_BETWEEN_LOOKS: u32 = 16;
-/// The same of those that are copied without any decision, which are short work and none longer than what is in memory of it.
+/// Uniform rows between two such checks. Copying them is little work, and bounded by the rows in
+/// memory.
 const EVEN_ROWS_BETWEEN_LOOKS: u32 = 64;
 
-/// Why the merge ended before its time.
+/// The reason why the merge ended early.
 pub(super) enum Ended {
     Stopped,
     Failed(StorageError),
@@ -42,31 +44,31 @@ impl<E: Into<StorageError>> From<E> for Ended {
     }
 }
 
-/// Scans by their place among those that stand at a partition.
+/// Indices of scans among those at the current partition.
 type Standing = SmallVec<[usize; 8]>;
 
-/// The rows at one place.
+/// The rows at the least position.
 struct Least {
     standing: Standing,
-    /// The scan whose row hides those of all others.
+    /// The scan whose row hides the rows of all others.
     winner: Option<usize>,
 }
 
-/// How much of a partition was copied.
+/// The part of a partition that was copied raw.
 enum Copied {
     All,
-    /// The rest is to be merged; perhaps nothing was written yet.
+    /// The rest must be merged; `has_begun` says whether the partition was started in the output.
     Some {
         has_begun: bool,
     },
 }
 
-/// What there was when a partition began, in bytes of Data.db.
+/// Progress at the start of a partition, in bytes of Data.db.
 #[derive(Clone, Copy, Default)]
 struct Began {
-    /// That all scans had read.
+    /// Bytes that all scans had read.
     read: u64,
-    /// That those at the partition had.
+    /// Bytes that the scans at the partition had read.
     of_standing: u64,
     written: u64,
 }
@@ -76,14 +78,14 @@ pub(super) struct Merge<'a> {
     pub(super) metadata: &'a Arc<TableMetadata>,
     limits: PurgeLimits,
     outside: Outside,
-    /// How many partitions came from how many files.
+    /// Number of partitions by the number of files that they were merged from.
     partitions: BTreeMap<i32, i64>,
     pub(super) pace: Pace,
-    /// Bytes of Data.db that are read at once.
+    /// Bytes of Data.db that are read at once from all inputs together.
     pub(super) read_ahead_bytes: usize,
     pub(super) rows: u32,
     even_rows: u32,
-    /// Where the partition began.
+    /// Progress at the start of the current partition.
     began: Began,
 }
 
@@ -110,7 +112,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// How many partitions came from how many files.
+    /// Returns the number of partitions by the number of files that they were merged from.
     pub(super) fn into_partitions(self) -> BTreeMap<i32, i64> {
         self.partitions
     }
@@ -131,7 +133,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The partition that the scans stand at.
+    /// Copies the partition at which the scans stand.
     pub(super) async fn copy_partition(
         &mut self,
         scans: &mut MergedScans,
@@ -155,7 +157,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// What is left of a partition, as a read sees it, without what may go.
+    /// Merges the rest of a partition, as a read does, and purges it.
     async fn merge(
         &mut self,
         scans: &mut MergedScans,
@@ -169,25 +171,26 @@ impl<'a> Merge<'a> {
         if !has_begun {
             writer.start_partition(partition.header().clone())?;
         }
-        // What goes is told to nobody, however much it is: others have their turn meanwhile.
+        // The merge returns no purged fragments, however many there are; `paced` yields meanwhile.
         while let Some(fragment) = self.pace.paced(partition.next(), self.running).await?? {
             writer.put(fragment)?;
             writer.make_room().await?;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
-            // The scans are lent; of what is merged there is not much more than was read.
+            // The merge borrows the scans, so estimate the progress from the output: not much more
+            // was written than read.
             let more = writer.data_length().saturating_sub(self.began.written);
             tell(self.running, self.began.read, more);
         }
         Ok(())
     }
 
-    /// Notes how far the scans are within a partition.
+    /// Records the progress of the scans within a partition.
     fn tell(&self, scans: &[&mut Scan]) {
         let more = positions(scans).saturating_sub(self.began.of_standing);
         tell(self.running, self.began.read, more);
     }
 
-    /// Copies rows as long as nothing about them is to be decided that needs more than their timestamps.
+    /// Copies rows raw as long as their timestamps suffice for all decisions.
     async fn copy_plain(
         &mut self,
         scans: &mut [&mut Scan],
@@ -214,7 +217,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Copies what needs no decision at all.
+    /// Copies uniform rows, which need no decisions.
     async fn copy_even(
         &mut self,
         scans: &mut [&mut Scan],
@@ -239,7 +242,7 @@ impl<'a> Merge<'a> {
             let is_more_to_come = match end {
                 EvenEnd::Partition => false,
                 EvenEnd::Full => true,
-                // Perhaps it was only because of that.
+                // The copy may have ended only because a scan's buffer was short.
                 EvenEnd::Other => scans.iter().any(|scan| scan.is_short()),
             };
             if !is_more_to_come {
@@ -248,7 +251,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Copies the next row, whatever of it must be read for that. How much was copied, if that was the last one to be copied.
+    /// Copies the next row raw, and reads its missing bytes first. Returns `Some` if no further row
+    /// can be copied raw.
     async fn copy_row(
         &mut self,
         scans: &mut [&mut Scan],
@@ -276,7 +280,8 @@ impl<'a> Merge<'a> {
         Ok(None)
     }
 
-    /// The rows at the least place among those that were looked at; `None` if there are none.
+    /// Returns the rows at the least position among the raw rows of the scans; `None` if there are
+    /// none.
     fn least(&self, scans: &[&mut Scan]) -> Option<Least> {
         let comparator = self.metadata.comparator();
         let mut least: Option<(PlainRow<'_>, Standing)> = None;
@@ -311,13 +316,13 @@ fn positions(scans: &[&mut Scan]) -> u64 {
     scans.iter().map(|scan| scan.position()).sum()
 }
 
-/// Notes that so many bytes more were read, without going back.
+/// Records that `more` bytes were read since `read`. Progress never decreases.
 fn tell(running: &Running, read: u64, more: u64) {
     let completed = read.saturating_add(more).min(running.total_bytes.get());
     running.completed_bytes.set(completed.max(running.completed_bytes.get()));
 }
 
-/// Counts a row, and looks around after some.
+/// Counts a row, and calls [`Pace::look`] after every [`ROWS_BETWEEN_LOOKS`] rows.
 pub(super) async fn count_row(
     rows: &mut u32,
     running: &Running,

@@ -1,4 +1,5 @@
-//! `system.compaction_history`: a row for each compaction, which expires after a week as in Cassandra.
+//! This module writes `system.compaction_history`: a row for each compaction, which expires after a
+//! week as in Cassandra.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use espalier_mutation::{ColumnData, DecoratedKey, Mutation, PartitionUpdate};
@@ -7,11 +8,11 @@ use espalier_runtime::time;
 use super::outcome::CompactionOutcome;
 use crate::system::{RowWriter, SYSTEM_KEYSPACE, table};
 
-/// Seconds that a row stays.
+/// Time to live of a row in seconds.
 const TTL_S: u32 = 7 * 24 * 3600;
 const TABLE: &str = "compaction_history";
 
-/// The write of a row; `None` for compactions of the table itself.
+/// Returns the mutation that adds a row; `None` for compactions of the history table itself.
 pub(crate) fn history_update(outcome: &CompactionOutcome) -> Option<Mutation> {
     if (outcome.keyspace.as_str(), outcome.table.as_str()) == (SYSTEM_KEYSPACE, TABLE) {
         return None;

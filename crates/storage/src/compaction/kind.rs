@@ -1,26 +1,28 @@
-//! Why something is compacted.
+//! This module names the reasons of compactions.
 
-/// Why something is compacted; the names are Cassandra's operation types.
+/// The reason of a compaction; the names are Cassandra's operation types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionKind {
-    /// The strategy wants it.
+    /// The strategy has picked it.
     Compaction,
-    /// Asked for: all files become one run.
+    /// An operator requested it: all files become one run.
     Major,
-    /// Asked for: each file is written anew in the version and with the options of today.
+    /// An operator requested it: each file is rewritten in the current version and with the current
+    /// options.
     Upgrade,
-    /// A file of which several shards have a part becomes one for each.
+    /// A file that spans several shards is split into one for each.
     Split,
-    /// Asked for: each file is looked through, and perhaps written anew without what cannot be read.
+    /// An operator requested it: each file is checked, and perhaps rewritten without the unreadable
+    /// parts.
     Scrub,
 }
 
 impl CompactionKind {
-    /// All there are, in their order.
+    /// All kinds, in order of declaration.
     pub const ALL: [Self; 5] =
         [Self::Compaction, Self::Major, Self::Upgrade, Self::Split, Self::Scrub];
 
-    /// The name in tables and in the admin API.
+    /// Returns the name in tables and in the admin API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Compaction => "COMPACTION",
@@ -31,7 +33,7 @@ impl CompactionKind {
         }
     }
 
-    /// The word in the name of its log: one that Cassandra knows.
+    /// Returns the word in the name of its transaction log, which Cassandra must know.
     pub(super) fn log_word(self) -> &'static str {
         match self {
             Self::Upgrade => "upgrade_sstables",

@@ -1,5 +1,8 @@
-//! The partitions of several SSTables in order. Memory: of each file that lies over the place reached a piece of Data.db and a row; how large
-//! the pieces may be together is said by who begins, but for 64 KiB each. Of the others nothing is open, however many there are.
+//! This module merges the partitions of several SSTables in order.
+//!
+//! Memory: for each file that spans the current position a piece of Data.db and a row. The caller
+//! limits the size of all pieces together; each has at least 64 KiB. Other files are not open,
+//! however many there are.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -9,30 +12,33 @@ use espalier_sstable::{Scan, WHOLE_READ_AHEAD_BYTES};
 use super::strategy::depth;
 use crate::{StorageError, read::Source, table::SSTable};
 
-/// Bytes of Data.db that are read at once, of each file at least.
+/// Minimum number of bytes of Data.db that are read at once from each file.
 const LEAST_READ_AHEAD_BYTES: usize = 64 << 10;
 
-/// Scans that walk side by side, around the page cache.
+/// Scans of several files that advance together, bypassing the page cache.
 pub(crate) struct MergedScans {
-    /// The table that rows are read as.
+    /// The version of the table in which rows are read.
     table: Arc<TableMetadata>,
     range: KeyRange,
-    /// Bytes of Data.db that are read at once of each file.
+    /// Bytes of Data.db that are read at once from each file.
     at_once_bytes: usize,
-    /// Files whose first partition is not reached, the last one in the order of the ring first.
+    /// Files whose first partition is not reached yet, in descending order of the ring.
     ahead: Vec<Rc<SSTable>>,
-    /// Those that were reached; nothing of one that is at its end.
+    /// Scans of the files that were reached; `None` for a file at its end.
     scans: Vec<Option<Scan>>,
-    /// Those that stand at the least partition, in order.
+    /// Indices of the scans at the least partition, in order.
     current: Vec<usize>,
-    /// Those that stand at others, the greatest key first. Their keys lie in the scans: a heap would have to own copies.
+    /// Indices of the scans at later partitions, greatest key first. The keys stay in the scans; a
+    /// heap would have to own copies.
     behind: Vec<usize>,
-    /// Bytes of Data.db before compression that are behind in all but those that stand at the least.
+    /// Bytes of Data.db before compression that were passed in all files, without those of
+    /// `current`.
     passed_bytes: u64,
 }
 
 impl MergedScans {
-    /// `read_ahead_bytes`: of Data.db, that are read at once of all files together.
+    /// Creates the merge. `read_ahead_bytes` is the number of bytes of Data.db that are read at
+    /// once from all files together.
     pub(crate) fn new(
         table: &Arc<TableMetadata>,
         inputs: &[Rc<SSTable>],
@@ -56,10 +62,11 @@ impl MergedScans {
         }
     }
 
-    /// Goes to the next partition. False behind the last one.
+    /// Advances to the next partition. Returns false behind the last one.
     pub(crate) async fn next_partition(&mut self) -> Result<bool, StorageError> {
         loop {
-            // All that stand there go on, or one that was opened goes to its first partition. If one fails it is still among them.
+            // Advance the scans at the current partition, or a newly opened scan to its first one.
+            // A scan that fails stays in the list.
             for index in &self.current {
                 if let Some(scan) = &mut self.scans[*index]
                     && !scan.next_at_hand()
@@ -94,7 +101,7 @@ impl MergedScans {
         Ok(!current.is_empty())
     }
 
-    /// Opens a file, which stands at its beginning then.
+    /// Opens a file; its scan stands at its beginning.
     async fn open(&mut self, file: &SSTable) -> Result<(), StorageError> {
         let all = Arc::new(ClusteringSlices::all());
         let scan = file.reader().scan_as(&self.table, self.range.clone(), all);
@@ -105,12 +112,13 @@ impl MergedScans {
         Ok(())
     }
 
-    /// The key of the partition.
+    /// Returns the key of the current partition.
     pub(crate) fn key(&self) -> Option<&DecoratedKey> {
         key_in(&self.scans, *self.current.first()?)
     }
 
-    /// Goes to the partition that begins at `position` of Data.db, behind the one given last, where there is only one file.
+    /// Moves to the partition that begins at `position` of Data.db, behind the current one. There
+    /// must be only one file.
     pub(super) async fn go_to(&mut self, position: u64) -> Result<bool, StorageError> {
         if self.scans.is_empty()
             && let Some(file) = self.ahead.pop()
@@ -123,7 +131,7 @@ impl MergedScans {
         self.next_partition().await
     }
 
-    /// The scans that stand at the partition.
+    /// Returns the scans at the current partition.
     pub(super) fn standing(&mut self) -> impl Iterator<Item = &mut Scan> {
         let mut rest = self.scans.as_mut_slice();
         let mut first = 0;
@@ -135,12 +143,12 @@ impl MergedScans {
         })
     }
 
-    /// The streams of the partition.
+    /// Returns the streams of the current partition.
     pub(crate) fn sources(&mut self) -> Vec<Source<'_>> {
         self.standing().filter_map(|scan| scan.partition().map(Source::Scanned)).collect()
     }
 
-    /// Bytes of Data.db before compression that are behind.
+    /// Returns the bytes of Data.db before compression that were passed.
     pub(crate) fn position(&self) -> u64 {
         let current = self.current.iter().map(|index| position_in(&self.scans, *index));
         self.passed_bytes + current.sum::<u64>()

@@ -1,20 +1,22 @@
-//! Compaction: many files become few, and what is dead goes.
+//! Compaction merges many SSTables into few and purges tombstones, the data that they cover, and
+//! expired data.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! | --- | --- |
-//! | [`strategy`] | which files to compact, as pure functions of what is known of them |
-//! | `scheduler` | asks the strategies after every flush, and begins what they want |
+//! | [`strategy`] | the choice of files to compact, by pure functions |
+//! | `scheduler` | asks the strategies after every flush, and begins their picks |
 //! | `task` | one compaction: merge, purge, write, exchange |
-//! | `copy`, `merge`, `purged`, `output` | its parts: partitions in order, without what may go, into files |
-//! | `scrub`, `validate` | files that may be damaged, partition by partition |
-//! | `overlap` | what outside of the compaction a deletion may still cover |
+//! | `copy`, `merge`, `purged`, `output` | its steps: merge partitions, purge, write files |
+//! | `scrub`, `validate` | rewrite or check of possibly damaged files, partition by partition |
+//! | `overlap` | data outside of the compaction that a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
-//! | `kind`, `progress`, `history` | why something is compacted, what runs, and what has run |
-//! | `backlog` | how far compactions are behind, and how long flushes wait for that |
-//! | `pace`, `throughput` | what compactions leave to others |
+//! | `kind`, `progress`, `history` | reasons of compactions, running and past compactions |
+//! | `backlog` | how far compactions are behind, and how long flushes wait for them |
+//! | `pace`, `throughput` | limits on the core and the disk bandwidth that compactions take |
 //!
-//! Each shard compacts for itself. Memory of a compaction: for each input that lies over the place reached 1 MiB of Data.db, a chunk and a row; for the
-//! output what a flush needs. Nothing of it goes through the page cache.
+//! Each shard compacts its own files. Memory of a compaction: for each input that spans the current
+//! position 1 MiB of Data.db, a chunk and a row; for the output as much as a flush needs. Its reads
+//! bypass the page cache.
 
 mod backlog;
 mod copy;

@@ -1,4 +1,4 @@
-//! What a compaction came to.
+//! This module defines the results of compactions.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 use super::kind::CompactionKind;
 
-/// How a compaction ended that did not fail.
+/// The end of a compaction that did not fail.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done(Box<CompactionOutcome>),
-    /// By request, without an effect.
+    /// Stopped by request, without an effect.
     Stopped,
 }
 
-/// What was done.
+/// The facts about a finished compaction.
 #[derive(Clone, Debug)]
 pub(crate) struct CompactionOutcome {
     pub(crate) id: Uuid,
@@ -23,10 +23,10 @@ pub(crate) struct CompactionOutcome {
     pub(crate) table: String,
     pub(crate) sstables_in: usize,
     pub(crate) sstables_out: usize,
-    /// Of Data.db as stored.
+    /// Bytes of Data.db, as stored.
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// How many partitions came from how many files.
+    /// Number of partitions by the number of files that they were merged from.
     pub(crate) partitions_merged: BTreeMap<i32, i64>,
     pub(crate) duration: Duration,
 }

@@ -1,4 +1,5 @@
-//! What a compaction writes: one SSTable after another, each in its transaction before it is made.
+//! This module writes the outputs of a compaction, one SSTable after another. Each is recorded in
+//! the transaction before its files are created.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -15,11 +16,11 @@ use crate::{
     table::{SSTable, Table, set_commit_log_facts},
 };
 
-/// Intervals of the commit log that an output carries on even though the files of their segments are removed. An arbitrary number, far
-/// beyond what can be on its way to the disk.
+/// Maximum number of commit log intervals that an output carries on although the files of their
+/// segments are removed (arbitrary: far beyond the number that can be on its way to the disk).
 const KEPT_INTERVALS: usize = 256;
 
-/// The outputs so far.
+/// The outputs of a compaction so far.
 pub(crate) struct Outputs {
     database: Database,
     table: Rc<Table>,
@@ -27,19 +28,19 @@ pub(crate) struct Outputs {
     template: Template,
     split: Split,
     transaction: Transaction,
-    /// In a box, as it is taken out and put back for each partition.
+    /// The current writer, boxed because it is taken out and put back for each partition.
     writer: Option<Box<SSTableWriter>>,
     written: Vec<WrittenSSTable>,
 }
 
-/// What all outputs have in common.
+/// The properties that all outputs share.
 struct Template {
     columns: PresentColumns,
     encoding_stats: EncodingStats,
-    /// Partitions of all inputs to a byte of Data.db before compression.
+    /// Partitions of all inputs per byte of Data.db before compression.
     partitions_per_byte: f64,
     plain_bytes: u64,
-    /// Stored bytes of Data.db to one before compression.
+    /// Stored bytes of Data.db per byte before compression.
     compression_ratio: f64,
     has_old_timestamps: bool,
     level: u32,
@@ -52,7 +53,7 @@ impl Outputs {
         database: &Database,
         table: &Rc<Table>,
         metadata: &Arc<TableMetadata>,
-        // Those that are read, and those that go.
+        // The inputs to read, and all inputs to remove.
         (read, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
         (level, split): (u32, Split),
         transaction: Transaction,
@@ -63,7 +64,8 @@ impl Outputs {
         Self { database, table, metadata, template, split, transaction, writer, written }
     }
 
-    /// The writer for a partition with this token. The one that it is not for is sealed.
+    /// Returns the writer for a partition with this token. Seals the previous output if the
+    /// partition belongs to the next one.
     pub(crate) async fn writer_for(
         &mut self,
         token: Token,
@@ -120,7 +122,8 @@ impl Outputs {
         self.transaction.add(&options.descriptor).await?;
         let created = SSTableWriter::create(self.database.file_system(), options).await;
         if matches!(created, Err(SSTableError::NameTaken { .. })) {
-            // It was free a moment ago. What has it now is not ours to remove.
+            // The name was free a moment ago. The files that have it belong to another SSTable and
+            // must not be removed.
             self.transaction.forget_last();
         }
         Ok(created?)
@@ -129,7 +132,7 @@ impl Outputs {
     async fn seal(&mut self) -> Result<(), StorageError> {
         if let Some(writer) = self.writer.take() {
             self.written.extend(writer.finish().await?);
-            // The table may be compressed in another way than what is read.
+            // The table's compression may differ from that of the inputs.
             let lengths = self.written.iter().map(|its| (its.stored_length, its.data_length));
             let (stored, plain) = lengths.fold((0, 0), |all, its| (all.0 + its.0, all.1 + its.1));
             if plain > 0 {
@@ -139,10 +142,12 @@ impl Outputs {
         Ok(())
     }
 
-    /// Seals the last one. Gives all that have something in them, and the transaction, not yet committed.
+    /// Seals the last output. Returns all outputs with data, and the transaction, which is not
+    /// committed yet.
     pub(crate) async fn finish(
         mut self,
-        // Whether what is not in the outputs was dead: it may be wanted from the commit log otherwise.
+        // Whether only dead data is missing in the outputs. Otherwise the commit log may still have
+        // to supply it.
         has_left_out_dead_only: bool,
     ) -> (Result<Vec<WrittenSSTable>, StorageError>, Transaction) {
         let sealed = async {
@@ -156,7 +161,8 @@ impl Outputs {
         (sealed.map(|()| self.written), self.transaction)
     }
 
-    /// Has the commit log know which parts of it nothing holds any more, for there is no output that would say it.
+    /// Adds the intervals of the inputs to the discarded intervals of the commit log, because no
+    /// output can carry them.
     async fn note_settled(&self) -> Result<(), StorageError> {
         let intervals = &self.template.intervals;
         match intervals.is_empty() {
@@ -165,7 +171,7 @@ impl Outputs {
         }
     }
 
-    /// Gives up. The transaction removes what there is.
+    /// Abandons the outputs. The transaction removes their files.
     pub(crate) fn give_up(self) -> Transaction {
         self.transaction
     }
@@ -193,7 +199,7 @@ impl Template {
         }
         let repaired = inputs.iter().map(|input| input.reader().statistics().stats.repaired_at);
         let host = database.host_id();
-        // Of those that expired as a whole, too: their writes must not come back from the log.
+        // Include the inputs that expired as a whole: their writes must not reappear from the log.
         let intervals = all.iter().flat_map(|input| input.commit_log_intervals(host)).collect();
         let oldest = database.oldest_segment_for(table);
         let per = |count: u64| count as f64 / plain_bytes.max(1) as f64;
@@ -205,7 +211,7 @@ impl Template {
             compression_ratio: per(stored_bytes),
             has_old_timestamps: inputs.iter().any(|input| input.minimum_timestamp() < 0),
             level,
-            // Repaired is what comes from repaired files only.
+            // An output is repaired only if all its inputs are.
             repaired_at: repaired.min().unwrap_or(0),
             intervals: joined(intervals, oldest, KEPT_INTERVALS),
         }

@@ -1,4 +1,5 @@
-//! What lies outside of a compaction: as long as it may hold something that a deletion covers, the deletion stays.
+//! This module finds the data outside of a compaction: as long as it may hold something that a
+//! deletion covers, the deletion stays.
 
 use std::rc::{Rc, Weak};
 
@@ -6,11 +7,12 @@ use espalier_mutation::DecoratedKey;
 
 use crate::table::{SSTable, SSTableSet, Table, TableView};
 
-/// The memtables and files of a table that are not compacted, as they are at each moment.
+/// The memtables and SSTables of a table that are not compacted, at each moment.
 pub(crate) struct Outside {
     table: Rc<Table>,
     inputs: Vec<Rc<SSTable>>,
-    /// What `sstables` is of. A compaction takes longer than memtables live, and keeps none of them.
+    /// The view that `sstables` belongs to. A compaction lasts longer than memtables live, and must
+    /// keep none of them.
     view: Weak<TableView>,
     sstables: Vec<Rc<SSTable>>,
     is_counter: bool,
@@ -45,9 +47,10 @@ impl Outside {
             .collect()
     }
 
-    /// Flushes and other compactions change what is outside; lets go of what is not any more.
+    /// Updates the SSTables after flushes and other compactions, and releases SSTables that left
+    /// the view.
     pub(crate) fn refresh(&mut self) {
-        // As long as it is known here no other view has its address.
+        // While the weak reference exists, no other view can have its address.
         let is_same = std::ptr::eq(self.view.as_ptr(), Rc::as_ptr(&self.table.borrow_view()));
         if !is_same {
             let view = self.table.view();
@@ -56,9 +59,10 @@ impl Outside {
         }
     }
 
-    /// Deletions of a partition with a timestamp (µs) below this cover nothing outside.
+    /// Returns the timestamp in µs below which deletions of a partition cover nothing outside.
     ///
-    /// Of counters even one that is older than all outside may: a deleted counter stays dead whatever is written later.
+    /// In a counter table, even a deletion older than all data outside may cover it, because a
+    /// deleted counter stays dead whatever is written later.
     pub(crate) fn uncovered_below(&mut self, key: &DecoratedKey) -> i64 {
         self.refresh();
         let sstables = self.sstables.iter().filter(|sstable| sstable.may_contain(key.borrowed()));
@@ -71,8 +75,9 @@ impl Outside {
         }
     }
 
-    /// Which of the inputs have nothing in them but what has expired and may go, and cover nothing but that. What they cover in files
-    /// like them is dead by itself, whether these go too or not.
+    /// Returns the inputs that hold only expired, purgeable data and cover no other data. Data that
+    /// they cover in files of the same kind is dead by itself, whether those are removed too or
+    /// not.
     pub(crate) fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
         self.refresh();
         if self.is_counter {
@@ -86,7 +91,7 @@ impl Outside {
         let in_memory = memtables.map(|memtable| memtable.minimum_timestamp()).min();
         let outside = self.sstables.iter().filter(|sstable| !is_dead(sstable));
         let mut others: Vec<&Rc<SSTable>> = alive.iter().chain(outside).collect();
-        // What has expired is old: few others, if any, begin as early.
+        // Expired files are old: few others, if any, have timestamps as early.
         others.sort_by_key(|other| other.minimum_timestamp());
         candidates.retain(|candidate| {
             let newest = candidate.maximum_timestamp();

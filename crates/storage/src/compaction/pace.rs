@@ -1,9 +1,15 @@
-//! Keeps a compaction from holding the core while others wait for it, to a share of the core while they have much to do, to the same share of the time
-//! in waiting for the disk while their reads wait, too, and within `compaction_throughput`.
+//! The compaction pace limits the core and the disk bandwidth that compactions take.
 //!
-//! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind: an eighth for each that waits,
-//! and where files lie over each other half as deep as flushes wait for them, by depth up to half of the core more. Three quarters are the most, and beside
-//! a flush three eighths, up to three quarters by depth, too: writes go no faster than it makes room for them. Where nobody else wants the core they have all of it.
+//! A compaction yields after each slice of work. While other tasks are busy it keeps to a share of
+//! the core, and while their reads wait for the disk it waits for the disk for no more than the
+//! same share of the time. It also keeps within `compaction_throughput`.
+//!
+//! While other tasks are busy, all compactions of a shard together get a quarter of the core. They
+//! get more as they fall behind: an eighth for each pending compaction, or by the lag up to half of
+//! the core (it begins at half of the overlap at which flushes wait). The maximum is three
+//! quarters. Beside a flush it is three eighths, rising with the lag to three quarters, because
+//! writes go no faster than the flush makes room for them. While no other task wants the core,
+//! compactions take all of it.
 
 use std::{future::poll_fn, pin::pin, rc::Rc, task::Poll, time::Duration};
 
@@ -19,40 +25,42 @@ use crate::{
     background_share::{BackgroundShare, Slice},
 };
 
-/// How long it waits between two slices while a flush needs the core.
+/// Pause between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
-/// The share of the core: of compactions that keep up, what each that waits adds, what depth does, and at most, which is less beside a flush.
+/// Shares of the core: of compactions that keep up, added for each pending one, added at full lag,
+/// the maximum, and the maximum beside a flush.
 const LEAST_SHARE: f64 = 0.25;
 const SHARE_OF_WAITING: f64 = 0.125;
 const SHARE_OF_DEPTH: f64 = 0.5;
 const MOST_SHARE: f64 = 0.75;
 const MOST_SHARE_BESIDE_FLUSH: f64 = 0.375;
-/// How often it is asked how many wait.
+/// Interval in which the backlog is determined.
 const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
-/// Bytes between two looks at `compaction_throughput`.
+/// Bytes between two checks of `compaction_throughput`.
 const THROTTLED_BYTES: u64 = 256 << 10;
-/// Seconds that were not used and may be made up for.
+/// Seconds of unused throughput that a compaction may catch up on.
 const BURST_S: f64 = 1.0;
-/// How long nobody is heard who stops a compaction that reads too fast.
+/// Maximum time between two checks for a stop while a compaction waits for `compaction_throughput`.
 const DEAF: Duration = Duration::from_millis(100);
 
 pub(super) struct Pace {
     database: Database,
     slices: BackgroundShare,
     waits: Rc<DiskWaits>,
-    /// Of the core, what all of them ask for while others are busy, how far behind they are, how many run, and when that was found.
+    /// The share of the core that all compactions want while other tasks are busy, their lag, their
+    /// number, and when these were determined.
     wanted_share: f64,
     lag: f64,
     running: f64,
     share_found: Option<Instant>,
     started: Instant,
-    /// Bytes a second of all shards, as files have them, as it was looked last.
+    /// Last known limit in stored bytes per second, for all shards together.
     bytes_per_second: Option<u64>,
-    /// When what was done so far is paid for, in seconds since the start.
+    /// Time in seconds since the start up to which the bytes read so far use the limit.
     paid_s: f64,
-    /// Before compression.
+    /// Bytes read at the last check, before compression.
     bytes: u64,
-    /// How often each byte is read.
+    /// Number of times that each byte is read.
     times: u64,
 }
 
@@ -75,12 +83,13 @@ impl Pace {
         }
     }
 
-    /// Where the waits for the disk are counted of what is done at this pace.
+    /// Returns the counter of the waits for the disk at this pace.
     pub(super) fn waits(&self) -> Rc<DiskWaits> {
         self.waits.clone()
     }
 
-    /// Looks around: ends if it was stopped, gives way if the slice is over, and waits if more was read than `compaction_throughput` says.
+    /// Ends the compaction if it was stopped, yields if the slice is over, and waits if it has read
+    /// more than `compaction_throughput` allows.
     pub(super) async fn look(&mut self, running: &Running) -> Result<(), Ended> {
         self.keep(running).await;
         if running.is_stopped() {
@@ -89,7 +98,8 @@ impl Pace {
         self.keep_within(running).await
     }
 
-    /// Does work that gives way by itself, with the pauses of a compaction; not to its end if that is stopped.
+    /// Runs work that yields by itself, with the pauses of a compaction. Ends early if the
+    /// compaction is stopped.
     pub(super) async fn paced<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -98,7 +108,7 @@ impl Pace {
         let mut work = pin!(work);
         loop {
             let mut is_begun = false;
-            // Ends when the work goes on, so that a pause comes before that.
+            // The future returns before the work is polled again, so that the pause comes first.
             let done = poll_fn(|context| {
                 if std::mem::replace(&mut is_begun, true) {
                     return Poll::Ready(None);
@@ -112,7 +122,8 @@ impl Pace {
         }
     }
 
-    /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
+    /// Yields if the slice is over. A flush that writes may soon wait for gets nearly all of the
+    /// time.
     async fn keep(&mut self, running: &Running) {
         let Some(worked) = self.slices.worked(self.waits.all()) else { return };
         let slice = Slice { worked, waited: self.waits.take_contended() };
@@ -125,7 +136,7 @@ impl Pace {
         self.slices.rest(slice, left, share, || running.is_stopped()).await;
     }
 
-    /// The share of one of the compactions that run.
+    /// Returns the share of the core for one of the running compactions.
     fn share(&mut self) -> f64 {
         if self.share_found.is_none_or(|at| at.elapsed() > BACKLOG_PERIOD) {
             let backlog = self.database.compaction_backlog_here();
@@ -140,12 +151,12 @@ impl Pace {
         self.wanted_share.min(most) / self.running
     }
 
-    /// Each byte is read so many times.
+    /// Sets the number of times that each byte is read.
     pub(super) fn reads_times(&mut self, times: u64) {
         self.times = times;
     }
 
-    /// Waits until as much as was read by now may have been.
+    /// Waits until the bytes read so far are within the limit.
     async fn keep_within(&mut self, running: &Running) -> Result<(), Ended> {
         let bytes = running.completed_bytes.get().saturating_mul(self.times);
         let more = bytes.saturating_sub(self.bytes);
@@ -158,7 +169,7 @@ impl Pace {
         let limit = self.database.compaction_bytes_per_second();
         if limit != self.bytes_per_second {
             self.bytes_per_second = limit;
-            // What was read by another limit is neither owed nor saved.
+            // Bytes read under the previous limit count neither as debt nor as credit.
             self.paid_s = elapsed_s;
         }
         let Some(limit) = limit else { return Ok(()) };
@@ -174,7 +185,7 @@ impl Pace {
                 return Err(Ended::Stopped);
             }
             let pause = Duration::from_secs_f64(left_s.min(DEAF.as_secs_f64()));
-            // Who makes the limit another one need not wait for the end of a pause by this one.
+            // A change of the limit ends the pause, whose length depends on the old limit.
             let changed = self.database.compaction_throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();
             self.slices.begin_slice();
@@ -185,7 +196,7 @@ impl Pace {
     }
 }
 
-/// Of the core, what all compactions of a shard ask for.
+/// Returns the share of the core that all compactions of a shard want.
 fn wanted_share(backlog: CompactionBacklog) -> f64 {
     let of_waiting = SHARE_OF_WAITING * backlog.pending as f64;
     LEAST_SHARE + of_waiting.max(SHARE_OF_DEPTH * backlog.lag())

@@ -1,4 +1,5 @@
-//! A compaction under way, as others see it.
+//! This module tracks the compactions under way, for the scheduler, the operator and other
+//! compactions.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -28,13 +29,13 @@ pub struct CompactionProgress {
     pub sstables: usize,
     /// Bytes read so far, before compression.
     pub completed_bytes: u64,
-    /// How long it takes still, if it goes on as fast as until now; `None` before the first byte.
+    /// Estimated time left, at the average speed so far; `None` before the first byte.
     pub remaining: Option<Duration>,
-    /// Bytes to be read.
+    /// Bytes to read, before compression.
     pub total_bytes: u64,
-    /// The same as they are stored.
+    /// Bytes to read, as stored.
     pub total_stored_bytes: u64,
-    /// Where its files go.
+    /// Directory of the outputs.
     pub target_directory: String,
 }
 
@@ -42,42 +43,43 @@ pub struct CompactionProgress {
 pub(crate) struct Running {
     pub(crate) id: Uuid,
     pub(crate) kind: CompactionKind,
-    /// What somebody asked for who needs this first: a split has a cause.
+    /// The request that has to wait for this compaction, such as a major compaction that waits for
+    /// a split.
     pub(crate) asked_for: Cell<Option<CompactionKind>>,
     pub(crate) inputs: Vec<Rc<SSTable>>,
     held: SSTableSet,
-    /// Bytes of Data.db that are read, before compression.
+    /// Bytes of Data.db to read, before compression.
     pub(crate) total_bytes: Cell<u64>,
     pub(crate) completed_bytes: Cell<u64>,
-    /// Bytes of all files at most that are written for that.
+    /// Upper limit of the bytes of all files to write.
     output_bytes: Cell<u64>,
-    /// Whether the disk was found to have room for it.
+    /// Whether a check has found room for the outputs on the disk.
     has_room: Cell<bool>,
     is_stopped: Cell<bool>,
     began: Instant,
 }
 
 impl Running {
-    /// Only these of its inputs are read, and written again.
+    /// Records that the compaction reads and rewrites only these inputs.
     pub(crate) fn reads_only(&self, inputs: &[Rc<SSTable>]) {
         self.total_bytes.set(inputs.iter().map(|input| input.reader().data_length()).sum());
         self.output_bytes.set(inputs.iter().map(|input| input.bytes_rewritten()).sum());
     }
 
-    /// From now on.
+    /// Records that the compaction has written all its outputs.
     pub(crate) fn writes_nothing(&self) {
         self.output_bytes.set(0);
     }
 
-    /// What it may still write, as files are stored.
+    /// Returns an upper limit of the bytes that it has still to write, as stored.
     pub(crate) fn bytes_to_come(&self) -> u64 {
         let total = self.total_bytes.get().max(1);
         let left = total.saturating_sub(self.completed_bytes.get());
         (u128::from(self.output_bytes.get()) * u128::from(left) / u128::from(total)) as u64
     }
 
-    /// The same as far as another one with this id has to leave it free. Of two that ask for room at once the one that is earlier in
-    /// the order of ids has it.
+    /// Returns the part of [`Running::bytes_to_come`] that the compaction `id` must leave free. If
+    /// two compactions ask for room at once, the one with the lesser id has it.
     pub(crate) fn bytes_to_come_before(&self, id: Uuid) -> u64 {
         let is_before = self.has_room.get() || self.id < id;
         if is_before && self.id != id { self.bytes_to_come() } else { 0 }
@@ -98,14 +100,14 @@ impl Running {
         self.inputs.iter().map(|input| input.reader().stored_data_length()).sum()
     }
 
-    /// What so many bytes of its inputs are as they are stored, on average.
+    /// Converts bytes of its inputs before compression to stored bytes, by the average ratio.
     pub(super) fn as_stored(&self, plain_bytes: u64) -> u64 {
         let all_bytes: u64 = self.inputs.iter().map(|input| input.reader().data_length()).sum();
         let stored = u128::from(self.total_stored_bytes()) * u128::from(plain_bytes);
         (stored / u128::from(all_bytes.max(1))) as u64
     }
 
-    /// Whether it is of one of these kinds, or has to be done before such a one.
+    /// Returns whether it is of one of these kinds, or one of these kinds waits for it.
     fn is_meant_by(&self, kinds: &[CompactionKind]) -> bool {
         let asked_for = self.asked_for.get();
         kinds.contains(&self.kind) || asked_for.is_some_and(|kind| kinds.contains(&kind))
@@ -115,45 +117,48 @@ impl Running {
         self.is_stopped.get()
     }
 
-    /// Asks it to end without an effect.
+    /// Requests that the compaction ends without an effect.
     pub(crate) fn stop(&self) {
         self.is_stopped.set(true);
     }
 }
 
-/// The compactions of a table on a shard, and whether there may be any.
+/// The compactions of a table on a shard, and the reasons why none may begin.
 #[derive(Default)]
 pub(crate) struct TableCompactions {
     running: std::cell::RefCell<Vec<Rc<Running>>>,
     pauses: Cell<usize>,
-    /// A commit of which nobody knows the outcome: the files there are must stay until the next start.
+    /// Whether the outcome of a commit is unknown. The present files must stay until the next start
+    /// then.
     is_undecided: Cell<bool>,
-    /// The number, of all requests on this shard that something end, of the last one that meant each kind of this table's.
+    /// For each kind, the number of the last stop request that meant it. Requests are numbered over
+    /// the shard.
     stopped_by: [Cell<u64>; CompactionKind::ALL.len()],
     ended: Notify,
-    /// Nothing begins by itself before this.
+    /// No automatic compaction begins before this time.
     pub(super) retry_at: Cell<Option<Instant>>,
-    /// Nobody is told again before this that the disk has no room.
+    /// The lack of disk space is not logged again before this time.
     pub(super) tell_at: Cell<Option<Instant>>,
 }
 
-/// Ends with the compaction.
+/// Keeps a compaction registered; dropped at its end.
 pub(crate) struct RunningGuard {
     compactions: Rc<TableCompactions>,
     pub(crate) running: Rc<Running>,
 }
 
-/// As long as it lives, nothing of the table is compacted on this shard.
+/// Prevents compactions of the table on this shard while it exists.
 pub(crate) struct CompactionPause(Rc<TableCompactions>);
 
 impl TableCompactions {
-    /// How long nothing begins by itself yet, since one has failed or had no room.
+    /// Returns for how long no automatic compaction begins, because one has failed or had no room.
     pub(crate) fn until_retry(&self) -> Option<Duration> {
         let now = Instant::now();
         self.retry_at.get().filter(|at| now < *at).map(|at| at.since(now))
     }
 
-    /// Takes files for a compaction; `None` if one of them is taken, or none may begin.
+    /// Reserves files for a compaction; `None` if one of them is reserved already, or no compaction
+    /// may begin.
     pub(crate) fn begin(
         self: &Rc<Self>,
         id: Uuid,
@@ -184,7 +189,7 @@ impl TableCompactions {
         Some(RunningGuard { compactions: self.clone(), running })
     }
 
-    /// Whether a compaction has the file.
+    /// Returns whether a compaction has reserved the file.
     pub(crate) fn is_busy(&self, sstable: &Rc<SSTable>) -> bool {
         let running = self.running.borrow();
         running.iter().any(|running| running.held.has(sstable))
@@ -194,17 +199,18 @@ impl TableCompactions {
         self.running.borrow().clone()
     }
 
-    /// Somebody asks, as the `request`th on this shard, that compactions of these kinds of this table end.
+    /// Stops compactions of these kinds of this table, by the stop request with number `request` on
+    /// this shard.
     pub(crate) fn stop(&self, request: u64, kinds: &[CompactionKind]) {
         kinds.iter().for_each(|kind| self.stopped_by[*kind as usize].set(request));
         let running = self.running.borrow();
         let meant = running.iter().filter(|running| running.is_meant_by(kinds));
         meant.for_each(|running| running.stop());
-        // Who waits for a file may be meant, and the one that has it not.
+        // The request may concern a compaction that waits for a file of another one that goes on.
         self.ended.notify_all();
     }
 
-    /// Whether somebody did so behind the `request`th.
+    /// Returns whether a stop request later than `request` meant this kind.
     pub(crate) fn is_stopped_since(&self, request: u64, kind: CompactionKind) -> bool {
         self.stopped_by[kind as usize].get() > request
     }
@@ -213,7 +219,7 @@ impl TableCompactions {
         self.is_undecided.set(true);
     }
 
-    /// Whether nothing begins any more before the next start.
+    /// Returns whether no compaction may begin before the next start.
     pub(crate) fn is_undecided(&self) -> bool {
         self.is_undecided.get()
     }
@@ -223,7 +229,8 @@ impl TableCompactions {
         self.ended.notified().await;
     }
 
-    /// Stops what runs, waits until it has ended, and keeps others from beginning.
+    /// Stops the running compactions, waits for their ends, and prevents new ones while the result
+    /// exists.
     pub(crate) async fn pause(self: &Rc<Self>) -> CompactionPause {
         self.pauses.set(self.pauses.get() + 1);
         let pause = CompactionPause(self.clone());

@@ -1,4 +1,5 @@
-//! A partition without what may go of it.
+//! This module purges a partition: it removes tombstones and expired data that are old enough and
+//! cover nothing outside of the compaction.
 
 use espalier_mutation::{DecoratedKey, PartitionHeader, Unfiltered, UnfilteredStream};
 
@@ -8,12 +9,12 @@ use crate::{
     purge::{PurgeLimits, purge_deletion, purge_row},
 };
 
-/// Decides what may go of a partition.
+/// Decides which deletions of a partition are purged.
 struct Decision<'a> {
     limits: PurgeLimits,
     outside: &'a mut Outside,
-    /// Deletions below this timestamp cover nothing outside: asked for once, so that the markers of a partition fit, and
-    /// only where there is something old enough.
+    /// Deletions below this timestamp cover nothing outside. Determined once, so that the markers
+    /// of a partition stay consistent, and only if some deletion is old enough.
     uncovered_below: Option<i64>,
 }
 
@@ -39,7 +40,7 @@ impl Decision<'_> {
     }
 }
 
-/// Leaves out of the head of a partition what may go.
+/// Purges the header of a partition.
 pub(crate) fn purge_header(
     header: &mut PartitionHeader,
     limits: PurgeLimits,
@@ -48,7 +49,7 @@ pub(crate) fn purge_header(
     Decision { limits, outside, uncovered_below: None }.purge_header(header);
 }
 
-/// A stream that leaves out what may go.
+/// A stream of a partition's fragments without purged data.
 pub(crate) struct PurgedPartition<'a, S> {
     header: PartitionHeader,
     inner: S,

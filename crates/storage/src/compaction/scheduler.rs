@@ -1,5 +1,5 @@
-//! When to compact: after every flush and every compaction the strategies are asked again, and now and then besides, for
-//! time alone lets things expire.
+//! The scheduler decides when to compact. It asks the strategies after every flush and every
+//! compaction, and periodically, because data expires with time alone.
 
 use std::{collections::HashMap, rc::Rc, time::Duration};
 
@@ -24,21 +24,23 @@ use crate::{
     table::{Droppable, SSTable, SSTableSet, Table},
 };
 
-/// Pause between two questions without a cause.
+/// Interval of the periodic check.
 const TICK: Duration = Duration::from_secs(60);
-/// Pause of a table after a compaction of it has failed, or had no room.
+/// Pause of a table after a failed compaction, or one without room.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// Compactions of a shard at once: a long one must not keep the files of flushes waiting. Nor must two long ones, so that beside these there may be more
-/// that are short: of a part of the bytes of the shortest that runs.
+/// Compactions of a shard that run at once. A long compaction must not keep the files of flushes
+/// waiting. Two long ones must not do so either; so beside them more may run that are short: with
+/// at most 1/[`SHORT_PART`] of the bytes of the shortest one that runs.
 const CONCURRENT: usize = 2;
 const CONCURRENT_WITH_SHORT: usize = 4;
 const SHORT_PART: u64 = 4;
-/// Files that a short one has at least where it is a part of a longer one that is wanted: with fewer, each byte would be written more often.
+/// Minimum number of files of a short compaction that is part of a longer pick. With fewer, each
+/// byte would be rewritten more often.
 const LEAST_OF_PART: usize = 4;
-/// What stays free on the disk, for flushes and the commit log.
+/// Bytes that stay free on the disk, for flushes and the commit log.
 pub(crate) const RESERVED_BYTES: u64 = 64 << 20;
 
-/// Compacts until the database closes.
+/// Starts compactions until the database closes.
 pub(crate) async fn run(database: Database) {
     loop {
         if database.is_closing() {
@@ -52,16 +54,17 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
-/// What a compaction may take.
+/// The limits of a compaction.
 #[derive(Clone, Copy)]
 struct Room<'a> {
-    /// Bytes that are free for a table, of which it leaves inputs out that do not fit.
+    /// Free bytes for a table. Inputs that do not fit are left out.
     available: &'a dyn Fn(&Table) -> u64,
-    /// Bytes of all of its inputs: it leaves the larger ones out, or does not begin.
+    /// Maximum number of bytes of all inputs. Larger inputs are left out, or the compaction does
+    /// not begin.
     most_bytes: u64,
 }
 
-/// How many bytes of files the next compaction of the shard may have; `None` if there may be none.
+/// Returns how many bytes the next compaction of the shard may read; `None` if none may begin.
 fn most_bytes_of_next(database: &Database) -> Option<u64> {
     let running = database.running_compactions();
     match running.len() {
@@ -75,7 +78,8 @@ fn most_bytes_of_next(database: &Database) -> Option<u64> {
     }
 }
 
-/// What is free on the disk of each table that has files: there may be several disks, each of which is asked once.
+/// Returns the free bytes on the disk of each table that has files. There may be several disks;
+/// each is queried once.
 async fn available_by_table(database: &Database) -> HashMap<TableId, u64> {
     let mut of_devices: HashMap<u64, u64> = HashMap::new();
     let mut of_tables = HashMap::new();
@@ -95,17 +99,17 @@ async fn available_by_table(database: &Database) -> HashMap<TableId, u64> {
 }
 
 async fn begin_wanted(database: &Database) {
-    // All shards are asked for what is free: not for nothing.
+    // Determining the free space takes a message to every shard, so check first.
     while most_bytes_of_next(database).is_some() {
         let available = available_by_table(database).await;
-        // Asked again behind the wait.
+        // Check again after the wait.
         let Some(most_bytes) = most_bytes_of_next(database) else { return };
-        // Of one that has come meanwhile nothing is known, and that one has next to nothing.
+        // A table that was created meanwhile is missing in the map, and has next to no data.
         let available =
             |table: &Table| available.get(&table.borrow_metadata().id).copied().unwrap_or_default();
         let room = Room { available: &available, most_bytes };
         let Some((table, job)) = next_job(database, room) else { return };
-        // Other shards may have begun something since then.
+        // Other shards may have begun compactions meanwhile.
         if let Err(error) = database.check_room(&table, &job.guard.running).await {
             tell_of_room(&table, &error.to_string());
             table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
@@ -120,12 +124,22 @@ async fn begin_wanted(database: &Database) {
                 let suspects: Vec<String> =
                     suspects.map(|input| input.descriptor().to_string()).collect();
                 if suspects.is_empty() {
-                    tracing::error!(%error, table = name, "a compaction failed");
+                    tracing::error!(
+                        %error,
+                        table = name,
+                        "compaction failed, retrying after a pause; check the disk if it persists"
+                    );
                     table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
                 } else {
-                    // The others go on without them.
+                    // Compactions of the other files go on.
                     let left_out = suspects.join(", ");
-                    tracing::error!(%error, table = name, "a compaction failed: left out of them until scrubbed, or until the node starts again: {left_out}");
+                    tracing::error!(
+                        %error,
+                        table = name,
+                        sstables = %left_out,
+                        "compaction failed because of its inputs, excluding them until a scrub or \
+                        a restart; scrub the table"
+                    );
                 }
             }
             database.compaction_wanted().notify_one();
@@ -134,13 +148,13 @@ async fn begin_wanted(database: &Database) {
     }
 }
 
-/// Runs a compaction and takes note of it. Gives whether it was done, and not stopped.
+/// Runs a compaction and records its outcome. Returns false if it was stopped.
 pub(crate) async fn perform(
     database: &Database,
     table: &Rc<Table>,
     job: Job,
 ) -> Result<bool, StorageError> {
-    // In a box: it is large, and there is one of it in a long while.
+    // Boxed because the future is large and rarely created.
     let outcome = Box::pin(task::run(database, table, job)).await;
     match &outcome {
         Ok(Outcome::Done(outcome)) => {
@@ -153,7 +167,7 @@ pub(crate) async fn perform(
                 bytes_in = outcome.bytes_in,
                 bytes_out = outcome.bytes_out,
                 duration_ms = outcome.duration.as_millis(),
-                "compacted"
+                "compaction finished"
             );
             database.note_compaction(outcome);
         }
@@ -163,7 +177,7 @@ pub(crate) async fn perform(
     outcome.map(|outcome| matches!(outcome, Outcome::Done(_)))
 }
 
-/// The most pressing compaction of all tables, with its files taken.
+/// Returns the most urgent compaction of all tables, with its files reserved.
 fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
     let mut tables = database.tables_here();
     tables.retain(|table| {
@@ -182,8 +196,9 @@ fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
     })
 }
 
-/// How much reads and flushes of a table wait for its compactions. How many files there are, or lie over each other, says little: there are
-/// kinds of compaction that leave thousands side by side, and some that leave one for each day.
+/// Returns the score of a table: how much its reads and flushes suffer from pending compactions.
+/// The number of files, or of overlapping files, says little: some strategies leave thousands side
+/// by side, and some leave one for each day.
 fn backlog(database: &Database, table: &Table, arena: &TableArena) -> usize {
     let (view, tokens) = (table.borrow_view(), tokens_of(database, table));
     let to_split = view.sstables.iter().filter(|sstable| !is_inside(sstable, tokens));
@@ -225,7 +240,8 @@ fn next_of(
     let available_bytes = (room.available)(table);
     strategy.picks(&arena.facts()).into_iter().find_map(|pick| {
         let bytes: u64 = pick.files.iter().map(|index| bytes_of(*index)).sum();
-        // Beside long ones a part of what lies over each other is better than nothing: the larger files wait.
+        // Beside long compactions, merging a part of the overlapping files is better than nothing:
+        // the larger files wait.
         let may_be_part = pick.level == 0 && pick.garbage.is_none();
         if bytes > room.most_bytes && !may_be_part {
             return None;
@@ -234,12 +250,12 @@ fn next_of(
         let pick = within(pick, bytes_of, available_bytes.min(room.most_bytes));
         let is_cut = pick.files.len() < wanted;
         let tokens = pick.files.iter().map(|index| arena.idle[*index].tokens());
-        // Files that do not lie over each other would only be written again as they are.
+        // Files that do not overlap would only be rewritten as they are.
         let is_useless = pick.split != Split::Never && depth(tokens) < 2;
         let least = if bytes > available_bytes { 2 } else { LEAST_OF_PART };
         if is_cut && (pick.files.len() < least || is_useless) {
             if bytes > available_bytes {
-                let what = format!("{available_bytes} bytes are free for a compaction");
+                let what = format!("{available_bytes} bytes are available");
                 tell_of_room(table, &what);
             }
             return None;
@@ -249,25 +265,26 @@ fn next_of(
     })
 }
 
-/// Tells, now and then, that the disk has no room.
+/// Logs that the disk has no room, at most once in each [`TICK`].
 fn tell_of_room(table: &Table, what: &str) {
     let (now, tell_at) = (Instant::now(), &table.compactions.tell_at);
     if tell_at.get().is_none_or(|at| at <= now) {
         tell_at.set(Some(now + TICK));
         let table = &table.borrow_metadata().name;
-        tracing::warn!(table, "there is no room on the disk: {what}");
+        tracing::warn!(table, "compaction postponed, no room on the disk: {what}; free disk space");
     }
 }
 
-/// The split of a file of which other shards have a part, if there is one that this shard leads and that the disk has room for.
+/// Returns the split of a file that spans several shards, if this shard leads one for which the
+/// disk has room.
 fn split_job(database: &Database, table: &Rc<Table>, room: Room<'_>) -> Option<Job> {
     let (view, available_bytes) = (table.view(), (room.available)(table));
     let has_room = |sstable: &SSTable| {
         let needed_bytes = sstable.bytes_rewritten();
         if needed_bytes > available_bytes {
             let name = sstable.descriptor();
-            let what = format!("{name} has to be split, which takes {needed_bytes} bytes");
-            tell_of_room(table, &format!("{what}, and {available_bytes} are free"));
+            let what = format!("splitting {name} needs {needed_bytes} bytes");
+            tell_of_room(table, &format!("{what}, {available_bytes} are available"));
         }
         needed_bytes <= available_bytes
     };
@@ -285,7 +302,8 @@ fn is_free(table: &Table, sstable: &Rc<SSTable>) -> bool {
     !sstable.is_suspect() && !table.compactions.is_busy(sstable)
 }
 
-/// How many compactions a table waits for on this shard: those that its strategy wants, and splits. `arena`: of its files.
+/// Returns the number of pending compactions of a table on this shard: picks of its strategy, and
+/// splits. `arena` holds the candidates.
 pub(crate) fn pending(database: &Database, table: &Rc<Table>, arena: &TableArena) -> usize {
     let strategy = table.compaction_strategy();
     if !strategy.is_enabled() {
@@ -298,7 +316,8 @@ pub(crate) fn pending(database: &Database, table: &Rc<Table>, arena: &TableArena
     strategy.pending(&arena.facts()) + view.sstables.iter().filter(is_to_split).count()
 }
 
-/// How a file of which other shards have a part is split, if this shard leads that: the one that owns the first partition does.
+/// Returns how a file that spans several shards is split, if this shard leads the split. The shard
+/// that owns the first partition does.
 pub(crate) fn split_plan(
     database: &Database,
     table: &Table,
@@ -315,8 +334,9 @@ pub(crate) fn split_plan(
     Some((sstable.level(), split))
 }
 
-/// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its
-/// files or none, or the levels would come to overlap; and one for garbage has that, or nothing of it could go.
+/// Removes the largest files from a pick until it fits into the available bytes. A leveled pick
+/// keeps all its files or none, or files of a level would overlap; so does a garbage pick that
+/// would lose its garbage file, because nothing could be purged without it.
 fn within(mut pick: Pick, bytes_of: impl Fn(usize) -> u64, available_bytes: u64) -> Pick {
     let bytes_of = |index: &usize| bytes_of(*index);
     while pick.files.iter().map(bytes_of).sum::<u64>() > available_bytes {
@@ -333,7 +353,7 @@ fn within(mut pick: Pick, bytes_of: impl Fn(usize) -> u64, available_bytes: u64)
     pick
 }
 
-/// The files of a table that this shard may compact, and what a strategy is told of them.
+/// The compaction candidates of a table on this shard, with the facts that the strategy sees.
 pub(crate) struct TableArena {
     pub(crate) idle: Vec<Rc<SSTable>>,
     idle_facts: Vec<FileFacts>,
@@ -357,7 +377,7 @@ impl TableArena {
         }
     }
 
-    /// Without the files that compactions of their own accord cannot read.
+    /// Moves the files on which automatic compactions fail to the suspects.
     pub(crate) fn without_suspects(mut self) -> Self {
         let idle = std::mem::take(&mut self.idle).into_iter();
         for (sstable, facts) in idle.zip(std::mem::take(&mut self.idle_facts)) {
@@ -371,7 +391,7 @@ impl TableArena {
         self
     }
 
-    /// How some of the idle files are compacted into one run.
+    /// Returns level and split for compacting some of the idle files into one run.
     pub(crate) fn one_run(
         &self,
         strategy: &CompactionStrategy,
@@ -384,7 +404,7 @@ impl TableArena {
     }
 }
 
-/// How a file is written anew; `None` if other shards have a part of it.
+/// Returns level and split for rewriting a file; `None` if it spans several shards.
 pub(crate) fn rewrite_plan(
     database: &Database,
     table: &Table,
@@ -394,12 +414,13 @@ pub(crate) fn rewrite_plan(
     is_inside(sstable, tokens_of(database, table)).then(rewrite)
 }
 
-/// The tokens that a shard has of a table.
+/// Returns the token range of this shard for a table.
 fn tokens_of(database: &Database, table: &Table) -> (i64, i64) {
     if table.is_schema() { (i64::MIN, i64::MAX) } else { database.own_tokens() }
 }
 
-/// Looks at the files of a table. Those that other shards have a part of are not compacted before they are split.
+/// Collects the candidates of a table. Files that span several shards are excluded until they are
+/// split.
 pub(crate) fn arena_of(database: &Database, table: &Rc<Table>) -> TableArena {
     let view = table.view();
     let tokens = tokens_of(database, table);

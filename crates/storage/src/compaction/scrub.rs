@@ -1,7 +1,8 @@
-//! A file that may be damaged, written anew partition by partition.
+//! A scrub rewrites a possibly damaged file partition by partition.
 //!
-//! The index says where partitions begin. Each is read to its end first, and copied only if it was right: what cannot be read is
-//! left out, or ends it all. Nothing is purged. Where the index itself is damaged, or the disk refuses, the file stays as it is.
+//! The index says where partitions begin. The scrub reads each to its end first, and copies it only
+//! if it is intact; an unreadable partition is left out, or ends the scrub. A scrub purges nothing.
+//! If the index itself is damaged, or the disk fails, the file stays as it is.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,34 +22,35 @@ use super::{
 };
 use crate::{StorageError, table::SSTable};
 
-/// Of the faults of a file, so many are told: what is wrong with a whole file is wrong in many places.
+/// Maximum number of faults reported for a file, because a fault of a whole file shows in many
+/// places.
 const MOST_TOLD: u64 = 100;
-/// Of a key, so many bytes are shown.
+/// Maximum number of bytes of a key that are shown.
 const MOST_SHOWN_BYTES: usize = 64;
 
-/// What a scrub does with what is damaged.
+/// The reaction of a scrub to damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrubMode {
-    /// Files are written anew; the first damage ends it, and the file stays as it was.
+    /// Rewrite files. The first damage ends the scrub, and the file stays as it was.
     Abort,
-    /// Files are written anew without the partitions that cannot be read.
+    /// Rewrite files without the partitions that cannot be read.
     Skip,
-    /// Nothing is changed.
+    /// Only check files, and change nothing.
     Validate,
 }
 
-/// What a scrub came to.
+/// The result of a scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
-    /// It was stopped by request.
+    /// Whether the scrub was stopped by request.
     pub is_stopped: bool,
-    /// Files that were looked through.
+    /// Number of files that were checked.
     pub sstables: usize,
-    /// Files of them in which something is wrong.
+    /// Number of them that are damaged.
     pub damaged_sstables: usize,
-    /// Partitions that were left out.
+    /// Number of partitions that were left out.
     pub left_out_partitions: u64,
-    /// What is wrong, of each file the first faults: file, partition, place.
+    /// Descriptions of the first faults of each file: file, partition, place.
     pub faults: Vec<String>,
 }
 
@@ -83,7 +85,7 @@ impl Scrub {
         self.left_out.get() > 0
     }
 
-    /// Tells the operator.
+    /// Logs a fault and adds it to the report.
     pub(super) fn tell(&self, what: String) {
         self.fault_count.set(self.fault_count.get() + 1);
         if self.fault_count.get() <= MOST_TOLD {
@@ -92,12 +94,15 @@ impl Scrub {
         }
     }
 
-    /// What was found.
+    /// Returns the report, which takes the faults out.
     pub(crate) fn report(&self) -> ScrubReport {
         let (count, left_out) = (self.fault_count.get(), self.left_out.get());
         if count > MOST_TOLD {
             let more = count - MOST_TOLD;
-            tracing::warn!(table = self.table, "scrub: and {more} more faults in the same file");
+            tracing::warn!(
+                table = self.table,
+                "scrub: {more} more faults in the same file are not logged"
+            );
         }
         ScrubReport {
             is_stopped: false,
@@ -128,7 +133,8 @@ impl Merge<'_> {
             match read_whole(&mut inspection, &mut self.rows, running, pace).await? {
                 Ok(key) => {
                     if !scans.go_to(place.start).await? || scans.key() != Some(&key) {
-                        let reason = format!("read twice, {place:?} is not the same");
+                        let reason =
+                            format!("two reads of {place:?} returned different partitions");
                         let what = reader.descriptor().path(&Component::Data);
                         let what = what.display().to_string();
                         return Err(StorageError::Corrupt { what, reason }.into());
@@ -141,7 +147,7 @@ impl Merge<'_> {
                         return Err(StorageError::Damaged(fault).into());
                     }
                     scrub.left_out.set(scrub.left_out.get() + 1);
-                    scrub.tell(format!("{fault}, is left out"));
+                    scrub.tell(format!("{fault}; the partition is left out"));
                 }
             }
             self.running.completed_bytes.set(place.end);
@@ -150,21 +156,21 @@ impl Merge<'_> {
     }
 }
 
-/// The next partition by the index.
+/// Returns the next partition according to the index.
 pub(super) async fn next_place(
     reader: &SSTableReader,
     inspection: &mut Inspection<'_>,
 ) -> Result<Option<IndexedPartition>, StorageError> {
     inspection.next_partition().await.map_err(|error| match error {
         SSTableError::Corrupt { .. } => StorageError::Damaged(format!(
-            "{error}: without the index nobody can say what there is in {}",
+            "{error}: without the index the partitions of {} cannot be found",
             reader.descriptor()
         )),
         error => error.into(),
     })
 }
 
-/// Reads the current partition to its end. The error inside is what is wrong with it.
+/// Reads the current partition to its end. The inner error describes its damage.
 pub(super) async fn read_whole(
     inspection: &mut Inspection<'_>,
     rows: &mut u32,
@@ -185,7 +191,7 @@ pub(super) async fn read_whole(
     }
 }
 
-/// What is wrong with a partition, in words; an error if it is not Data.db that is damaged.
+/// Describes the damage of a partition. Returns the error if it does not concern Data.db.
 pub(super) fn fault_of(
     reader: &SSTableReader,
     place: &IndexedPartition,

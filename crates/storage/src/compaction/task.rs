@@ -1,7 +1,8 @@
-//! One compaction, from its files to the exchange of them.
+//! This module runs one compaction, from its inputs to the exchange of the files.
 //!
-//! Readers see the old files or the new ones; those under way keep the old ones, which are unlinked but open. The files are
-//! exchanged on disk first (see [`Transaction`]), then in the table's view. When anything fails before that, nothing has happened.
+//! A reader sees the old files or the new ones. Reads under way keep the old ones, which are
+//! unlinked but open. The files are exchanged on disk first (see [`Transaction`]), then in the
+//! table's view. A failure before that leaves everything as it was.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -31,17 +32,17 @@ use crate::{
     table::{SSTable, SSTableSet, Table},
 };
 
-/// What is to be done.
+/// The plan of a compaction.
 pub(crate) struct Job {
     pub(crate) guard: RunningGuard,
     pub(crate) level: u32,
     pub(crate) split: Split,
-    /// Of a scrub: the only file is looked through partition by partition.
+    /// For a scrub, whose only input is checked partition by partition.
     pub(crate) scrub: Option<Rc<Scrub>>,
 }
 
-/// The table as a compaction reads and writes it: with the dropped columns for which an input may
-/// have cells after the drop.
+/// Returns the table as a compaction reads and writes it: with the dropped columns for which an
+/// input may have cells after the drop.
 fn table_to_write(table: &Arc<TableMetadata>, inputs: &[Rc<SSTable>]) -> Arc<TableMetadata> {
     let is_kept = |_, dropped: &DroppedColumn| {
         inputs.iter().any(|input| {
@@ -55,7 +56,7 @@ fn table_to_write(table: &Arc<TableMetadata>, inputs: &[Rc<SSTable>]) -> Arc<Tab
     table.with_dropped(is_kept).map_or_else(|| table.clone(), Arc::new)
 }
 
-/// Compacts.
+/// Runs the compaction.
 pub(crate) async fn run(
     database: &Database,
     table: &Rc<Table>,
@@ -66,7 +67,8 @@ pub(crate) async fn run(
     let metadata = table.metadata();
     let is_split = running.kind == CompactionKind::Split;
     let limits = match is_split || job.scrub.is_some() {
-        // What it covers may be on any shard; and a scrub changes nothing but what it must.
+        // Purge nothing: a split's deletions may cover data on any shard, and a scrub changes only
+        // what it must.
         true => PurgeLimits { now_s: 0, gc_before_s: 0 },
         false => PurgeLimits::of(&metadata),
     };
@@ -76,7 +78,7 @@ pub(crate) async fn run(
     let read: Vec<Rc<SSTable>> =
         running.inputs.iter().filter(|input| !expired.has(input)).cloned().collect();
     if running.total_bytes.get() == 0 && !read.is_empty() {
-        // All of it had expired when room was asked for, and then somebody wrote something older.
+        // All inputs had expired when room was requested, and then an older write arrived.
         return Ok(Outcome::Stopped);
     }
     running.reads_only(&read);
@@ -112,7 +114,7 @@ pub(crate) async fn run(
             Ended::Failed(error) => Err(error),
         };
     }
-    // A scrub leaves out what it cannot read.
+    // A scrub leaves out unreadable data, which is not dead.
     let (written, transaction) = outputs.finish(job.scrub.is_none()).await;
     running.writes_nothing();
     let opened = match written {
@@ -148,10 +150,16 @@ pub(crate) async fn run(
             return Err(error);
         }
         Err(CommitFailure::Unknown(error)) => {
-            // The old files stay in use. No later compaction may touch them, lest the next start brings back what it removed.
+            // The old files stay in use. No later compaction may touch them, or the next start
+            // could restore data that it removed.
             table.compactions.set_undecided();
             unstage(database, &metadata, is_split, running.id).await;
-            tracing::error!(%error, table = metadata.name, "a compaction may or may not take effect at the next start");
+            tracing::error!(
+                %error,
+                table = metadata.name,
+                "compaction: outcome of the commit unknown, the table is not compacted until the \
+                next start; check the disk and restart the node"
+            );
             return Err(error);
         }
     }
@@ -176,12 +184,13 @@ pub(crate) async fn run(
         false => table.exchange(&running.inputs, opened, has_left_out),
     };
     if let Err(error) = exchanged {
-        // What is on the disk is not what is read here: nothing may be built on it before the next start.
+        // The files on disk differ from those in the view: no compaction may build on them before
+        // the next start.
         table.compactions.set_undecided();
         return Err(error);
     }
     if let Err(error) = transaction.finish(&removed).await {
-        tracing::warn!(%error, "compacted files are left until the next start");
+        tracing::warn!(%error, "compaction: cannot remove its inputs; the next start removes them");
     }
     Ok(Outcome::Done(Box::new(outcome)))
 }
@@ -200,11 +209,15 @@ async fn open(
 
 async fn abort(transaction: Transaction) {
     if let Err(error) = transaction.abort().await {
-        tracing::warn!(%error, "files of a compaction that failed are left until the next start");
+        tracing::warn!(
+            %error,
+            "compaction: cannot remove the outputs of a failed compaction; the next start removes \
+            them"
+        );
     }
 }
 
-/// Opens the parts of a file that was split, on the shards that own them.
+/// Opens the parts of a split file on the shards that own them.
 async fn stage(
     database: &Database,
     metadata: &TableMetadata,

@@ -1,4 +1,5 @@
-//! How much the compactions of a shard may read: `compaction_throughput`, which operators change while the node runs.
+//! This module holds the limit `compaction_throughput` for a shard. Operators change it while the
+//! node runs.
 
 use std::cell::Cell;
 
@@ -11,7 +12,7 @@ pub(crate) struct Throughput {
 }
 
 impl Throughput {
-    /// Bytes a second of all shards together; as many as they can if there is none.
+    /// Creates the limit in bytes per second for all shards together; `None` means no limit.
     pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second: Cell::new(bytes_per_second), changed: Notify::new() }
     }
@@ -25,7 +26,7 @@ impl Throughput {
         self.changed.notify_all();
     }
 
-    /// Waits until it is another one.
+    /// Waits until the limit changes.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -1,16 +1,20 @@
-//! The log of a compaction, which makes the exchange of its files atomic. Layout and rules are Cassandra's, so that either
-//! system finishes what the other has left (`LogFile`, `LogRecord` of Cassandra 5.0; docs/decisions/0021-compaction.md).
+//! The transaction log of a compaction makes the exchange of its files atomic. Layout and rules are
+//! Cassandra's, so that either system completes what the other has left (`LogFile`, `LogRecord` of
+//! Cassandra 5.0; docs/decisions/0021-compaction.md).
 //!
 //! ```text
 //! da_txn_compaction_<timeuuid>.log
-//! ADD:[<path of the set>,0,<files>][<crc>]           synced before the first file of an output is made
-//! REMOVE:[<path of the set>,<mtime ms>,<files>][<crc>] synced when all outputs are sealed
-//! COMMIT:[,0,0][<crc>]                               synced: from here on the inputs are dead
+//! ADD:[<path of the set>,0,<files>][<crc>]              synced before an output has a file
+//! REMOVE:[<path of the set>,<mtime ms>,<files>][<crc>]  synced when all outputs are sealed
+//! COMMIT:[,0,0][<crc>]                                  synced: from here on the inputs are dead
 //! ```
 //!
-//! A log that ends with COMMIT says that the sets to remove are garbage; any other says that the added ones are. Then the
-//! log itself goes. Damage is an error in a log with a COMMIT; in any other it is what a crash left of the lines that were written last. Files of a set to remove that were
-//! changed after the line was written are somebody's who has put back a copy: they stay.
+//! If a log ends with COMMIT, recovery removes its REMOVE sets; otherwise it removes its ADD sets.
+//! Then it removes the log itself.
+//!
+//! A damaged line is an error in a log with a COMMIT. In any other log it is the trace of a crash
+//! during the last writes. Files of a REMOVE set that changed after the line was written stay: an
+//! operator has restored a copy of them.
 
 use std::{
     collections::BTreeMap,
@@ -50,11 +54,11 @@ impl Kind {
     }
 }
 
-/// A line.
+/// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     kind: Kind,
-    /// Directory and the part of the file names that the set has in common, without the last `-`.
+    /// Directory and common prefix of the file names of the set, without the last `-`.
     path: String,
     modified_ms: i64,
     files: i32,
@@ -91,7 +95,7 @@ impl Record {
         (checksum.parse() == Ok(record.checksum())).then_some(record)
     }
 
-    /// The set, taken to be in the directory of the log: it may have been moved as a whole.
+    /// Returns the set, in the directory of the log: the whole directory may have been moved.
     fn descriptor(&self, directory: &Path) -> Option<Descriptor> {
         let name = Path::new(&self.path).file_name()?.to_str()?;
         let path = directory.join(format!("{name}-Data.db"));
@@ -99,7 +103,8 @@ impl Record {
     }
 }
 
-/// A log being written. To be ended by `commit` and `finish`, or by `abort`; one that is dropped is undone by the next start.
+/// A log being written. The owner must end it by `commit` and `finish`, or by `abort`; the next
+/// start undoes a log that was only dropped.
 pub(crate) struct Transaction {
     file_system: FileSystem,
     directory: PathBuf,
@@ -108,11 +113,11 @@ pub(crate) struct Transaction {
     added: Vec<Descriptor>,
 }
 
-/// How a commit failed.
+/// The result of a failed commit.
 pub(crate) enum CommitFailure {
-    /// Nothing has happened.
+    /// The transaction has no effect.
     Undone(StorageError),
-    /// Nobody knows what the next start will find.
+    /// It is unknown what the next start will find.
     Unknown(StorageError),
 }
 
@@ -138,25 +143,25 @@ impl Transaction {
         Ok(self.file.sync_all().await?)
     }
 
-    /// Absolute: Cassandra looks there, wherever it was started.
+    /// Returns the absolute path of a set: Cassandra looks there, wherever it was started.
     fn path_of(descriptor: &Descriptor) -> String {
         let path = descriptor.directory.join(descriptor.to_string());
         std::path::absolute(&path).unwrap_or(path).display().to_string()
     }
 
-    /// Notes a set that is about to be made.
+    /// Records a set whose files are about to be created.
     pub(crate) async fn add(&mut self, descriptor: &Descriptor) -> Result<(), StorageError> {
         self.added.push(descriptor.clone());
         let path = Self::path_of(descriptor);
         self.append(&[Record { kind: Kind::Add, path, modified_ms: 0, files: 0 }]).await
     }
 
-    /// The set that was noted last was not made.
+    /// Forgets the set that was recorded last, because its files were not created.
     pub(crate) fn forget_last(&mut self) {
         self.added.pop();
     }
 
-    /// From its return on the added sets are there and the removed ones are not.
+    /// Commits: from its return on the added sets are valid and the removed ones are garbage.
     pub(crate) async fn commit(&self, removed: &[Descriptor]) -> Result<(), CommitFailure> {
         let prepared = async {
             let mut records = Vec::new();
@@ -167,7 +172,7 @@ impl Transaction {
         };
         prepared.await.map_err(CommitFailure::Undone)?;
         let Err(error) = self.append(&[Record::end(Kind::Commit)]).await else { return Ok(()) };
-        // The line may be on its way to the disk. What counts is the last one.
+        // The line may still reach the disk. The last line of the log counts.
         match self.append(&[Record::end(Kind::Abort)]).await {
             Ok(()) => Err(CommitFailure::Undone(error)),
             Err(_) => Err(CommitFailure::Unknown(error)),
@@ -182,14 +187,14 @@ impl Transaction {
         Ok(Record { kind: Kind::Remove, path, modified_ms, files })
     }
 
-    /// Behind a commit: removes the dead sets, then the log.
+    /// Completes a committed transaction: removes the dead sets, then the log.
     pub(crate) async fn finish(self, removed: &[Descriptor]) -> Result<(), StorageError> {
         let Self { file_system, directory, path, file, .. } = self;
         drop(file);
         end(&file_system, &directory, &path, removed).await
     }
 
-    /// Instead of a commit: removes what was added, then the log.
+    /// Aborts the transaction: removes the added sets, then the log.
     pub(crate) async fn abort(self) -> Result<(), StorageError> {
         let Self { file_system, directory, path, file, added } = self;
         drop(file);
@@ -197,7 +202,7 @@ impl Transaction {
     }
 }
 
-/// When the last of a set's files was changed, in ms since 1970; 0 if there is none.
+/// Returns when a file of the set was last changed, in ms since 1970; 0 if there are no files.
 fn youngest_ms(files: &BTreeMap<Component, Metadata>) -> i64 {
     files.values().map(|file| file.modified_ms).fold(0, i64::max)
 }
@@ -215,7 +220,8 @@ async fn end(
     Ok(file_system.sync_dir(directory).await?)
 }
 
-/// At start, before the sets of a table's directory are listed: ends what logs there have not ended.
+/// Completes or undoes all transactions in a table's directory. Called at start, before its
+/// SSTables are listed.
 pub(crate) async fn recover(
     file_system: &FileSystem,
     directory: &Path,
@@ -224,16 +230,26 @@ pub(crate) async fn recover(
         let Leftover { is_committed, dead, changed } =
             leftover_of(file_system, directory, &log).await?;
         for descriptor in changed {
-            tracing::warn!(log = %log.display(), sstable = %descriptor, "a compaction had replaced these files, and somebody has put files of this name back since: they stay");
+            tracing::warn!(
+                log = %log.display(),
+                sstable = %descriptor,
+                "compaction recovery: keeping files that changed after a compaction had replaced \
+                them; remove them if they were not restored on purpose"
+            );
         }
-        tracing::info!(log = %log.display(), is_committed, sets = dead.len(), "ending what a crash left half-done");
+        tracing::info!(
+            log = %log.display(),
+            is_committed,
+            sets = dead.len(),
+            "compaction recovery: completing or undoing a compaction that a crash interrupted"
+        );
         end(file_system, directory, &log, &dead).await?;
     }
     Ok(())
 }
 
-/// The sets of a directory that its logs say are garbage: whoever takes files from there leaves them. Also those that have been changed since:
-/// a copy may have got new times.
+/// Returns the sets of a directory that its logs declare garbage, so that an import can skip them.
+/// The result includes sets that have changed since, because a copy may have got new times.
 pub(crate) async fn dead_sets(
     file_system: &FileSystem,
     directory: &Path,
@@ -243,7 +259,11 @@ pub(crate) async fn dead_sets(
         let Leftover { dead: of_log, changed, .. } =
             leftover_of(file_system, directory, &log).await?;
         for descriptor in of_log.into_iter().chain(changed) {
-            tracing::warn!(log = %log.display(), sstable = %descriptor, "left out, for the log of a compaction there says that it is garbage");
+            tracing::warn!(
+                log = %log.display(),
+                sstable = %descriptor,
+                "skipping an SSTable that a compaction log in its directory declares garbage"
+            );
             dead.push(descriptor);
         }
     }
@@ -258,11 +278,11 @@ async fn logs_in(file_system: &FileSystem, directory: &Path) -> Result<Vec<PathB
     Ok(entries.into_iter().map(|entry| entry.path).collect())
 }
 
-/// What a log says that was not ended.
+/// The contents of a log that was not completed.
 struct Leftover {
     is_committed: bool,
     dead: Vec<Descriptor>,
-    /// Sets that would be dead if somebody had not changed them since.
+    /// Sets that would be dead if they had not changed since.
     changed: Vec<Descriptor>,
 }
 
@@ -280,18 +300,19 @@ async fn leftover_of(
         let Some(descriptor) = record.descriptor(directory) else { continue };
         match record.kind {
             Kind::Remove if is_committed => {
-                // Whoever removes them in part takes the youngest last, or none that is younger than what is noted.
+                // An interrupted removal takes the youngest file last, or leaves no file that is
+                // younger than recorded.
                 let found = files_found(file_system, &descriptor).await?;
                 let is_changed = youngest_ms(&found) > record.modified_ms;
                 if is_changed { &mut changed } else { &mut dead }.push(descriptor);
             }
-            // The COMMIT may be what is damaged.
+            // The damaged line may be the COMMIT.
             Kind::Remove => {
                 let Some(damage) = &damage else { continue };
                 let found = files_found(file_system, &descriptor).await?.len();
                 if i64::from(record.files) > i64::try_from(found).unwrap_or(i64::MAX) {
                     return Err(corrupt(format!(
-                        "{damage}, and {descriptor}, which was to be replaced, has {found} files of {}",
+                        "{damage}; compaction input {descriptor} has {found} of {} files",
                         record.files
                     )));
                 }
@@ -303,8 +324,8 @@ async fn leftover_of(
     Ok(Leftover { is_committed, dead, changed })
 }
 
-/// The lines that are whole. Of one write any part may have come to the disk; so damage counts only before a COMMIT, which is written when all before it
-/// is synced.
+/// Parses the intact lines. Any part of one write may have reached the disk; so damage counts only
+/// before a COMMIT, which is written after all lines before it are synced.
 fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let text = String::from_utf8_lossy(bytes);
     let mut records = Vec::new();
@@ -328,14 +349,14 @@ fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     }
 }
 
-/// What can be read of a log.
+/// The readable part of a log.
 struct Parsed {
     records: Vec<Record>,
-    /// The first line that is no record.
+    /// Describes the first line that is not a record.
     damage: Option<String>,
 }
 
-/// The id of a compaction: a timeuuid, as Cassandra's are.
+/// Returns a new compaction id: a timeuuid, as in Cassandra.
 pub(crate) fn compaction_id() -> Uuid {
     let micros = u64::try_from(time::next_timestamp_micros()).unwrap_or(0);
     let context = uuid::timestamp::context::NoContext;
@@ -343,7 +364,7 @@ pub(crate) fn compaction_id() -> Uuid {
     let stamp = uuid::Timestamp::from_unix(context, seconds, rest);
     let mut node = [0; 6];
     node.copy_from_slice(&random::uuid_v4().as_bytes()[10..]);
-    // The bit that says that it is no address of a network card.
+    // The multicast bit marks a random node id instead of a network card's address.
     node[0] |= 1;
     Uuid::new_v1(stamp, &node)
 }
@@ -352,7 +373,7 @@ pub(crate) fn compaction_id() -> Uuid {
 mod tests {
     use super::*;
 
-    /// As Cassandra writes them; checksums computed with its rules by hand.
+    /// Lines as Cassandra writes them; the checksums were computed by hand with its rules.
     #[test]
     fn lines_round_trip() {
         let remove = Record {
@@ -383,7 +404,7 @@ mod tests {
                 "{length}"
             );
         }
-        // The end of the line is no part of what it says.
+        // The newline is not part of the record.
         let torn = whole.clone() + commit.trim_end();
         assert_eq!(parse(torn.as_bytes()).unwrap().records.len(), 2);
     }
@@ -398,12 +419,12 @@ mod tests {
         let removed = [1, 2, 3].map(|number| set(Kind::Remove, number));
         let (first, third) = (&removed[0], &removed[2]);
         let commit = Record::end(Kind::Commit).to_line();
-        // Of the removals, which are one write, the second did not come to the disk.
+        // The removals are one write; the second did not reach the disk.
         let torn = format!("{add}{first}\0\0\0\n{third}");
         assert_eq!(parse(torn.as_bytes()).unwrap().records.len(), 3);
         let error = parse(format!("{torn}{commit}").as_bytes()).err().unwrap();
         assert!(error.starts_with("line 3 is not a record"), "{error}");
-        // A commit that could not be synced, and was taken back; or was not, for that could not be synced, either.
+        // A failed commit was followed by an abort, and then by one that did not reach the disk.
         let (whole, abort) = (format!("{add}{first}{commit}"), Record::end(Kind::Abort).to_line());
         let last = |text: String| parse(text.as_bytes()).unwrap().records.pop().unwrap().kind;
         assert_eq!(last(format!("{whole}{abort}")), Kind::Abort);
@@ -411,7 +432,7 @@ mod tests {
         assert_eq!(last(format!("{add}{first}COMM\n{abort}")), Kind::Abort);
     }
 
-    /// As it says to Cassandra, which looks at that path.
+    /// Cassandra looks at this path.
     #[test]
     fn paths_are_absolute() {
         let path = Path::new("data/ks/t-1/da-1-bti-Data.db");
@@ -420,7 +441,7 @@ mod tests {
         assert!(path.starts_with('/') && path.ends_with("/data/ks/t-1/da-1-bti"), "{path}");
     }
 
-    /// Somebody has put back a copy of what a compaction had replaced, and left the log.
+    /// An operator has restored a copy of files that a compaction had replaced, and left the log.
     #[test]
     fn files_that_are_younger_than_what_is_noted_of_them_stay() {
         for younger in [false, true] {
@@ -447,7 +468,8 @@ mod tests {
         }
     }
 
-    /// Of a commit that cannot be read any more, when a file of what it has replaced is gone: the only copy may be what it has made.
+    /// The COMMIT is unreadable and a file of a replaced set is gone: the output may be the only
+    /// copy.
     #[test]
     fn a_damaged_log_is_undone_only_if_what_it_replaces_is_whole() {
         for is_whole in [false, true] {
@@ -473,7 +495,8 @@ mod tests {
                     true => recovered.unwrap(),
                     false => {
                         let error = recovered.unwrap_err().to_string();
-                        let expected = "line 3 is not a record: COMMOT:[,0,0][1], and da-5-bti, which was to be replaced, has 1 files of 2";
+                        let expected = "line 3 is not a record: COMMOT:[,0,0][1]; compaction input \
+                        da-5-bti has 1 of 2 files";
                         assert!(error.ends_with(expected), "{error}");
                     }
                 }

@@ -1,4 +1,4 @@
-//! Looks at everything that a file says, and changes nothing.
+//! This module validates a file: it reads all its contents and changes nothing.
 
 use espalier_sstable::verify::{Severity, verify_watched};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Database, StorageError, table::SSTable};
 
-/// Validates the files of a scrub; gives whether it was not stopped.
+/// Validates the files of a scrub. Returns false if it was stopped.
 pub(crate) async fn validate(
     database: &Database,
     running: &Running,
@@ -48,7 +48,7 @@ async fn validate_one(
         input.set_right();
         return Ok(());
     }
-    // Which partitions that costs is known only when each is read for itself.
+    // Read each partition separately to find the damaged ones.
     let (reader, mut rows) = (input.reader(), 0);
     let mut inspection = reader.inspect();
     loop {

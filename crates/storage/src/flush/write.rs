@@ -68,7 +68,8 @@ impl Database {
                     progress.fail();
                     tracing::error!(
                         %error,
-                        "flush failed, retrying after a pause; its rows stay in the memtable, check the disk"
+                        "flush failed, retrying after a pause; its rows stay in the memtable, \
+                        check the disk"
                     );
                     table.set_flush_failure(Some(error.to_string()));
                     self.count_failed_flush();
@@ -100,7 +101,8 @@ impl Database {
             if let Err(error) = updated {
                 tracing::warn!(
                     %error,
-                    "row cache: update from a flushed memtable failed, dropping the table's cached rows; reads load them again"
+                    "row cache: update from a flushed memtable failed, dropping the table's cached \
+                    rows; reads load them again"
                 );
                 table.cache().forget();
             }
@@ -144,7 +146,8 @@ impl Database {
             tracing::warn!(
                 %error,
                 sstable = %descriptor,
-                "flush: cannot remove the files of a failed flush; the next start removes unfinished ones"
+                "flush: cannot remove the files of a failed flush; the next start removes \
+                unfinished ones"
             );
         }
         outcome

@@ -130,8 +130,8 @@ impl TruncationRecord {
             Some(record) => Ok(Some(record)),
             None => Err(StorageError::Corrupt {
                 what: path.display().to_string(),
-                reason: "not a valid truncation record; restore it from a backup, or remove it if the table may keep \
-                         rows from before its last truncation"
+                reason: "not a valid truncation record; restore it from a backup, or remove it if \
+                         the table may keep rows from before its last truncation"
                     .into(),
             }),
         }

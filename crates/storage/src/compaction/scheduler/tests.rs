@@ -1,4 +1,4 @@
-//! Which compaction is the next one.
+//! These tests check which compaction begins next.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -30,7 +30,7 @@ fn metadata(name: &str, id: u128, class: &str) -> TableMetadata {
     metadata
 }
 
-/// Two partitions with values of this timestamp, in a file of their own.
+/// Writes two partitions with this timestamp to a file of their own.
 async fn write_file(database: &Database, table: &TableMetadata, timestamp: i64) {
     for name in ["a", "b"] {
         let mut row = Row::empty(Clustering::new([]));
@@ -52,7 +52,7 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
         let database = open(file_system).await;
         let windows = create(&database, metadata("windows", 0xa1, "TimeWindow")).await;
         let tiers = create(&database, metadata("tiers", 0xa2, "SizeTiered")).await;
-        // One window has two files, so there is something to be done.
+        // One window has two files, so the table has a pick.
         for day in [1, 2, 3, 4, 5, 6, 7, 7, 8] {
             write_file(&database, &windows, day * DAY_US).await;
         }
@@ -66,7 +66,8 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
     });
 }
 
-/// Two that are long keep the files of flushes from being compacted no more than one does.
+/// Two long compactions must not keep the files of flushes from being compacted any more than one
+/// does.
 #[test]
 fn beside_long_ones_short_ones_begin() {
     let file_system = FileSystem::simulated(2);
@@ -82,10 +83,11 @@ fn beside_long_ones_short_ones_begin() {
             for number in 0..4 {
                 write_file(&database, &table, number).await;
             }
-            // It has as many bytes as those that run, a quarter of which is the most.
+            // The table has as many bytes as each running compaction; the limit is a quarter of
+            // that.
             if most_bytes < u64::MAX {
                 assert!(next_job(&database, Room { most_bytes, ..ALL_ROOM }).is_none());
-                // Of many that lie over each other, the part that is short begins.
+                // A short part of many overlapping files begins.
                 for number in 4..20 {
                     write_file(&database, &table, number).await;
                 }

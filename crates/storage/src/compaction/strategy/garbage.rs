@@ -1,23 +1,25 @@
-//! Compactions for what may go, where nothing else is to be done: a file of which enough is past its grace, alone or with what it covers in
-//! others.
+//! This module picks garbage compactions, if the strategy has no other picks. Such a pick compacts
+//! a file with enough purgeable data, alone or with the files that it covers.
 
 use super::{
     Arena, CompactionStrategy, FileFacts, Kind, Pick, Split,
     overlaps::{Amounts, met_older},
 };
 
-/// Picks of a kind: where the disk has no room for the best, a lesser one may go. More would not fit either, most likely.
+/// Maximum number of picks of a kind. If the disk has no room for the best one, a lesser one may
+/// fit; more than these would most likely not fit either.
 pub(super) const MOST_PICKS: usize = 8;
 
 impl CompactionStrategy {
-    /// The best first.
+    /// Returns the garbage picks, the best one first.
     pub(super) fn garbage_picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
         let garbage: Vec<usize> =
             (0..arena.idle.len()).filter(|index| self.is_garbage(&arena.idle[*index])).collect();
         if garbage.is_empty() {
             return Vec::new();
         }
-        // What is in older files keeps deletions from going. The idle ones come first there.
+        // Data in older files keeps deletions from being purged. The idle files come first in the
+        // list.
         let older = met_older(&arena.all().collect::<Vec<_>>(), arena.idle.len());
         let (covering, mut alone): (Vec<usize>, Vec<usize>) =
             garbage.iter().copied().partition(|index| older[*index].files > 0);
@@ -29,15 +31,16 @@ impl CompactionStrategy {
         picks
     }
 
-    /// Whether enough of a file may go, and it has waited for it.
+    /// Returns whether enough of a file can be purged, and the file is old enough.
     fn is_garbage(&self, file: &FileFacts) -> bool {
         file.droppable_ratio > self.common.tombstone_threshold
             && file.age_s >= self.common.tombstone_interval_s
     }
 
-    /// Each of some files by itself, for what may go of it.
+    /// Picks each of some files by itself.
     fn alone(&self, arena: &Arena<'_>, mut garbage: Vec<usize>) -> Vec<Pick> {
-        // A window goes as a whole when all of it has expired: before that it is written anew only for a table that asks for it.
+        // A window is dropped as a whole once all its data has expired. It is rewritten earlier
+        // only if the table asks for it.
         if matches!(self.kind, Kind::TimeWindow(_)) && !self.common.names_tombstones {
             return Vec::new();
         }
@@ -50,9 +53,13 @@ impl CompactionStrategy {
         picks.collect()
     }
 
-    /// Files with what they may cover in others, so that both can go: where that is as large a share of all of them as a file alone must
-    /// have. Cassandra waits until as many files as for any other compaction are there, and so never ends with a table of which all
-    /// was deleted. In levels one goes down with what it meets there. Time windows stay apart.
+    /// Picks files together with the files that they may cover, so that both deletions and covered
+    /// data are purged. The purgeable share of all of them must be as large as that of a file
+    /// alone.
+    ///
+    /// Cassandra waits until as many files as for any other compaction exist, and so never purges a
+    /// table in which all data was deleted. In leveled compaction a file moves down with the files
+    /// that it overlaps there. Time windows stay apart.
     fn with_covered(&self, arena: &Arena<'_>, garbage: &[usize], older: &[Amounts]) -> Vec<Pick> {
         let is_worth = |share: f64| share > self.common.tombstone_threshold;
         match &self.kind {
@@ -87,8 +94,12 @@ impl CompactionStrategy {
     }
 }
 
-/// The share of the cells of a file and of others that may go if they are compacted together: those that are old enough, and what the
-/// deletions of the file are likely to cover in the others: one of a row as many as a row has there, one of a partition as many as a partition.
+/// Returns the estimated share of the cells of a file and of others that can be purged if they are
+/// compacted together.
+///
+/// These are the cells that are old enough, and the cells that the deletions of the file are likely
+/// to cover in the others: for a row deletion the average cells of a row there, for a partition
+/// deletion those of a partition.
 fn dead_share(others: Amounts, garbage: &FileFacts) -> f64 {
     let cells = others.cells + garbage.cells as f64;
     let old = others.old_cells + garbage.old_cells();
@@ -98,7 +109,7 @@ fn dead_share(others: Amounts, garbage: &FileFacts) -> f64 {
 }
 
 impl FileFacts {
-    /// How many cells and deletions may go.
+    /// Returns the number of cells and deletions that can be purged.
     pub(super) fn old_cells(&self) -> f64 {
         self.droppable_ratio.clamp(0.0, 1.0) * self.cells as f64
     }

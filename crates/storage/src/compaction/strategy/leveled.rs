@@ -1,5 +1,5 @@
-//! LeveledCompactionStrategy: within a level above 0 no two files overlap, and each level may have `fanout_size` times
-//! the bytes of the one below.
+//! LeveledCompactionStrategy keeps levels: no two files of a level above 0 overlap, and each level
+//! may have `fanout_size` times the bytes of the one below.
 
 use super::{
     Arena, FileFacts, Pick, Split, depth_of, garbage::MOST_PICKS, options::Options,
@@ -13,9 +13,10 @@ pub(super) struct Leveled {
     fanout: u64,
 }
 
-/// As many as Cassandra has.
+/// Number of levels, as in Cassandra.
 pub(super) const LEVELS: usize = 9;
-/// Files of level 0 that are compacted at once, as in Cassandra; if there are more, they are first made fewer among themselves.
+/// Maximum number of files of level 0 that are compacted at once, as in Cassandra. If there are
+/// more, they are first merged among themselves.
 const MAXIMUM_LEVEL_0: usize = 32;
 
 impl Leveled {
@@ -63,7 +64,8 @@ impl Leveled {
         picks
     }
 
-    /// One file of a level and what it meets in the next one: the file that meets the least, for it is the cheapest.
+    /// Picks one file of a level with the files that it overlaps in the next one: the file that
+    /// overlaps the fewest bytes relative to its size, because it is the cheapest.
     fn upwards(&self, arena: &Arena<'_>, levels: &Levels, level: usize) -> Option<Pick> {
         let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
         let candidates = levels.of[level].iter().filter_map(|index| {
@@ -78,7 +80,7 @@ impl Leveled {
     }
 
     fn out_of_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
-        // One at a time, so that files of level 1 cannot come to overlap.
+        // Only one such compaction runs at a time, so that files of level 1 cannot overlap.
         let mut files = levels.of[0].clone();
         if files.len() < self.tiers.thresholds.minimum || levels.is_level_0_busy {
             return None;
@@ -94,9 +96,12 @@ impl Leveled {
         Some(Pick::new(files, 1, self.split()))
     }
 
-    /// Files of which much can go with what they cover in deeper levels or in level 0, each with what it meets in the next one, into that;
-    /// of level 0 all files. So they come to what they cover. `older` is what each idle file meets that has something as old; `is_worth` is
-    /// told what there is in all files that go down with one.
+    /// Picks files that can be purged together with data that they cover in deeper levels or in
+    /// level 0. Each moves to the next level with the files that it overlaps there, and from level
+    /// 0 all files do; so they reach the data that they cover.
+    ///
+    /// `older` holds for each idle file the amounts of the files that it may cover. `is_worth`
+    /// receives the amounts of all files that move down with a file, and its index.
     pub(super) fn downwards(
         &self,
         arena: &Arena<'_>,
@@ -118,7 +123,7 @@ impl Leveled {
             Pick { garbage: Some(index), ..Pick::new(files, next, self.split()) }
         };
         let mut picks = Vec::new();
-        // All of level 0 goes, whichever of them it is for: they lie over each other.
+        // All files of level 0 move together, because they overlap.
         if let Some(files) = all_of_level_0(arena, &levels) {
             let all = of_all(&files);
             let covers_some = |index: &usize| older[*index].files > older[*index].taken;
@@ -143,7 +148,8 @@ impl Leveled {
         picks
     }
 
-    /// How many files of level 0 lie over one token beyond those that are too few to go up. In the other levels one lies over it.
+    /// Returns the score: the maximum number of files of level 0 over one token, without the number
+    /// that is too small to move up. Each other level has one file there.
     pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
         let files: Vec<&FileFacts> = arena.all().collect();
         let of_level_0 = levels_of(&files).filter(|(_, level)| *level == 0);
@@ -151,14 +157,16 @@ impl Leveled {
             .saturating_sub(self.tiers.thresholds.minimum - 1)
     }
 
-    /// How many times over what they may have the levels above 0 are, those that are.
+    /// Returns how many times the levels above 0 hold their maximum size, in sum over the levels
+    /// that exceed it.
     pub(super) fn overfull(&self, arena: &Arena<'_>) -> usize {
         let levels = levels(arena.idle, arena.busy);
         let times = (1..LEVELS - 1).map(|level| levels.bytes[level] / self.maximum_bytes(level));
         usize::try_from(times.sum::<u64>()).unwrap_or(usize::MAX)
     }
 
-    /// All goes to the lowest level that has room for it; some of one level stay there if no others lie between them.
+    /// Picks all files for the lowest level that has room for them. Some files of one level stay
+    /// there if no others lie between them.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         if files.len() < arena.idle.len() + arena.busy.len() {
             let level = self.level_of_all(arena, &files).unwrap_or(0);
@@ -170,7 +178,8 @@ impl Leveled {
         Pick::new(files, level, self.split())
     }
 
-    /// The level above 0 of which all of them are, and nothing else between the first and the last.
+    /// Returns the level above 0 that all the files are in, if no other file of it lies between the
+    /// first and the last.
     fn level_of_all(&self, arena: &Arena<'_>, files: &[usize]) -> Option<usize> {
         let levels = levels(arena.idle, arena.busy);
         let of_all = |of_level: &Vec<usize>| files.iter().all(|index| of_level.contains(index));
@@ -180,8 +189,8 @@ impl Leveled {
     }
 }
 
-/// The files of level 0 with what they meet in the next one; `None` if some of either is being compacted: none may be left that is older
-/// and lies over what goes.
+/// Returns the files of level 0 with the files that they overlap in the next level. Returns `None`
+/// if one of either is being compacted: no older file that overlaps the moved ones may remain.
 fn all_of_level_0(arena: &Arena<'_>, levels: &Levels) -> Option<Vec<usize>> {
     if levels.is_level_0_busy {
         return None;
@@ -191,7 +200,7 @@ fn all_of_level_0(arena: &Arena<'_>, levels: &Levels) -> Option<Vec<usize>> {
     Some(files)
 }
 
-/// Whether a file of a level may cover something in deeper ones.
+/// Returns whether a file of a level may cover data in deeper ones.
 fn covers_deeper(arena: &Arena<'_>, levels: &Levels, level: usize, index: usize) -> bool {
     let file = &arena.idle[index];
     let range = (file.first_token, file.last_token);
@@ -200,7 +209,8 @@ fn covers_deeper(arena: &Arena<'_>, levels: &Levels, level: usize, index: usize)
     met.any(|other| arena.idle[other].may_be_covered_by(file))
 }
 
-/// Those of a level's files that meet a range of tokens: they lie one behind another.
+/// Returns the files of a level that overlap a token range. The level's files are sorted and
+/// disjoint.
 fn meeting<'a>(
     arena: &'a Arena<'_>,
     of_level: &'a [usize],
@@ -212,16 +222,16 @@ fn meeting<'a>(
 }
 
 struct Levels {
-    /// Indices of idle files.
+    /// Indices of the idle files of each level.
     of: Vec<Vec<usize>>,
     /// Bytes of all files of each level.
     bytes: Vec<u64>,
-    /// Whether some that counts as of level 0 is being compacted.
+    /// Whether a file that counts as level 0 is being compacted.
     is_level_0_busy: bool,
 }
 
-/// Indices of some files in the order of the ring, each with the level that it counts as of: 0 if it overlaps another of its level,
-/// because it came from elsewhere.
+/// Returns the indices of the files in the order of the ring, each with its effective level: 0 if
+/// it overlaps another file of its level, because another node or tool wrote it.
 fn levels_of(files: &[&FileFacts]) -> impl Iterator<Item = (usize, usize)> {
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
@@ -241,7 +251,8 @@ fn level_of(file: &FileFacts) -> usize {
     (file.level as usize).min(LEVELS - 1)
 }
 
-/// The idle files by level, each in the order of the ring. A file counts as of the same level while it, or another, is being compacted.
+/// Groups the idle files by level, each level in the order of the ring. Busy files take part, so
+/// that a file keeps its effective level while it, or another one, is being compacted.
 fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
     let files: Vec<&FileFacts> = idle.iter().chain(busy).collect();
     let mut levels =
@@ -256,15 +267,15 @@ fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
     levels
 }
 
-/// The tokens from the first to the last of some idle files.
+/// Returns the token range that some idle files span.
 fn span(arena: &Arena<'_>, files: &[usize]) -> Option<(i64, i64)> {
     let files = files.iter().map(|index| &arena.idle[*index]);
     let first = files.clone().map(|file| file.first_token).min()?;
     Some((first, files.map(|file| file.last_token).max()?))
 }
 
-/// The idle files of a level that meet a range of tokens; `None` if some file that meets it is being compacted, or is
-/// about to be made there.
+/// Returns the idle files of a level that overlap a token range. Returns `None` if an overlapping
+/// file is being compacted, or a compaction is about to write one there.
 fn met_in(
     arena: &Arena<'_>,
     levels: &Levels,

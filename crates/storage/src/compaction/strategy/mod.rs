@@ -1,8 +1,11 @@
-//! Which files to compact: Cassandra's strategies as pure functions of what is known of the files.
+//! The strategies choose the files to compact: Cassandra's strategies, as pure functions of facts
+//! about the files.
 //!
-//! A strategy sees the files of a table on one shard, whose part of the ring is its whole world, and answers with the
-//! compactions that it wants, the most pressing one first. It keeps nothing between two questions, so that a change of it, or
-//! a restart, needs no care. Source: the documentation of each strategy in Cassandra 5.0.
+//! A strategy sees the files of a table on one shard, as if the shard's part of the ring were all
+//! of it. It returns the compactions that it wants, the most urgent one first. It keeps no state,
+//! so that a change of the strategy or a restart needs no care.
+//!
+//! Lineage: the documentation of each strategy in Cassandra 5.0.
 
 mod garbage;
 mod leveled;
@@ -20,20 +23,21 @@ use size_tiered::SizeTiered;
 use time_window::TimeWindow;
 use unified::Unified;
 
-/// What a strategy knows of a file.
+/// The facts that a strategy knows about a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileFacts {
-    /// Files are numbered as they are made. Those that have names of another kind are all 0: it tells their order, not which is which.
+    /// Generation number, ascending by time. Files with other names all have 0; so the number
+    /// determines an order, not an identity.
     pub number: u64,
     /// Bytes of Data.db as stored.
     pub bytes: u64,
     /// Bytes of Data.db before compression.
     pub plain_bytes: u64,
-    /// Of a levelled compaction.
+    /// Level of leveled compaction.
     pub level: u32,
     /// Token of the first partition.
     pub first_token: i64,
-    /// Token of the last one.
+    /// Token of the last partition.
     pub last_token: i64,
     /// Least write timestamp in µs.
     pub minimum_timestamp: i64,
@@ -41,52 +45,52 @@ pub struct FileFacts {
     pub maximum_timestamp: i64,
     /// Estimated number of cells and deletions.
     pub cells: u64,
-    /// Estimated share of them that are old enough to go.
+    /// Estimated share of them that is old enough to be purged.
     pub droppable_ratio: f64,
-    /// How many of those are deletions of rows, or of ranges, at least.
+    /// Number of old enough deletions of rows or ranges, at least.
     pub row_deletions: u64,
-    /// How many are deletions of partitions.
+    /// Number of old enough deletions of partitions.
     pub partition_deletions: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Partitions, at least one.
+    /// Number of partitions, at least one.
     pub partitions: u64,
     /// Seconds since the file was made.
     pub age_s: u64,
 }
 
-/// The files of a table on one shard.
+/// The compaction candidates: the files of a table on one shard.
 #[derive(Clone, Debug)]
 pub struct Arena<'a> {
-    /// Those that may be compacted.
+    /// Files that may be compacted.
     pub idle: &'a [FileFacts],
-    /// Those that are being compacted.
+    /// Files that are being compacted.
     pub busy: &'a [FileFacts],
-    /// Those that cannot be compacted: nobody waits for them.
+    /// Files that cannot be compacted. No pick waits for them.
     pub left_out: &'a [FileFacts],
-    /// The first and the last token of the shard.
+    /// First and last token of the shard.
     pub tokens: (i64, i64),
-    /// How many shards there are.
+    /// Number of shards.
     pub shards: usize,
-    /// Bytes that a flush makes, as far as is known.
+    /// Stored bytes of Data.db that a flush makes, as far as known; otherwise 0.
     pub flush_bytes: u64,
-    /// Second of the wall clock.
+    /// Wall-clock time in seconds since 1970.
     pub now_s: u64,
 }
 
 impl<'a> Arena<'a> {
-    /// All files.
+    /// Returns all files.
     fn all(&self) -> impl Iterator<Item = &'a FileFacts> {
         self.idle.iter().chain(self.busy).chain(self.left_out)
     }
 }
 
-/// Where an output ends and the next one begins; always between partitions.
+/// The places where an output ends and the next one begins; always between partitions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Split {
-    /// There is one.
+    /// One output only.
     Never,
-    /// At so many bytes of Data.db, as stored.
+    /// After this number of bytes of Data.db, as stored.
     Bytes(u64),
     /// Behind each of these tokens, in ascending order.
     Tokens(Vec<i64>),
@@ -97,11 +101,12 @@ pub enum Split {
 pub struct Pick {
     /// Indices of [`Arena::idle`].
     pub files: Vec<usize>,
-    /// Level of what is written.
+    /// Level of the outputs.
     pub level: u32,
-    /// How it is split.
+    /// Split of the outputs.
     pub split: Split,
-    /// Which of them it is for, if it is for garbage: without that one nothing is gained.
+    /// Index of the file whose garbage the pick is for, if it is a garbage pick. Without that file
+    /// the pick gains nothing.
     pub garbage: Option<usize>,
 }
 
@@ -129,7 +134,8 @@ enum Kind {
 /// Package of the strategies in Cassandra.
 const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
 
-/// The names that are known. ScyllaDB's incremental one is taken for what it is to its user, a size-tiered one.
+/// The known class names. ScyllaDB's incremental strategy is treated as size-tiered, which it is to
+/// its user.
 pub const STRATEGIES: [&str; 5] = [
     "SizeTieredCompactionStrategy",
     "LeveledCompactionStrategy",
@@ -145,7 +151,10 @@ impl Default for CompactionStrategy {
 }
 
 impl CompactionStrategy {
-    /// Reads the `compaction` option of a table. The error is Cassandra's message.
+    /// Parses the `compaction` option of a table.
+    ///
+    /// # Errors
+    /// Cassandra's message, if the class is missing or unknown, or an option is invalid.
     pub fn parse(compaction: &BTreeMap<String, String>) -> Result<Self, String> {
         let class = compaction
             .get("class")
@@ -172,7 +181,8 @@ impl CompactionStrategy {
         Ok(Self { common, kind })
     }
 
-    /// The `compaction` option with what Cassandra adds to it when a table is created.
+    /// Returns the `compaction` option with the defaults that Cassandra adds when a table is
+    /// created.
     pub fn complete(mut compaction: BTreeMap<String, String>) -> BTreeMap<String, String> {
         let Some(class) = compaction.get("class").cloned() else { return compaction };
         if !class.contains('.') {
@@ -185,19 +195,19 @@ impl CompactionStrategy {
         compaction
     }
 
-    /// Whether compactions begin by themselves.
+    /// Returns whether auto-compaction is enabled.
     pub fn is_enabled(&self) -> bool {
         self.common.enabled
     }
 
-    /// The same, whether or not the options let compactions begin by themselves.
+    /// Returns the strategy with auto-compaction switched on or off.
     pub fn with_enabled(&self, is_enabled: bool) -> Self {
         let mut strategy = self.clone();
         strategy.common.enabled = is_enabled;
         strategy
     }
 
-    /// Name without the package.
+    /// Returns the class name without the package.
     pub fn name(&self) -> &'static str {
         match &self.kind {
             Kind::SizeTiered(_) => STRATEGIES[0],
@@ -207,12 +217,13 @@ impl CompactionStrategy {
         }
     }
 
-    /// How many levels it keeps files in; `None` if their levels mean nothing to it.
+    /// Returns the number of levels; `None` for strategies that ignore the files' levels.
     pub fn levels(&self) -> Option<usize> {
         matches!(self.kind, Kind::Leveled(_)).then_some(leveled::LEVELS)
     }
 
-    /// The compactions that are wanted, the most pressing one first. They may share files: after one is begun, ask again.
+    /// Returns the compactions that the strategy wants, the most urgent one first. They may share
+    /// files: the caller must ask again after it has begun one.
     pub fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
         if !self.common.enabled {
             return Vec::new();
@@ -229,7 +240,8 @@ impl CompactionStrategy {
         }
     }
 
-    /// How many compactions are wanted: those that share files with a more pressing one are other ways to do the same.
+    /// Returns the number of pending compactions. Picks that share files with a more urgent one are
+    /// alternatives to it and do not count.
     pub fn pending(&self, arena: &Arena<'_>) -> usize {
         let mut is_taken = vec![false; arena.idle.len()];
         let apart = self.picks(arena).into_iter().filter(|pick| {
@@ -242,7 +254,8 @@ impl CompactionStrategy {
         apart.count()
     }
 
-    /// How many files lie over one token beyond those that this strategy leaves there when it keeps up.
+    /// Returns the score: the maximum number of files over one token, without the number that this
+    /// strategy leaves there when it keeps up.
     pub fn surplus(&self, arena: &Arena<'_>) -> usize {
         match &self.kind {
             Kind::SizeTiered(strategy) => {
@@ -254,7 +267,8 @@ impl CompactionStrategy {
         }
     }
 
-    /// What else is waiting to be compacted, in numbers that can be compared with that: nothing that reads or flushes wait for.
+    /// Returns a score of further pending work, comparable with [`CompactionStrategy::surplus`],
+    /// for which neither reads nor flushes wait.
     pub fn overfull(&self, arena: &Arena<'_>) -> usize {
         match &self.kind {
             Kind::Leveled(strategy) => strategy.overfull(arena),
@@ -262,7 +276,8 @@ impl CompactionStrategy {
         }
     }
 
-    /// How some of the idle files, or all, are written when they are compacted into one run, and the level of it.
+    /// Returns the pick that compacts some or all of the idle files into one run: its split and its
+    /// level.
     pub fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         match &self.kind {
             Kind::SizeTiered(_) | Kind::TimeWindow(_) => Pick::new(files, 0, Split::Never),
@@ -271,7 +286,7 @@ impl CompactionStrategy {
         }
     }
 
-    /// How one file of a level is written anew by itself.
+    /// Returns level and split for rewriting one file of a level by itself.
     pub fn rewrite(&self, level: u32) -> (u32, Split) {
         match &self.kind {
             Kind::Leveled(strategy) => (level, strategy.split()),
@@ -280,7 +295,7 @@ impl CompactionStrategy {
     }
 }
 
-/// How many of some ranges of tokens at most hold one token.
+/// Returns the maximum number of the token ranges that hold one token.
 pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
     let mut ranges: Vec<(i64, i64)> = ranges.into_iter().collect();
     ranges.sort_unstable();
@@ -293,14 +308,14 @@ fn depth_of<'a>(files: impl IntoIterator<Item = &'a FileFacts>) -> usize {
 }
 
 impl FileFacts {
-    /// Whether deletions of `newer`, of the same arena, may cover something in it.
+    /// Returns whether deletions in `newer`, of the same candidates, may cover data in this file.
     pub(super) fn may_be_covered_by(&self, newer: &FileFacts) -> bool {
         !std::ptr::eq(self, newer)
             && self.overlaps(newer)
             && self.minimum_timestamp <= newer.maximum_timestamp
     }
 
-    /// Whether the ranges of keys meet.
+    /// Returns whether the token ranges overlap.
     pub fn overlaps(&self, other: &FileFacts) -> bool {
         self.first_token <= other.last_token && other.first_token <= self.last_token
     }

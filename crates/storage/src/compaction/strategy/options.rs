@@ -1,8 +1,8 @@
-//! Reading the options of a strategy, with Cassandra's words for those that are wrong.
+//! This module reads the options of a strategy; its error texts are Cassandra's.
 
 use std::{collections::BTreeMap, fmt::Display, str::FromStr};
 
-/// The options that were not read yet.
+/// The options that have not been read yet.
 pub(super) struct Options<'a> {
     class: &'a str,
     left: BTreeMap<&'a str, &'a str>,
@@ -15,7 +15,7 @@ impl<'a> Options<'a> {
         Self { class, left }
     }
 
-    /// Whether it was given, and not read yet.
+    /// Returns whether the option is present and has not been read yet.
     pub(super) fn has(&self, name: &str) -> bool {
         self.left.contains_key(name)
     }
@@ -37,12 +37,12 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Of 32 bits, as in Cassandra: what is taken here is taken there.
+    /// Reads a number of 32 bits, as Cassandra does: a value that is valid here is valid there.
     pub(super) fn int(&mut self, name: &str, default: i32) -> Result<i64, String> {
         self.number(name, default).map(i64::from)
     }
 
-    /// Of 64 bits.
+    /// Reads a number of 64 bits.
     pub(super) fn long(&mut self, name: &str, default: i64) -> Result<i64, String> {
         self.number(name, default)
     }
@@ -53,7 +53,7 @@ impl<'a> Options<'a> {
         Ok(value.unsigned_abs())
     }
 
-    /// Ignores blanks around the number and a `d` or `f` behind it, as Java does.
+    /// Reads a float. Ignores blanks around the number and a `d` or `f` behind it, as Java does.
     pub(super) fn float(&mut self, name: &str, default: f64) -> Result<f64, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
         let number = text.trim();
@@ -63,7 +63,7 @@ impl<'a> Options<'a> {
         finite.ok_or_else(|| format!("{text} is not a parsable float for {name}"))
     }
 
-    /// A part of one: `0.5` or `50%`.
+    /// Reads a share: `0.5` or `50%`.
     pub(super) fn share(&mut self, name: &'static str, default: f64) -> Result<f64, String> {
         let text = self.left.get(name).copied().unwrap_or_default();
         let Some(percent) = text.trim().strip_suffix('%') else { return self.float(name, default) };
@@ -83,7 +83,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Sizes such as `1GiB`, `1.5 MiB` or `100B`.
+    /// Reads a size in bytes, such as `1GiB`, `1.5 MiB` or `100B`.
     pub(super) fn bytes(&mut self, name: &str, default: u64) -> Result<u64, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
         bytes(text).ok_or_else(|| {
@@ -93,7 +93,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// All options must have been read.
+    /// Returns an error if some options have not been read.
     pub(super) fn end(self) -> Result<(), String> {
         if self.left.is_empty() {
             return Ok(());
@@ -126,14 +126,14 @@ fn bytes(text: &str) -> Option<u64> {
     (0.0..1e18).contains(&bytes).then_some(bytes as u64)
 }
 
-/// Options that all strategies take.
+/// The options that all strategies accept.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Common {
     pub(super) enabled: bool,
     pub(super) tombstone_threshold: f64,
     pub(super) tombstone_interval_s: u64,
     pub(super) unchecked_tombstones: bool,
-    /// Whether the table says anything of when tombstones alone are reason enough.
+    /// Whether the table sets an option for tombstone compactions.
     pub(super) names_tombstones: bool,
 }
 
@@ -160,7 +160,7 @@ impl Common {
             options.positive_long("tombstone_compaction_interval", 86_400)?;
         let unchecked_tombstones = options.flag("unchecked_tombstone_compaction", false)?;
         options.flag("log_all", false)?;
-        // There is no repair here that could be waited for.
+        // Ignored, because this node has no repair to wait for.
         options.flag("only_purge_repaired_tombstones", false)?;
         if let Some(text) = options.text("provide_overlapping_tombstones")
             && !["none", "row", "cell"].contains(&text.to_lowercase().as_str())
@@ -183,7 +183,7 @@ fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// How many files at least, and at most, a compaction takes.
+/// The minimum and maximum number of files of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Thresholds {
     pub(super) minimum: usize,
@@ -194,7 +194,7 @@ impl Thresholds {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
         let mut threshold = |name: &str, default: i32| match options.text(name) {
             None => Ok(default),
-            // Cassandra takes neither blanks nor signs here.
+            // Cassandra accepts neither blanks nor signs here.
             Some(text) => text.parse().ok().filter(|_| is_digits(text)).ok_or_else(|| {
                 format!(
                     "Invalid value {text} for '{name}' compaction sub-option - must be an integer"

@@ -1,15 +1,16 @@
-//! Files that overlap, directly or through others.
+//! This module finds files that overlap, directly or through others.
 
 use std::{cmp::Reverse, collections::BinaryHeap, iter::Sum};
 
 use super::FileFacts;
 
-/// The ranges of tokens that reach to where a walk along the ring is.
+/// The token ranges that reach the current position of a walk along the ring.
 #[derive(Default)]
 pub(super) struct Reaching(BinaryHeap<Reverse<i64>>);
 
 impl Reaching {
-    /// Goes on to the next range, by its first token. Gives how many reach there, with it.
+    /// Moves on to the next range in the order of first tokens. Returns how many ranges reach its
+    /// first token, itself included.
     pub(super) fn enter(&mut self, first: i64, last: i64) -> usize {
         while self.0.peek().is_some_and(|Reverse(end)| *end < first) {
             self.0.pop();
@@ -19,13 +20,13 @@ impl Reaching {
     }
 }
 
-/// Files of which each overlaps some other, and how many of them at most hold one token.
+/// Files that overlap directly or through others, and the maximum number of them over one token.
 pub(super) struct OverlapSet {
     pub(super) files: Vec<usize>,
     pub(super) most: usize,
 }
 
-/// The sets of `among`, in the order of the ring.
+/// Returns the overlap sets of `among`, in the order of the ring.
 pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapSet> {
     let mut order = among.to_vec();
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
@@ -45,9 +46,10 @@ pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapS
     sets
 }
 
-/// Those of some files, taken in this order, that can be taken without more than `most` over one token.
+/// Takes files in this order, and leaves out each one with which more than `most` files would lie
+/// over one token.
 pub(super) fn within_depth(files: &[FileFacts], order: Vec<usize>, most: usize) -> Vec<usize> {
-    // Where the number of files over a token may change.
+    // Tokens at which the number of files may change.
     let mut firsts: Vec<i64> = order.iter().map(|index| files[*index].first_token).collect();
     firsts.sort_unstable();
     firsts.dedup();
@@ -66,14 +68,14 @@ pub(super) fn within_depth(files: &[FileFacts], order: Vec<usize>, most: usize) 
     taken
 }
 
-/// What some files have together.
+/// The sums of the amounts of some files.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Amounts {
     pub(super) files: usize,
-    /// How many of them are not idle.
+    /// Number of files that are not idle.
     pub(super) taken: usize,
     pub(super) cells: f64,
-    /// Cells and deletions that may go.
+    /// Cells and deletions that can be purged.
     pub(super) old_cells: f64,
     pub(super) rows: f64,
     pub(super) partitions: f64,
@@ -100,7 +102,7 @@ impl Amounts {
         self.partitions += other.partitions;
     }
 
-    /// Without what is a part of it.
+    /// Subtracts the amounts of a part of the files.
     pub(super) fn without(mut self, part: &Self) -> Self {
         self.files -= part.files;
         self.taken -= part.taken;
@@ -125,9 +127,11 @@ impl Sum for Amounts {
     }
 }
 
-/// For each of some files, of which the first ones are idle, what the others have that meet it and have something as old as what it has
-/// newest. One walk along time, in which those that are old enough are added up by where they begin and end: looking at each pair takes too
-/// long where there are thousands.
+/// Returns for each file the amounts of the other files that it may cover: files that overlap it
+/// and have data as old as its newest. The first `idle` files are idle.
+///
+/// One walk along time adds up the files that are old enough by their first and last tokens. A
+/// comparison of all pairs takes too long for thousands of files.
 pub(super) fn met_older(files: &[&FileFacts], idle: usize) -> Vec<Amounts> {
     let sorted = |of: fn(&FileFacts) -> i64| {
         let mut values: Vec<i64> = files.iter().map(|file| of(file)).collect();
@@ -154,7 +158,7 @@ pub(super) fn met_older(files: &[&FileFacts], idle: usize) -> Vec<Amounts> {
             let last = lasts.partition_point(|last| *last < files[other].last_token);
             ended.add(last, &amounts);
         }
-        // Those that have begun and not ended meet it, and one of them may be itself.
+        // The files that have begun and not ended overlap it; it may be one of them itself.
         let begun = begun.below(firsts.partition_point(|first| *first <= file.last_token));
         let ended = ended.below(lasts.partition_point(|last| *last < file.first_token));
         let itself = if is_older(&index) { amounts(index) } else { Amounts::default() };
@@ -163,7 +167,7 @@ pub(super) fn met_older(files: &[&FileFacts], idle: usize) -> Vec<Amounts> {
     met
 }
 
-/// Amounts at places, and the sum of those below one: a Fenwick tree.
+/// Amounts at places, with sums of all below a place: a Fenwick tree.
 struct Sums(Vec<Amounts>);
 
 impl Sums {

@@ -1,4 +1,5 @@
-//! SizeTieredCompactionStrategy: files of like size are compacted once there are `min_threshold` of them.
+//! SizeTieredCompactionStrategy compacts files of similar size once there are `min_threshold` of
+//! them.
 
 use super::{
     Arena, FileFacts, Pick, Split,
@@ -10,7 +11,7 @@ pub(super) struct SizeTiered {
     pub(super) thresholds: Thresholds,
     bucket_low: f64,
     bucket_high: f64,
-    /// Files below it are all alike.
+    /// Smaller files all count as similar.
     minimum_bytes: u64,
 }
 
@@ -36,8 +37,9 @@ impl SizeTiered {
         picked.into_iter().map(|files| Pick::new(files, 0, Split::Never)).collect()
     }
 
-    /// Which of some files to compact: of the buckets that are full enough the one with the most files, for it
-    /// relieves reads most, and of equal ones the one with the smallest files.
+    /// Returns the buckets to compact, of the files in `among` and among the buckets with enough
+    /// files. The bucket with the most files comes first, because it relieves reads most; then the
+    /// one with the smallest files.
     pub(super) fn pick_among(&self, files: &[FileFacts], among: &[usize]) -> Vec<Vec<usize>> {
         let mut full: Vec<(f64, Vec<usize>)> = self
             .buckets(among.iter().map(|index| (&files[*index], *index)))
@@ -51,7 +53,8 @@ impl SizeTiered {
         full.into_iter().map(|(_, bucket)| bucket).collect()
     }
 
-    /// The files without those that stay: the largest of each bucket, one less than make a compaction.
+    /// Returns the files without the ones that stay: the largest files of each bucket, one less
+    /// than a compaction needs.
     pub(super) fn unsettled<'f>(&self, files: &[&'f FileFacts]) -> Vec<&'f FileFacts> {
         let buckets = self.buckets(files.iter().map(|file| (*file, *file)));
         let rest = buckets.into_iter().flat_map(|(_, bucket)| {
@@ -61,7 +64,8 @@ impl SizeTiered {
         rest.collect()
     }
 
-    /// What stands for files of like size, with their mean, smallest first.
+    /// Groups files of similar size. Returns the groups' items with the mean size in bytes,
+    /// smallest first.
     fn buckets<'f, T>(
         &self,
         files: impl Iterator<Item = (&'f FileFacts, T)>,

@@ -1,4 +1,5 @@
-//! Each picker against the published rules of its strategy, and the words for bad options.
+//! These tests check each strategy against its published rules, and the error texts for invalid
+//! options.
 
 use super::*;
 
@@ -15,7 +16,7 @@ fn strategy(class: &str, pairs: &[(&str, &str)]) -> CompactionStrategy {
 const MIB: u64 = 1 << 20;
 const DAY_US: i64 = 86_400_000_000;
 
-/// A file over the whole ring.
+/// Returns a file that spans the whole ring.
 fn file(number: u64, mebibytes: u64) -> FileFacts {
     FileFacts {
         number,
@@ -181,7 +182,7 @@ fn the_default_is_what_the_class_alone_means() {
 #[test]
 fn size_tiers_take_files_of_like_size() {
     let tiers = strategy("SizeTieredCompactionStrategy", &[]);
-    // Below 50 MiB all are alike; 300 is beyond 1.5 times the mean of 100.
+    // Below 50 MiB all files are similar; 300 exceeds 1.5 times the mean of 100.
     let files = [1, 40, 100, 110, 90, 300, 95, 9, 3].into_iter().enumerate();
     let files: Vec<_> = files.map(|(n, size)| file(n as u64, size)).collect();
     assert_eq!(picked(&tiers, &files, &[]), [vec![0, 1, 7, 8], vec![2, 3, 4, 6]]);
@@ -202,7 +203,7 @@ fn windows_that_are_over_become_one_file() {
         ..file(number, 1)
     };
     let files = [on_day(1, 100), on_day(2, 100), on_day(3, 99), on_day(4, 98), on_day(5, 98)];
-    // The present window is size-tiered and has too few; one file is what a past window should have.
+    // The open window is size-tiered and has too few files; a closed window should have one.
     assert_eq!(picked(&windows, &files, &[]), [vec![4, 5]]);
     let more = [on_day(1, 100), on_day(2, 100), on_day(3, 100), on_day(4, 100)];
     assert_eq!(picked(&windows, &more, &[]), [vec![1, 2, 3, 4]]);
@@ -211,7 +212,8 @@ fn windows_that_are_over_become_one_file() {
         &[("compaction_window_unit", "HOURS"), ("compaction_window_size", "48")],
     );
     assert_eq!(picked(&hours, &files, &[]), [vec![3, 4, 5]]);
-    // Old data that is being written: the newest window is over when nothing of it came for as long.
+    // Old data is being written: the newest window closes when no file has arrived for the length
+    // of a window.
     let old = [on_day(1, 50), on_day(2, 50), on_day(3, 49), on_day(4, 49)];
     assert_eq!(picked(&windows, &old, &[]), [vec![3, 4]]);
     let done = old.map(|file| FileFacts { age_s: 86_400, ..file });
@@ -227,22 +229,23 @@ fn level_0_goes_up_with_all_that_it_meets() {
     assert_eq!(picked(&levels, &files, &[]), [vec![1, 2, 3, 4, 11]]);
     let pick = &levels.picks(&arena(&files, &[]))[0];
     assert_eq!((pick.level, &pick.split), (1, &Split::Bytes(10 * MIB)));
-    // What it meets is being compacted.
+    // The files that it overlaps are being compacted.
     let busy = [files.remove(4)];
     assert!(picked(&levels, &files, &busy).is_empty());
-    // Nobody waits for what cannot be compacted.
+    // No pick waits for files that cannot be compacted.
     let broken = [at(file(13, 1), 0, 0, 100), busy[0].clone()];
     let others = [files[4].clone(), at(file(14, 10), 1, 0, 40)];
     let idle: Vec<_> = files[..4].iter().chain(&others).cloned().collect();
     let picks = levels.picks(&Arena { left_out: &broken, ..arena(&idle, &[]) });
     let numbers: Vec<u64> = picks[0].files.iter().map(|index| idle[*index].number).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 14]);
-    // Little is only made one.
+    // Small files only become one file of level 0.
     let small: Vec<_> = (1..=4).map(|n| file(n, 1)).collect();
     assert_eq!(levels.picks(&arena(&small, &[]))[0].level, 0);
 }
 
-/// It counts as of level 0, whatever its level says: what is made of it in level 1 must not come to overlap.
+/// The file counts as level 0 whatever its level says: the outputs of its compaction in level 1
+/// must not overlap.
 #[test]
 fn one_compaction_at_a_time_takes_what_overlaps_in_its_level() {
     let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
@@ -250,7 +253,7 @@ fn one_compaction_at_a_time_takes_what_overlaps_in_its_level() {
     files.push(at(file(11, 10), 3, 200, 300));
     assert_eq!(picked(&levels, &files, &[at(file(12, 10), 3, 301, 350)]), [vec![1, 2, 3, 4]]);
     assert!(picked(&levels, &files, &[at(file(12, 10), 3, 250, 350)]).is_empty());
-    // Of the two the other one counts as of level 0: it waits for others.
+    // The other one of the two counts as level 0: it waits for others.
     let first = at(file(12, 10), 3, 150, 250);
     assert_eq!(picked(&levels, &files, &[first]), [vec![1, 2, 3, 4, 11]]);
 }
@@ -271,7 +274,7 @@ fn a_level_that_is_too_large_gives_its_cheapest_file_up() {
     let picks = levels.picks(&arena(&files, &[]));
     assert_eq!(picked(&levels, &files, &[]), [vec![3]]);
     assert_eq!(picks[0].level, 2);
-    // Files that came from elsewhere and overlap in their level count as of level 0.
+    // Files of another origin that overlap in their level count as level 0.
     let overlapping: Vec<_> = (1..=4).map(|n| at(file(n, 10), 3, 0, 9)).collect();
     assert!(picked(&levels, &overlapping, &[]).is_empty());
     let five: Vec<_> = (1..=5).map(|n| at(file(n, 10), 3, 0, 9)).collect();
@@ -284,12 +287,12 @@ fn tiers_of_the_unified_strategy_wait_for_as_many_as_overlap() {
     let files: Vec<_> = (1..=4).map(|n| file(n, 10)).collect();
     assert_eq!(picked(&unified, &files, &[]), [vec![1, 2, 3, 4]]);
     assert!(picked(&unified, &files[..3], &[]).is_empty());
-    // Four side by side do not overlap.
+    // Four adjacent files do not overlap.
     let token = |n: u64| (i128::from(i64::MIN) + (i128::from(n) << 62)) as i64;
     let apart: Vec<_> =
         (0..4).map(|n| at(file(n, 2), 0, token(n), token(n + 1).wrapping_sub(1))).collect();
     assert!(picked(&unified, &apart, &[]).is_empty());
-    // Of different levels, neither: 40 MiB are beyond the first.
+    // Files of different levels make no compaction: 40 MiB are beyond the first level.
     let mut mixed: Vec<_> = files[..3].to_vec();
     mixed.push(file(9, 40));
     assert!(picked(&unified, &mixed, &[]).is_empty());
@@ -317,7 +320,7 @@ fn density_counts_and_not_size() {
     assert_eq!(unified.level_of(&arena, &file(1, 125)), 2);
     assert_eq!(unified.level_of(&arena, &at(file(1, 32), 0, 0, i64::MAX)), 1);
     assert_eq!(unified.level_of(&arena, &at(file(1, 63), 0, 0, i64::MAX)), 2);
-    // A single partition spans nothing, which says nothing.
+    // A single partition spans too little for a density.
     assert_eq!(unified.level_of(&arena, &at(file(1, 30), 0, 7, 7)), 0);
 }
 
@@ -331,7 +334,7 @@ fn outputs_are_split_by_the_published_formula() {
         };
         unified.parts(&arena, gibibytes * 1024.0 * MIB as f64)
     };
-    // Below min_sstable_size for each of the base shards: as many as there is size for.
+    // Below min_sstable_size for each base shard, there are as many parts as the size allows.
     assert_eq!(parts(&[], 0.05), 1);
     assert_eq!(parts(&[], 0.25), 2);
     assert_eq!(parts(&[], 1.0), 4);
@@ -339,10 +342,10 @@ fn outputs_are_split_by_the_published_formula() {
     assert_eq!(parts(&[], 16.0), 4 * 2);
     assert_eq!(parts(&[], 4.0 * 64.0), 4 * 16);
     assert_eq!(parts(&[("sstable_growth", "1")], 4096.0), 4);
-    // Size within a factor of the square root of two from the target.
+    // The size is within a factor of the square root of two from the target.
     assert_eq!(parts(&[("sstable_growth", "0")], 4.0 * 64.0), 4 * 64);
     assert_eq!(parts(&[("sstable_growth", "0"), ("base_shard_count", "3")], 3.0 * 8.0), 3 * 8);
-    // None of less than a MiB.
+    // No part has less than a MiB.
     let many = [("base_shard_count", "65536"), ("min_sstable_size", "0B")];
     assert_eq!(parts(&many, 1.0), 1024);
     assert_eq!(parts(&many, 1024.0), 65536);
@@ -350,7 +353,8 @@ fn outputs_are_split_by_the_published_formula() {
     assert_eq!(parts(&[("base_shard_count", "6"), ("min_sstable_size", "0B")], 2.0 / 1024.0), 1);
 }
 
-/// Those next to the ends of a span are not missed: compared with a look at all of them.
+/// Boundaries next to the ends of a span are not missed: compares with a search through all of
+/// them.
 #[test]
 fn ends_of_parts_within_a_span() {
     let mut random = espalier_runtime::random::Generator::from_seed(9);
@@ -386,10 +390,10 @@ fn a_major_compaction_is_split_like_its_level() {
     let levels = strategy("LeveledCompactionStrategy", &[]);
     let nine: Vec<_> = (1..=9).map(|n| file(n, 1024)).collect();
     assert_eq!(levels.one_run(&arena(&nine, &[]), all(&nine)).level, 2);
-    // What is left lies over these.
+    // The remaining files overlap these.
     assert_eq!(levels.one_run(&arena(&nine, &[]), vec![1, 2]).level, 0);
     assert_eq!(levels.one_run(&arena(&nine[1..], &nine[..1]), vec![0, 1]).level, 0);
-    // Of one level, and nothing of it between them.
+    // All are of one level, and no other file of it lies between them.
     let side_by_side: Vec<_> = (0..4)
         .map(|n| FileFacts {
             level: 3,
@@ -411,7 +415,7 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
         assert_eq!(picked(&strategy, std::slice::from_ref(&dead), &[]), [vec![7]]);
         let young = FileFacts { age_s: 80_000, ..dead.clone() };
         assert!(picked(&strategy, &[young], &[]).is_empty());
-        // What it covers may be in an older file: both go, if that is worth it.
+        // The data that it covers may be in an older file: both are compacted if that is worth it.
         assert_eq!(picked(&strategy, &[dead.clone(), file(1, 10)], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[dead.clone(), file(1, 20)], &[]).is_empty());
         assert!(picked(&strategy, std::slice::from_ref(&dead), &[file(1, 10)]).is_empty());
@@ -419,7 +423,7 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
     }
 }
 
-/// The disk may have no room for the best.
+/// The disk may have no room for the best pick.
 #[test]
 fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
     let token = |n: u64| n as i64 * 1000;
@@ -433,7 +437,7 @@ fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
     assert_eq!(picked(&unified, &apart, &[]), [[2], [1]]);
     let many: Vec<_> = (0..20).map(|n| part(n, 0.5)).collect();
     assert_eq!(picked(&unified, &many, &[]).len(), 8);
-    // Each covers one.
+    // Each file covers one other.
     let below = |n: u64| FileFacts { minimum_timestamp: 0, ..part(n, 0.0) };
     let pairs = [part(1, 0.5), below(1), part(2, 0.9), below(2)];
     let picks = unified.picks(&arena(&pairs, &[]));
@@ -448,7 +452,7 @@ fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
     assert_eq!(parts, [(&[0, 1][..], Some(0)), (&[2, 3], Some(2))]);
 }
 
-/// Each pair of them would take minutes.
+/// A comparison of all pairs would take minutes.
 #[test]
 fn many_files_of_garbage_are_looked_through_at_once() {
     let token = |n: u64| i64::MIN + n as i64 * 1000;
@@ -464,7 +468,7 @@ fn many_files_of_garbage_are_looked_through_at_once() {
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }
 
-/// However many files there are that cover nothing, the disk may have room for others only.
+/// Many files that cover nothing do not hide the other picks, for which the disk may have room.
 #[test]
 fn what_covers_something_is_found_among_what_does_not() {
     let token = |n: u64| n as i64 * 1000;
@@ -480,7 +484,8 @@ fn what_covers_something_is_found_among_what_does_not() {
     assert!(picked(&unified, &files, &[]).contains(&vec![40, 40]));
 }
 
-/// However many there are that have more garbage, and for which it is not worth it: nothing is gone of them soon.
+/// Many files with more garbage that are not worth a compaction do not hide a pick that is; they
+/// will not shrink soon.
 #[test]
 fn what_is_worth_it_is_found_among_what_is_not() {
     let token = |n: u64| n as i64 * 1000;
@@ -495,7 +500,7 @@ fn what_is_worth_it_is_found_among_what_is_not() {
     let garbage = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..part(100, 1, 1) };
     files.extend([garbage, FileFacts { minimum_timestamp: 0, ..part(100, 1, 2) }]);
     for class in ["SizeTiered", "Unified", "Leveled"] {
-        // None of them has so much else to do.
+        // No strategy has another pick for these files.
         let options: &[_] = match class {
             "SizeTiered" => &[("min_threshold", "1000"), ("max_threshold", "1000")],
             _ => &[],
@@ -507,7 +512,8 @@ fn what_is_worth_it_is_found_among_what_is_not() {
     }
 }
 
-/// However many there are in a level that cover only what a lone file of level 0 has: they do not come to it downwards.
+/// Many files of a level that cover only data of a lone file of level 0 give no pick: moving down
+/// does not bring them together.
 #[test]
 fn what_covers_nothing_deeper_hides_no_deeper_garbage() {
     let token = |n: u64| n as i64 * 1000;
@@ -524,7 +530,7 @@ fn what_covers_nothing_deeper_hides_no_deeper_garbage() {
     assert_eq!(picked(&strategy, &files, &[]), [[50, 50]]);
 }
 
-/// Cassandra may give them names without a number.
+/// Cassandra may give files names without a number.
 #[test]
 fn files_without_numbers_are_not_one() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
@@ -555,7 +561,7 @@ fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
     assert!(go(&[("unchecked_tombstone_compaction", "true")]));
 }
 
-/// A deletion of a row covers all its cells, one of a partition all of its rows.
+/// A row deletion covers all cells of the row, a partition deletion all its rows.
 #[test]
 fn deletions_are_worth_what_they_cover() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
@@ -581,7 +587,7 @@ fn deletions_are_worth_what_they_cover() {
         };
         assert_eq!(picked(&strategy, &[partitions(50), old.clone()], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[partitions(10), old.clone()], &[]).is_empty());
-        // Cells alone are worth themselves.
+        // Deleted cells count only themselves.
         let cells = FileFacts { row_deletions: 0, ..rows(1000) };
         assert!(picked(&strategy, &[cells, old], &[]).is_empty());
     }
@@ -610,12 +616,12 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
     assert_eq!(go(&all(garbage(9, 0))), [(vec![9], 1)]);
     assert_eq!(go(&all(garbage(9, 1))), [(vec![9], 2)]);
     assert_eq!(go(&all(garbage(9, 2))), [(vec![9, 1], 3)]);
-    // Nothing deeper is older: it goes by itself.
+    // No deeper data is older: the file is compacted alone.
     let newer = at(file(10, 10), 3, 0, 100);
     assert_eq!(go(&[garbage(9, 2), newer]), [(vec![9], 2)]);
 }
 
-/// A small table has no other level.
+/// A small table has only level 0.
 #[test]
 fn garbage_of_level_0_goes_with_what_it_covers_there() {
     let levels = strategy("LeveledCompactionStrategy", &[]);
@@ -625,7 +631,7 @@ fn garbage_of_level_0_goes_with_what_it_covers_there() {
     assert!(picked(&levels, &[garbage], &[file(1, 10)]).is_empty(), "being compacted");
 }
 
-/// However many files there are: what is written must lie over less than what was read.
+/// Whatever the number of files, the outputs must overlap less than the inputs.
 #[test]
 fn the_most_files_are_counted_over_one_token() {
     let step = i128::from(u64::MAX / 32);
@@ -641,7 +647,7 @@ fn the_most_files_are_counted_over_one_token() {
         let unified = strategy("UnifiedCompactionStrategy", &[("max_sstables_to_compact", most)]);
         assert_eq!(picked(&unified, &files, &[])[0].len(), 35, "{most}");
     }
-    // Four at most over each token: the oldest.
+    // At most four over each token: the oldest.
     let unified = strategy("UnifiedCompactionStrategy", &[("max_sstables_to_compact", "2")]);
     let wide: Vec<FileFacts> = (1..=7).map(|number| file(number, 20)).collect();
     assert_eq!(picked(&unified, &wide, &[]), [[1, 2, 3, 4]]);
@@ -657,7 +663,7 @@ fn windows_that_are_over_are_no_surplus() {
     let more: Vec<FileFacts> =
         (0..3).map(|number| day(200 + number, 100)).chain([day(300, 7)]).collect();
     let all: Vec<FileFacts> = files.iter().chain(&more).cloned().collect();
-    assert_eq!(windows.surplus(&arena(&all, &[])), 1, "three of today are too few");
+    assert_eq!(windows.surplus(&arena(&all, &[])), 1, "three files of the open window are too few");
     let today: Vec<FileFacts> = (0..10).map(|number| day(200 + number, 100)).collect();
     assert_eq!(windows.surplus(&arena(&today, &[])), 10 - 3);
 }
@@ -675,11 +681,11 @@ fn what_a_strategy_leaves_is_no_surplus() {
         assert_eq!(surplus(class, pairs, &files), 0, "{class}");
         assert_eq!(surplus(class, &[], &files), 60, "{class}");
     }
-    // Three of each size, or level.
+    // There are three of each size, or level.
     let sizes: Vec<_> = (0..15).map(|number| file(number, 60 << (number / 3 * 2))).collect();
     assert_eq!(surplus("SizeTiered", &[], &sizes), 0);
     assert_eq!(surplus("Unified", &[], &sizes), 0);
-    // One of each level, and files that came from elsewhere and overlap there.
+    // There are one file of each level, and files of another origin that overlap there.
     let mut levels: Vec<_> = (0..8).map(|level| at(file(level, 10), level as u32, 0, 9)).collect();
     assert_eq!(surplus("Leveled", &[], &levels), 0);
     levels.extend((10..15).map(|number| at(file(number, 10), 3, 0, 9)));

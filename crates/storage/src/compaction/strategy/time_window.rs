@@ -1,5 +1,5 @@
-//! TimeWindowCompactionStrategy: the files of a window of time become one. The present window is size-tiered; a window that
-//! is over is compacted once, and then only dropped, when all in it has expired.
+//! TimeWindowCompactionStrategy compacts the files of a window of time into one. The open window is
+//! size-tiered; a closed window is compacted once, and dropped when all its data has expired.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{Arena, FileFacts, Pick, Split, options::Options, size_tiered::SizeTi
 pub(super) struct TimeWindow {
     tiers: SizeTiered,
     window_s: u64,
-    /// Write timestamps to the second.
+    /// Units of write timestamps per second.
     per_second: i64,
 }
 
@@ -38,7 +38,7 @@ impl TimeWindow {
                 "expired_sstable_check_frequency_seconds must not be negative, but was {frequency}"
             ));
         }
-        // What overlaps is never ignored: rows could come back.
+        // Overlapping files are never ignored, because rows could reappear.
         options.flag("unsafe_aggressive_sstable_expiration", false)?;
         let tiers = SizeTiered::read(options)?;
         let window_s = size.unsigned_abs().saturating_mul(unit_s);
@@ -50,11 +50,14 @@ impl TimeWindow {
         second.div_euclid(i64::try_from(self.window_s).unwrap_or(i64::MAX))
     }
 
-    /// The window that is not over: that of now, or the newest of some files if their clocks are ahead, or if they are being written, which a file of it
-    /// says that is younger than a window. (In Cassandra it is the newest whatever the clock says, and stays what it is when no newer one comes.)
+    /// Returns the open window: the current one, or the newest window of `files` if its timestamps
+    /// are in the future, or if its youngest file is younger than one window (still being written).
+    ///
+    /// In Cassandra the newest window is open whatever the clock says, and stays open until a newer
+    /// one arrives.
     fn present<'f>(&self, arena: &Arena<'_>, files: impl Iterator<Item = &'f FileFacts>) -> i64 {
         let now = i64::try_from(arena.now_s / self.window_s).unwrap_or(i64::MAX);
-        // Of the newest window the youngest file.
+        // The youngest file of the newest window.
         let newest = files.map(|file| (self.window_of(file), std::cmp::Reverse(file.age_s))).max();
         match newest {
             Some((window, std::cmp::Reverse(age_s))) if window > now || age_s < self.window_s => {
@@ -64,7 +67,8 @@ impl TimeWindow {
         }
     }
 
-    /// The files without those that stay: the largest of each window that is over, and what the tiers leave of the present one.
+    /// Returns the files without the ones that stay: the largest file of each closed window, and
+    /// the files that the tiers leave in the open one.
     pub(super) fn unsettled<'f>(&self, arena: &Arena<'f>) -> Vec<&'f FileFacts> {
         let mut windows: BTreeMap<i64, Vec<&FileFacts>> = BTreeMap::new();
         arena.all().for_each(|file| windows.entry(self.window_of(file)).or_default().push(file));

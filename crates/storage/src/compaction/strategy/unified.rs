@@ -1,9 +1,15 @@
-//! UnifiedCompactionStrategy: levels of density, which is the bytes of a file by the share of the ring that it spans. A
-//! scaling parameter says for each level whether it is tiered (T4: four files that overlap become one), levelled (L10: a file
-//! is compacted with the one there is) or in between (N). What is written is split at fixed tokens, the more of them the
-//! denser it is, so that compactions stay small and independent. Source: UnifiedCompactionStrategy.md of Cassandra 5.0.
+//! UnifiedCompactionStrategy keeps levels of density, which is a file's bytes divided by the share
+//! of the ring that it spans.
 //!
-//! A shard is a world of its own: the share of the ring is that of the shard's part, and it has its share of `base_shard_count`.
+//! A scaling parameter says for each level whether it is tiered (T4: four overlapping files become
+//! one), leveled (L10: a file is merged with the existing one) or in between (N). Outputs are split
+//! at fixed tokens, the more of them the denser the outputs are, so that compactions stay small and
+//! independent.
+//!
+//! Each shard is treated as a whole ring: density refers to the shard's part of the ring, and the
+//! shard has its share of `base_shard_count`.
+//!
+//! Lineage: UnifiedCompactionStrategy.md of Cassandra 5.0.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +21,26 @@ use super::{
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unified {
-    /// W of each level; the last one is that of all above.
+    /// Scaling parameter W of each level; the last one applies to all higher levels.
     scaling: Vec<i32>,
     target_bytes: u64,
     minimum_bytes: u64,
-    /// What a level is sized by in place of what flushes make.
+    /// Size in bytes that determines the levels instead of the measured flush size.
     flush_bytes: Option<u64>,
     base_shards: u64,
     growth: f64,
     most_files: usize,
 }
 
-/// Files that span less than this share of the ring have hardly more than one partition: density means nothing there.
+/// Minimum share of the ring for which density is meaningful: files with less have hardly more than
+/// one partition.
 const LEAST_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
-/// Cassandra takes any; more parts than this are of no use, and each costs time and memory.
+/// Maximum of `base_shard_count`, and of the parts of a shard. Cassandra has no limit, but more
+/// parts are useless, and each costs time and memory.
 const MOST_BASE_SHARDS: i64 = 1 << 16;
 const MOST_PARTS: u64 = 1 << 20;
-/// Nor are smaller ones, whatever `base_shard_count` and `min_sstable_size` say: each is a file, which is open from then on.
+/// Minimum size of a part in bytes, whatever `base_shard_count` and `min_sstable_size` say: each
+/// part becomes an open file.
 const LEAST_PART_BYTES: f64 = (1 << 20) as f64;
 const MOST_SPLITS: f64 = (1 << 20) as f64;
 
@@ -131,7 +140,7 @@ impl Unified {
         u64::from(self.scaling_of(level).unsigned_abs()) + 2
     }
 
-    /// Files that must overlap for a compaction.
+    /// Returns the number of overlapping files that make a compaction.
     fn threshold(&self, level: usize) -> u64 {
         match self.scaling_of(level) {
             w if w <= 0 => 2,
@@ -139,10 +148,11 @@ impl Unified {
         }
     }
 
-    /// Densities below which a file is in level 0, 1, ...
+    /// Returns the densities below which a file is in level 0, 1, ...
     fn level_limits(&self, arena: &Arena<'_>) -> impl Iterator<Item = f64> {
         let flush = self.flush_bytes.unwrap_or(arena.flush_bytes).max(1 << 20) as f64;
-        // A little less than what flushes make, so that small ones count, and yet fewer than all of them do not.
+        // A little less than the flush size, so that a file made of as many small flushes as the
+        // fan factor passes the limit, and a file made of fewer does not.
         let mut limit = flush * (1.0 - 0.9 / self.fan_factor(0) as f64);
         (0..).map(move |level| {
             limit = (limit * self.fan_factor(level) as f64).floor();
@@ -173,8 +183,9 @@ impl Unified {
         picks
     }
 
-    /// How many files lie over one token beyond those that are too few for a compaction there, of all levels together. The deepest places of
-    /// levels need not be the same: it is that many at most.
+    /// Returns the score: the sum over all levels of the maximum number of files over one token,
+    /// without the number that is too small for a compaction there. It is an upper limit, because
+    /// the levels' maxima may lie at different tokens.
     pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
         let mut levels: BTreeMap<usize, Vec<&FileFacts>> = BTreeMap::new();
         for file in arena.all() {
@@ -187,8 +198,8 @@ impl Unified {
         beyond.sum()
     }
 
-    /// All files of a set; or, where more than `most` hold one token, the oldest, so many over each token. So what is written overlaps less than
-    /// what was there.
+    /// Picks all files of a set. If more than `most` lie over one token, picks the oldest ones, up
+    /// to `most` over each token. The outputs then overlap less than the inputs did.
     fn pick(&self, arena: &Arena<'_>, set: OverlapSet, most: usize) -> Pick {
         let mut files = set.files;
         if set.most > most {
@@ -200,7 +211,8 @@ impl Unified {
         self.planned(arena, files)
     }
 
-    /// Everything, each token range by itself as far as files allow; here all at once.
+    /// Picks all files at once. Cassandra compacts each token range by itself as far as the files
+    /// allow.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         self.planned(arena, files)
     }
@@ -216,12 +228,13 @@ impl Unified {
         Pick::new(files, 0, split)
     }
 
-    /// Into how many parts the shard's range is split for outputs of this density.
+    /// Returns the number of parts into which the shard's range is split for outputs of this
+    /// density.
     pub(super) fn parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
         let mut parts = self.all_parts(arena, density).min(MOST_PARTS);
         let most = (density / LEAST_PART_BYTES).clamp(1.0, MOST_SPLITS) as u64;
         while parts > most {
-            // Those that are left are among those of the greater number.
+            // The remaining boundaries are a subset of those of the greater number.
             parts = if parts.is_multiple_of(2) { parts / 2 } else { 1 };
         }
         parts
@@ -233,7 +246,7 @@ impl Unified {
         if self.minimum_bytes > 0 {
             let count = density / self.minimum_bytes as f64;
             if count < base as f64 {
-                // Only such parts as the greater numbers of parts have as well.
+                // Use only a number of parts whose boundaries the greater numbers have as well.
                 return power(count).min(1 << base.trailing_zeros());
             }
         }
@@ -250,7 +263,7 @@ impl Unified {
     }
 }
 
-/// `T4`, `L10`, `N` or the number itself.
+/// Parses a scaling parameter: `T4`, `L10`, `N` or the number itself.
 fn parse_scaling(word: &str) -> Result<i32, String> {
     let pattern = "(N)|L(\\d+)|T(\\d+)|([+-]?\\d+)";
     let wrong = || format!("Scaling parameter {word} must match {pattern}");
@@ -269,7 +282,7 @@ fn parse_scaling(word: &str) -> Result<i32, String> {
     }
 }
 
-/// Tokens from `first` to `last`, both included.
+/// Returns the number of tokens from `first` to `last`, both included.
 fn tokens_in((first, last): (i64, i64)) -> f64 {
     (i128::from(last) - i128::from(first) + 1) as f64
 }
@@ -279,7 +292,8 @@ fn density(arena: &Arena<'_>, bytes: u64, span: (i64, i64)) -> f64 {
     bytes as f64 / if share < LEAST_SPAN { 1.0 } else { share.min(1.0) }
 }
 
-/// The last tokens of the parts of a range, without that of the last one; those from `within.0` up to, not including, `within.1`.
+/// Returns the last tokens of the parts of a range, without that of the last part, limited to those
+/// from `within.0` up to but not including `within.1`.
 pub(super) fn boundaries((first, last): (i64, i64), parts: u64, within: (i64, i64)) -> Vec<i64> {
     let tokens = i128::from(last) - i128::from(first) + 1;
     let count = i128::from(parts.max(1));
@@ -287,7 +301,7 @@ pub(super) fn boundaries((first, last): (i64, i64), parts: u64, within: (i64, i6
         let offset = tokens * part / count;
         i64::try_from(i128::from(first) + offset - 1).unwrap_or(last)
     };
-    // There may be a million of them: the first that ends at a token or behind it is found by division.
+    // There may be a million parts, so find the first that ends at or behind a token by division.
     let from = |token: i64| {
         let offset = i128::from(token) - i128::from(first) + 1;
         (offset * count + tokens - 1) / tokens
