@@ -18,8 +18,8 @@ pub struct DirectoryListing {
     /// Sets of files with TemporaryTOC.txt, which a crash left behind. The caller may pass them to
     /// [`remove_sstable`].
     pub unsealed: Vec<Descriptor>,
-    /// Sets of files with neither, because the table of contents was lost. Their completeness is
-    /// unknown, so they must not be opened or removed automatically.
+    /// Sets of files with neither, because the table of contents was lost. Espalier never guesses
+    /// whether they are complete.
     pub incomplete: Vec<Descriptor>,
     /// All other entries, except directories.
     pub other: Vec<PathBuf>,

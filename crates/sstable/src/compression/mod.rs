@@ -1,12 +1,12 @@
 //! Data.db is stored in chunks. Each is compressed on its own and followed by its checksum. Format:
 //! docs/formats/compression.md.
 //!
-//!     | module | content |
-//!     | --- | --- |
-//!     | [`compressor`] | the algorithms |
-//!     | `lz4` | blocks of the most common algorithm |
-//!     | `chunk_decoder` | the decoder of a file, with its dictionary |
-//!     | [`layout`] | CompressionInfo.db: the algorithm, and the position of each chunk |
+//! | module | content |
+//! | --- | --- |
+//! | [`compressor`] | the algorithms |
+//! | `lz4` | blocks of the most common algorithm |
+//! | `chunk_decoder` | the decoder of a file, with its dictionary |
+//! | [`layout`] | CompressionInfo.db: the algorithm, and the position of each chunk |
 
 pub(crate) mod chunk_decoder;
 pub(crate) mod compressor;

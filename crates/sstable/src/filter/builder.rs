@@ -3,8 +3,8 @@
 use super::{BloomFilter, FilterSize};
 
 /// Maximum number of bits that are known and not yet set: the bits of some keys (arbitrary). It is
-/// large enough for memory to arrive from any level of the cache, and small enough for the cache
-/// lines to stay until they are used.
+/// large enough for a prefetch from main memory to complete, and small enough for the prefetched
+/// cache lines to stay in the cache until they are used.
 const BITS_AHEAD: usize = 128;
 
 /// A builder that takes keys one by one. It prefetches the memory of a key's bits as soon as the

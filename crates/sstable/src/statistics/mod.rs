@@ -1,12 +1,12 @@
 //! Statistics.db holds facts about an SSTable that can be read without its data, and the header
 //! that is needed to read Data.db. Format: docs/formats/statistics.md.
 //!
-//!     | module | content |
+//! | module | content |
 //! | --- | --- |
 //! | [`serialization_header`] | baselines of the deltas, types and columns |
 //! | [`layout`] | the other parts as values |
-//!     | [`reader`], [`writer`] | encoding |
-//!     | [`collector`] | computes the numbers while an SSTable is written |
+//! | [`reader`], [`writer`] | encoding |
+//! | [`collector`] | computes the numbers while an SSTable is written |
 //! | [`estimated_histogram`], [`drop_times`], [`cardinality`] | the sketches inside |
 //!
 //! Memory: a few KiB for each SSTable. Files over [`MAXIMUM_LENGTH`] are rejected.

@@ -89,8 +89,8 @@ impl IndexWriter {
             IndexKind::Big => Self::Big {
                 file: create(Component::Index).await?,
                 index: BigIndexWriter::new(),
-                // Readers assume Cassandra's rule, because no feature in Scylla.db announces the
-                // other one.
+                // Readers assume Cassandra's rule, because an SSTable with this index has no
+                // Scylla.db to announce the other one.
                 blocks: PromotedIndexBuilder::new(
                     features.deletion_time,
                     options.column_index_size,

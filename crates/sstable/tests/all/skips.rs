@@ -218,7 +218,7 @@ async fn check_partitions(
             }
         }
     }
-    // Dropping a scan's partition must not disturb the next ones.
+    // A skip in one partition of a scan must not disturb the next ones.
     for round in 0..4 {
         let slices = match partitions[0].unfiltereds.is_empty() || round % 2 == 0 {
             true => ClusteringSlices::all(),

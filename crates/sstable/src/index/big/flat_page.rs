@@ -2,7 +2,7 @@
 //! cached. A binary search finds an entry without parsing.
 //!
 //! ```text
-//! page   entry × count, then the keys of all, one behind the other, then le32 count
+//! page   entry × count, then all keys one after the other, then le32 count
 //! entry  le64 position in Data.db, le32 position in Index.db from the interval's start,
 //!        le32 end of its key
 //! ```

@@ -9,12 +9,12 @@
 //! compared with Index.db, and a summary that is missing, damaged or contradicts Index.db is
 //! rebuilt.
 //!
-//!     | module | content |
-//!     | --- | --- |
+//! | module | content |
+//! | --- | --- |
 //! | [`partition_index`] | Index.db: entries |
 //! | [`promoted_index`] | blocks of rows, inside an entry |
 //! | [`summary`] | Summary.db |
-//!     | [`BigIndex`] | the whole index: one key, the first key of a range, all keys in order |
+//! | [`BigIndex`] | the whole index: one key, the first key of a range, all keys in order |
 //!
 //! Bytes come from an [`IndexFile`], by pages or in large pieces. Format: docs/formats/big-index.md
 //! and docs/formats/partition-index.md.
