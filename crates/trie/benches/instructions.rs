@@ -1,7 +1,9 @@
-//! A ratchet on the instructions that put, get, next and merge take: `bench/instructions.sh`, which `make test` runs.
+//! A ratchet on the instructions that put, get, next and merge take: `bench/instructions.sh`, which
+//! `make test` runs.
 //!
-//! Instructions do not depend on what else the machine does, so limits can be near. A limit is some two percent above what was
-//! counted when it was set: whoever makes an operation cheaper lowers it, and who must raise it says why.
+//! Instructions do not depend on what else the machine does, so limits can be near. A limit is some
+//! two percent above what was counted when it was set: whoever makes an operation cheaper lowers
+//! it, and who must raise it says why.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use espalier_trie::cursor::{Cursor as _, Direction, Union};

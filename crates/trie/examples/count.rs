@@ -1,9 +1,9 @@
 //! Instructions that a put and a get of an 8-byte random key take, counted and not timed, so that a
 //! busy machine does not matter:
 //!
-//! `cargo build --release -p espalier-trie --example count`, then
-//! `valgrind --tool=callgrind --toggle-collect='*::WHAT' target/release/examples/count`, with one of
-//! `puts`, `replaces`, `gets`, `misses` and `branch_puts` for WHAT; divide the total by [`MEASURED`].
+//! `cargo build --release -p espalier-trie --example count`, then `valgrind --tool=callgrind
+//! --toggle-collect='*::WHAT' target/release/examples/count`, with one of `puts`, `replaces`,
+//! `gets`, `misses` and `branch_puts` for WHAT; divide the total by [`MEASURED`].
 #![allow(clippy::unwrap_used)]
 
 use espalier_trie::memory::InMemoryTrie;

@@ -56,7 +56,8 @@ fn rows(number: u64, key: &mut Vec<u8>) {
     key.push(0x38);
 }
 
-/// As a memtable has the rows of a table without clustering columns: token, partition key of eight bytes.
+/// As a memtable has the rows of a table without clustering columns: token, partition key of eight
+/// bytes.
 fn partitions(number: u64, key: &mut Vec<u8>) {
     key.clear();
     key.push(0x40);

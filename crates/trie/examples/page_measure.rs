@@ -3,9 +3,9 @@
 //!
 //!     cargo run --release -p espalier-trie --example page_measure [-- KEYS]
 //!
-//! Keys are random 8-byte partition keys as Partitions.db has them: `40 token 40 escaped key 38`, cut
-//! to the shortest unique prefix, with a payload of a hash byte and a position. Cassandra 5.0.9's
-//! Partitions.db for 3,000,000 such keys is 26.6 MB.
+//! Keys are random 8-byte partition keys as Partitions.db has them: `40 token 40 escaped key 38`,
+//! cut to the shortest unique prefix, with a payload of a hash byte and a position. Cassandra
+//! 5.0.9's Partitions.db for 3,000,000 such keys is 26.6 MB.
 #![allow(clippy::disallowed_methods, reason = "a measurement outside of the node reads the clock")]
 
 use std::error::Error;
@@ -39,8 +39,8 @@ impl Dice {
     }
 }
 
-/// `40 token 40 key 38`; neither token nor key depends on the other here, which costs nothing: almost
-/// all prefixes end in the token.
+/// `40 token 40 key 38`; neither token nor key depends on the other here, which costs nothing:
+/// almost all prefixes end in the token.
 fn key(dice: &mut Dice) -> [u8; 20] {
     let mut key = [0x40; 20];
     key[1..9].copy_from_slice(&dice.roll().to_be_bytes());

@@ -1,13 +1,15 @@
-//! The in-memory trie, cursors, merge and slice; the page-packed trie writer and reader.
+//! Tries: the in-memory trie, the page-packed trie's writer and readers, and the cursors that walk,
+//! merge and slice them.
 //!
-//! * [`memory`]: the trie of memtables, in 32-byte blocks, with one writer and lock-free readers;
-//! * [`page`]: the trie of files, in 4 KiB pages;
-//! * [`prefetch`]: memory asked for before it is needed;
-//! * [`cursor`]: how a trie is walked, and the walks over walks: union, slice, entries.
+//! - [`memory`]: the trie of memtables, in 32-byte blocks, with one writer and lock-free readers;
+//! - [`page`]: the trie of files, in 4 KiB pages;
+//! - [`prefetch`]: hints to the processor to fetch memory before it is needed;
+//! - [`cursor`]: the walk over a trie, and the walks over walks: union, slice, entries.
 //!
-//! Keys are byte-comparable: their order is the order of their bytes, unsigned. The design of the
-//! first and the last follows B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022), of which
-//! the sections are cited where they apply; where we differ, the module says so.
+//! Keys are byte-comparable: their order is the order of their bytes, unsigned. The design of
+//! [`memory`] and [`cursor`] follows B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022),
+//! "the paper" here, of which the sections are cited where they apply. Each module says where it
+//! differs.
 
 pub mod cursor;
 pub mod memory;

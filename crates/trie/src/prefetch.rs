@@ -1,11 +1,12 @@
-//! Memory that will be needed soon is asked for at once: lines that are waited for one after the other take ten times as long.
+//! Prefetches memory that will be needed soon: waiting for cache lines one after the other takes
+//! ten times as long as fetching them together.
 
 #![allow(unsafe_code)]
 
-/// Bytes of a cache line of the processors that matter; with longer ones some lines are asked for twice.
+/// Bytes of a cache line on common processors; if lines are longer, some are requested twice.
 const LINE_BYTES: usize = 64;
 
-/// Asks the processor to fetch the cache line of an address. Never faults.
+/// Hints to the processor to fetch the cache line of an address. Never faults.
 #[inline(always)]
 pub(crate) fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -18,13 +19,14 @@ pub(crate) fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// Asks the processor for the first line of something.
+/// Hints to the processor to fetch the first line of a value.
 #[inline(always)]
 pub fn prefetch_of<T>(what: &T) {
     prefetch(std::ptr::from_ref(what).cast());
 }
 
-/// Asks the processor for the lines of `bytes` from `start` to `end`, which may lie behind them.
+/// Hints to the processor to fetch the lines of `bytes` from `start` to `end`, which may lie beyond
+/// them.
 #[inline(always)]
 pub fn prefetch_range(bytes: &[u8], start: usize, end: usize) {
     let begin = bytes.as_ptr().wrapping_add(start);

@@ -1,5 +1,6 @@
 //! What tries and writers say they take is what the allocator gave them.
-// A counting allocator can only be made by `unsafe`, and counts exactly only with one test at a time.
+// A counting allocator can only be made by `unsafe`, and counts exactly only with one test at a
+// time.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use espalier_trie::memory::InMemoryTrie;

@@ -1,25 +1,25 @@
-//! A walk as a list of (key, content), with a seek.
+//! Presents a walk as a list of (key, content), with a seek.
 //!
-//! The seek costs one step for each byte of the new key that differs from the present path, however
-//! much is skipped, so that a merge can pass over ranges that a tombstone covers.
+//! A seek costs one step for each byte of the new key that differs from the present path, however
+//! much it skips, so that a merge can pass over ranges that a tombstone covers.
 
 use super::{Cursor, PathReceiver, Position};
 
-/// The contents of a walk with their keys. Not an `Iterator`, as it lends the key.
+/// The contents of a walk with their keys. Not an `Iterator`, because it lends the key.
 pub struct Entries<C> {
     cursor: C,
     path: Vec<u8>,
-    /// Whether the content at the cursor's position has yet to be given out.
+    /// Whether the content at the cursor's position was not returned yet.
     pending: bool,
 }
 
 impl<C: Cursor> Entries<C> {
-    /// `cursor` must be at its root.
+    /// Makes the list of a walk. `cursor` must be at its root.
     pub fn new(cursor: C) -> Entries<C> {
         Entries { cursor, path: Vec::new(), pending: true }
     }
 
-    /// The next key and its content, in the direction of the walk; `None` at the end.
+    /// Returns the next key and its content, in the direction of the walk; `None` at the end.
     pub fn next_entry(&mut self) -> Option<(&[u8], C::Content)> {
         loop {
             if self.pending {
@@ -37,13 +37,13 @@ impl<C: Cursor> Entries<C> {
         }
     }
 
-    /// The key that the last [`Entries::next_entry`] gave.
+    /// Returns the key of the last [`Entries::next_entry`].
     pub fn key(&self) -> &[u8] {
         &self.path
     }
 
     /// Skips to the first key that is not before `key` in the direction of the walk: the next entry
-    /// has a key >= `key` in a forward walk, <= `key` in a reverse one. Never goes back.
+    /// has a key >= `key` in a forward walk, <= `key` in a reverse one. A seek never goes back.
     pub fn seek(&mut self, key: &[u8]) {
         let start = self.cursor.position();
         if start.is_exhausted() {
@@ -51,8 +51,8 @@ impl<C: Cursor> Entries<C> {
         }
         let common = self.path.iter().zip(key).take_while(|(a, b)| a == b).count();
         if common == key.len() && common < self.path.len() {
-            // The present path extends the key: in order, the key is behind (forward) or is the
-            // returning position of a node on this path (reverse).
+            // The present path extends the key: the key is passed (forward), or is the returning
+            // position of a node on this path (reverse).
             if start.direction().is_reverse() {
                 self.skip_to(Self::position_on(start, key, key.len()).returning());
             }
@@ -64,7 +64,7 @@ impl<C: Cursor> Entries<C> {
         {
             return;
         }
-        // Leave the present path, if the key does, and follow the rest of the key.
+        // Leaves the present path if the key does, and follows the rest of the key.
         let mut followed = common;
         if common < self.path.len() {
             let target = Self::position_on(start, key, common + 1);
@@ -113,7 +113,7 @@ impl<C: Cursor> Entries<C> {
         }
     }
 
-    /// The same entries behind a pointer, for lists of walks of different kinds.
+    /// Puts the cursor into a box, for lists of walks of different kinds.
     pub fn boxed<'a>(self) -> Entries<Box<dyn Cursor<Content = C::Content> + 'a>>
     where
         C: 'a,
@@ -121,7 +121,7 @@ impl<C: Cursor> Entries<C> {
         Entries { cursor: Box::new(self.cursor), path: self.path, pending: self.pending }
     }
 
-    /// The cursor, wherever it is.
+    /// Returns the cursor at its present position.
     pub fn into_cursor(self) -> C {
         self.cursor
     }

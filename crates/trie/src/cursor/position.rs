@@ -1,10 +1,10 @@
-//! Where a walk is, as one number: a smaller position comes earlier in the walk.
+//! A position in a walk, as one number: a smaller position comes earlier in the walk.
 //!
-//! Of two walks in step (each has listed everything up to here), the one that is deeper is earlier,
-//! for it still has to finish a branch that the other has left or never entered; at the same depth
-//! the byte decides (paper, section 5.2). So the depth is stored complemented in the upper half and
-//! the byte, complemented for a reverse walk, in the lower. The lowest bit is set when the walk
-//! comes back to a node after its children.
+//! If two walks go in step (each has listed everything up to here), the deeper one is earlier,
+//! because it still has to finish a branch that the other has left or never entered; at the same
+//! depth the byte decides (paper, section 5.2). So the depth is stored complemented in the upper
+//! half and the byte, complemented for a reverse walk, in the lower. The lowest bit is set when the
+//! walk returns to a node after its children.
 
 use std::fmt;
 
@@ -25,10 +25,11 @@ impl Direction {
     }
 }
 
-/// The depth reached, the byte that led there, and whether the children are already behind.
+/// The depth reached, the byte that led there, and whether the children are passed.
 ///
 /// Positions compare in the order of the walk, for cursors of the same direction that walk in step,
-/// as in [`crate::cursor::Union`]. Of one cursor, they compare only if neither is below the other.
+/// as in [`crate::cursor::Union`]. Positions of one cursor compare only if neither is below the
+/// other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u64);
 
@@ -38,17 +39,18 @@ const REVERSE: u64 = 1 << 16;
 const DEPTH_SHIFT: u32 = 32;
 
 impl Position {
-    /// The first position of every walk: depth 0, before any byte.
+    /// Returns the first position of every walk: depth 0, before any byte.
     pub const fn root(direction: Direction) -> Position {
         Position::new(direction, 0, 0)
     }
 
-    /// The position after the last one; it compares greater than all others.
+    /// Returns the position after the last one; it compares greater than all others.
     pub const fn exhausted(direction: Direction) -> Position {
         Position((u32::MAX as u64) << DEPTH_SHIFT | Position::direction_bits(direction))
     }
 
-    /// A node at `depth` bytes from the root, reached by `byte` (0 at the root).
+    /// Returns the position of a node at `depth` bytes from the root, reached by `byte` (0 at the
+    /// root).
     pub const fn new(direction: Direction, depth: u32, byte: u8) -> Position {
         let byte_in_order = match direction {
             Direction::Forward => byte,
@@ -68,12 +70,13 @@ impl Position {
         }
     }
 
-    /// The same node, visited again after its children. Only reverse walks have such positions.
+    /// Returns the position of the second visit to this node, after its children. Only reverse
+    /// walks have such positions.
     pub const fn returning(self) -> Position {
         Position(self.0 | RETURNING)
     }
 
-    /// The position on the way down of the node this position is at.
+    /// Returns the position of the first visit to this node, before its children.
     pub const fn descending(self) -> Position {
         Position(self.0 & !RETURNING)
     }
@@ -83,17 +86,18 @@ impl Position {
         self.0 >> DEPTH_SHIFT == u32::MAX as u64
     }
 
-    /// Whether the node's children are behind already.
+    /// Whether the node's children are passed.
     pub const fn is_returning(self) -> bool {
         self.0 & RETURNING != 0
     }
 
-    /// Number of bytes from the root. 0 when exhausted: ask [`Position::is_exhausted`] first.
+    /// Returns the number of bytes from the root; 0 when exhausted: check
+    /// [`Position::is_exhausted`] first.
     pub const fn depth(self) -> u32 {
         (u32::MAX - 1).saturating_sub((self.0 >> DEPTH_SHIFT) as u32)
     }
 
-    /// The last byte of the path to this node; 0 at the root.
+    /// Returns the last byte of the path to this node; 0 at the root.
     pub const fn byte(self) -> u8 {
         let byte_in_order = (self.0 >> BYTE_SHIFT) as u8;
         match self.direction() {
@@ -103,21 +107,21 @@ impl Position {
         }
     }
 
-    /// The direction of the walk.
+    /// Returns the direction of the walk.
     pub const fn direction(self) -> Direction {
         if self.0 & REVERSE == 0 { Direction::Forward } else { Direction::Reverse }
     }
 
-    /// Whether a cursor that is here has nothing to do to get to `target`, a position as
+    /// Whether a cursor at this position need not move to reach `target`, a position as
     /// [`super::Cursor::skip_to`] requires. That is not quite `self >= target`: a child of the
-    /// present node is ahead, though deeper.
+    /// present node is ahead, although it is deeper.
     pub const fn is_at_or_after(self, target: Position) -> bool {
         let into_children =
             target.depth() > self.depth() && !self.is_returning() && !self.is_exhausted();
         !into_children && self.0 >= target.0
     }
 
-    /// The child of this node by `byte`.
+    /// Returns the position of this node's child by `byte`.
     pub const fn child(self, byte: u8) -> Position {
         Position::new(self.direction(), self.depth() + 1, byte)
     }

@@ -1,4 +1,4 @@
-//! A trie of one key, as a cursor: for merging one more entry into a walk.
+//! A cursor over a trie of one key, to merge one more entry into a walk.
 
 use super::{Cursor, Direction, PathReceiver, Position};
 
@@ -11,7 +11,7 @@ pub struct Singleton<T> {
 }
 
 impl<T: Clone> Singleton<T> {
-    /// Maps `key` to `content`.
+    /// Creates a walk that maps `key` to `content`.
     pub fn new(direction: Direction, key: &[u8], content: T) -> Singleton<T> {
         let mut singleton =
             Singleton { key: key.into(), content, position: Position::root(direction) };

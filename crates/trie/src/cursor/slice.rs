@@ -1,9 +1,9 @@
-//! The part of a trie between two keys.
+//! A slice restricts a walk to the keys between two bounds.
 //!
-//! Only the nodes on the path of a bound need attention (paper, figure 2): there, transitions
-//! outside of the range are skipped. The walk first meets the *near* bound, the left one when it
-//! goes forward, and ends at the *far* bound. Nodes that lead to the near bound are listed, without
-//! content where that is out of the range, since the path begins with them.
+//! Only the nodes on the path of a bound need attention (paper, figure 2): transitions outside of
+//! the range are skipped there. The walk first meets the *near* bound, the left one in a forward
+//! walk, and ends at the *far* bound. Nodes that lead to the near bound are listed, because the
+//! path begins with them; their content is left out if it is out of the range.
 
 use super::{Cursor, Direction, PathReceiver, Position};
 use std::cmp::Ordering;
@@ -25,10 +25,10 @@ impl Edge {
     }
 }
 
-/// Where the walk is with respect to the near bound.
+/// The relation of the walk's position to the near bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Near {
-    /// The path is a proper prefix of it.
+    /// The path is a proper prefix of the bound.
     Before,
     /// The path is the bound.
     At,
@@ -44,12 +44,13 @@ pub struct Slice<C> {
     far: Option<Edge>,
     /// How many bytes of the path are the first bytes of the far bound.
     far_matched: usize,
-    /// What this cursor shows: the position of `cursor`, or the end when that is out of the range.
+    /// The position that this cursor reports: that of `cursor`, or the end if that one is out of
+    /// the range.
     position: Position,
 }
 
 impl<C: Cursor> Slice<C> {
-    /// The keys of `cursor` that are not less than `left` and not greater than `right`.
+    /// Restricts `cursor` to the keys that are not less than `left` and not greater than `right`.
     /// `cursor` must be at its root. A range whose bounds are in the wrong order is empty.
     pub fn new(cursor: C, left: Bound<&[u8]>, right: Bound<&[u8]>) -> Slice<C> {
         let (near, far) = match cursor.direction() {
@@ -67,7 +68,7 @@ impl<C: Cursor> Slice<C> {
         slice
     }
 
-    /// Takes note of where `cursor` now is, and ends the walk if that is beyond the far bound.
+    /// Records the position of `cursor`, and ends the walk if that is beyond the far bound.
     fn arrive(&mut self, position: Position) -> Position {
         self.position = position;
         if position.is_exhausted() || self.far.is_none() {
@@ -87,8 +88,8 @@ impl<C: Cursor> Slice<C> {
         position
     }
 
-    /// Whether the present node, a child of one on the path to the far bound, is before it in the
-    /// order of the walk, on the path to it, or beyond.
+    /// Compares the present node, a child of a node on the path to the far bound, with the bound,
+    /// in the order of the walk: it is before the path to the bound, on it, or beyond.
     fn compare_with_far(&mut self, parent: usize) -> Ordering {
         let position = self.position.descending();
         match self.far.as_ref().and_then(|far| far.key.get(parent)) {
@@ -99,7 +100,7 @@ impl<C: Cursor> Slice<C> {
                 }
                 position.cmp(&bound)
             }
-            // An extension of the bound is after it going forward, before it in reverse.
+            // An extension of the bound is after it in a forward walk, before it in a reverse one.
             None if position.direction().is_reverse() => Ordering::Less,
             None => Ordering::Greater,
         }
@@ -116,7 +117,7 @@ impl<C: Cursor> Slice<C> {
         (self.far_matched == depth && depth == far.key.len()).then_some(far)
     }
 
-    /// Whether nothing below the present node is in the range because of the far (forward) or the
+    /// Whether nothing below the present node is in the range, because of the far (forward) or the
     /// near bound (reverse): extensions of the right bound are beyond it.
     fn children_are_beyond(&self) -> bool {
         match self.position.direction() {
@@ -125,7 +126,7 @@ impl<C: Cursor> Slice<C> {
         }
     }
 
-    /// The first child that can lead to the near bound.
+    /// Returns the position of the first child that can lead to the near bound.
     fn near_child(&self) -> Option<Position> {
         match (&self.near, self.near_state) {
             (Some(near), Near::Before) => {
@@ -156,7 +157,7 @@ impl<C: Cursor> Slice<C> {
         }
         let node = self.position;
         let position = self.cursor.skip_children();
-        // The returning position of the near bound itself is still at it.
+        // The returning position of the near bound itself still counts as at the bound.
         if !(self.near_state == Near::At && position == node.returning()) {
             self.near_state = Near::Past;
         }

@@ -1,13 +1,13 @@
 //! The union of two tries: both cursors walk in step, and the earlier one leads.
 //!
-//! By induction, whenever the union is at a position, each cursor is at that position or at the
-//! first later one that it has. The smaller of the two positions is thus the union's, and where they
-//! are equal both are on the same path (paper, section 5.2).
+//! By induction, whenever the union is at a position, each cursor is at that position or at its
+//! first later one. So the smaller of the two positions is the union's, and if they are equal both
+//! cursors are on the same path (paper, section 5.2).
 
 use super::{Cursor, PathReceiver, Position};
 
-/// A walk over the union of two tries. `merge` makes the content of a key from those that the two
-/// have for it, of which at least one is present; it may also decide that there is none.
+/// A walk over the union of two tries. `merge` makes the content of a key from the contents of both
+/// tries, of which at least one is present; it may also return none.
 pub struct Union<A, B, F> {
     first: A,
     second: B,
@@ -20,7 +20,7 @@ where
     B: Cursor,
     F: Fn(Option<A::Content>, Option<B::Content>) -> Option<T>,
 {
-    /// Both cursors must have the same direction and be at the root.
+    /// Creates the union. Both cursors must have the same direction and be at the root.
     pub fn new(first: A, second: B, merge: F) -> Union<A, B, F> {
         debug_assert_eq!(first.direction(), second.direction());
         Union { first, second, merge }

@@ -6,11 +6,11 @@
 
 use super::{Cursor, PathReceiver, Position};
 
-/// A walk over the union of many tries. `merge` makes the content of a key from those that the
-/// tries have for it: it is given at least one, in no order, and may decide that there is none.
+/// A walk over the union of many tries. `merge` makes the content of a key from the contents of the
+/// tries: it gets at least one, in no order, and may also return none.
 pub struct UnionMany<C, F> {
     cursors: Vec<C>,
-    /// A min-heap of positions with the cursor that is there.
+    /// A min-heap of positions, each with the index of its cursor.
     heap: Vec<(Position, u32)>,
     merge: F,
     exhausted: Position,
@@ -21,7 +21,8 @@ where
     C: Cursor,
     F: Fn(&mut dyn Iterator<Item = C::Content>) -> Option<T>,
 {
-    /// All cursors must walk in `direction` and be at the root. Of no cursors, the walk is exhausted.
+    /// Creates the union. All cursors must walk in `direction` and be at the root. Without cursors,
+    /// the walk is exhausted.
     pub fn new(
         direction: super::Direction,
         cursors: impl IntoIterator<Item = C>,
@@ -56,8 +57,9 @@ where
         }
     }
 
-    /// Moves every cursor at a position that `is_leader` accepts, which must accept all positions
-    /// up to some, and restores the heap. Such cursors form a connected part around its root.
+    /// Moves each cursor whose position `is_leader` accepts, and restores the heap. `is_leader`
+    /// must accept all positions up to some bound, so that these cursors form a connected part
+    /// around the root of the heap.
     fn move_leaders(
         &mut self,
         index: usize,
@@ -136,8 +138,8 @@ where
     }
 }
 
-/// Indices of the heap still to look at. Depth-first over a binary heap, this holds at most one
-/// more than the height, so 33 would do for 2^32 cursors.
+/// Indices of the heap still to visit. Depth-first over a binary heap, this holds at most one more
+/// than the height, so 33 would do for 2^32 cursors.
 struct Pending {
     indices: [u32; 40],
     count: usize,

@@ -1,12 +1,13 @@
-//! Storage that grows by chunks and never moves: a unit is found from its index by lock-free
-//! readers while the writer adds chunks.
+//! The arena: storage that grows by chunks and never moves, so that lock-free readers find a unit
+//! from its index while the writer adds chunks.
 //!
-//! The first chunk has 128 units; then each chunk doubles what there is, up to 262,144 units (8 MiB
-//! of blocks), and from there all chunks have that size. The table of chunks has room for all 2^27
+//! The first chunk has 128 units. Then each chunk doubles the total, up to 262,144 units (8 MiB of
+//! blocks), and from there all chunks have that size. The table of chunks has room for all 2^27
 //! indices from the start (4 KiB), so it never moves either. An entry is stored before the first
-//! pointer into its chunk is published with release order, which is why readers may load it relaxed.
+//! pointer into its chunk is published with release order, which is why readers may load it
+//! relaxed.
 //!
-//! Memory bound: the units that were asked for, and at most as many again or one full chunk beyond.
+//! Memory bound: the units that were requested, and at most as many again or one full chunk beyond.
 
 #![allow(unsafe_code)]
 
@@ -26,21 +27,22 @@ const CHUNKS: u32 = SMALL_CHUNKS + (1 << (INDEX_BITS - LARGEST_BITS)) - 1;
 const CHUNK_ALIGNMENT: usize = 64;
 
 /// The size of a huge page. Chunks of at least this size are aligned to it, and the system is asked
-/// to use huge pages: look-ups go to random places, and were measured to spend half of their time on
-/// translating addresses.
+/// to use huge pages: look-ups go to random places, and were measured to spend half of their time
+/// on translating addresses.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// The number of the chunk that holds a unit.
+/// Returns the number of the chunk that holds a unit.
 const fn chunk_of(index: u32) -> u32 {
     if index >> LARGEST_BITS != 0 {
         SMALL_CHUNKS - 1 + (index >> LARGEST_BITS)
     } else {
-        // The lowest bit, that of half a chunk, is no matter; it makes the number other than zero.
+        // The lowest bit, that of half a chunk, does not matter; it makes the number other than
+        // zero.
         (index >> (SMALLEST_BITS - 1) | 1).ilog2()
     }
 }
 
-/// The index of the first unit in a chunk.
+/// Returns the index of the first unit in a chunk.
 const fn first_of(chunk: u32) -> u32 {
     if chunk == 0 {
         0
@@ -51,12 +53,12 @@ const fn first_of(chunk: u32) -> u32 {
     }
 }
 
-/// How many units a chunk holds.
+/// Returns how many units a chunk holds.
 const fn size_of_chunk(chunk: u32) -> u32 {
     first_of(chunk + 1) - first_of(chunk)
 }
 
-/// How chunks of at least [`HUGE_PAGE`] bytes are aligned, and smaller ones.
+/// Returns the layout of a chunk; chunks of at least [`HUGE_PAGE`] bytes are aligned to it.
 const fn layout_of<T>(units: u32) -> Layout {
     let size = units as usize * size_of::<T>();
     let alignment = if size < HUGE_PAGE { CHUNK_ALIGNMENT } else { HUGE_PAGE };
@@ -66,7 +68,8 @@ const fn layout_of<T>(units: u32) -> Layout {
     }
 }
 
-/// Memory for a chunk, of undefined content. With huge pages, the first touch of each may take milliseconds.
+/// Allocates memory for a chunk, of undefined content. With huge pages, the first touch of each may
+/// take milliseconds.
 pub(super) fn allocate(layout: Layout, has_huge_pages: bool) -> Option<NonNull<u8>> {
     assert!(layout.size() != 0);
     // SAFETY: the layout has a size.
@@ -77,11 +80,12 @@ pub(super) fn allocate(layout: Layout, has_huge_pages: bool) -> Option<NonNull<u
     Some(memory)
 }
 
-/// Gives back what [`allocate`] gave. Whoever gets this memory next did not ask for huge pages, and would wait for each at its first
-/// touch: an allocator may keep the addresses, and the advice would stay with them.
+/// Frees the memory of [`allocate`]. It first withdraws the advice to use huge pages: an allocator
+/// may keep the addresses and the advice with them, and the next user of the memory, which did not
+/// ask for huge pages, would wait for each at its first touch.
 ///
 /// # Safety
-/// The memory was allocated with this layout, and nobody uses it.
+/// The memory was allocated with this layout and is no longer in use.
 pub(super) unsafe fn free(memory: *mut u8, layout: Layout) {
     if layout.size() >= HUGE_PAGE {
         advise_huge_pages(memory.cast(), layout.size(), false);
@@ -90,7 +94,7 @@ pub(super) unsafe fn free(memory: *mut u8, layout: Layout) {
     unsafe { std::alloc::dealloc(memory, layout) };
 }
 
-/// The layout of a chunk of the largest size.
+/// Returns the layout of a chunk of the largest size.
 pub(super) const fn largest_chunk<T>() -> Layout {
     layout_of::<T>(1 << LARGEST_BITS)
 }
@@ -98,7 +102,7 @@ pub(super) const fn largest_chunk<T>() -> Layout {
 pub(crate) struct Arena<T> {
     /// For each chunk, the address that unit 0 would have if all units were laid out around it.
     chunks: [AtomicPtr<T>; CHUNKS as usize],
-    /// Where chunks of the largest size come from and go to.
+    /// The pool of chunks of the largest size.
     spare: Option<Arc<SpareChunks>>,
 }
 
@@ -107,11 +111,11 @@ impl<T> Arena<T> {
         Arena { chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS as usize], spare }
     }
 
-    /// The address of a unit.
+    /// Returns the address of a unit.
     ///
     /// # Safety
-    /// `index` is below what [`Arena::grow`] has returned, and the caller knows of it either as the
-    /// writer or from a pointer that it loaded with acquire order.
+    /// `index` is below the last result of [`Arena::grow`], and the caller knows of it either as
+    /// the writer or from a pointer that it loaded with acquire order.
     #[inline(always)]
     pub(crate) unsafe fn unit(&self, index: u32) -> *mut T {
         debug_assert!(index < 1 << INDEX_BITS);
@@ -125,8 +129,8 @@ impl<T> Arena<T> {
         layout_of::<T>(size_of_chunk(chunk))
     }
 
-    /// With spare chunks at hand, one that has to be got from the system has small pages, so that nothing waits long for any
-    /// of them.
+    /// Allocates memory for a chunk. If the arena has a chunk pool and the pool is empty, the
+    /// memory from the system gets small pages, so that the writer waits for none of them for long.
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         match self.spare.as_ref().filter(|spare| spare.has_any()) {
             None => allocate(layout, true),
@@ -135,10 +139,10 @@ impl<T> Arena<T> {
     }
 
     /// Adds the chunk that begins at unit `capacity`, the present number of units. Returns the new
-    /// number, or `None` when there is no memory.
+    /// number, or `None` if there is no memory.
     ///
     /// # Safety
-    /// Only the writer calls this, with 0 or what the last call returned, below 2^27.
+    /// Only the writer calls this, with 0 or the result of the last call, below 2^27.
     pub(crate) unsafe fn grow(&self, capacity: u32) -> Option<u32> {
         let chunk = chunk_of(capacity);
         debug_assert_eq!(first_of(chunk), capacity);
@@ -148,8 +152,8 @@ impl<T> Arena<T> {
         Some(first_of(chunk + 1))
     }
 
-    /// Frees the chunk that was added last, whatever is in it: values are dropped by those who know
-    /// which ones are alive. False if there is none.
+    /// Frees the chunk that was added last, whatever its content: the caller drops the values,
+    /// because it knows which ones are alive. Returns false if there is no chunk.
     pub(crate) fn free_last_chunk(&mut self) -> bool {
         let last =
             (0..CHUNKS).rev().find(|&chunk| !self.chunks[chunk as usize].get_mut().is_null());
@@ -168,19 +172,21 @@ impl<T> Arena<T> {
         true
     }
 
-    /// Bytes of memory that `capacity` units take.
+    /// Returns the bytes of memory of `capacity` units.
     pub(crate) fn bytes(capacity: u32) -> usize {
         capacity as usize * size_of::<T>()
     }
 }
 
-/// Asks the system to back memory by huge pages, or not to. It may decline; nothing depends on it.
+/// Asks the system to back memory by huge pages, or not to. The system may decline; nothing depends
+/// on it.
 fn advise_huge_pages(memory: *mut std::ffi::c_void, size: usize, are_wanted: bool) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         use rustix::mm::{Advice, madvise};
         let advice = if are_wanted { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // SAFETY: the range is one allocation, and this advice changes nothing that can be observed.
+        // SAFETY: the range is one allocation, and this advice changes nothing that can be
+        // observed.
         let _ = unsafe { madvise(memory, size, advice) };
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]

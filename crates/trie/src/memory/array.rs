@@ -1,18 +1,18 @@
-//! A node with seven children or more, in several blocks side by side: the children's bytes in ascending order, their
-//! number, and the children in the same order.
+//! An array node has seven children or more, in several blocks side by side: the children's bytes
+//! in ascending order, their number, and the children in the same order.
 //!
 //! | type       | blocks | bytes |
 //! | ---------- | ------ | ----- |
 //! | array      | 4      | 00–17: up to 24 transitions; 18: their number; 20–7F: the children |
 //! | long array | 8      | 00–2F: up to 48 transitions; 30: their number; 40–FF: the children |
 //!
-//! All transitions are in the node's first cache line, and a child is in another one or in the same. The split nodes of
-//! the paper, of lead, mid and bottom blocks, take three accesses one after the other, and 17 blocks for 15 children at
-//! random bytes.
+//! All transitions are in the node's first cache line, and a child is in the same line or in
+//! another one. The split nodes of the paper, of lead, mid and bottom blocks, take three accesses
+//! one after the other, and 17 blocks for 15 children at random bytes.
 //!
-//! **Invariant.** Transitions and their number change only while there are no readers; a child that is replaced or taken
-//! out is a store to its link. So with readers a node that gets a child is copied, and one that loses a child keeps the
-//! transition with no child.
+//! **Invariant.** Transitions and their number change only while there are no readers; replacing or
+//! removing a child is a store to its link. So while there are readers, a node that gets a child is
+//! copied, and a node that loses a child keeps the transition, with an empty link.
 
 #![allow(unsafe_code)]
 
@@ -21,18 +21,18 @@ use super::pointer::{Kind, Link, Pointer};
 use crate::prefetch::prefetch;
 use std::marker::PhantomData;
 
-/// How an array node lies in its blocks.
+/// The layout of an array node in its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) kind: Kind,
-    /// Most children.
+    /// The most children.
     pub(crate) capacity: usize,
     pub(crate) blocks: u32,
-    /// Where the children begin, in bytes.
+    /// The offset of the children, in bytes.
     children_at: usize,
 }
 
-/// Most children of any array node.
+/// The most children of any array node.
 pub(crate) const LONGEST: usize = 48;
 
 pub(crate) const ARRAY: Layout =
@@ -49,7 +49,7 @@ const _: () = {
 };
 
 impl Layout {
-    /// The smallest one for so many children.
+    /// Returns the smallest layout for `count` children.
     pub(crate) fn for_children(count: usize) -> Option<Layout> {
         [ARRAY, LONG_ARRAY].into_iter().find(|layout| count <= layout.capacity)
     }
@@ -62,7 +62,8 @@ impl Layout {
     }
 }
 
-/// An array node, to read. Holds no references, so that the writer may change the node while it has this.
+/// An array node, for reading. It holds no references, so that the writer may change the node while
+/// it holds this.
 #[derive(Clone, Copy)]
 pub(crate) struct Array<'a> {
     start: *mut u8,
@@ -71,6 +72,8 @@ pub(crate) struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
+    /// Opens an array node.
+    ///
     /// # Safety
     /// As for [`super::node::open`], for an array node of this layout.
     #[inline(always)]
@@ -84,7 +87,7 @@ impl<'a> Array<'a> {
         self.layout
     }
 
-    /// How many transitions there are, with those that have no child.
+    /// Returns how many transitions there are, including those without a child.
     #[inline(always)]
     pub(crate) fn count(self) -> usize {
         // SAFETY: set when the node was made, and changed only without readers.
@@ -92,7 +95,7 @@ impl<'a> Array<'a> {
         usize::from(count).min(self.layout.capacity)
     }
 
-    /// The transition of a child.
+    /// Returns the transition of a child.
     #[inline(always)]
     pub(crate) fn byte(self, index: usize) -> u8 {
         debug_assert!(index < self.count());
@@ -100,20 +103,21 @@ impl<'a> Array<'a> {
         unsafe { self.start.add(index.min(self.layout.capacity - 1)).read() }
     }
 
-    /// The place of a child, which may hold none.
+    /// Returns the link of a child, which may be empty.
     #[inline(always)]
     pub(crate) fn child(self, index: usize) -> &'a Link {
         debug_assert!(index < self.count());
         let index = index.min(self.layout.capacity - 1);
-        // SAFETY: in the node's blocks, which live for 'a, and initialised as far as the count goes.
+        // SAFETY: in the node's blocks, which live for 'a, and initialised as far as the count
+        // goes.
         unsafe { &*self.start.add(self.layout.children_at).cast::<Link>().add(index) }
     }
 
-    /// The place of the child for `byte`, which may hold none.
+    /// Returns the link of the child for `byte`, which may be empty.
     #[inline(always)]
     pub(crate) fn find(self, byte: u8) -> Option<&'a Link> {
         self.prefetch_children();
-        // SAFETY: the transitions are initialised, and nobody changes them while there is anybody to read.
+        // SAFETY: the transitions are initialised, and do not change while there are readers.
         let matches = unsafe {
             match self.layout.kind {
                 Kind::LongArray => matches::<LONGEST>(self.start, byte),
@@ -124,7 +128,8 @@ impl<'a> Array<'a> {
         (matches != 0).then(|| self.child(matches.trailing_zeros() as usize))
     }
 
-    /// Asks for the lines behind the transitions' at the same time as for those: 5 % of a look-up among millions of keys.
+    /// Prefetches the lines after the transitions' line together with it: 5 % of a look-up among
+    /// millions of keys.
     #[inline(always)]
     fn prefetch_children(self) {
         for line in (64..self.layout.blocks as usize * BLOCK_BYTES).step_by(64) {
@@ -132,28 +137,29 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Asks for all lines.
+    /// Prefetches all lines.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         prefetch(self.start);
         self.prefetch_children();
     }
 
-    /// How many transitions are less than `byte`.
+    /// Returns how many transitions are less than `byte`.
     pub(crate) fn rank(self, byte: u8) -> usize {
         (0..self.count()).take_while(|&index| self.byte(index) < byte).count()
     }
 
-    /// The transitions and children that are not none, in ascending order.
+    /// Returns the transitions that have a child, with their children, in ascending order.
     pub(crate) fn children(self) -> impl DoubleEndedIterator<Item = (u8, Pointer)> + use<'a> {
         let all = (0..self.count()).map(move |index| (self.byte(index), self.child(index).get()));
         all.filter(|(_, child)| !child.is_none())
     }
 
-    /// Writes a node whose blocks nobody else looks at.
+    /// Writes a new node into its blocks.
     ///
     /// # Safety
-    /// The blocks are the caller's alone; `children` has at most as many items as there is room for.
+    /// Only the caller reaches the blocks; `children` has at most as many items as the node has
+    /// room for.
     pub(crate) unsafe fn write(self, children: impl Iterator<Item = (u8, Pointer)>) {
         // SAFETY: the caller's promise; all writes are within the blocks.
         unsafe {
@@ -169,7 +175,7 @@ impl<'a> Array<'a> {
     }
 
     fn link(self, index: usize) -> *mut Link {
-        // SAFETY: callers name places within the node.
+        // SAFETY: callers pass indices within the node.
         unsafe { self.start.add(self.layout.children_at).cast::<Link>().add(index) }
     }
 
@@ -189,7 +195,7 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Takes a transition out in place.
+    /// Removes a transition in place.
     ///
     /// # Safety
     /// There are no readers; the caller is the writer.
@@ -207,10 +213,10 @@ impl<'a> Array<'a> {
     }
 }
 
-/// A bit for each of `N` bytes, at most 64, that equals `byte`.
+/// Returns a bit for each of `N` bytes, at most 64, that equals `byte`.
 ///
 /// # Safety
-/// There are `N` initialised bytes, which nobody writes to.
+/// There are `N` initialised bytes, which do not change during the call.
 #[inline(always)]
 unsafe fn matches<const N: usize>(bytes: *const u8, byte: u8) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,4 +1,5 @@
-//! The atomics of what loom checks. Links and words within blocks are always the processor's: loom's have another size.
+//! The atomic types of the code that loom checks. Links and words within blocks always use the
+//! processor's types, because loom's have another size.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, fence};

@@ -1,8 +1,8 @@
-//! Writing many keys that share a prefix, without following the prefix each time.
+//! A branch writes many keys that share a prefix without following the prefix each time.
 //!
-//! What a branch remembers is a link on the way to its prefix: an insertion changes nothing above
-//! the last link that its key passes, so the link stays good while the branch only inserts. As the
-//! structure grows, links nearer to the prefix appear; each operation looks for them first.
+//! It remembers a link on the way to its prefix: an insertion changes nothing above the last link
+//! that its key passes, so the link stays valid while the branch only inserts. As the structure
+//! grows, links nearer to the prefix appear; each operation looks for them first.
 
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ use super::space::{Space, TrieFull};
 use super::trie::InMemoryTrie;
 use super::view::View;
 
-/// The keys of a trie that begin with some prefix, to be written to. Made by
-/// [`InMemoryTrie::descend`] and [`Branch::descend`].
+/// The keys of a trie that begin with some prefix, for writing. Made by [`InMemoryTrie::descend`]
+/// and [`Branch::descend`].
 pub struct Branch<'a, C> {
     pub(super) shared: &'a Shared<C>,
     pub(super) space: &'a mut Space,
@@ -42,12 +42,12 @@ impl<'a, C> Branch<'a, C> {
         }
     }
 
-    /// What all keys of this branch begin with, from the root of the trie.
+    /// Returns the prefix of all keys of this branch, from the root of the trie.
     pub fn prefix(&self) -> &[u8] {
         &self.key[..self.prefix_length]
     }
 
-    /// The branch below `prefix` in this one.
+    /// Returns the branch below `prefix` in this one.
     pub fn descend(&mut self, prefix: &[u8]) -> Branch<'_, C> {
         self.set_suffix(prefix);
         self.approach();
@@ -61,7 +61,7 @@ impl<'a, C> Branch<'a, C> {
         }
     }
 
-    /// The content of prefix + `suffix`.
+    /// Returns the content of prefix + `suffix`.
     pub fn get(&mut self, suffix: &[u8]) -> Option<&C> {
         self.set_suffix(suffix);
         self.approach();
@@ -69,11 +69,17 @@ impl<'a, C> Branch<'a, C> {
     }
 
     /// Maps prefix + `suffix` to `content`. Returns whether there was a content before.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn put(&mut self, suffix: &[u8], content: C) -> Result<bool, TrieFull> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
     /// As [`InMemoryTrie::apply`], for prefix + `suffix`.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn apply(
         &mut self,
         suffix: &[u8],
@@ -83,6 +89,9 @@ impl<'a, C> Branch<'a, C> {
     }
 
     /// As [`InMemoryTrie::put_with`], for prefix + `suffix`.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn put_with<R>(
         &mut self,
         suffix: &[u8],
@@ -96,6 +105,9 @@ impl<'a, C> Branch<'a, C> {
     }
 
     /// As [`InMemoryTrie::update`], for prefix + `suffix`.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn update<R>(
         &mut self,
         suffix: &[u8],
@@ -122,7 +134,7 @@ impl<'a, C> Branch<'a, C> {
     }
 
     /// Goes down as far as links lead along the prefix. A link at the prefix itself stays above its
-    /// content, if any, since the node there may still have to be replaced by one with content.
+    /// content, if any, because the node there may still have to be replaced by one with content.
     pub(super) fn approach(&mut self) {
         let view = self.view();
         let prefix = &self.key[..self.prefix_length];

@@ -1,4 +1,4 @@
-//! Making new nodes. Nobody sees them until the writer publishes a pointer to them.
+//! Builds new nodes. No reader sees them until the writer publishes a pointer to them.
 
 #![allow(unsafe_code)]
 
@@ -20,15 +20,15 @@ pub(crate) const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_END - EMBEDDED_CHAIN_START
 /// broken in two, a sparse node, a prefix.
 pub(crate) const BLOCKS_PER_INSERTION: usize = 8;
 
-/// The one who changes the structure. While it lives nothing is recycled, so all that it finds
-/// may be read for `'a`.
+/// The writer, which changes the structure. While it lives nothing is recycled, so everything that
+/// it finds may be read for `'a`.
 pub(crate) struct Writer<'a, C> {
     pub(crate) shared: &'a Shared<C>,
     pub(crate) space: &'a mut Space,
 }
 
 impl<'a, C> Writer<'a, C> {
-    /// What is there, to look at.
+    /// Returns a view of the structure.
     pub(crate) fn view(&self) -> View<'a, C> {
         // SAFETY: the writer is borrowed for 'a; blocks and contents are recycled only in
         // `Space::settle` and its like, when an operation is over, and contents are mutated by the
@@ -36,15 +36,15 @@ impl<'a, C> Writer<'a, C> {
         unsafe { View::new(self.shared) }
     }
 
-    /// A new block as words, of which those at `words` are set to none.
+    /// Takes a block and sets the links at `words` in it to none.
     fn new_block(&mut self, words: std::ops::Range<usize>) -> (u32, *mut u8) {
         let index = self.space.blocks.take(&self.shared.blocks);
         (index, self.clear_words(index, words))
     }
 
-    /// Sets words of a block that has just been taken to none.
+    /// Sets the links at `words` of a block that has just been taken to none.
     fn clear_words(&mut self, index: u32, words: std::ops::Range<usize>) -> *mut u8 {
-        // SAFETY: the block has just been taken, so it exists, and nobody else looks at it.
+        // SAFETY: the block has just been taken, so it exists, and only the writer knows it.
         unsafe {
             let block = self.shared.blocks.unit(index).cast::<u8>();
             for word in words {
@@ -54,9 +54,9 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// The next block for a chain that is made from its end, which is beside the content that it
-    /// leads to. When another one is to come before it, two are taken in one cache line, the first
-    /// of them being kept in `spare`.
+    /// Takes the next block for a chain that is built from its end. The last block of the chain is
+    /// beside the content to which it leads. If another block is to come before this one, two are
+    /// taken in one cache line, and the first of them is kept in `spare`.
     fn new_chain_block(&mut self, spare: &mut Option<u32>, more: bool) -> u32 {
         if let Some(index) = spare.take().or_else(|| self.space.take_beside_content()) {
             return index;
@@ -74,8 +74,8 @@ impl<'a, C> Writer<'a, C> {
         self.space.retire(self.shared, pointer);
     }
 
-    /// A path of `bytes` that leads to `child`. If `content` is not none, it is at the beginning of
-    /// the path. The first block is the one that is not full.
+    /// Builds a path of `bytes` that leads to `child`. If `content` is not none, it is at the
+    /// beginning of the path. If a block is not full, it is the first.
     pub(crate) fn chain(&mut self, bytes: &[u8], child: Pointer, content: Pointer) -> Pointer {
         if bytes.len() <= CHAIN_LENGTH && content.is_none() {
             return if bytes.is_empty() { child } else { self.chain_block(bytes, child) };
@@ -86,8 +86,8 @@ impl<'a, C> Writer<'a, C> {
             let start = end.saturating_sub(CHAIN_LENGTH);
             let offset = CHAIN_END - (end - start);
             let index = self.new_chain_block(&mut spare, start > 0);
-            // SAFETY: the block is ours; offset + length is CHAIN_END, before the last word; the
-            // content, if embedded, is before the chain.
+            // SAFETY: only the writer knows the block; offset + length is CHAIN_END, before the
+            // last word; the content, if embedded, is before the chain.
             unsafe {
                 let block = self.shared.blocks.unit(index).cast::<u8>();
                 let transitions = block.add(offset);
@@ -105,12 +105,12 @@ impl<'a, C> Writer<'a, C> {
         if content.is_none() { node } else { self.add_content(content, node) }
     }
 
-    /// A path of at most as many bytes as a block holds.
+    /// Builds a path of at most as many bytes as a block holds.
     #[inline]
     fn chain_block(&mut self, bytes: &[u8], child: Pointer) -> Pointer {
         let offset = CHAIN_END - bytes.len();
         let index = self.new_chain_block(&mut None, false);
-        // SAFETY: the block is ours, and the transitions are before the last word.
+        // SAFETY: only the writer knows the block, and the transitions are before the last word.
         unsafe {
             let block = self.shared.blocks.unit(index).cast::<u8>();
             block.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -119,8 +119,8 @@ impl<'a, C> Writer<'a, C> {
         Pointer::chain(index, offset)
     }
 
-    /// `node` with a content, as a new pointer. `node` has no content yet, and its place in the
-    /// structure is to be taken by the result.
+    /// Adds a content to `node` and returns the pointer that must take the place of `node` in the
+    /// structure. `node` has no content yet.
     pub(crate) fn add_content(&mut self, content: Pointer, node: Pointer) -> Pointer {
         debug_assert!(content.is_leaf());
         if node.is_none() {
@@ -136,7 +136,7 @@ impl<'a, C> Writer<'a, C> {
             }
             _ => {
                 let (index, block) = self.new_block(0..0);
-                // SAFETY: the block is ours.
+                // SAFETY: only the writer knows the block.
                 unsafe {
                     block.cast::<Link>().write(Link::new(content));
                     block.add(PREFIX_OFFSET_BYTE).write(STANDALONE);
@@ -147,20 +147,21 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// A node with two to six children, in any order.
+    /// Builds a node with two to six children, in any order.
     pub(crate) fn sparse(&mut self, bytes: &[u8], children: &[Pointer]) -> Pointer {
         debug_assert!(bytes.len() == children.len() && (2..=SPARSE_WIDTH).contains(&bytes.len()));
         let (index, block) = self.new_block(children.len()..SPARSE_WIDTH);
         for (position, &child) in children.iter().enumerate() {
-            // SAFETY: the block is ours and has room for six children.
+            // SAFETY: only the writer knows the block, which has room for six children.
             unsafe { block.cast::<Link>().add(position).write(Link::new(child)) };
         }
-        // SAFETY: the block is ours, and aligned for this word.
+        // SAFETY: only the writer knows the block, which is aligned for this word.
         unsafe { block.add(SPARSE_WORD_OFFSET).cast::<u64>().write(SparseWord::new(bytes).raw()) };
         Pointer::sparse(index)
     }
 
-    /// An array node with these children, in ascending order of their bytes, in blocks that have just been taken.
+    /// Builds an array node with these children, in ascending order of their bytes, in blocks that
+    /// have just been taken.
     pub(crate) fn array(
         &mut self,
         index: u32,
@@ -168,12 +169,12 @@ impl<'a, C> Writer<'a, C> {
         children: impl Iterator<Item = (u8, Pointer)>,
     ) -> Pointer {
         let pointer = layout.pointer(index);
-        // SAFETY: the blocks are ours, side by side.
+        // SAFETY: only the writer knows the blocks, which lie side by side.
         unsafe { Array::new(&self.shared.blocks, pointer, layout).write(children) };
         pointer
     }
 
-    /// A wide node with these children, in blocks that have just been taken.
+    /// Builds a wide node with these children, in blocks that have just been taken.
     pub(crate) fn wide(
         &mut self,
         index: u32,
@@ -183,7 +184,8 @@ impl<'a, C> Writer<'a, C> {
             self.clear_words(block, 0..8);
         }
         let pointer = Pointer::wide(index);
-        // SAFETY: the blocks are ours, side by side, and all their words are set.
+        // SAFETY: only the writer knows the blocks, which lie side by side, and all their words are
+        // set.
         let wide = unsafe { wide(&self.shared.blocks, pointer) };
         children.for_each(|(byte, child)| wide.find(byte).publish(child));
         pointer

@@ -1,10 +1,10 @@
-//! Whether a trie is sound: every block and content is in exactly one place.
+//! Checks that a trie is sound: every block and content is in exactly one place.
 
 use super::node::{Inner, Node};
 use super::pointer::{Kind, Pointer};
 use super::trie::InMemoryTrie;
 
-/// What is wrong with a trie; a defect of this crate.
+/// A defect of a trie, and so of this crate.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Corruption {
     /// A block is in two places, or in none.
@@ -20,7 +20,7 @@ pub enum Corruption {
     Node {
         /// Type and block of the node.
         node: String,
-        /// Which rule it breaks.
+        /// The rule that it breaks.
         problem: &'static str,
     },
 }
@@ -33,7 +33,7 @@ impl Tally {
         for index in pointer.index()..pointer.index() + pointer.kind().blocks() {
             match self.0.get_mut(index as usize) {
                 Some(count) => *count = count.saturating_add(1),
-                None => self.0.extend([0, 2]), // beyond what was ever used: certainly wrong
+                None => self.0.extend([0, 2]), // never used, so certainly wrong
             }
         }
     }
@@ -42,6 +42,9 @@ impl Tally {
 impl<C> InMemoryTrie<C> {
     /// Checks all nodes, and that all blocks and contents are either in the structure, or free, or
     /// retired. For tests; takes time in proportion to the size of the trie.
+    ///
+    /// # Errors
+    /// Fails at the first defect.
     pub fn verify(&self) -> Result<(), Corruption> {
         let view = self.view();
         let mut tally = Tally(vec![0; self.space.blocks.used_range() as usize]);
@@ -76,7 +79,7 @@ fn check_node(
     let shares_block =
         matches!(&node, Node::Prefix(prefix) if matches!(prefix.inner, Inner::Embedded(_)));
     if !shares_block {
-        tally.add(pointer); // else it is tallied with the node in the same block
+        tally.add(pointer); // otherwise it is tallied with the node in the same block
     }
     let first = pending.len();
     match node {

@@ -1,5 +1,5 @@
-//! Walking the in-memory trie (paper, section 5.2): the present node, and a stack of the nodes above
-//! it that have more children to list.
+//! Walks the in-memory trie (paper, section 5.2): it keeps the present node, and a stack of the
+//! nodes above it that have more children to list.
 
 use super::node::{Node, Wide};
 use super::place::common_length;
@@ -7,26 +7,28 @@ use super::pointer::{CHAIN_END, Kind, Link, Pointer};
 use super::view::View;
 use crate::cursor::{Cursor, Direction, PathReceiver, Position};
 
-/// Something to come back to.
+/// An entry of the stack: a node to return to.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// A node of several children, or the content (a leaf) of a node that a reverse walk returns to.
+    /// A node of several children, or the content (a leaf) of a node to which a reverse walk
+    /// returns.
     node: Pointer,
-    /// The depth of what this frame lists: children, or the node of the content.
+    /// The depth of the nodes that this frame lists: the children, or the node of the content.
     depth: u32,
-    /// Sparse: the indices of the children still to list, three bits each, the next one lowest.
-    /// Array: the index of the next child to look at, plus one. Wide: the next byte to look at. Content: the byte that leads to its node.
+    /// The rest to list. Sparse: the indices of the children still to list, three bits each, the
+    /// next one lowest. Array: the index of the next child to check, plus one. Wide: the next byte
+    /// to check. Content: the byte that leads to its node.
     state: u32,
 }
 
-/// [`Frame::state`] of a sparse node of which all children are listed.
+/// [`Frame::state`] of a sparse node whose children are all listed.
 const NO_MORE: u32 = 0o777_777;
 
 /// A walk over an in-memory trie or a branch of one.
 pub struct MemoryCursor<'a, C> {
     view: View<'a, C>,
     position: Position,
-    /// The present node without its content; none when it has no children left to list.
+    /// The present node without its content; none if it has no children left to list.
     node: Pointer,
     /// The content at the present position, or none.
     content: Pointer,
@@ -40,7 +42,7 @@ impl<C> Clone for MemoryCursor<'_, C> {
 }
 
 impl<'a, C> MemoryCursor<'a, C> {
-    /// A walk over what is below `root`, which may be none.
+    /// Creates a walk over the structure below `root`, which may be none.
     pub(super) fn new(
         view: View<'a, C>,
         root: Pointer,
@@ -54,7 +56,7 @@ impl<'a, C> MemoryCursor<'a, C> {
         cursor
     }
 
-    /// Takes note of the node that `pointer` leads to, which may be none, at its position.
+    /// Records the node at `pointer`, which may be none, and its position.
     fn arrive(&mut self, pointer: Pointer, position: Position) -> Position {
         let (content, node) = self.view.unwrap_prefix(pointer);
         (self.node, self.content, self.position) = (node, content, position);
@@ -78,7 +80,8 @@ impl<'a, C> MemoryCursor<'a, C> {
         self.position.direction().is_reverse()
     }
 
-    /// Goes to the first child that is not before `from` in the order of the walk, if there is one.
+    /// Moves to the first child that is not before `from` in the order of the walk, if there is
+    /// one.
     fn descend(&mut self, from: Option<u8>) -> Option<Position> {
         if self.node.is_none() {
             return None;
@@ -117,8 +120,8 @@ impl<'a, C> MemoryCursor<'a, C> {
         self.next_of_frame(from)
     }
 
-    /// Goes to the next thing that the top frame lists and that is not before `from`, and removes
-    /// the frame when it has no more.
+    /// Moves to the next node of the top frame that is not before `from`, and removes the frame
+    /// when it has no more.
     fn next_of_frame(&mut self, from: Option<u8>) -> Option<Position> {
         let mut frame = self.stack.pop()?;
         let found = match frame.node.kind() {
@@ -142,7 +145,7 @@ impl<'a, C> MemoryCursor<'a, C> {
         let Node::Sparse(sparse) = self.view.open(frame.node) else {
             return None;
         };
-        // Children may have been added since, but those that the frame knows are where they were.
+        // Children may have been added since, but those that the frame knows have not moved.
         let word = sparse.load_word();
         while frame.state & 7 != 7 {
             let index = (frame.state & 7) as usize;
@@ -174,7 +177,8 @@ impl<'a, C> MemoryCursor<'a, C> {
                 frame.state.max(rank + 1)
             };
         }
-        // Places without a child are passed over. The state wraps to 0 or comes to the count + 1 at the end.
+        // Links without a child are passed over. At the end the state wraps to 0 or reaches the
+        // count + 1.
         while let Some(index) = (frame.state as usize).checked_sub(1).filter(|at| *at < count) {
             frame.state = if is_reverse { frame.state - 1 } else { frame.state + 1 };
             let child = array.child(index).get();
@@ -205,7 +209,7 @@ impl<'a, C> MemoryCursor<'a, C> {
             (byte, child, byte != 0xFF)
         };
         if found.2 {
-            // Where bytes are dense, the neighbour is the next one.
+            // In a node with dense bytes, the neighbour is the next child.
             self.view.prefetch(wide.find(frame.state as u8).get());
         }
         Some(found)
@@ -226,8 +230,8 @@ impl<'a, C> MemoryCursor<'a, C> {
         self.position
     }
 
-    /// Leaves what is below the depth of `target`, and goes to the first position that is not
-    /// before it.
+    /// Leaves the nodes deeper than `target`, and moves to the first position that is not before
+    /// it.
     fn ascend_to(&mut self, target: Position) -> Position {
         let depth = target.depth();
         while let Some(&frame) = self.stack.last() {
@@ -251,13 +255,13 @@ impl<'a, C> MemoryCursor<'a, C> {
     }
 }
 
-/// The child of a wide node with the least byte that is at least `from`.
+/// Returns the child of a wide node with the least byte that is at least `from`.
 fn first_of(wide: Wide<'_>, from: u8) -> Option<(u8, Pointer)> {
     let links = wide.children[from as usize..].iter().map(Link::get);
     (from..=0xFF).zip(links).find(|(_, child)| !child.is_none())
 }
 
-/// The child of a wide node with the greatest byte that is at most `from`.
+/// Returns the child of a wide node with the greatest byte that is at most `from`.
 fn last_of(wide: Wide<'_>, from: u8) -> Option<(u8, Pointer)> {
     let links = &wide.children[..=from as usize];
     let last = links.iter().rposition(|link| !link.get().is_none())?;
@@ -334,7 +338,7 @@ impl<'a, C> Cursor for MemoryCursor<'a, C> {
                         self.node.with_offset(self.node.offset() + matched)
                     };
                     let position = self.at(depth, chain.bytes[last]);
-                    // A leaf in reverse is at its returning position.
+                    // A leaf in a reverse walk is at its returning position.
                     let hit = self.arrive(next, position) == position;
                     followed += if hit { matched } else { last };
                     if hit {

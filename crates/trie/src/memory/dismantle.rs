@@ -1,4 +1,4 @@
-//! Dropping a large trie in steps, so that it does not hold a core for long.
+//! Drops a large trie in steps, so that it does not hold a core for long.
 
 #![allow(unsafe_code)]
 
@@ -6,8 +6,8 @@ use super::pointer::Link;
 use super::trie::InMemoryTrie;
 use std::sync::Arc;
 
-/// A trie that is being dropped. Made by [`InMemoryTrie::dismantle`]. Dropping this does what is
-/// left at once.
+/// A trie that is being dropped incrementally. Made by [`InMemoryTrie::dismantle`]. Dropping this
+/// does the rest of the work at once.
 pub struct Dismantle<C> {
     trie: InMemoryTrie<C>,
 }
@@ -17,13 +17,14 @@ impl<C> Dismantle<C> {
         Dismantle { trie }
     }
 
-    /// Whether it has readers: without them there can be no new ones, since those are made from others.
+    /// Whether it has readers. Without readers there can be no new ones, because readers are cloned
+    /// from others.
     pub fn has_readers(&self) -> bool {
         Arc::strong_count(&self.trie.shared) > 1
     }
 
-    /// Drops up to so many contents, side by side in memory for the most part. Returns whether there may be more.
-    /// Does nothing as long as the trie has readers.
+    /// Drops up to `count` contents, mostly side by side in memory. Returns whether there may be
+    /// more. Does nothing as long as the trie has readers.
     pub fn drop_contents(&mut self, count: u32) -> bool {
         let Some(shared) = Arc::get_mut(&mut self.trie.shared) else {
             return true;
@@ -31,14 +32,15 @@ impl<C> Dismantle<C> {
         shared.root = Link::none();
         for _ in 0..count {
             let Some(index) = self.trie.space.pop_live() else { return false };
-            // SAFETY: there is nobody else, and the content was alive: it is no longer among those that are.
+            // SAFETY: nothing else refers to the trie; the content was alive and is no longer
+            // listed as such.
             unsafe { std::ptr::drop_in_place(shared.content(index)) };
         }
         true
     }
 
-    /// Drops up to so many contents, at least one, or gives back one chunk of memory. Returns whether there is more to
-    /// do. Does nothing as long as the trie has readers.
+    /// Drops up to `contents` contents, at least one, or frees one chunk of memory. Returns whether
+    /// there is more to do. Does nothing as long as the trie has readers.
     pub fn step(&mut self, contents: u32) -> bool {
         if self.drop_contents(contents.max(1)) {
             return true;

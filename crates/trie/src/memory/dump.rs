@@ -1,7 +1,7 @@
-//! The structure as text, for tests and for people.
+//! Prints the structure as text, for tests and for people.
 //!
 //! One line for each node, indented by its depth in nodes: its type and block, then its
-//! transitions. A content on a node is told on the line of the node.
+//! transitions. The content of a node is on the line of the node.
 
 use super::node::{Inner, Node};
 use super::pointer::Pointer;
@@ -10,7 +10,7 @@ use super::view::View;
 use std::fmt::Write;
 
 impl<C> InMemoryTrie<C> {
-    /// The nodes of the trie, with what `show` makes of the contents. Takes time and memory in
+    /// Returns the nodes of the trie as text; `show` prints the contents. Takes time and memory in
     /// proportion to the size of the trie.
     pub fn dump(&self, show: impl Fn(&C) -> String) -> String {
         let view = self.view();

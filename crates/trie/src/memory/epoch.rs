@@ -1,15 +1,16 @@
-//! Which retired blocks and contents may still be in a reader's hands.
+//! Epochs decide which retired blocks and contents readers may still reach.
 //!
-//! The writer counts epochs. What it takes out of the structure it tags with the present epoch; a
-//! reader that pins notes the epoch it found, and the writer recycles what was retired before the
-//! earliest epoch that is noted. (The paper leaves recycling to future work; the scheme is that of
-//! K. Fraser, "Practical lock-freedom", 2004, section 5.2.3, for a single writer, who alone moves
-//! the epoch on and looks for the oldest pin.)
+//! The writer counts epochs. It tags what it takes out of the structure with the present epoch; a
+//! reader that pins records the epoch that it found, and the writer recycles what was retired
+//! before the earliest recorded epoch. (The paper leaves recycling to future work; the scheme is
+//! that of K. Fraser, "Practical lock-freedom", 2004, section 5.2.3, for a single writer, which
+//! alone advances the epoch and looks for the oldest pin.)
 //!
 //! Why it is right: a reader stores its pin, then fences, then reads the root; the writer unlinks,
 //! advances the epoch, fences, then reads the pins. If the writer misses a pin, its fence came
-//! first, and the reader sees the structure without what was unlinked. If it sees a pin later than
-//! the tag, the reader loaded an epoch that was stored after the unlinking, and sees it as well.
+//! first, and the reader sees the structure without the unlinked nodes. If it sees a pin later than
+//! the tag, the reader loaded an epoch that was stored after the unlinking, and also sees the
+//! structure without them.
 //!
 //! Memory bound: one cache line for the greatest number of readers that there ever were at a time.
 
@@ -19,10 +20,10 @@ use super::atomics::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, fence};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
-/// In a slot: its reader is not pinned.
+/// The value of a slot whose reader is not pinned.
 const IDLE: u64 = u64::MAX;
 
-/// Where one reader notes its epoch. Slots are never freed before the trie, only claimed again.
+/// The record of one reader's epoch. Slots are never freed before the trie, only claimed again.
 #[repr(align(64))]
 pub(crate) struct Slot {
     pinned: AtomicU64,
@@ -31,12 +32,12 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Notes the present epoch. What is read from the structure afterwards stays until
+    /// Records the present epoch. Everything that is read from the structure afterwards stays until
     /// [`Slot::unpin`].
     pub(crate) fn pin(&self, epochs: &Epochs) {
         let epoch = epochs.current.load(Ordering::Acquire);
-        // Release: what this reader did while it was last pinned happens before, for a writer that
-        // sees this value and not the idle one between.
+        // Release: the accesses of this reader's last pin happen before, for a writer that sees
+        // this value and not the idle one between.
         self.pinned.store(epoch, Ordering::Release);
         fence(Ordering::SeqCst);
     }
@@ -62,8 +63,8 @@ impl Epochs {
         }
     }
 
-    /// Whether anybody but the writer can look at the structure. Only the writer and whoever holds
-    /// a reader make readers, so when the writer finds none, there will be none while it works.
+    /// Whether there is any reader besides the writer. Only the writer and the owners of a reader
+    /// make readers, so if the writer finds none, there will be none while it works.
     pub(crate) fn has_readers(&self) -> bool {
         // Acquire: the last reader's accesses happen before its leaving.
         self.readers.load(Ordering::Acquire) != 0
@@ -79,7 +80,7 @@ impl Epochs {
         })
     }
 
-    /// A slot for a new reader, to be given back with [`Epochs::release`].
+    /// Returns a slot for a new reader, to be given back with [`Epochs::release`].
     pub(crate) fn claim(&self) -> &Slot {
         self.readers.fetch_add(1, Ordering::Relaxed);
         for slot in self.slots() {
@@ -96,7 +97,7 @@ impl Epochs {
         }));
         let mut head = self.slots.load(Ordering::Relaxed);
         loop {
-            // SAFETY: not listed yet, so it is ours; from then on it is only shared.
+            // SAFETY: not listed yet, so only this thread knows it; from then on it is only shared.
             unsafe { &*slot }.next.store(head, Ordering::Relaxed);
             match self.slots.compare_exchange_weak(head, slot, Ordering::Release, Ordering::Relaxed)
             {
@@ -114,19 +115,20 @@ impl Epochs {
         self.readers.fetch_sub(1, Ordering::Release);
     }
 
-    /// The tag for what is retired now.
+    /// Returns the tag for units retired at this moment.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// Begins a new epoch and returns the bound below which no reader has pinned: what was retired
-    /// under a lesser tag is out of reach.
+    /// Begins a new epoch and returns the bound below which no reader has pinned: units retired
+    /// under a lesser tag are out of reach.
     pub(crate) fn advance(&self) -> u64 {
         let next = self.current.load(Ordering::Relaxed) + 1;
-        // Release: a reader that finds the new epoch sees what was unlinked before.
+        // Release: a reader that finds the new epoch sees the structure without the nodes unlinked
+        // before.
         self.current.store(next, Ordering::Release);
         fence(Ordering::SeqCst);
-        // Acquire: what a reader did before it left the pin happens before the recycling.
+        // Acquire: a reader's accesses before it left the pin happen before the recycling.
         self.slots().map(|slot| slot.pinned.load(Ordering::Acquire)).min().unwrap_or(IDLE).min(next)
     }
 }
@@ -135,7 +137,7 @@ impl Drop for Epochs {
     fn drop(&mut self) {
         let mut next = self.slots.load(Ordering::Relaxed);
         while !next.is_null() {
-            // SAFETY: made by `Box::into_raw`, and nobody else is left.
+            // SAFETY: made by `Box::into_raw`, and nothing else refers to it.
             let slot = unsafe { Box::from_raw(next) };
             next = slot.next.load(Ordering::Relaxed);
         }
@@ -175,7 +177,7 @@ mod tests {
     }
 }
 
-/// All interleavings, and all that the memory model allows: `make loom`.
+/// Checks all interleavings, and everything that the memory model allows: `make loom`.
 #[cfg(all(test, loom))]
 mod interleavings {
     use super::*;
@@ -186,7 +188,7 @@ mod interleavings {
 
     const NODES: usize = 3;
 
-    /// A structure of one link to one of the nodes; a node that is recycled gets another content.
+    /// A structure of one link to one of the nodes; a recycled node gets another content.
     struct Model {
         epochs: Epochs,
         link: AtomicUsize,
@@ -199,7 +201,7 @@ mod interleavings {
             Arc::new(Model { epochs: Epochs::new(), link: AtomicUsize::new(0), nodes })
         }
 
-        /// Puts each of the nodes in the place of the one before, and recycles what it may.
+        /// Replaces each of the nodes by the next, and recycles what it may.
         fn write(&self) {
             let mut retired: Vec<(u64, usize)> = Vec::new();
             for next in 1..NODES {
@@ -210,7 +212,7 @@ mod interleavings {
                 retired.retain(|&(tag, node)| {
                     let is_free = tag < bound;
                     if is_free {
-                        // SAFETY: loom tells if somebody reads it.
+                        // SAFETY: loom reports a concurrent read.
                         self.nodes[node].with_mut(|content| unsafe { *content = usize::MAX });
                     }
                     !is_free
@@ -222,7 +224,7 @@ mod interleavings {
             slot.pin(&self.epochs);
             let node = self.link.load(Ordering::Acquire);
             for _ in 0..2 {
-                // SAFETY: loom tells if somebody writes to it.
+                // SAFETY: loom reports a concurrent write.
                 let content = self.nodes[node].with(|content| unsafe { *content });
                 assert_eq!(content, node, "a recycled node was read");
             }
@@ -266,7 +268,8 @@ mod interleavings {
 
     #[test]
     fn a_slot_is_handed_on() {
-        // There are too many interleavings to try them all; three switches of threads in bad moments show most defects.
+        // There are too many interleavings to try all of them; three switches of threads at bad
+        // moments show most defects.
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

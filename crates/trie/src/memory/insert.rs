@@ -1,8 +1,8 @@
-//! Adding a content where there is none (paper, section 5.3).
+//! Adds a content for a key that has none (paper, section 5.3).
 //!
-//! The new branch is made whole before one store makes it visible: in a free place of a sparse or
-//! wide node, or else in the link that led to a node that had to be replaced. An array node without
-//! readers gets its child in place.
+//! The new branch is complete before one store makes it visible: in a free link of a sparse or wide
+//! node, or else in the link to a node that had to be replaced. An array node without readers gets
+//! its child in place.
 
 #![allow(unsafe_code)]
 
@@ -15,8 +15,8 @@ use super::space::{Room, TrieFull};
 use std::sync::atomic::Ordering;
 
 impl<'a, C> Writer<'a, C> {
-    /// Adds `leaf` as the content of `key`, at the place that [`Writer::locate`] found, which is not
-    /// [`Place::Existing`].
+    /// Adds `leaf` as the content of `key`, at the place that [`Writer::locate`] found, which is
+    /// not [`Place::Existing`].
     pub(crate) fn insert(&mut self, place: Place<'a>, key: &[u8], leaf: Pointer) {
         match place {
             Place::Existing(link) => link.publish(leaf),
@@ -58,8 +58,8 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Takes the blocks side by side that an insertion at `place` needs, so that it cannot fail, and makes sure that
-    /// `singles` more can be taken.
+    /// Takes the blocks side by side that an insertion at `place` needs, so that it cannot fail,
+    /// and makes sure that `singles` more can be taken.
     #[inline]
     pub(crate) fn make_room(&mut self, place: &Place<'a>, singles: usize) -> Result<(), TrieFull> {
         let blocks = match place {
@@ -69,11 +69,12 @@ impl<'a, C> Writer<'a, C> {
             Place::InArray { array, .. } => {
                 let is_full = array.count() == array.layout().capacity;
                 if !is_full && !self.shared.epochs.has_readers() {
-                    // Room means a copy to [`Writer::add_to_array`]; some may be left of a change that panicked.
+                    // [`Writer::add_to_array`] copies if there is room; a change that panicked may
+                    // have left some.
                     self.space.release_room(self.shared);
                     return Ok(());
                 }
-                // Places whose children have gone are not copied.
+                // Transitions without a child are not copied.
                 let children = array.children().count() + 1;
                 Layout::for_children(children).map_or(WIDE_BLOCKS, |layout| layout.blocks)
             }
@@ -82,8 +83,8 @@ impl<'a, C> Writer<'a, C> {
         self.space.take_room(self.shared, blocks, singles)
     }
 
-    /// The node where `rest` leaves a chain, after `matched` bytes of it. What follows in the chain
-    /// keeps its block.
+    /// Builds the node at which `rest` leaves a chain, after `matched` bytes of it. The rest of the
+    /// chain keeps its block.
     fn fork(
         &mut self,
         node: Pointer,
@@ -114,7 +115,8 @@ impl<'a, C> Writer<'a, C> {
     ) {
         let Some(room) = self.space.room() else {
             debug_assert!(!self.shared.epochs.has_readers());
-            // SAFETY: there are no readers, or there would be room for a copy; the node has a free place.
+            // SAFETY: there are no readers, or there would be room for a copy; the node has a free
+            // place.
             return unsafe { array.insert(byte, branch) };
         };
         let before = array.children().take_while(|(other, _)| *other < byte);
@@ -125,7 +127,7 @@ impl<'a, C> Writer<'a, C> {
         self.retire(node);
     }
 
-    /// A node with more children than a sparse one has, in ascending order.
+    /// Builds a node with more children than a sparse one has; they come in ascending order.
     fn fill_room(&mut self, room: Room, children: impl Iterator<Item = (u8, Pointer)>) -> Pointer {
         match [ARRAY, LONG_ARRAY].into_iter().find(|layout| layout.blocks == room.blocks) {
             Some(layout) => self.array(room.first, layout, children),
@@ -145,7 +147,7 @@ impl<'a, C> Writer<'a, C> {
         let count = word.count();
         if count < SPARSE_WIDTH {
             sparse.children[count].publish(branch);
-            // Release: the child is there when the word says so.
+            // Release: the child is stored before the word lists it.
             sparse.word.store(word.with(count, byte).raw(), Ordering::Release);
             return;
         }

@@ -1,4 +1,4 @@
-//! What was taken out of the structure and may still have readers, in order of epochs.
+//! The list of retired blocks and contents, which may still have readers, in order of epochs.
 //!
 //! Memory bound: 4 bytes for each block or content, in bags of [`BAG`]; the queue of bags is small
 //! enough to grow without a pause.
@@ -6,13 +6,13 @@
 use super::pointer::{Kind, Pointer};
 use std::collections::VecDeque;
 
-/// Most pointers in one bag.
+/// The most pointers in one bag.
 const BAG: usize = 256;
 /// Empty bags that are kept, so that steady traffic allocates none.
 const SPARE_BAGS: usize = 2;
 
 struct Bag {
-    /// The epoch in which all of it was retired.
+    /// The epoch in which all its pointers were retired.
     epoch: u64,
     pointers: Vec<Pointer>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Limbo {
 }
 
 impl Limbo {
-    /// Adds what is retired in `epoch`, the latest so far.
+    /// Adds a unit that is retired in `epoch`, the latest so far.
     #[inline]
     pub(crate) fn push(&mut self, epoch: u64, pointer: Pointer) {
         match pointer.kind() {
@@ -50,7 +50,7 @@ impl Limbo {
         }
     }
 
-    /// Removes something that was retired in an epoch before `bound`.
+    /// Removes a unit that was retired in an epoch before `bound`.
     #[inline]
     pub(crate) fn pop(&mut self, bound: u64) -> Option<Pointer> {
         let bag = self.bags.front_mut().filter(|bag| bag.epoch < bound)?;
@@ -69,9 +69,10 @@ impl Limbo {
         Some(pointer)
     }
 
-    /// Removes what was added last.
+    /// Removes the unit that was added last.
     pub(crate) fn pop_last(&mut self) -> Option<Pointer> {
-        // Only the last bag may be empty, and then it is the only one or one that nothing was added to since.
+        // Only the last bag may be empty; then it is the only one, or nothing was added to it
+        // since.
         while self.bags.len() > 1 && self.bags.back().is_some_and(|bag| bag.pointers.is_empty()) {
             self.bags.pop_back();
         }
@@ -87,17 +88,17 @@ impl Limbo {
         self.blocks == 0 && self.contents == 0
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Number of contents.
+    /// Returns the number of contents.
     pub(crate) fn contents(&self) -> u32 {
         self.contents
     }
 
-    /// All of it.
+    /// Returns all units.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Pointer> {
         self.bags.iter().flat_map(|bag| bag.pointers.iter().copied())
     }

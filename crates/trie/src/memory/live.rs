@@ -1,4 +1,5 @@
-//! Which blocks hold contents that are to be dropped one day. Contents that need no dropping are not noted.
+//! The set of blocks with contents that must be dropped one day. Contents that need no dropping are not
+//! recorded.
 //!
 //! Memory bound: a bit for each block, and at most as much again while it grows.
 
@@ -24,7 +25,7 @@ impl Live {
         }
     }
 
-    /// Takes the last block out.
+    /// Removes the last block and returns it.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         loop {
@@ -41,7 +42,7 @@ impl Live {
         self.words.capacity() * size_of::<u64>()
     }
 
-    /// The blocks, in order.
+    /// Returns the blocks, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.words).flat_map(|(number, &word)| {
             let mut rest = word;

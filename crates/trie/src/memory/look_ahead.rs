@@ -1,19 +1,21 @@
-//! Look-ups that are about to be made, side by side.
+//! Prefetches the nodes of several keys side by side, before they are looked up.
 //!
-//! A look-up among millions of keys waits for memory at each node, since only the node says which one is next. Those of several keys
-//! do not depend on one another: each takes a step and asks for its next node, and when its turn comes again the node is there. Nothing
-//! comes of it but that: whoever looks the keys up then finds their nodes in the processor's cache. (The idea is that of S. Chen
-//! et al., "Improving Hash Join Performance through Prefetching", ACM TODS 32(3), 2007.)
+//! A look-up among millions of keys waits for memory at each node, because only the node contains
+//! the pointer to the next one. The look-ups of several keys do not depend on one another: each
+//! takes a step and prefetches its next node, which has arrived when its turn comes again. The only
+//! effect is that later look-ups find their nodes in the processor's cache. (Lineage: S. Chen et
+//! al., "Improving Hash Join Performance through Prefetching", ACM TODS 32(3), 2007.)
 
 use super::{node::Node, pointer::Pointer, trie::InMemoryTrie, view::View};
 
-/// Keys that are looked at together: some more than a processor fetches lines at a time. Arbitrary beyond that.
+/// Keys that are prefetched together: some more than the cache lines that a processor fetches at a
+/// time (arbitrary beyond that).
 pub const LOOK_AHEAD_KEYS: usize = 16;
 
-/// Nobody waits for longer: paths are mostly a fourth of it.
+/// The most steps of a descent; paths mostly have a fourth of it.
 const MOST_STEPS: usize = 64;
 
-/// Where a descent stands: nowhere any more if the pointer is none.
+/// The state of a descent; it is over if the pointer is none.
 #[derive(Clone, Copy)]
 struct Descent<'key> {
     pointer: Pointer,
@@ -21,8 +23,8 @@ struct Descent<'key> {
 }
 
 impl<C> InMemoryTrie<C> {
-    /// Asks for the memory that looking these keys up takes, of [`LOOK_AHEAD_KEYS`] at most. `met` is called with the number of each key that
-    /// has a content, and the content.
+    /// Prefetches the memory that a look-up of these keys reads, for at most [`LOOK_AHEAD_KEYS`] of
+    /// them. Calls `met` with the number and the content of each key that has one.
     pub fn look_ahead<'key>(
         &self,
         keys: impl IntoIterator<Item = &'key [u8]>,
@@ -107,7 +109,7 @@ mod tests {
         let keys = [&long[..], b"short"].into_iter().cycle().take(3 * LOOK_AHEAD_KEYS);
         let mut met = Vec::new();
         trie.look_ahead(keys, |number, content| met.push((number, *content)));
-        // The long one is left on the way.
+        // The long key is given up on the way.
         let expected: Vec<_> = (1..LOOK_AHEAD_KEYS).step_by(2).map(|number| (number, 2)).collect();
         assert_eq!(met, expected);
         InMemoryTrie::<u8>::new().look_ahead([&b"key"[..], b""], |_, _| panic!("there is nothing"));

@@ -1,49 +1,51 @@
 //! The in-memory trie: byte-comparable keys to contents, in 32-byte blocks.
 //!
-//! Design: B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022), sections 4 and 5. Nodes are
-//! leaf, chain (one to 26 single transitions), sparse (two to six children), array (up to 24 or 48),
-//! wide (a place for each byte), and prefix (a content on one of the others); the type is in the
-//! 32-bit pointer. What differs from the paper: array and wide nodes, of several blocks side by side,
-//! are in place of split nodes, whose three levels of blocks are three accesses to memory one after
-//! the other; contents are typed values in blocks of their
-//! own (at most 32 bytes), beside the chain that leads to them; a content's pointer is told by the
-//! low bits, so that a trie holds 4 GiB; blocks and contents are recycled.
+//! Design: B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022), sections 4 and 5. Nodes
+//! are leaf, chain (one to 26 single transitions), sparse (two to six children), array (up to 24 or
+//! 48), wide (a place for each byte), and prefix (a content on one of the others); the type is in
+//! the 32-bit pointer. Differences from the paper:
+//! - Array and wide nodes, of several blocks side by side, replace split nodes, whose three levels
+//!   of blocks are three accesses to memory one after the other.
+//! - Contents are typed values in blocks of their own (at most 32 bytes), beside the chain that
+//!   leads to them.
+//! - The low bits mark the pointer to a content, so that a trie holds 4 GiB.
+//! - Blocks and contents are recycled.
 //!
-//! **Invariants.** One writer, who has the [`InMemoryTrie`]; any number of [`Reader`]s on any
+//! **Invariants.** One writer, which owns the [`InMemoryTrie`]; any number of [`Reader`]s on any
 //! thread, without locks. A content is published by a single store after it and all nodes that lead
 //! to it are complete. A reader sees each key either with or without a change, and sees the changes
 //! of separate operations one by one, and those of a [`Transaction`] together. Nothing that a
 //! pinned reader may have found is recycled or mutated.
 //!
 //! **Why readers need no locks.** A reader goes from the root by links, each loaded with acquire
-//! order and stored with release order after all that it leads to; so whatever it reaches is complete.
-//! A node that has been published is changed in these ways only, each one store:
-//! 1. a link gets another node or content, or none where a child of an array or wide node goes;
-//! 2. an empty place of an array or wide node gets a child; one of a sparse node does, and then its word, which
-//!    tells readers so. Places of a sparse node are used once: to lose a child it is copied, as an array node is
-//!    to get one.
+//! order and stored with release order after everything to which it leads; so whatever the reader
+//! reaches is complete. A published node is changed in these ways only, each one store:
+//! 1. a link gets another node or content, or none if a child of an array or wide node is removed;
+//! 2. an empty place of an array or wide node gets a child; a place of a sparse node gets one, and
+//!    then the node's word, which makes it visible to readers. Places of a sparse node are used
+//!    once: the node is copied to lose a child, as an array node is to get one.
 //!
 //! Without readers an array node is changed in place, transitions and all.
 //!
-//! All other bytes stay until the block is recycled. Some are stale: the head of a chain of which a
-//! fork took over the tail, a content's word when the content is gone. To those lead only pointers
-//! that are no longer linked.
+//! All other bytes stay until the block is recycled. Some are stale: the head of a chain whose tail
+//! a fork has taken over, a content's word after the content is removed. Only pointers that are no
+//! longer linked lead to them.
 //!
-//! What is taken out is recycled when no reader can come to it: `epoch` shows that those who pinned
-//! later do not find the way. Those who were pinned may go on from a retired node to what it points to.
-//! That was in the structure when the node was retired, so it was retired at the same time or later,
-//! or not at all; it has no lesser epoch than the node, and the pin that keeps the node keeps it.
-//! Stale words need the same of their pointers: one that leads to a stale word was unlinked no later
-//! than what is in the word.
+//! A removed unit is recycled when no reader can reach it: `epoch` shows that a reader that pinned
+//! later does not find the way. A reader that was pinned may go on from a retired node to the units
+//! to which it points. Such a unit was in the structure when the node was retired, so it was
+//! retired at the same time or later, or not at all; it has no lesser epoch than the node, and the
+//! pin that keeps the node keeps it. Stale words need the same of their pointers: a pointer to a
+//! stale word was unlinked no later than the unit in the word.
 //!
 //! Chunks are added, never moved, and stand in their table before the first pointer into them is
 //! published.
 //!
-//! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is all that structure and contents take, in
-//! chunks of at most 8 MiB, and equals used + retired + free bytes. Besides it there are the table
-//! of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each reader,
-//! a bit for each block if contents must be dropped, and a transaction's note of the nodes that it
-//! has copied (24 bytes each). Chunks may be left to other tries ([`SpareChunks`]).
+//! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is everything that structure and contents
+//! take, in chunks of at most 8 MiB, and equals used + retired + free bytes. Besides it there are
+//! the table of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each
+//! reader, a bit for each block if contents must be dropped, and a transaction's record of the
+//! nodes that it has copied (24 bytes each). Chunks may be left to other tries ([`SpareChunks`]).
 
 mod arena;
 mod array;

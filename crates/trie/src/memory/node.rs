@@ -1,15 +1,18 @@
-//! How the types of nodes lie in 32-byte blocks (paper, table 1), for reading.
+//! The types of nodes in 32-byte blocks (paper, table 1), for reading.
 //!
 //! | type   | bytes of the block |
 //! | ------ | ------------------ |
-//! | chain  | 02–1B: transitions, each leading to the next; 1C–1F: child of the last. The pointer's offset is the first one in use |
+//! | chain  | 02–1B: transitions, each leading to the next; 1C–1F: child of the last |
 //! | sparse | 00–17: up to six children; 18–1F: the [`SparseWord`], with their bytes and their order |
 //! | array, long array | 4 or 8 blocks side by side, see [`super::array`] |
 //! | wide   | 32 blocks side by side: the child for each byte |
-//! | prefix | 00–03: content; 04: type bits of the chain in the rest of this block (from offset 5 on), or FF: then 1C–1F points to the node |
+//! | prefix | 00–03: content; 04: the type bits of an embedded chain, or FF; 1C–1F: see below |
+//!
+//! The offset in a chain's pointer is its first byte in use. A prefix embeds a chain in the rest of
+//! its block (from offset 5 on); if byte 04 is FF, the word at 1C–1F points to its node instead.
 //!
 //! Everything that changes once published is a [`Link`] or an atomic word; all other bytes are
-//! written before the block is published and never again until it is recycled.
+//! written before the block is published, and then stay until it is recycled.
 
 #![allow(unsafe_code)]
 
@@ -26,10 +29,11 @@ pub(crate) struct Block([u8; 32]);
 pub(crate) type Blocks = Arena<Block>;
 
 pub(crate) const BLOCK_BYTES: usize = size_of::<Block>();
-/// A chain that shares its block with a content begins here at the earliest.
+/// The first byte at which a chain that shares its block with a content may begin.
 pub(crate) const EMBEDDED_CHAIN_START: usize = 5;
-/// Where a prefix block says which node it augments, and the value for one outside of the block.
+/// The byte of a prefix block that locates the augmented node.
 pub(crate) const PREFIX_OFFSET_BYTE: usize = 4;
+/// The value of that byte if the node is outside of the block.
 pub(crate) const STANDALONE: u8 = 0xFF;
 /// The last word: the child of a chain, or the node that a standalone prefix augments.
 pub(crate) const LAST_WORD: usize = 7;
@@ -38,7 +42,7 @@ pub(crate) const SPARSE_WORD_OFFSET: usize = 0x18;
 /// Blocks of a wide node.
 pub(crate) const WIDE_BLOCKS: u32 = 256 * 4 / BLOCK_BYTES as u32;
 
-/// A node as its pointer's type says to read it.
+/// A node, read as its pointer's type prescribes.
 pub(crate) enum Node<'a> {
     Leaf,
     Chain(Chain<'a>),
@@ -52,7 +56,7 @@ pub(crate) enum Node<'a> {
 pub(crate) struct Chain<'a> {
     /// One to 26 transitions.
     pub(crate) bytes: &'a [u8],
-    /// Where the last of them leads.
+    /// The child of the last of them.
     pub(crate) child: &'a Link,
 }
 
@@ -83,7 +87,7 @@ pub(crate) enum Inner<'a> {
 }
 
 impl Kind {
-    /// How many blocks a pointer of this type stands for.
+    /// Returns how many blocks a pointer of this type stands for.
     pub(crate) fn blocks(self) -> u32 {
         match self {
             Kind::Wide => WIDE_BLOCKS,
@@ -105,7 +109,7 @@ impl Inner<'_> {
 
 impl<'a> Sparse<'a> {
     pub(crate) fn load_word(self) -> SparseWord {
-        // Acquire: the children that the word speaks of are stored before it.
+        // Acquire: the children that the word lists are stored before it.
         SparseWord::from_raw(self.word.load(Ordering::Acquire))
     }
 
@@ -115,24 +119,24 @@ impl<'a> Sparse<'a> {
 }
 
 impl<'a> Wide<'a> {
-    /// The place of the child for `byte`. It may hold nothing.
+    /// Returns the link of the child for `byte`. It may be empty.
     #[inline(always)]
     pub(crate) fn find(self, byte: u8) -> &'a Link {
         &self.children[byte as usize]
     }
 
-    /// The children and their bytes, in ascending order of bytes.
+    /// Returns the children and their bytes, in ascending order of bytes.
     pub(crate) fn children(self) -> impl Iterator<Item = (u8, Pointer)> {
         present(self.children)
     }
 }
 
-/// The pointers that are not none, with their places.
+/// Returns the pointers that are not none, with their places.
 fn present(links: &[Link]) -> impl Iterator<Item = (u8, Pointer)> {
     (0..=0xFF).zip(links.iter().map(Link::get)).filter(|(_, pointer)| !pointer.is_none())
 }
 
-/// A word of a block.
+/// Returns a word of a block.
 ///
 /// # Safety
 /// As for [`open`]; and the word is one that the node's type has, initialised.
@@ -142,7 +146,7 @@ pub(crate) unsafe fn word(blocks: &Blocks, pointer: Pointer, word: usize) -> &Li
     unsafe { &*blocks.unit(pointer.index()).cast::<Link>().add(word) }
 }
 
-/// Reads what a pointer leads to. The pointer must not be [`Pointer::NONE`].
+/// Reads the node at a pointer. The pointer must not be [`Pointer::NONE`].
 ///
 /// # Safety
 /// The pointer was loaded from the structure, or made by the writer, and for all of `'a` its block
@@ -151,7 +155,7 @@ pub(crate) unsafe fn word(blocks: &Blocks, pointer: Pointer, word: usize) -> &Li
 #[inline(always)]
 pub(crate) unsafe fn open<'a>(blocks: &'a Blocks, pointer: Pointer) -> Node<'a> {
     debug_assert!(!pointer.is_none());
-    // SAFETY (all blocks below): the type in the pointer says how the block was written.
+    // SAFETY (all blocks below): the type in the pointer determines how the block was written.
     match pointer.kind() {
         Kind::Leaf => Node::Leaf,
         // SAFETY: see above.
@@ -169,6 +173,8 @@ pub(crate) unsafe fn open<'a>(blocks: &'a Blocks, pointer: Pointer) -> Node<'a> 
     }
 }
 
+/// Reads a chain.
+///
 /// # Safety
 /// As for [`open`], for a chain.
 #[inline(always)]
@@ -183,6 +189,8 @@ pub(crate) unsafe fn chain<'a>(blocks: &'a Blocks, pointer: Pointer) -> Chain<'a
     }
 }
 
+/// Reads a sparse node.
+///
 /// # Safety
 /// As for [`open`], for a sparse node.
 #[inline(always)]
@@ -197,6 +205,8 @@ pub(crate) unsafe fn sparse<'a>(blocks: &'a Blocks, pointer: Pointer) -> Sparse<
     }
 }
 
+/// Reads a wide node.
+///
 /// # Safety
 /// As for [`open`], for a wide node.
 #[inline(always)]
@@ -206,6 +216,8 @@ pub(crate) unsafe fn wide<'a>(blocks: &'a Blocks, pointer: Pointer) -> Wide<'a> 
     Wide { children: unsafe { &*blocks.unit(pointer.index()).cast() } }
 }
 
+/// Reads a prefix.
+///
 /// # Safety
 /// As for [`open`], for a prefix.
 #[inline(always)]

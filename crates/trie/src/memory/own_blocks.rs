@@ -1,27 +1,30 @@
-//! Which nodes a transaction has copied already. Nobody else sees them, so it changes them where they are: a write of many rows
-//! beside a reader copies each node once, and not once for each row.
+//! The nodes that a transaction has already copied. No reader sees them, so the transaction changes
+//! them in place: a write of many rows beside a reader copies each node once, and not once for each
+//! row.
 //!
-//! A set of the nodes' first blocks, with open addressing. Nothing is recycled while a transaction is under way, so that a
-//! block that is here is no other node.
+//! It is a set of the nodes' first blocks, with open addressing. Nothing is recycled during a
+//! transaction, so a listed block cannot become another node.
 //!
-//! Memory bound: 24 bytes for each node copied, while the transaction lasts; afterwards [`KEPT`] nodes' at most.
+//! Memory bound: 24 bytes for each node copied, while the transaction lasts; afterwards at most
+//! those of [`KEPT`] nodes.
 
-/// Nodes for which there stays room, so that a small transaction allocates nothing: an arbitrary choice.
+/// Nodes whose room is kept, so that a small transaction allocates nothing (arbitrary).
 const KEPT: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct OwnBlocks {
-    /// Copied for the present change, which comes by each node once: most transactions have one change, and no use for
-    /// the set.
+    /// The nodes copied for the present change, which passes each node once. Most transactions have
+    /// one change and do not need the set.
     fresh: Vec<u32>,
-    /// 0 is a free place, as block 0 is never used. A power of two of them, or none.
+    /// The table: a power of two of places, or none. 0 is a free place, because block 0 is never
+    /// used.
     places: Vec<u32>,
-    /// Blocks in places.
+    /// How many places are taken.
     count: usize,
 }
 
 impl OwnBlocks {
-    /// Forgets all.
+    /// Removes all nodes.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.fresh.clear();
@@ -46,7 +49,7 @@ impl OwnBlocks {
         }
     }
 
-    /// Notes a node that was copied.
+    /// Adds a copied node.
     #[inline]
     pub(crate) fn add(&mut self, block: u32) {
         self.fresh.push(block);
@@ -73,7 +76,7 @@ impl OwnBlocks {
         self.places[place] = block;
     }
 
-    /// Where the block is, or belongs. There is always a free place.
+    /// Returns the place at which the block is, or belongs. There is always a free place.
     fn place(&self, block: u32) -> usize {
         let mask = self.places.len() - 1;
         // The upper bits of a product are well mixed.

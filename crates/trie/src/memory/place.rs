@@ -1,21 +1,21 @@
-//! Where a key belongs: the way down, as far as the structure has it.
+//! Finds the place of a key: the way down, as far as the structure has it.
 
 use super::array::Array;
 use super::build::Writer;
 use super::node::{Chain, Inner, Node, Sparse};
 use super::pointer::{Link, Pointer};
 
-/// The node where the path of a key ends, or leaves the structure. `link` holds the pointer that a
-/// new node is to replace; `depth` is how many bytes of the key lead to the node.
+/// The node at which the path of a key ends, or leaves the structure. `link` holds the pointer that
+/// a new node is to replace; `depth` is how many bytes of the key lead to the node.
 pub(crate) enum Place<'a> {
-    /// The key is there; the link holds its content.
+    /// The key exists; the link holds its content.
     Existing(&'a Link),
-    /// There is nothing at all: the link, which is the root, holds none.
+    /// The trie is empty: the link, which is the root, holds none.
     Vacant { link: &'a Link, depth: usize },
     /// The path goes on below a leaf.
     BelowLeaf { link: &'a Link, leaf: Pointer, depth: usize },
-    /// The path ends in a chain, or leaves it, after `matched` of its bytes. `content` is what the
-    /// chain's first node has, or none: it then shares the chain's block.
+    /// The path ends in a chain, or leaves it, after `matched` of its bytes. `content` is the
+    /// content of the chain's first node, or none; a content shares the chain's block.
     InChain {
         link: &'a Link,
         node: Pointer,
@@ -30,7 +30,7 @@ pub(crate) enum Place<'a> {
     InSparse { link: &'a Link, node: Pointer, sparse: Sparse<'a>, depth: usize },
     /// The node has no transition for the next byte.
     InArray { link: &'a Link, node: Pointer, array: Array<'a>, depth: usize },
-    /// The node has no child for the next byte, for which `vacant` is the place.
+    /// The node has no child for the next byte; `vacant` is the place for it.
     AtVacant { vacant: &'a Link, depth: usize },
 }
 
@@ -111,7 +111,7 @@ impl<'a, C> Writer<'a, C> {
     }
 }
 
-/// How many bytes two strings have in common at their beginnings.
+/// Returns how many bytes two strings have in common at their beginnings.
 #[inline]
 pub(crate) fn common_length(left: &[u8], right: &[u8]) -> usize {
     let (left_words, _) = left.as_chunks::<8>();

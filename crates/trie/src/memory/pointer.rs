@@ -1,8 +1,9 @@
 //! A pointer to a node: 27 bits of index and 5 bits of type in 32 (paper, section 5.1 and table 1).
 //!
-//! The type in the pointer says how to read the block, so a block has no header, and a pointer can
-//! name a position inside a chain. Unlike in the paper, a pointer to content is also told by the
-//! low 5 bits rather than by its sign, and contents are in blocks, too: a trie has 2^27 of those, 4 GiB.
+//! The type in the pointer determines how to read the block, so a block has no header, and a
+//! pointer can name a position inside a chain. Unlike in the paper, the low 5 bits, and not the
+//! sign, mark a pointer to content, and contents are in blocks, too: a trie has 2^27 of them, 4
+//! GiB.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ pub(crate) const INDEX_BITS: u32 = 27;
 const TYPE_BITS: u32 = 5;
 const TYPE_MASK: u32 = (1 << TYPE_BITS) - 1;
 
-/// Values of the low 5 bits; those between are the offset of the transition in a chain block.
+/// Values of the low 5 bits; the values between are the offset of the transition in a chain block.
 const WIDE: u32 = 0x00;
 const LONG_ARRAY: u32 = 0x01;
 const ARRAY: u32 = 0x1C;
@@ -20,14 +21,15 @@ const LEAF: u32 = 0x1D;
 const SPARSE: u32 = 0x1E;
 const PREFIX: u32 = 0x1F;
 
-/// The transitions of a chain begin at this byte of its block at the earliest: lesser offsets mean other nodes.
+/// The first byte of a block at which a chain's transitions may begin: lesser offsets mean other
+/// nodes.
 pub(crate) const CHAIN_START: usize = 2;
-/// The transitions of a chain end at this byte of its block.
+/// The byte of a block at which a chain's transitions end.
 pub(crate) const CHAIN_END: usize = 28;
 /// Transitions in a full chain block.
 pub(crate) const CHAIN_LENGTH: usize = CHAIN_END - CHAIN_START;
 
-/// A node, a content (a leaf is nothing more than that), or nothing.
+/// A node, a content (a leaf is a content and nothing more), or none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Pointer(u32);
@@ -44,7 +46,7 @@ pub(crate) enum Kind {
 }
 
 impl Pointer {
-    /// Block 0 is never used, so that no node has this value.
+    /// No node has this value, because block 0 is never used.
     pub(crate) const NONE: Pointer = Pointer(0);
 
     const fn new(index: u32, kind: u32) -> Pointer {
@@ -65,17 +67,17 @@ impl Pointer {
         Pointer::new(block, SPARSE)
     }
 
-    /// An array node from its first block.
+    /// Returns the pointer to an array node from its first block.
     pub(crate) const fn array(block: u32) -> Pointer {
         Pointer::new(block, ARRAY)
     }
 
-    /// A long array node from its first block.
+    /// Returns the pointer to a long array node from its first block.
     pub(crate) const fn long_array(block: u32) -> Pointer {
         Pointer::new(block, LONG_ARRAY)
     }
 
-    /// A wide node from its first block.
+    /// Returns the pointer to a wide node from its first block.
     pub(crate) const fn wide(block: u32) -> Pointer {
         Pointer::new(block, WIDE)
     }
@@ -88,7 +90,7 @@ impl Pointer {
         self.0 == 0
     }
 
-    /// Meaningless for [`Pointer::NONE`].
+    /// Returns the kind; meaningless for [`Pointer::NONE`].
     pub(crate) const fn kind(self) -> Kind {
         match self.0 & TYPE_MASK {
             ARRAY => Kind::Array,
@@ -105,17 +107,17 @@ impl Pointer {
         self.0 & TYPE_MASK == LEAF
     }
 
-    /// The index of the block or the content.
+    /// Returns the index of the block or the content.
     pub(crate) const fn index(self) -> u32 {
         self.0 >> TYPE_BITS
     }
 
-    /// The type bits; for a chain, the offset of its first transition.
+    /// Returns the type bits; for a chain, the offset of its first transition.
     pub(crate) const fn offset(self) -> usize {
         (self.0 & TYPE_MASK) as usize
     }
 
-    /// The node whose type bits are `offset` in the same block.
+    /// Returns the pointer to the node whose type bits are `offset` in the same block.
     pub(crate) const fn with_offset(self, offset: usize) -> Pointer {
         Pointer(self.0 & !TYPE_MASK | offset as u32)
     }
@@ -140,8 +142,8 @@ impl fmt::Debug for Pointer {
 
 /// A place in the structure that holds a pointer: the root, or a word of a block.
 ///
-/// The writer publishes with release order and everybody follows with acquire order: whoever sees a
-/// pointer sees all of what it points to.
+/// The writer publishes with release order and all threads follow with acquire order: a thread that
+/// sees a pointer sees everything to which it points.
 #[repr(transparent)]
 pub(crate) struct Link(AtomicU32);
 

@@ -1,6 +1,6 @@
-//! Which units of an arena are free: those given back, as a list through the units themselves,
-//! and those never used. Runs of units that were taken together are given back together, to a list for
-//! each of the [`RUN_LENGTHS`], and are broken up only when there is nothing else.
+//! The free units of an arena: a list of returned units, linked through the units themselves, and
+//! the units never used. Runs of units that were taken together are returned together, to a list
+//! for each of the [`RUN_LENGTHS`], and are broken up only if there is no other unit.
 //!
 //! Memory bound: nothing besides the arena.
 
@@ -8,42 +8,42 @@
 
 use super::arena::Arena;
 
-/// With more free units than that, pairs are not looked for, lest the arena grow.
+/// If more units than this are free, no pairs are taken, so that the arena does not grow for them.
 const FREE_BEFORE_PAIRS: u32 = 64;
 
-/// How long runs may be. The index of a run's first unit is a multiple of its length, and so are
-/// chunks, so that a run lies in one.
+/// The lengths of runs. The index of a run's first unit is a multiple of its length, and so is that
+/// of a chunk's first unit, so a run lies in one chunk.
 const RUN_LENGTHS: [u32; 3] = [4, 8, 32];
 
 /// Free runs of one length.
 #[derive(Clone, Copy)]
 struct Runs {
-    /// The one given back last; each begins with the index of the next one.
+    /// The run returned last; each begins with the index of the next one.
     first: u32,
     count: u32,
 }
 
-/// The free units of one arena. Only its writer has it.
+/// The free units of one arena. Only its writer owns it.
 pub(crate) struct Pool {
-    /// The unit given back last; each free unit begins with the index of the next one.
+    /// The unit returned last; each free unit begins with the index of the next one.
     first_free: u32,
     free: u32,
-    /// For each of the [`RUN_LENGTHS`].
+    /// The free runs of each of the [`RUN_LENGTHS`].
     runs: [Runs; RUN_LENGTHS.len()],
-    /// Units in them.
+    /// Units in free runs.
     in_runs: u32,
     /// The first unit never used.
     next: u32,
     capacity: u32,
-    /// No unit has this index or a greater one.
+    /// All units have an index below this.
     limit: u32,
-    /// Units never to be given out, at the beginning.
+    /// Units at the beginning that are never given out.
     reserved: u32,
 }
 
 impl Pool {
-    /// For an arena of which the writer shall use at most `limit` units, not counting the first
-    /// `reserved` ones, which it shall not use at all.
+    /// Creates the free list of an arena of which the writer uses at most `limit` units, besides
+    /// the first `reserved` ones, which it does not use at all.
     pub(crate) fn new(reserved: u32, limit: u32) -> Pool {
         Pool {
             first_free: u32::MAX,
@@ -57,13 +57,13 @@ impl Pool {
         }
     }
 
-    /// How many units can be taken before the arena must grow.
+    /// Returns how many units can be taken before the arena must grow.
     fn ready(&self) -> u32 {
         self.free + self.capacity.min(self.limit).saturating_sub(self.next)
     }
 
-    /// Makes sure that `count` units can be taken one by one. False when the limit or the memory does not
-    /// allow it.
+    /// Makes sure that `count` units can be taken one by one. Returns false if the limit or the
+    /// memory does not allow it.
     #[inline]
     pub(crate) fn reserve<T>(&mut self, arena: &Arena<T>, count: u32) -> bool {
         self.ready() >= count || self.grow(arena, count)
@@ -92,7 +92,7 @@ impl Pool {
         capacity.is_some()
     }
 
-    /// Takes a unit, of undefined content. There must be one, by [`Pool::reserve`].
+    /// Takes a unit, of undefined content. [`Pool::reserve`] must have ensured that there is one.
     #[inline]
     pub(crate) fn take<T>(&mut self, arena: &Arena<T>) -> u32 {
         if self.free != 0 {
@@ -123,8 +123,9 @@ impl Pool {
         Some((first, first + 1))
     }
 
-    /// Takes a run of units side by side, of undefined content: one that was given back, or a part of a longer one, or
-    /// units never used. `None` when the limit or the memory does not allow it.
+    /// Takes a run of units side by side, of undefined content: a returned one, or a part of a
+    /// longer one, or units never used. Returns `None` if the limit or the memory does not allow
+    /// it.
     pub(crate) fn take_run<T>(&mut self, arena: &Arena<T>, length: u32) -> Option<u32> {
         let size = RUN_LENGTHS.iter().position(|known| *known == length)?;
         if let Some(run) = self.pop_run(arena, size) {
@@ -145,7 +146,8 @@ impl Pool {
         }
     }
 
-    /// Takes a run from what was never used. What is skipped for its alignment is free, as runs where that is possible.
+    /// Takes a run from the units never used. Units skipped for its alignment become free, as runs
+    /// if possible.
     fn take_unused_run<T>(&mut self, arena: &Arena<T>, length: u32) -> Option<u32> {
         let first = self.next.next_multiple_of(length);
         if first + length > self.capacity.min(self.limit) {
@@ -178,7 +180,7 @@ impl Pool {
         Some(run)
     }
 
-    /// Gives a run back, that nobody can reach any more.
+    /// Returns a run, which no thread can reach any more.
     pub(crate) fn give_run<T>(&mut self, arena: &Arena<T>, first: u32, length: u32) {
         let Some(size) = RUN_LENGTHS.iter().position(|known| *known == length) else {
             return (first..first + length).for_each(|unit| self.give(arena, unit));
@@ -190,31 +192,32 @@ impl Pool {
         self.in_runs += length;
     }
 
-    /// Gives a unit back, that nobody can reach any more.
+    /// Returns a unit, which no thread can reach any more.
     #[inline]
     pub(crate) fn give<T>(&mut self, arena: &Arena<T>, index: u32) {
-        // SAFETY: units are at least as large and as aligned as a u32, and nobody looks at this one.
+        // SAFETY: units are at least as large and as aligned as a u32, and no thread reads this
+        // one.
         unsafe { arena.unit(index).cast::<u32>().write(self.first_free) };
         self.first_free = index;
         self.free += 1;
     }
 
-    /// Units in use.
+    /// Returns the number of units in use.
     pub(crate) fn taken(&self) -> u32 {
         self.next - self.reserved - self.free - self.in_runs
     }
 
-    /// Units that exist, in use or not.
+    /// Returns the number of units that exist, in use or not.
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// The number of indices that were ever used, with the reserved ones.
+    /// Returns the number of indices that were ever used, with the reserved ones.
     pub(crate) fn used_range(&self) -> u32 {
         self.next
     }
 
-    /// The indices of all free units that were used before.
+    /// Returns the indices of all free units that were used before.
     pub(crate) fn free_units<'a, T>(&self, arena: &'a Arena<T>) -> impl Iterator<Item = u32> + 'a {
         let units = listed(arena, self.first_free, self.free);
         let runs = self.runs.into_iter().zip(RUN_LENGTHS).flat_map(|(runs, length)| {
@@ -224,7 +227,7 @@ impl Pool {
     }
 }
 
-/// The `count` units of a list that begins with `first`.
+/// Returns the `count` units of a list that begins with `first`.
 fn listed<'a, T>(
     arena: &'a Arena<T>,
     first: u32,

@@ -1,4 +1,4 @@
-//! Reading on other threads, or across writes on the writer's own.
+//! Readers read the trie on other threads, or across writes on the writer's own.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A handle to read a trie that somebody else writes to. It keeps the trie alive.
+/// A handle to read a trie while its writer changes it. It keeps the trie alive.
 ///
 /// As long as there is any reader, the writer replaces contents instead of changing them in place.
 ///
@@ -39,7 +39,7 @@ pub struct Reader<C> {
     guards: Cell<usize>,
 }
 
-// SAFETY: the slot is part of what `shared` keeps alive and is made of atomics.
+// SAFETY: the slot is part of the memory that `shared` keeps alive, and is made of atomics.
 unsafe impl<C: Send + Sync> Send for Reader<C> {}
 
 impl<C> Reader<C> {
@@ -54,7 +54,7 @@ impl<C> Reader<C> {
         unsafe { self.slot.as_ref() }
     }
 
-    /// Makes what is in the trie now stay until the guard is dropped. Costs a fence. Long-lived
+    /// Keeps the present content of the trie until the guard is dropped. Costs a fence. Long-lived
     /// guards keep the writer from recycling.
     pub fn pin(&self) -> Guard<'_, C> {
         let guards = self.guards.get();
@@ -70,12 +70,14 @@ impl<C> Reader<C> {
         std::mem::forget(self.pin());
     }
 
-    /// What a reader sees that is pinned.
+    /// Returns the view of a pinned reader.
     ///
     /// # Safety
-    /// It is, for as long as self is borrowed; such as by [`Reader::pin_for_good`].
+    /// The reader is pinned for as long as self is borrowed; for example by
+    /// [`Reader::pin_for_good`].
     pub(super) unsafe fn view(&self) -> View<'_, C> {
-        // SAFETY: the caller's promise, and contents are not changed in place while there is a reader.
+        // SAFETY: the caller's promise, and contents are not changed in place while there is a
+        // reader.
         unsafe { View::new(&self.shared) }
     }
 }
@@ -92,7 +94,8 @@ impl<C> Drop for Reader<C> {
     }
 }
 
-/// Read access to a trie for as long as this lives. Each look-up sees what is there at that moment.
+/// Read access to a trie for as long as this lives. Each look-up sees the trie as it is at that
+/// moment.
 pub struct Guard<'r, C> {
     reader: &'r Reader<C>,
 }
@@ -103,21 +106,21 @@ impl<C> Guard<'_, C> {
         unsafe { self.reader.view() }
     }
 
-    /// The content of a key.
+    /// Returns the content of a key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&C> {
         self.view().get(key)
     }
 
-    /// The part of the trie below `prefix`, to read several keys there without coming down from the
-    /// root each time.
+    /// Returns the part of the trie below `prefix`, to read several keys there without a descent
+    /// from the root for each.
     #[inline]
     pub fn subtrie(&self, prefix: &[u8]) -> Subtrie<'_, C> {
         Subtrie::new(self.view(), prefix)
     }
 
-    /// A walk over the whole trie. It is as of no single moment: each node is listed as it is when
-    /// the walk comes to it, or in some state between the beginning of the walk and then.
+    /// Returns a cursor over the whole trie. It shows no single moment: each node is listed in its
+    /// state when the walk comes to it, or in some state since the beginning of the walk.
     pub fn cursor(&self, direction: Direction) -> MemoryCursor<'_, C> {
         self.cursor_from(&[], direction)
     }
@@ -127,7 +130,7 @@ impl<C> Guard<'_, C> {
         self.subtrie(prefix).cursor(direction)
     }
 
-    /// All keys and contents in order.
+    /// Returns all keys and contents in order.
     pub fn entries(&self, direction: Direction) -> Entries<MemoryCursor<'_, C>> {
         Entries::new(self.cursor(direction))
     }

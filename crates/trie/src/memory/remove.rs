@@ -1,9 +1,10 @@
-//! Taking contents and branches out, and with them the nodes that lead nowhere else.
+//! Removes contents and branches, together with the nodes that lead nowhere else.
 //!
-//! A removal takes a branch off the lowest node that has something else to lead to, its *anchor*.
-//! A sparse node left with one child becomes part of a chain; an array node shrinks to a sparse one
-//! at [`SHRUNK_ARRAY`] children, and to a shorter one at [`SHRUNK_LONG_ARRAY`], well below the
-//! numbers that made them what they are, so that a key that comes and goes does not rebuild the node each time.
+//! A removal takes a branch off the lowest node that has something else to lead to, its *anchor*. A
+//! sparse node left with one child becomes part of a chain; an array node shrinks to a sparse one
+//! at [`SHRUNK_ARRAY`] children, and to a shorter one at [`SHRUNK_LONG_ARRAY`]. These numbers are
+//! well below those at which the nodes grow, so that a key that comes and goes does not rebuild the
+//! node each time.
 
 #![allow(unsafe_code)]
 
@@ -25,8 +26,8 @@ const SHRUNK_WIDE: usize = 32;
 /// Blocks that a removal takes at most: a sparse node, and two chains.
 pub(crate) const BLOCKS_PER_REMOVAL: usize = 2;
 
-/// The lowest node on the path that stays when what is below the path is taken out. `link` leads
-/// to the node (to its prefix, when that shares its block).
+/// The lowest node on the path that stays when the structure below the path is removed. `link`
+/// leads to the node (to its prefix, if that shares its block).
 enum Anchor<'a> {
     Root { link: &'a Link },
     Prefix { link: &'a Link, node: Pointer, prefix: Prefix<'a> },
@@ -35,8 +36,8 @@ enum Anchor<'a> {
     Wide { link: &'a Link, node: Pointer, wide: Wide<'a>, byte: u8 },
 }
 
-/// A chain that leads to where something is removed. `link` leads to the chain, or to the prefix
-/// that shares its block, of which `content` is the content, else none.
+/// A chain that leads to the removed branch or content. `link` leads to the chain, or to the prefix
+/// that shares its block; `content` is the content of that prefix, or none.
 #[derive(Clone, Copy)]
 struct Above<'a> {
     link: &'a Link,
@@ -46,13 +47,13 @@ struct Above<'a> {
 }
 
 impl Above<'_> {
-    /// How many transitions one block can hold that also holds the content.
+    /// Returns how many transitions one block can hold that also holds the content.
     fn room(&self) -> usize {
         if self.content.is_none() { CHAIN_LENGTH } else { EMBEDDED_CHAIN_LENGTH }
     }
 }
 
-/// What is at the end of a path.
+/// The end of a path.
 enum Target<'a> {
     Nothing,
     /// A node with content and children.
@@ -62,12 +63,13 @@ enum Target<'a> {
         prefix: Prefix<'a>,
         above: Option<Above<'a>>,
     },
-    /// A leaf, or the node of a branch: with it, all below the anchor on this path goes.
+    /// A leaf, or the node of a branch: with it, everything below the anchor on this path is
+    /// removed.
     Branch(Anchor<'a>),
 }
 
 impl<'a, C> Writer<'a, C> {
-    /// Removes the content of a key. False if it has none.
+    /// Removes the content of a key. Returns false if it has none.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         match self.find_target(&self.shared.root, key, 0, false) {
             Target::Nothing => return false,
@@ -79,7 +81,7 @@ impl<'a, C> Writer<'a, C> {
         true
     }
 
-    /// Removes all keys that begin with `prefix`. False if there is none.
+    /// Removes all keys that begin with `prefix`. Returns false if there is none.
     pub(crate) fn remove_branch(&mut self, prefix: &[u8]) -> bool {
         match self.find_target(&self.shared.root, prefix, 0, true) {
             Target::Branch(anchor) => {
@@ -90,8 +92,8 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Removes the content of a key of which the first `depth` bytes lead to `link`. False if it has
-    /// none, or if there is no other key below the link.
+    /// Removes the content of a key whose first `depth` bytes lead to `link`. Returns false if it
+    /// has none, or if there is no other key below the link.
     pub(crate) fn remove_below(&mut self, link: &'a Link, key: &[u8], depth: usize) -> bool {
         match self.find_target(link, key, depth, false) {
             Target::Nothing | Target::Branch(Anchor::Root { .. }) => return false,
@@ -186,7 +188,7 @@ impl<'a, C> Writer<'a, C> {
         self.publish_joined(link, above, &[], prefix.inner.pointer());
     }
 
-    /// Takes the branch off that the path through `anchor` leads to.
+    /// Removes the branch to which the path through `anchor` leads.
     fn detach(&mut self, anchor: Anchor<'a>) {
         match anchor {
             Anchor::Root { link } => {
@@ -244,8 +246,9 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Publishes `bytes` (one or none) and then `child` where `link` leads to, in one chain block
-    /// with the chains above and below if they fit: else what keys once made would stay in pieces.
+    /// Publishes `bytes` (one or none) and then `child` at `link`, in one chain block with the
+    /// chains above and below if they fit; otherwise chains that were split by keys would stay in
+    /// pieces.
     fn publish_joined(
         &mut self,
         link: &Link,
@@ -260,7 +263,7 @@ impl<'a, C> Writer<'a, C> {
         let below_length = below.map_or(0, |chain| chain.bytes.len());
         let fits =
             |length| move |above: &Above<'_>| above.chain.bytes.len() + length <= above.room();
-        // Where there are neither bytes nor a chain below, there is nothing to join.
+        // Without bytes and without a chain below, there is nothing to join.
         let all = above.filter(|_| bytes.len() + below_length > 0);
         let all = all.filter(fits(bytes.len() + below_length));
         let takes_below =
@@ -314,13 +317,13 @@ impl<'a, C> Writer<'a, C> {
         self.retire_branch(branch);
     }
 
-    /// A sparse node with [`SHRUNK_ARRAY`] children.
+    /// Builds a sparse node with [`SHRUNK_ARRAY`] children.
     fn sparse_of(&mut self, children: impl Iterator<Item = (u8, Pointer)>) -> Pointer {
         let (bytes, children): (Vec<_>, Vec<_>) = children.unzip();
         self.sparse(&bytes, &children)
     }
 
-    /// An array node, if there is room for it.
+    /// Builds an array node, if there are blocks for it.
     fn try_array(
         &mut self,
         layout: Layout,
@@ -330,7 +333,8 @@ impl<'a, C> Writer<'a, C> {
         Some(self.array(index, layout, children))
     }
 
-    /// What a wide node becomes without the child for `byte`; `None` if it stays.
+    /// Returns the node that replaces a wide node without the child for `byte`; `None` if the wide
+    /// node stays.
     fn narrower(&mut self, wide: Wide<'a>, byte: u8) -> Option<Pointer> {
         let others = || wide.children().filter(move |(other, _)| *other != byte);
         match others().count() {

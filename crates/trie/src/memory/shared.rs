@@ -1,4 +1,4 @@
-//! What the writer and its readers share: the structure, the contents, and the epochs.
+//! The state that the writer and its readers share: the structure, the contents, and the epochs.
 
 #![allow(unsafe_code)]
 
@@ -15,15 +15,15 @@ pub(crate) struct Shared<C> {
     pub(crate) root: Link,
     pub(crate) blocks: Blocks,
     pub(crate) epochs: Epochs,
-    /// Set when the writer has gone: which contents are alive, to drop them with the last reader.
+    /// Set when the writer is gone: the contents that are alive, for the last reader to drop.
     estate: Mutex<Option<Live>>,
-    /// What a content takes besides its block.
+    /// Returns the bytes that a content takes besides its block.
     pub(crate) weight: fn(&C) -> usize,
     contents: PhantomData<C>,
 }
 
 // SAFETY: the structure is shared through atomics and immutable bytes; contents are shared as &C
-// and dropped by whoever leaves last.
+// and dropped by the last user.
 unsafe impl<C: Send + Sync> Send for Shared<C> {}
 // SAFETY: as above.
 unsafe impl<C: Send + Sync> Sync for Shared<C> {}
@@ -41,7 +41,7 @@ impl<C> Shared<C> {
         }
     }
 
-    /// Where a content is or will be: a block of its own.
+    /// Returns the address of a content, or of the block for one.
     ///
     /// # Safety
     /// As for [`Arena::unit`](super::arena::Arena::unit).
@@ -51,9 +51,10 @@ impl<C> Shared<C> {
         unsafe { self.blocks.unit(index) }.cast()
     }
 
-    /// What a content that is alive takes besides its block.
+    /// Returns the bytes that a live content takes besides its block.
     pub(crate) fn weight_of(&self, leaf: Pointer) -> usize {
-        // SAFETY: only the writer asks, of a content that it has found in the structure or in limbo: it is alive.
+        // SAFETY: only the writer calls this, for a content in the structure or among the retired
+        // units: it is alive.
         (self.weight)(unsafe { &*self.content(leaf.index()) })
     }
 

@@ -1,4 +1,4 @@
-//! What was below a prefix at one moment.
+//! A snapshot: the content below a prefix at one moment.
 
 #![allow(unsafe_code)]
 
@@ -7,9 +7,9 @@ use super::reader::Reader;
 use super::subtrie::Subtrie;
 use super::trie::InMemoryTrie;
 
-/// The keys with some prefix and their contents, as they were when this was made. It stays so as long
-/// as the writer changes them only by [transactions](InMemoryTrie::transaction) below the same
-/// prefix, or below a shorter one; and keeps the writer from recycling what it sees. It may go to
+/// The keys with some prefix and their contents, as they were when this was made. It stays so as
+/// long as the writer changes them only by [transactions](InMemoryTrie::transaction) below the same
+/// prefix or a shorter one. It keeps the writer from recycling what it sees. It may be sent to
 /// another thread.
 pub struct Snapshot<C> {
     /// Pinned from before the root was read.
@@ -25,7 +25,7 @@ impl<C> Snapshot<C> {
         Snapshot { reader, root }
     }
 
-    /// What is below the prefix.
+    /// Returns the part of the trie below the prefix.
     pub fn subtrie(&self) -> Subtrie<'_, C> {
         // SAFETY: pinned since before the root was read.
         Subtrie::below(unsafe { self.reader.view() }, self.root)
@@ -33,14 +33,14 @@ impl<C> Snapshot<C> {
 }
 
 impl<C> InMemoryTrie<C> {
-    /// What is below `prefix` now.
+    /// Takes a snapshot of the keys below `prefix`.
     pub fn snapshot(&self, prefix: &[u8]) -> Snapshot<C> {
         Snapshot::new(self.reader(), prefix)
     }
 }
 
 impl<C> Reader<C> {
-    /// What is below `prefix` now.
+    /// Takes a snapshot of the keys below `prefix`.
     pub fn snapshot(&self, prefix: &[u8]) -> Snapshot<C> {
         Snapshot::new(self.clone(), prefix)
     }

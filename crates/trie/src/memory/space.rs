@@ -1,11 +1,11 @@
-//! The writer's side of memory: what to take, what to give back and when, and how much there is.
+//! The writer's side of memory: taking units, retiring and freeing them, and counting them.
 //!
-//! What an operation takes out of the structure goes to *limbo*, in order of its epoch. Without
-//! readers it is freed when the operation ends. With readers, the epoch moves on with every
-//! [`RETIRED_PER_EPOCH`] units retired, and each operation frees at most [`FREED_AT_ONCE`] more units
-//! than it has retired itself, so that no backlog makes a single write slow.
+//! A unit that an operation takes out of the structure is *retired*, in order of its epoch. Without
+//! readers it is freed when the operation ends. With readers, the epoch advances with every
+//! [`RETIRED_PER_EPOCH`] units retired, and each operation frees at most [`FREED_AT_ONCE`] more
+//! units than it has retired itself, so that no backlog makes a single write slow.
 //!
-//! Memory bound: 4 bytes for each unit in limbo; as many of those as the writer retires while the
+//! Memory bound: 4 bytes for each retired unit; as many of those as the writer retires while the
 //! longest-pinned reader stays.
 
 #![allow(unsafe_code)]
@@ -19,13 +19,14 @@ use super::pointer::{Kind, Pointer};
 use super::pool::Pool;
 use super::shared::Shared;
 
-/// An arbitrary choice: a fence for each 64 units is not noticed.
+/// Retired units between two epochs (arbitrary): a fence for each 64 units is not noticeable.
 const RETIRED_PER_EPOCH: u32 = 64;
-/// An arbitrary choice: a few microseconds, when contents are simple to drop.
+/// Units freed by one operation besides its own (arbitrary): a few microseconds, if contents are
+/// simple to drop.
 const FREED_AT_ONCE: u32 = 128;
 
-/// The trie cannot grow, because of its limit (at most 2^27 blocks, 4 GiB) or for want of memory:
-/// nothing was changed.
+/// The trie cannot grow, because of its limit (at most 2^27 blocks, 4 GiB) or for lack of memory;
+/// it was not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no block is left for the trie: {used} of 32 bytes are in use")]
 pub struct TrieFull {
@@ -45,22 +46,23 @@ pub(crate) struct Space {
     pub(crate) blocks: Pool,
     /// Blocks taken for contents.
     contents: u32,
-    /// Contents that are to be dropped.
+    /// Contents that must be dropped.
     live: Live,
     /// A block in the cache line of the content that was taken last, for the chain that will lead
-    /// to it. Only while a content is put where there was none.
+    /// to it. Set only while a content is added for a key that had none.
     beside_content: Option<u32>,
-    /// Only while a content is put where there was none.
+    /// Blocks for a node of several. Set only while a content is added for a key that had none.
     room: Option<Room>,
     limbo: Limbo,
     retired_since_advance: u32,
     retired_in_operation: u32,
-    /// While a transaction is under way, what [`Space::retired_in_operation`] was when it began. What was retired since
-    /// may still be found, because what replaces it is not published yet: the epoch must not move on.
+    /// During a transaction: the value of [`Space::retired_in_operation`] at its begin. Units
+    /// retired since then may still be found, because their replacement is not published yet: the
+    /// epoch must not advance.
     deferred_from: Option<u32>,
-    /// What the transaction has copied.
+    /// The nodes that the transaction has copied.
     pub(crate) own: OwnBlocks,
-    /// What the contents in limbo weigh.
+    /// The weight of the retired contents.
     retired_weight: usize,
 }
 
@@ -107,14 +109,15 @@ impl Space {
         }
     }
 
-    /// Takes blocks side by side for the node that is to come, and makes sure that `singles` more can be taken one by one.
+    /// Takes blocks side by side for a node to come, and makes sure that `singles` more can be
+    /// taken one by one.
     pub(crate) fn take_room<C>(
         &mut self,
         shared: &Shared<C>,
         blocks: u32,
         singles: usize,
     ) -> Result<(), TrieFull> {
-        // One that an operation left behind that panicked.
+        // Releases the room of an earlier operation that panicked.
         self.release_room(shared);
         let first = self.take_run(shared, blocks)?;
         self.room = Some(Room { first, blocks });
@@ -125,12 +128,12 @@ impl Space {
         reserved
     }
 
-    /// What [`Space::take_room`] took.
+    /// Returns the blocks that [`Space::take_room`] took, and clears them.
     pub(crate) fn room(&mut self) -> Option<Room> {
         self.room.take()
     }
 
-    /// Room that nobody used, because an operation panicked.
+    /// Returns room that was not used because an operation panicked.
     pub(crate) fn room_left_behind(&self) -> impl Iterator<Item = Room> {
         self.room.into_iter()
     }
@@ -159,8 +162,8 @@ impl Space {
         self.fill(shared, index, content)
     }
 
-    /// Puts a content in a block, and keeps the other one of the same cache line for the chain that
-    /// leads to it: a look-up then needs no more than that line for both.
+    /// Puts a content in a block, and keeps the other block of the same cache line for the chain
+    /// that leads to it: a look-up then needs only that line for both.
     #[inline]
     pub(crate) fn take_content_for_chain<C>(&mut self, shared: &Shared<C>, content: C) -> Pointer {
         match self.blocks.take_pair(&shared.blocks) {
@@ -172,13 +175,13 @@ impl Space {
         }
     }
 
-    /// The block kept by [`Space::take_content_for_chain`].
+    /// Takes the block kept by [`Space::take_content_for_chain`].
     #[inline]
     pub(crate) fn take_beside_content(&mut self) -> Option<u32> {
         self.beside_content.take()
     }
 
-    /// Gives back what no chain has taken.
+    /// Returns the kept block if no chain has taken it.
     #[inline]
     pub(crate) fn release_beside_content<C>(&mut self, shared: &Shared<C>) {
         if let Some(index) = self.beside_content.take() {
@@ -192,13 +195,13 @@ impl Space {
         if std::mem::needs_drop::<C>() {
             self.live.add(index);
         }
-        // SAFETY: the block is the writer's alone until its pointer is published.
+        // SAFETY: only the writer knows the block until its pointer is published.
         unsafe { shared.content(index).write(content) };
         Pointer::leaf(index)
     }
 
-    /// Notes that a block or content has been, or will be before the operation ends, taken out of
-    /// the structure. It keeps its bytes until [`Space::settle`].
+    /// Records that a block or content has been taken out of the structure, or will be before the
+    /// operation ends. It keeps its bytes until [`Space::settle`].
     #[inline]
     pub(crate) fn retire<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
         if pointer.is_leaf() {
@@ -208,7 +211,7 @@ impl Space {
         self.retired_in_operation = self.retired_in_operation.wrapping_add(1);
     }
 
-    /// Ends an operation: frees what is known to be out of reach.
+    /// Ends an operation: frees units that are known to be out of reach.
     #[inline]
     pub(crate) fn settle<C>(&mut self, shared: &Shared<C>) {
         if !self.limbo.is_empty() && self.deferred_from.is_none() {
@@ -216,7 +219,7 @@ impl Space {
         }
     }
 
-    /// Begins a transaction. From now on nothing is freed, if it is `deferred`.
+    /// Begins a transaction. If it is `deferred`, nothing is freed until it ends.
     pub(crate) fn begin_transaction<C>(&mut self, shared: &Shared<C>, deferred: bool) {
         if self.deferred_from.is_some() {
             self.forget_transaction(shared);
@@ -224,14 +227,15 @@ impl Space {
         self.deferred_from = deferred.then_some(self.retired_in_operation);
     }
 
-    /// Ends it, when what was retired cannot be found any more.
+    /// Ends a transaction, after the retired units can no longer be found.
     pub(crate) fn end_transaction(&mut self) {
         self.own.clear();
         self.deferred_from = None;
     }
 
-    /// A transaction was forgotten ([`std::mem::forget`]) and never published: what it retired is still in the structure,
-    /// and must not be freed. Its own nodes are lost until the trie goes.
+    /// Handles a transaction that was forgotten ([`std::mem::forget`]) and never published: the
+    /// units that it retired are still in the structure, and must not be freed. Its own nodes are
+    /// lost until the trie is dropped.
     #[cold]
     fn forget_transaction<C>(&mut self, shared: &Shared<C>) {
         let Some(from) = self.deferred_from.take() else { return };
@@ -277,7 +281,7 @@ impl Space {
         }
     }
 
-    /// Drops a content or recycles a block that nobody can reach.
+    /// Drops a content or recycles a block that no thread can reach.
     pub(crate) fn free<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
         let index = pointer.index();
         match pointer.kind() {
@@ -290,7 +294,7 @@ impl Space {
         self.contents -= 1;
         if std::mem::needs_drop::<C>() {
             self.live.remove(index);
-            // SAFETY: retired contents are alive, and nobody can reach this one any more.
+            // SAFETY: retired contents are alive, and no thread can reach this one any more.
             let content = unsafe { shared.content(index).read() };
             // The block is free before the content is dropped, should that panic.
             self.blocks.give(&shared.blocks, index);
@@ -300,13 +304,14 @@ impl Space {
         }
     }
 
-    /// A content that is to be dropped, in the structure or in limbo: it counts as dropped from now on.
+    /// Returns a content that must be dropped, in the structure or retired: it counts as dropped
+    /// from then on.
     #[inline]
     pub(crate) fn pop_live(&mut self) -> Option<u32> {
         self.live.pop()
     }
 
-    /// Takes all units for never used, and the arenas for empty.
+    /// Resets the pool, so that all units count as never used and the arena as empty.
     pub(crate) fn forget_units(&mut self) {
         self.blocks = Pool::new(1, 0);
         self.contents = 0;
@@ -315,7 +320,7 @@ impl Space {
         self.retired_weight = 0;
     }
 
-    /// Contents in the structure.
+    /// Returns the number of contents in the structure.
     pub(crate) fn live_contents(&self) -> u32 {
         self.contents - self.limbo.contents()
     }
@@ -328,7 +333,7 @@ impl Space {
         (self.limbo.blocks() + self.limbo.contents()) as usize * BLOCK_BYTES
     }
 
-    /// What the contents weigh that were taken out but may still have readers.
+    /// Returns the weight of the contents that were removed but may still have readers.
     pub(crate) fn retired_weight(&self) -> usize {
         self.retired_weight
     }
@@ -337,17 +342,17 @@ impl Space {
         Arena::<Block>::bytes(self.blocks.capacity())
     }
 
-    /// Bytes of the note of live contents.
+    /// Returns the bytes of the record of live contents.
     pub(crate) fn note_bytes(&self) -> usize {
         self.live.bytes()
     }
 
-    /// The note of live contents, to be kept by whoever drops them.
+    /// Returns the record of live contents, for the reader that will drop them.
     pub(crate) fn into_live(self) -> Live {
         self.live
     }
 
-    /// What waits to be freed.
+    /// Returns the retired units, which wait to be freed.
     pub(crate) fn limbo(&self) -> &Limbo {
         &self.limbo
     }

@@ -1,11 +1,13 @@
-//! Chunks of the largest size that tries have left or somebody made ahead, for tries to come.
+//! The chunk pool: chunks of the largest size that tries have left, or that a thread made ahead,
+//! for later tries.
 //!
-//! Memory that the process never had costs a fault for each page, which the system fills with zeros: a quarter of the time of small
-//! writes, and, with huge pages, milliseconds at once on some virtual machines. Here a thread that nobody waits for can do that
-//! ([`SpareChunks::make_one`]), and what a trie leaves behind need not be got again.
+//! Memory that the process never had costs a page fault for each page, which the system fills with
+//! zeros: a quarter of the time of small writes, and, with huge pages, milliseconds at once on some
+//! virtual machines. A thread for which no write waits can pay that instead
+//! ([`SpareChunks::make_one`]), and the chunks of a dropped trie need not be fetched again.
 //!
-//! Chunks come and go from any thread: a trie's last reader gives them back. It happens once for each 8 MiB, so a lock does no
-//! harm.
+//! Chunks come and go from any thread: a trie's last reader gives them back. That happens once for
+//! each 8 MiB, so a lock is cheap enough.
 //!
 //! Memory bound: the limit given to [`SpareChunks::new`].
 
@@ -19,16 +21,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::arena::{allocate, free, largest_chunk};
 use super::node::Block;
 
-/// Of the smallest pages.
+/// Bytes of the smallest pages.
 const PAGE_BYTES: usize = 4096;
 
-/// How many should be there for those in a hurry: making one takes half as long as filling one at full speed, or longer.
+/// Chunks that should be ready for writers: making one takes at least half as long as filling one
+/// at full speed.
 const AHEAD: usize = 2;
 
 /// A trie that takes a chunk of this size may soon take one of the largest.
 const SOON_BYTES: usize = 1 << 20;
 
-/// Chunks that no trie has, to be shared by tries. By default it keeps none.
+/// Chunks that no trie uses, shared by tries. By default it keeps none.
 #[derive(Debug, Default)]
 pub struct SpareChunks {
     limit: usize,
@@ -40,11 +43,11 @@ pub struct SpareChunks {
 #[derive(Debug)]
 struct Chunk(NonNull<u8>);
 
-// SAFETY: a chunk is memory that nobody else has.
+// SAFETY: a chunk is memory with a single owner.
 unsafe impl Send for Chunk {}
 
 impl SpareChunks {
-    /// None yet, and never more than `limit_bytes` of them.
+    /// Creates an empty pool that never keeps more than `limit_bytes` of chunks.
     pub const fn new(limit_bytes: usize) -> SpareChunks {
         SpareChunks {
             limit: limit_bytes / Self::layout().size(),
@@ -53,28 +56,31 @@ impl SpareChunks {
         }
     }
 
-    /// Memory that is held.
+    /// Returns the bytes of the chunks that it keeps.
     pub fn bytes(&self) -> usize {
         self.chunks().len() * Self::layout().size()
     }
 
-    /// Whether any may be kept.
+    /// Whether the limit allows any chunk to be kept.
     pub(super) fn has_any(&self) -> bool {
         self.limit != 0
     }
 
-    /// Whether there were too few when a trie took a chunk, and nobody has promised one since then.
+    /// Whether there were too few chunks when a trie took one, and no [`SpareChunks::promise_one`]
+    /// came since.
     #[inline]
     pub fn is_one_wanted(&self) -> bool {
         self.is_one_wanted.load(Ordering::Relaxed)
     }
 
-    /// Takes note that somebody is about to call [`SpareChunks::make_one`]. Call it once more then, should one still be wanted.
+    /// Records that a thread is about to call [`SpareChunks::make_one`]. After it, call both again
+    /// if a chunk is still wanted.
     pub fn promise_one(&self) {
         self.is_one_wanted.store(false, Ordering::Relaxed);
     }
 
-    /// Gets a chunk from the system, page by page, unless there are enough. This takes milliseconds.
+    /// Gets a chunk from the system, page by page, unless there are enough. This takes
+    /// milliseconds.
     pub fn make_one(&self) {
         if self.chunks().len() >= self.limit {
             return;
@@ -82,10 +88,11 @@ impl SpareChunks {
         let layout = Self::layout();
         let Some(memory) = allocate(layout, true) else { return };
         for offset in (0..layout.size()).step_by(PAGE_BYTES) {
-            // SAFETY: inside the allocation, which is this thread's alone. Volatile, or nothing would be written.
+            // SAFETY: inside of the allocation, which only this thread knows. Volatile, because a
+            // plain write could be optimised away.
             unsafe { memory.add(offset).write_volatile(0) };
         }
-        // SAFETY: allocated with this layout, and nobody has it.
+        // SAFETY: allocated with this layout, and not in use.
         unsafe { self.keep_or_free(memory) };
         self.note_wanted(self.chunks().len());
     }
@@ -94,7 +101,7 @@ impl SpareChunks {
         self.is_one_wanted.store(count < AHEAD.min(self.limit), Ordering::Relaxed);
     }
 
-    /// Of every chunk here.
+    /// Returns the layout of every chunk in the pool.
     const fn layout() -> Layout {
         largest_chunk::<Block>()
     }
@@ -103,7 +110,7 @@ impl SpareChunks {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A chunk of that layout, of undefined content, if there is one.
+    /// Takes a chunk of that layout, of undefined content, if there is one.
     pub(super) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         if layout.size() < SOON_BYTES {
             return None;
@@ -114,10 +121,11 @@ impl SpareChunks {
         chunk.map(|chunk| chunk.0)
     }
 
-    /// Keeps a chunk for others. False if it is still the caller's: it has another layout, or there are enough.
+    /// Keeps a chunk for other tries. Returns false if the caller still owns it: it has another
+    /// layout, or there are enough.
     ///
     /// # Safety
-    /// The memory was allocated with this layout, and nobody uses it.
+    /// The memory was allocated with this layout and is not in use.
     pub(super) unsafe fn give(&self, memory: NonNull<u8>, layout: Layout) -> bool {
         if layout != Self::layout() {
             return false;
@@ -130,8 +138,10 @@ impl SpareChunks {
         is_kept
     }
 
+    /// Keeps a chunk, or frees it if there are enough.
+    ///
     /// # Safety
-    /// The memory was allocated with [`SpareChunks::layout`], and nobody uses it.
+    /// The memory was allocated with [`SpareChunks::layout`] and is not in use.
     unsafe fn keep_or_free(&self, memory: NonNull<u8>) {
         // SAFETY: the caller's promise, for both.
         unsafe {
@@ -145,7 +155,7 @@ impl SpareChunks {
 impl Drop for SpareChunks {
     fn drop(&mut self) {
         for chunk in std::mem::take(&mut *self.chunks()) {
-            // SAFETY: `give` was promised this layout.
+            // SAFETY: the callers of `give` promise this layout.
             unsafe { free(chunk.0.as_ptr(), Self::layout()) };
         }
     }
@@ -157,7 +167,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Enough keys for more than three chunks of the largest size.
+    /// Puts enough keys for more than three chunks of the largest size.
     fn fill(spare: &Arc<SpareChunks>) -> InMemoryTrie<u64> {
         let mut trie = InMemoryTrie::with_spare_chunks(spare.clone());
         for key in 0..400_000u64 {
@@ -215,7 +225,7 @@ mod tests {
         assert!(!spare.is_one_wanted());
         let chunk = spare.take(layout).unwrap();
         assert!(spare.is_one_wanted());
-        // SAFETY: it came from there.
+        // SAFETY: the pool gave it out.
         assert!(unsafe { spare.give(chunk, layout) });
         assert_eq!(spare.bytes(), layout.size());
     }

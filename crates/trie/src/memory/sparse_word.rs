@@ -1,13 +1,13 @@
 //! The last eight bytes of a sparse node: six transition bytes and the word that orders them.
 //!
-//! Children are appended, never moved, so that a reader's view of the earlier ones stays good; the
-//! order word says in which order to list them (paper, section 5.1). We keep bytes and order in one
-//! 64-bit word that the writer replaces at once, so that a reader needs a single load to know which
-//! children there are. The order is five digits of three bits, least byte first: the index of a
-//! child, or 7 for none; with six children the top bit is set and the sixth index is the one left.
+//! Children are appended, never moved, so that a reader's view of the earlier ones stays valid; the
+//! order word gives the order in which to list them (paper, section 5.1). Bytes and order are in
+//! one 64-bit word that the writer replaces at once, so that a reader needs a single load to know
+//! the children. The order is five digits of three bits, least byte first: the index of a child, or
+//! 7 for none; with six children the top bit is set and the sixth index is the one left.
 //!
 //! Unused transition bytes repeat the first one. The search returns the lowest index that matches,
-//! so it needs not know how many children there are.
+//! so it does not need the number of children.
 
 use super::node::SPARSE_WIDTH;
 
@@ -29,7 +29,7 @@ impl SparseWord {
         self.0
     }
 
-    /// For children with these bytes, all different, at the same indices. Two to six of them.
+    /// Makes the word for two to six children with these bytes, all different, at the same indices.
     pub(crate) fn new(bytes: &[u8]) -> SparseWord {
         let mut word = SparseWord((u64::from(bytes[0]) * EACH_BYTE) | (0x7fff << ORDER_SHIFT));
         for (count, &byte) in bytes.iter().enumerate() {
@@ -38,7 +38,7 @@ impl SparseWord {
         word
     }
 
-    /// Adds a child with a byte that is not there yet, at index `count`, the present number.
+    /// Adds a child with a new byte at index `count`, the present number of children.
     pub(crate) fn with(self, count: usize, byte: u8) -> SparseWord {
         debug_assert!(count < SPARSE_WIDTH && count == self.count());
         let mut order = self.order();
@@ -51,7 +51,7 @@ impl SparseWord {
         SparseWord(bytes | u64::from(order & 0x7fff) << ORDER_SHIFT | sixth)
     }
 
-    /// The index of the child for `byte`.
+    /// Returns the index of the child for `byte`.
     #[inline(always)]
     pub(crate) fn find(self, byte: u8) -> Option<usize> {
         let difference = self.0 ^ (u64::from(byte) * EACH_BYTE);
@@ -60,7 +60,7 @@ impl SparseWord {
         if zeros == 0 { None } else { Some(zeros.trailing_zeros() as usize / 8) }
     }
 
-    /// The transition byte of a child.
+    /// Returns the transition byte of a child.
     pub(crate) const fn byte(self, index: usize) -> u8 {
         (self.0 >> (8 * index)) as u8
     }
@@ -74,8 +74,8 @@ impl SparseWord {
         5 - digits.leading_ones() as usize / 3
     }
 
-    /// The indices in ascending order of their bytes: six digits of three bits, the least byte's
-    /// lowest, 7 for none.
+    /// Returns the indices in ascending order of their bytes: six digits of three bits, the least
+    /// byte's lowest, 7 for none.
     pub(crate) const fn order(self) -> u32 {
         let digits = (self.0 >> ORDER_SHIFT) as u32 & 0x7fff;
         let sixth = if self.0 & SIXTH != 0 {

@@ -1,11 +1,11 @@
-//! What a trie is made of, in numbers.
+//! Statistics of a trie: its nodes by type, and how full its blocks are.
 
 use super::node::{BLOCK_BYTES, Inner, Node, WIDE_BLOCKS};
 use super::pointer::Pointer;
 use super::trie::InMemoryTrie;
 use std::fmt;
 
-/// Numbers of nodes by type, of blocks, and how full the blocks are.
+/// The numbers of nodes by type and of blocks, and how full the blocks are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Contents without children.
@@ -32,12 +32,12 @@ pub struct Stats {
     pub embedded_prefixes: usize,
     /// Contents with children, in a block of their own.
     pub standalone_prefixes: usize,
-    /// Length of the longest key, bytes.
+    /// Length of the longest key, in bytes.
     pub greatest_depth: usize,
 }
 
 impl Stats {
-    /// All blocks in use.
+    /// Returns the number of all blocks in use for structure.
     pub fn blocks(&self) -> usize {
         self.chains
             + self.sparse
@@ -46,12 +46,12 @@ impl Stats {
             + self.standalone_prefixes
     }
 
-    /// All contents.
+    /// Returns the number of all contents.
     pub fn contents(&self) -> usize {
         self.leaves + self.embedded_prefixes + self.standalone_prefixes
     }
 
-    /// The part of the blocks' bytes that carries transitions, pointers and order words.
+    /// Returns the part of the blocks' bytes that carries transitions, pointers and order words.
     pub fn fill(&self) -> f64 {
         let bytes = self.chain_bytes
             + 4 * self.chains

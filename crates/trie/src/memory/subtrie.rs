@@ -1,12 +1,12 @@
-//! Reading below a prefix, without following the prefix each time.
+//! Reads below a prefix without following the prefix each time.
 
 use super::cursor::MemoryCursor;
 use super::pointer::Pointer;
 use super::view::View;
 use crate::cursor::{Direction, Entries};
 
-/// The keys of a trie that begin with some prefix, as they were when this was made or later. Made by
-/// [`super::InMemoryTrie::subtrie`] and [`super::Guard::subtrie`].
+/// The keys of a trie that begin with some prefix, as they were when this was made or later. Made
+/// by [`super::InMemoryTrie::subtrie`] and [`super::Guard::subtrie`].
 pub struct Subtrie<'a, C> {
     view: View<'a, C>,
     root: Pointer,
@@ -34,23 +34,23 @@ impl<'a, C> Subtrie<'a, C> {
         self.root.is_none()
     }
 
-    /// The content of prefix + `suffix`.
+    /// Returns the content of prefix + `suffix`.
     #[inline]
     pub fn get(self, suffix: &[u8]) -> Option<&'a C> {
         self.view.get_below(self.root, suffix)
     }
 
-    /// The part below `suffix` of this one.
+    /// Returns the part of this one below `suffix`.
     pub fn subtrie(self, suffix: &[u8]) -> Subtrie<'a, C> {
         Subtrie { view: self.view, root: self.view.find_below(self.root, suffix) }
     }
 
-    /// A walk over this part; paths are what follows the prefix.
+    /// Returns a cursor over this part; its paths begin after the prefix.
     pub fn cursor(self, direction: Direction) -> MemoryCursor<'a, C> {
         MemoryCursor::new(self.view, self.root, direction)
     }
 
-    /// What follows the prefix in all keys that begin with it, and their contents, in order.
+    /// Returns all keys that begin with the prefix, without it, and their contents, in order.
     pub fn entries(self, direction: Direction) -> Entries<MemoryCursor<'a, C>> {
         Entries::new(self.cursor(direction))
     }

@@ -1,14 +1,16 @@
-//! Several changes below one prefix that readers see together.
+//! A transaction makes several changes below one prefix that readers see together.
 //!
 //! While there are readers, a transaction works on copies of the nodes on its keys' paths, which
-//! hang on a link of its own, and ends with one store into the structure. Nothing that was in the
-//! structure is changed, so a [`Snapshot`](super::Snapshot) stays as it is; what the copies stand
-//! for is retired. Without readers it works in place, and costs nothing.
+//! are linked from a link of its own, and ends with one store into the structure. The nodes of the
+//! structure do not change, so a [`Snapshot`](super::Snapshot) stays as it is; the copied nodes are
+//! retired. Without readers it works in place, at no extra cost.
 //!
-//! Where the idea comes from: path copying (N. Sarnak and R. Tarjan, "Planar point location using
-//! persistent search trees", 1986), as forced copying of Cassandra's tries is. Memory: the nodes on the paths of its keys below
-//! the prefix, each once (`own_blocks`), of which a wide one has 1 KiB; besides, each child that an array node gets copies it,
-//! as it does without a transaction. What was copied is freed as anything else that is retired.
+//! Lineage: path copying (N. Sarnak and R. Tarjan, "Planar point location using persistent search
+//! trees", 1986), as in the forced copying of Cassandra's tries.
+//!
+//! Memory bound: the nodes on the paths of its keys below the prefix, each once (`own_blocks`), of
+//! which a wide one has 1 KiB. Besides, each child that an array node gets copies the node, as
+//! without a transaction. Replaced nodes are freed like all retired units.
 
 #![allow(unsafe_code)]
 
@@ -27,8 +29,9 @@ use crate::cursor::Direction;
 /// Changes below a prefix, which become visible together when this is dropped. Made by
 /// [`InMemoryTrie::transaction`].
 ///
-/// When the trie is full, what was changed before stays and becomes visible. One that is forgotten and not dropped may
-/// never become visible, and what it took is lost until the trie goes.
+/// If the trie becomes full, the changes made so far stay and become visible. A transaction that is
+/// forgotten instead of dropped may never become visible, and its blocks are lost until the trie is
+/// dropped.
 pub struct Transaction<'a, C> {
     shared: &'a Shared<C>,
     space: &'a mut Space,
@@ -38,7 +41,7 @@ pub struct Transaction<'a, C> {
     /// The lowest link of the structure on the way to the prefix, and how many bytes lead to it.
     published: &'a Link,
     depth: usize,
-    /// What that link is to hold, while there are readers.
+    /// The new pointer for that link, while there are readers.
     copy: Option<Link>,
 }
 
@@ -52,26 +55,29 @@ impl<'a, C> Transaction<'a, C> {
         Transaction { shared, space, key, prefix_length, published, depth, copy }
     }
 
-    /// What is below the prefix, with the changes of this transaction.
+    /// Returns the part of the trie below the prefix, with the changes of this transaction.
     pub fn subtrie(&self) -> Subtrie<'_, C> {
-        // SAFETY: the writer is borrowed by what is given away.
+        // SAFETY: the result borrows the writer.
         let view = unsafe { View::new(self.shared) };
         let root = self.copy.as_ref().unwrap_or(self.published).get();
         let prefix = &self.key[self.depth..self.prefix_length];
         Subtrie::below(view, view.find_below(root, prefix))
     }
 
-    /// The content of prefix + `suffix`.
+    /// Returns the content of prefix + `suffix`.
     pub fn get(&self, suffix: &[u8]) -> Option<&C> {
         self.subtrie().get(suffix)
     }
 
-    /// A walk over what is below the prefix.
+    /// Returns a cursor over the part below the prefix.
     pub fn cursor(&self, direction: Direction) -> MemoryCursor<'_, C> {
         self.subtrie().cursor(direction)
     }
 
     /// As [`InMemoryTrie::put_with`], for prefix + `suffix`.
+    ///
+    /// # Errors
+    /// Fails if the trie is full; earlier changes stay.
     pub fn put_with<R>(
         &mut self,
         suffix: &[u8],
@@ -82,12 +88,18 @@ impl<'a, C> Transaction<'a, C> {
     }
 
     /// Maps prefix + `suffix` to `content`. Returns whether there was a content before.
+    ///
+    /// # Errors
+    /// Fails if the trie is full; earlier changes stay.
     pub fn put(&mut self, suffix: &[u8], content: C) -> Result<bool, TrieFull> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
-    /// Removes the content of prefix + `suffix`. Returns whether that was done: the only key with the
-    /// prefix is not removed this way.
+    /// Removes the content of prefix + `suffix`. Returns whether that was done: the only key with
+    /// the prefix is not removed this way.
+    ///
+    /// # Errors
+    /// Fails if the trie is full; earlier changes stay.
     pub fn remove(&mut self, suffix: &[u8]) -> Result<bool, TrieFull> {
         if self.get(suffix).is_none() {
             return Ok(false);
@@ -98,8 +110,8 @@ impl<'a, C> Transaction<'a, C> {
         Ok(writer.remove_below(link, key, depth))
     }
 
-    /// A writer, a link that it may change all on the way of prefix + `suffix` from, the key, and how
-    /// many of its bytes lead to the link.
+    /// Returns a writer for prefix + `suffix`, a link below which it may change everything on the
+    /// key's way, the key, and how many of its bytes lead to the link.
     #[inline]
     fn writer(&mut self, suffix: &[u8]) -> Result<(Writer<'_, C>, &Link, &[u8], usize), TrieFull> {
         self.key.truncate(self.prefix_length);
@@ -127,7 +139,7 @@ impl<C> Drop for Transaction<'_, C> {
 }
 
 impl<C> InMemoryTrie<C> {
-    /// Changes below `prefix` that readers see all at once.
+    /// Begins a transaction: changes below `prefix` that readers see all at once.
     ///
     /// ```
     /// # use espalier_trie::memory::InMemoryTrie;

@@ -19,10 +19,10 @@ use crate::cursor::{Direction, Entries};
 use std::sync::Arc;
 
 /// A map from byte strings to `C`, ordered by the bytes. This is its owner and only writer; see
-/// [`InMemoryTrie::reader`] for the others.
+/// [`InMemoryTrie::reader`] for other threads.
 ///
-/// Reading through `&self` needs no guard: nothing is recycled while it lasts, since that takes a
-/// `&mut self`.
+/// Reading through `&self` needs no guard: recycling takes a `&mut self`, which the borrow
+/// excludes.
 ///
 /// ```
 /// use espalier_trie::cursor::{Cursor, Direction, Slice};
@@ -47,7 +47,7 @@ use std::sync::Arc;
 pub struct InMemoryTrie<C> {
     pub(super) shared: Arc<Shared<C>>,
     pub(super) space: Space,
-    /// The key of a [`Branch`] operation is put together here.
+    /// The buffer in which a [`Branch`] operation builds its key.
     pub(super) key_buffer: Vec<u8>,
 }
 
@@ -58,19 +58,21 @@ impl<C> Default for InMemoryTrie<C> {
 }
 
 impl<C> InMemoryTrie<C> {
-    /// An empty trie. It takes no memory for blocks and contents before it has any.
+    /// Creates an empty trie. It takes no memory for blocks and contents before it has any.
     pub fn new() -> InMemoryTrie<C> {
         InMemoryTrie::with_limit(1 << INDEX_BITS)
     }
 
-    /// An empty trie of at most so many blocks of 32 bytes, 2^27 − 1 at most, for its structure and
-    /// its contents. An insertion must find room for the worst case, which is 18 blocks and one for
-    /// each 27 bytes of its key.
+    /// Creates an empty trie of at most `blocks` blocks of 32 bytes, 2^27 − 1 at most, for its
+    /// structure and its contents. An insertion must find room for its worst case: 10 blocks, one
+    /// for each 26 bytes of its key, and the blocks of an array or wide node if it must make one
+    /// (up to 32).
     pub fn with_limit(blocks: u32) -> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(None), blocks)
     }
 
-    /// Sets its limit, as of [`InMemoryTrie::with_limit`]. Nothing must have been put into it.
+    /// Sets the limit, as in [`InMemoryTrie::with_limit`]. Has no effect once the trie has taken
+    /// memory.
     #[must_use]
     pub fn limited_to(mut self, blocks: u32) -> InMemoryTrie<C> {
         if self.allocated_bytes() == 0 {
@@ -79,13 +81,15 @@ impl<C> InMemoryTrie<C> {
         self
     }
 
-    /// An empty trie that takes its large chunks of memory from those, and leaves them there.
+    /// Creates an empty trie that takes its large chunks of memory from `spare`, and returns them
+    /// there.
     pub fn with_spare_chunks(spare: Arc<SpareChunks>) -> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(Some(spare)), 1 << INDEX_BITS)
     }
 
-    /// Has it known what contents take besides their blocks: `weight` gives the same for a content as long as nobody changes
-    /// it. See [`InMemoryTrie::retired_weight`].
+    /// Sets the function that returns how many bytes a content takes besides its block. `weight`
+    /// must return the same for a content until the content is changed. Has no effect once the trie
+    /// has readers or retired contents. See [`InMemoryTrie::retired_weight`].
     #[must_use]
     pub fn with_weight(mut self, weight: fn(&C) -> usize) -> InMemoryTrie<C> {
         if let Some(shared) =
@@ -109,32 +113,38 @@ impl<C> InMemoryTrie<C> {
         unsafe { View::new(&self.shared) }
     }
 
-    /// The content of a key.
+    /// Returns the content of a key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&C> {
         self.view().get(key)
     }
 
-    /// The part of the trie below `prefix`, to read several keys there without coming down from the
-    /// root each time.
+    /// Returns the part of the trie below `prefix`, to read several keys there without a descent
+    /// from the root for each.
     #[inline]
     pub fn subtrie(&self, prefix: &[u8]) -> Subtrie<'_, C> {
         Subtrie::new(self.view(), prefix)
     }
 
-    /// Whether there is no content at all.
+    /// Whether the trie has no content.
     pub fn is_empty(&self) -> bool {
         self.shared.root.get().is_none()
     }
 
-    /// Maps `key` to `content`. Returns whether there was a content before, which is dropped once no
-    /// reader can have it.
+    /// Maps `key` to `content`. Returns whether there was a content before; that one is dropped
+    /// once no reader can hold it.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn put(&mut self, key: &[u8], content: C) -> Result<bool, TrieFull> {
         self.put_with(key, |old| (content, old.is_some()))
     }
 
-    /// Maps `key` to what `change` makes of its present content. `change` is not called when the
-    /// trie is full, and when it panics the trie is as before.
+    /// Maps `key` to the result of `change` for its present content. `change` is not called if the
+    /// trie is full; if it panics, the trie is as before.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn apply(
         &mut self,
         key: &[u8],
@@ -143,7 +153,10 @@ impl<C> InMemoryTrie<C> {
         self.put_with(key, |old| (change(old), ()))
     }
 
-    /// Like [`InMemoryTrie::apply`], for a change that has a result.
+    /// As [`InMemoryTrie::apply`], for a change that has a result.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn put_with<R>(
         &mut self,
         key: &[u8],
@@ -154,8 +167,11 @@ impl<C> InMemoryTrie<C> {
         writer.apply_at(&shared.root, key, 0, change)
     }
 
-    /// Changes the content of a key where it is. If there are readers, it changes a copy and
-    /// puts that in its place. Returns `None` if the key has no content.
+    /// Changes the content of a key in place. If there are readers, it changes a copy and replaces
+    /// the content by that. Returns `None` if the key has no content.
+    ///
+    /// # Errors
+    /// Fails, without a change, if the trie is full.
     pub fn update<R>(
         &mut self,
         key: &[u8],
@@ -169,7 +185,8 @@ impl<C> InMemoryTrie<C> {
         writer.update_at(&shared.root, key, 0, change)
     }
 
-    /// The content of a key, to change it in place; only while there is no [`Reader`], else `None`.
+    /// Returns the content of a key, to change it in place. Returns `None` if there is a
+    /// [`Reader`], or no content.
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut C> {
         if self.shared.epochs.has_readers() {
             return None;
@@ -183,7 +200,10 @@ impl<C> InMemoryTrie<C> {
     }
 
     /// Removes the content of a key, and nodes that lead nowhere else. Returns whether it had one.
-    /// Fails only when the trie is full to the last blocks, as a node may have to be copied.
+    ///
+    /// # Errors
+    /// Fails, without a change, only if the trie is full to the last blocks, because a node may
+    /// have to be copied.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, TrieFull> {
         self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL)?;
         let removed = self.writer().remove(key);
@@ -192,7 +212,10 @@ impl<C> InMemoryTrie<C> {
     }
 
     /// Removes all keys that begin with `prefix`. Returns whether there was any. Takes time in
-    /// proportion to what it removes.
+    /// proportion to the removed part.
+    ///
+    /// # Errors
+    /// As [`InMemoryTrie::remove`].
     pub fn remove_branch(&mut self, prefix: &[u8]) -> Result<bool, TrieFull> {
         self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL)?;
         let removed = self.writer().remove_branch(prefix);
@@ -200,8 +223,8 @@ impl<C> InMemoryTrie<C> {
         Ok(removed)
     }
 
-    /// The part of the trie below `prefix`, to make many changes there without coming down from the
-    /// root each time.
+    /// Returns the part of the trie below `prefix`, to make many changes there without a descent
+    /// from the root for each.
     pub fn descend(&mut self, prefix: &[u8]) -> Branch<'_, C> {
         Branch::new(self, prefix)
     }
@@ -216,64 +239,65 @@ impl<C> InMemoryTrie<C> {
         self.shared.epochs.has_readers()
     }
 
-    /// A handle for reading on any thread while this writer goes on.
+    /// Returns a handle for reading on any thread while this writer goes on.
     pub fn reader(&self) -> Reader<C> {
         Reader::new(&self.shared)
     }
 
-    /// A walk over the whole trie.
+    /// Returns a cursor over the whole trie.
     pub fn cursor(&self, direction: Direction) -> MemoryCursor<'_, C> {
         self.cursor_from(&[], direction)
     }
 
-    /// A walk over the keys that begin with `prefix`; the cursor's root is at the prefix, so that
-    /// its paths are what follows the prefix.
+    /// Returns a cursor over the keys that begin with `prefix`. The cursor's root is at the prefix,
+    /// so its paths begin after the prefix.
     pub fn cursor_from(&self, prefix: &[u8], direction: Direction) -> MemoryCursor<'_, C> {
         self.subtrie(prefix).cursor(direction)
     }
 
-    /// All keys and contents in order.
+    /// Returns all keys and contents in order.
     pub fn entries(&self, direction: Direction) -> Entries<MemoryCursor<'_, C>> {
         Entries::new(self.cursor(direction))
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub fn content_count(&self) -> usize {
         self.space.live_contents() as usize
     }
 
-    /// Bytes of the blocks that make up the trie, its contents with them. What contents point to is
-    /// not counted.
+    /// Returns the bytes of the blocks of the trie, including those of its contents. Memory to
+    /// which contents point does not count.
     pub fn used_bytes(&self) -> usize {
         self.space.used_bytes()
     }
 
-    /// Bytes of blocks and contents that were taken out but may still have readers.
+    /// Returns the bytes of blocks and contents that were removed but may still have readers.
     pub fn retired_bytes(&self) -> usize {
         self.space.retired_bytes()
     }
 
-    /// What the contents weigh that were taken out but may still have readers, if [`InMemoryTrie::with_weight`] told how.
+    /// Returns the weight of the contents that were removed but may still have readers, by the
+    /// function given to [`InMemoryTrie::with_weight`]; 0 without one.
     pub fn retired_weight(&self) -> usize {
         self.space.retired_weight()
     }
 
-    /// Bytes of memory taken for blocks, whatever they are used for.
+    /// Returns the bytes of memory allocated for blocks, in whatever use.
     pub fn allocated_bytes(&self) -> usize {
         self.space.allocated_bytes()
     }
 
-    /// Bytes of the note of contents that must be dropped, which is not in blocks.
+    /// Returns the bytes of the record of contents that must be dropped, which is not in blocks.
     pub fn note_bytes(&self) -> usize {
         self.space.note_bytes()
     }
 
-    /// Bytes of memory that are allocated and ready to be used.
+    /// Returns the bytes of memory that are allocated and ready to be used.
     pub fn free_bytes(&self) -> usize {
         self.allocated_bytes() - self.used_bytes() - self.retired_bytes()
     }
 
-    /// Frees what was retired and has no readers any more, at most `count` blocks and contents.
+    /// Frees retired units that have no readers any more, at most `count` blocks and contents.
     /// Writing does this too; call it when writes stop. Returns the bytes that remain retired.
     pub fn free_retired(&mut self, count: u32) -> usize {
         self.space.free_retired(&self.shared, count);
@@ -282,7 +306,7 @@ impl<C> InMemoryTrie<C> {
 }
 
 impl<'a, C> Writer<'a, C> {
-    /// As [`InMemoryTrie::put_with`], for a key of which the first `depth` bytes lead to `link`.
+    /// As [`InMemoryTrie::put_with`], for a key whose first `depth` bytes lead to `link`.
     #[inline]
     pub(super) fn apply_at<R>(
         &mut self,
@@ -315,7 +339,7 @@ impl<'a, C> Writer<'a, C> {
         Ok(result)
     }
 
-    /// As [`InMemoryTrie::update`], for a key of which the first `depth` bytes lead to `link`.
+    /// As [`InMemoryTrie::update`], for a key whose first `depth` bytes lead to `link`.
     pub(super) fn update_at<R>(
         &mut self,
         link: &'a Link,
@@ -341,7 +365,7 @@ impl<'a, C> Writer<'a, C> {
         Ok(Some(change(self.content_mut(leaf))))
     }
 
-    /// A content of the structure, to be changed in place: there must be no readers.
+    /// Returns a content of the structure, to be changed in place: there must be no readers.
     fn content_mut(&mut self, leaf: Pointer) -> &mut C {
         debug_assert!(!self.shared.epochs.has_readers());
         // SAFETY: the content is in the structure, so it is alive; there are no readers, and the
@@ -358,7 +382,7 @@ impl<'a, C> Writer<'a, C> {
 
 impl<C> Drop for InMemoryTrie<C> {
     fn drop(&mut self) {
-        // Whoever leaves last drops the contents, those in limbo too.
+        // The last user of the shared state drops the contents, including the retired ones.
         let space = std::mem::replace(&mut self.space, Space::new(0));
         self.shared.leave(space.into_live());
     }

@@ -1,4 +1,4 @@
-//! Copying the way to a key, so that it can be changed unseen.
+//! Copies the path to a key, so that the writer can change it unseen (copy on write).
 
 #![allow(unsafe_code)]
 
@@ -8,10 +8,10 @@ use super::pointer::{Kind, Link, Pointer};
 use super::space::TrieFull;
 
 impl<'a, C> Writer<'a, C> {
-    /// Copies the nodes on the path of `key` below `link` that this transaction has not copied yet; the first `depth`
-    /// bytes lead to the link, and nobody else follows it. What is left of them where they were is retired. From then
-    /// on an operation on `key` below `link` changes nothing that is reached from elsewhere: it
-    /// changes nodes on the path in place, and reads others.
+    /// Copies the nodes on the path of `key` below `link` that this transaction has not copied yet,
+    /// and retires the originals. The first `depth` bytes lead to the link, and only this
+    /// transaction follows it. After this, an operation on `key` below `link` changes nothing that
+    /// is reached from elsewhere: it changes nodes on the path in place, and only reads others.
     pub(crate) fn unshare(
         &mut self,
         link: &'a Link,
@@ -41,8 +41,8 @@ impl<'a, C> Writer<'a, C> {
                 Node::Leaf | Node::Prefix(_) => return Ok(()),
                 Node::Chain(chain) => {
                     let Some(after) = rest.strip_prefix(chain.bytes) else {
-                        // The path leaves it, or ends in it: it is not changed, but for a content
-                        // that shares its block.
+                        // The path leaves the chain or ends in it: the chain does not change, but a
+                        // content that shares its block may.
                         if node != inner {
                             self.own(link, node)?;
                         }
@@ -77,8 +77,8 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// The node that `link` leads to, if this transaction has made it, or else a copy, to which the link leads from now
-    /// on. A prefix keeps its own type, whatever shares its block.
+    /// Returns the node at `link` if this transaction has made it; otherwise copies it and links
+    /// the copy. A prefix keeps its own type, whatever shares its block.
     #[inline]
     fn own(&mut self, link: &Link, node: Pointer) -> Result<Pointer, TrieFull> {
         if self.space.own.contains(node.index()) {
@@ -100,7 +100,7 @@ impl<'a, C> Writer<'a, C> {
         Ok(copy)
     }
 
-    /// A copy of the blocks of a node of several.
+    /// Copies the blocks of a node of several.
     fn copy_run(&mut self, node: Pointer) -> Result<u32, TrieFull> {
         let blocks = node.kind().blocks();
         let index = self.space.take_run(self.shared, blocks)?;
@@ -110,11 +110,11 @@ impl<'a, C> Writer<'a, C> {
         Ok(index)
     }
 
-    /// Copies what is in a block. Its links may be changed by the writer only.
+    /// Copies the bytes of a block. Only the writer may change its links.
     fn copy_bytes(&mut self, from: u32, to: u32) {
-        // SAFETY: the new block is ours alone. The old one is in the structure: the writer, who is
-        // the only one to change it, is here, so that plain reads race with nothing. Bytes that
-        // were never written are copied as such.
+        // SAFETY: only the writer knows the new block. The old one is in the structure; only the
+        // writer changes it, and this is the writer, so that plain reads race with nothing. Bytes
+        // that were never written are copied as such.
         unsafe {
             let from = self.shared.blocks.unit(from).cast::<std::mem::MaybeUninit<u8>>();
             let to = self.shared.blocks.unit(to).cast::<std::mem::MaybeUninit<u8>>();

@@ -1,4 +1,4 @@
-//! Looking at the structure while none of it is recycled.
+//! A view of the structure, during which none of it is recycled.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use super::pointer::{Kind, Pointer};
 use super::shared::Shared;
 use crate::prefetch::prefetch;
 
-/// Leave to look at the structure for `'a`: a pinned epoch, or a borrow of the writer.
+/// Permission to read the structure for `'a`: a pinned epoch, or a borrow of the writer.
 pub(crate) struct View<'a, C> {
     pub(crate) shared: &'a Shared<C>,
 }
@@ -21,6 +21,8 @@ impl<C> Clone for View<'_, C> {
 impl<C> Copy for View<'_, C> {}
 
 impl<'a, C> View<'a, C> {
+    /// Creates a view.
+    ///
     /// # Safety
     /// For all of `'a`, no block or content that can be found in the structure from now on is
     /// recycled, and no content is mutated: because an epoch is pinned (and there is a reader), or
@@ -33,14 +35,14 @@ impl<'a, C> View<'a, C> {
         self.shared.root.get()
     }
 
-    /// Reads what a pointer that was found in this structure leads to. It must not be none.
+    /// Reads the node at a pointer that was found in this structure. The pointer must not be none.
     #[inline(always)]
     pub(crate) fn open(self, pointer: Pointer) -> Node<'a> {
         // SAFETY: the promise made to `new`.
         unsafe { open(&self.shared.blocks, pointer) }
     }
 
-    /// The content that a leaf pointer means.
+    /// Returns the content of a leaf pointer.
     #[inline(always)]
     pub(crate) fn content(self, leaf: Pointer) -> &'a C {
         debug_assert!(leaf.is_leaf());
@@ -48,7 +50,7 @@ impl<'a, C> View<'a, C> {
         unsafe { &*self.shared.content(leaf.index()) }
     }
 
-    /// Asks the processor to fetch what a pointer leads to, which will be needed soon.
+    /// Prefetches the block of a pointer, which will be needed soon.
     #[inline]
     pub(crate) fn prefetch(self, pointer: Pointer) {
         if !pointer.is_none() {
@@ -57,7 +59,8 @@ impl<'a, C> View<'a, C> {
         }
     }
 
-    /// The same where it is known which child will be asked for: of a wide node its line, of an array all, which are few.
+    /// As [`View::prefetch`], for a known path: prefetches the line of the next child in a wide
+    /// node, and all lines of an array node, which are few.
     #[inline]
     pub(crate) fn prefetch_towards(self, pointer: Pointer, rest: &[u8]) {
         if pointer.is_none() {
@@ -74,26 +77,27 @@ impl<'a, C> View<'a, C> {
         }
     }
 
-    /// The content of a key.
+    /// Returns the content of a key.
     #[inline]
     pub(crate) fn get(self, key: &[u8]) -> Option<&'a C> {
         self.get_below(self.root(), key)
     }
 
-    /// The content of `key` in what is below `pointer`, which may be none.
+    /// Returns the content of `key` below `pointer`, which may be none.
     #[inline]
     pub(crate) fn get_below(self, pointer: Pointer, key: &[u8]) -> Option<&'a C> {
         let (content, _) = self.unwrap_prefix(self.find_below(pointer, key));
         if content.is_none() { None } else { Some(self.content(content)) }
     }
 
-    /// The node at the end of a path, as a pointer; none if there is none.
+    /// Returns the pointer to the node at the end of a path; none if there is no such node.
     #[inline]
     pub(crate) fn find(self, key: &[u8]) -> Pointer {
         self.find_below(self.root(), key)
     }
 
-    /// The node at the end of a path from the node that `pointer` means, if any.
+    /// Returns the pointer to the node at the end of a path that begins at `pointer`, which may be
+    /// none.
     #[inline]
     pub(crate) fn find_below(self, mut pointer: Pointer, key: &[u8]) -> Pointer {
         let mut rest = key;
@@ -103,7 +107,8 @@ impl<'a, C> View<'a, C> {
         pointer
     }
 
-    /// One step of a path that is not empty, from a node that there is: where it leads, none if nowhere, and what is left of the path.
+    /// Takes one step of a path that is not empty, from an existing node. Returns the next node,
+    /// none if the path leaves the structure, and the rest of the path.
     #[inline(always)]
     pub(crate) fn follow(self, pointer: Pointer, rest: &[u8]) -> (Pointer, &[u8]) {
         match self.open(pointer) {
@@ -128,8 +133,8 @@ impl<'a, C> View<'a, C> {
         }
     }
 
-    /// The content that a node has, as a leaf pointer, and the node without it; none where there is
-    /// none.
+    /// Returns the content of a node, as a leaf pointer, and the node without it; each is none if
+    /// there is none.
     #[inline]
     pub(crate) fn unwrap_prefix(self, pointer: Pointer) -> (Pointer, Pointer) {
         if pointer.is_none() {

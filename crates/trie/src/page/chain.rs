@@ -1,17 +1,19 @@
-//! Chains: nodes with one child that follow one another, as long keys with a common prefix have them.
+//! Chains: nodes with one child that follow one another, as in long keys with a common prefix.
 //!
-//! A writer puts such a child directly before its parent, with a distance that fits in half a byte: two bytes for a node, header
-//! and transition. A thousand of them on a page are compared with the key in one loop instead of being looked at one by one.
+//! A writer puts such a child directly before its parent, with a distance that fits in half a byte:
+//! two bytes for a node, header and transition. A thousand of them on a page are compared with the
+//! key in one loop, instead of one by one.
 
 use super::layout::PAGE_SIZE;
 
-/// Header of a node whose only child is of two bytes and lies directly before it.
+/// Header of a node whose only child has two bytes and lies directly before it.
 const LINK: u8 = 0x12;
 
 /// Bytes of such a node.
 const LINK_BYTES: usize = 2;
 
-/// Follows `key` along the links from `position` on that lie on `page`: gives the place behind them, and what is left of the key.
+/// Follows `key` along the links from `position` on that lie on `page`. Returns the position after
+/// them, and the rest of the key.
 #[inline]
 pub(super) fn follow_links<'key>(page: &[u8], position: u64, key: &'key [u8]) -> (u64, &'key [u8]) {
     let count = followed_links(page, position, key);
@@ -19,16 +21,17 @@ pub(super) fn follow_links<'key>(page: &[u8], position: u64, key: &'key [u8]) ->
     (position.saturating_sub(way), key.get(count..).unwrap_or_default())
 }
 
-/// How many nodes from `position` on are links that `key` follows, on `page` and each with its child there too. The child of the
-/// last one is `2 * count` bytes before `position`.
+/// Counts the nodes from `position` on that are links, that `key` follows, and that lie on `page`
+/// with their child. The child of the last one is `2 * count` bytes before `position`.
 #[inline]
 fn followed_links(page: &[u8], position: u64, key: &[u8]) -> usize {
     let offset = (position % PAGE_SIZE as u64) as usize;
-    // Of the node at the offset, and whole ones before it; the first bytes of the page may be part of another node.
+    // The node at the offset, and whole nodes before it; the first bytes of the page may be part of
+    // another node.
     let Some(nodes) = page.get(offset % LINK_BYTES..offset + LINK_BYTES) else { return 0 };
     let links = nodes.rchunks_exact(LINK_BYTES).zip(key);
     let count = links.take_while(|(node, byte)| **node == [LINK, **byte]).count();
-    // The last one's child may lie on the page before: that is for the general way.
+    // The last node's child may lie on the page before; then the general descent follows it.
     count.min(offset / LINK_BYTES)
 }
 
@@ -39,7 +42,7 @@ mod tests {
     #[test]
     fn links_are_followed_as_far_as_page_and_key_go() {
         let key = b"abcdefgh";
-        // From the end of the page down, the first of them at 4094.
+        // The links go from the end of the page down, the first of them at 4094.
         let page = |links: usize| {
             let mut page = vec![0u8; PAGE_SIZE];
             for (index, byte) in key.iter().cycle().take(links).enumerate() {
@@ -56,7 +59,7 @@ mod tests {
         assert_eq!(followed_links(&page(8), at(last - 2), b"bcd"), 3);
         assert_eq!(followed_links(&page(0), at(last), key), 0);
         assert_eq!(followed_links(&page(5), at(last), b""), 0);
-        // An odd place, and places where nothing lies before, or behind.
+        // An odd offset, and offsets with nothing before or after.
         assert_eq!(followed_links(&page(8), at(last + 1), key), 0);
         assert_eq!(followed_links(&page(8), at(last - 1), key), 0);
         assert_eq!(followed_links(&[LINK, b'a'], 0, key), 0);

@@ -1,9 +1,10 @@
-//! Iteration over the payloads of a trie, in both directions, from anywhere.
+//! Iterates over the payloads of a trie, in both directions, from any key.
 //!
-//! A cursor stands on a node with a payload, or nowhere. It remembers the way down: the key's bytes
-//! and, for each node of the way that may have something to come back for (more than one child, or a
-//! payload), its position and the slot taken. Memory is bounded by the key's length, itself at most
-//! [`MAX_DEPTH`] bytes; a step costs at most one way up and one way down.
+//! A cursor remembers the path: the key's bytes and, for each node of the path that may be needed
+//! again (more than one child, or a payload), its position and the slot taken.
+//!
+//! Memory bound: proportional to the key's length, which is at most [`MAX_DEPTH`] bytes. A step
+//! costs at most one way up and one way down.
 
 use super::error::{Fault, ReadError};
 use super::layout::MAX_DEPTH;
@@ -11,7 +12,31 @@ use super::node::{Node, Search};
 use super::source::PageSource;
 use super::walker::Walker;
 
-/// A place in a trie.
+/// A cursor over the keys of one trie of a file. It stands at a key (a node with a payload), or
+/// nowhere.
+///
+/// **Moves.** A new cursor stands nowhere and has read nothing. [`first`](Cursor::first),
+/// [`last`](Cursor::last) and the `seek_…` functions are legal at any time and begin at the root;
+/// [`next`](Cursor::next) and [`previous`](Cursor::previous) go on from the present key, may
+/// alternate, and return `false` if the cursor stands nowhere. Keys come in the order of their
+/// bytes, a prefix before its extensions.
+///
+/// **Results.** A move returns `true` if it reached a key. If it returns `false` there is no such
+/// key, and the cursor stands nowhere: the iteration is over until the next `first`, `last` or
+/// seek.
+///
+/// **Errors.** A move fails with [`ReadError::Source`] if a page cannot be read, and with
+/// [`ReadError::Corrupt`] if a node is damaged or deeper than [`MAX_DEPTH`]. The cursor then stands
+/// nowhere, and only `first`, `last` and the seeks may follow. The same holds if the future of a
+/// move is dropped before it is done: a later `next` returns `false`, which is not the end of the
+/// trie.
+///
+/// **Borrows.** [`key`](Cursor::key) and [`node`](Cursor::node) borrow the cursor until the next
+/// move. `node` may read the page again, and fails as a move does, but leaves the cursor at its
+/// key.
+///
+/// A hostile file can have exponentially many keys, since parents may share children; the caller
+/// must bound their number.
 pub struct Cursor<S: PageSource> {
     walker: Walker<S>,
     root: u64,
@@ -20,7 +45,7 @@ pub struct Cursor<S: PageSource> {
     current: Option<u64>,
 }
 
-/// A node above the current one and the slot through which the way leads.
+/// A node above the current one, and the slot through which the path leads.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     position: u64,
@@ -31,28 +56,31 @@ struct Turn {
 type Result<T, S> = std::result::Result<T, ReadError<<S as PageSource>::Error>>;
 
 impl<S: PageSource> Cursor<S> {
-    /// A cursor over the trie with this root, standing nowhere.
+    /// Creates a cursor over the trie with this root, standing nowhere.
     pub fn new(source: S, root: u64) -> Cursor<S> {
         let walker = Walker::new(source);
         Cursor { walker, root, way: Vec::new(), key: Vec::new(), current: None }
     }
 
-    /// Position of the current node.
+    /// Returns the position of the current node in the file; `None` if the cursor stands nowhere.
     pub fn position(&self) -> Option<u64> {
         self.current
     }
 
-    /// The current node's key; meaningless if the cursor stands nowhere.
+    /// Returns the current node's key; meaningless if the cursor stands nowhere.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Pages asked for so far.
+    /// Returns how many pages were requested so far.
     pub fn pages_touched(&self) -> u64 {
         self.walker.pages_touched()
     }
 
-    /// The current node.
+    /// Returns the current node; `None` if the cursor stands nowhere.
+    ///
+    /// # Errors
+    /// Fails if its page cannot be read or the node is damaged.
     pub async fn node(&mut self) -> Result<Option<Node<'_>>, S> {
         match self.current {
             Some(position) => self.walker.node(position).await.map(Some),
@@ -60,32 +88,46 @@ impl<S: PageSource> Cursor<S> {
         }
     }
 
-    /// To the first key. As with all moves, says whether there is one; if not, or if the move fails,
-    /// the cursor stands nowhere.
+    /// Moves to the first key.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn first(&mut self) -> Result<bool, S> {
         self.reset();
         self.descend_to_minimum(self.root).await
     }
 
-    /// To the last key.
+    /// Moves to the last key.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn last(&mut self) -> Result<bool, S> {
         self.reset();
         self.descend_to_maximum(self.root).await
     }
 
-    /// To the smallest key that is `key` or above it.
+    /// Moves to the smallest key that is `key` or above it.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn seek_ceiling(&mut self, key: &[u8]) -> Result<bool, S> {
         self.seek_above(key, true, false).await
     }
 
-    /// To the smallest key above `key`.
+    /// Moves to the smallest key above `key`.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn seek_higher(&mut self, key: &[u8]) -> Result<bool, S> {
         self.seek_above(key, false, false).await
     }
 
-    /// To the shortest stored prefix of `key` if there is one, else to the ceiling. In a trie of
-    /// shortest unique prefixes the full key behind that prefix may be below `key`, equal or above;
-    /// all later ones are above.
+    /// Moves to the shortest stored prefix of `key`, or, if there is none, to the smallest key
+    /// above. In a trie of shortest unique prefixes the full key of that prefix may be below `key`,
+    /// equal or above; all later ones are above.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn seek_prefix_or_ceiling(&mut self, key: &[u8]) -> Result<bool, S> {
         self.seek_above(key, true, true).await
     }
@@ -124,7 +166,10 @@ impl<S: PageSource> Cursor<S> {
         self.step_from(position).await
     }
 
-    /// To the greatest key that is `key` or below it.
+    /// Moves to the greatest key that is `key` or below it.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn seek_floor(&mut self, key: &[u8]) -> Result<bool, S> {
         self.reset();
         let mut position = self.root;
@@ -154,7 +199,10 @@ impl<S: PageSource> Cursor<S> {
         self.ascend_to_lesser().await
     }
 
-    /// To the next key.
+    /// Moves to the next key.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn next(&mut self) -> Result<bool, S> {
         match self.current.take() {
             Some(position) => self.step_from(position).await,
@@ -162,7 +210,10 @@ impl<S: PageSource> Cursor<S> {
         }
     }
 
-    /// To the previous key.
+    /// Moves to the previous key.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].
     pub async fn previous(&mut self) -> Result<bool, S> {
         match self.current.take() {
             Some(_) => self.ascend_to_lesser().await,
@@ -176,7 +227,8 @@ impl<S: PageSource> Cursor<S> {
         self.current = None;
     }
 
-    /// To the first key that extends the path to the node at `position`, or the next one above.
+    /// Moves to the first key that extends the path to the node at `position`, or to the next one
+    /// above.
     async fn step_from(&mut self, position: u64) -> Result<bool, S> {
         let node = self.walker.node(position).await?;
         match node.child_from(0)? {

@@ -1,8 +1,8 @@
-//! Node to bytes.
+//! Encodes a node as bytes.
 
 use super::layout::{NodeKind, Shape};
 
-/// A child as its parent's bytes tell it.
+/// A child as its parent's bytes describe it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub transition: u8,
@@ -10,7 +10,8 @@ pub(super) struct Edge {
     pub child: u64,
 }
 
-/// Kind and body size of a node at `position` with these children, which are ordered by transition.
+/// Returns kind and body size of a node at `position` with these children, which are ordered by
+/// transition.
 pub(super) fn measure(edges: &[Edge], position: u64, has_payload: bool) -> (NodeKind, usize) {
     let (Some(first), Some(last)) = (edges.first(), edges.last()) else {
         return (NodeKind::PayloadOnly, 1);
@@ -80,7 +81,7 @@ fn single(output: &mut Vec<u8>, kind: NodeKind, transition: u8, distance: u64, p
     }
 }
 
-/// Big-endian distances of `bits` bits each, the last byte filled up with zero bits.
+/// Appends big-endian distances of `bits` bits each, the last byte filled up with zero bits.
 fn pack(output: &mut Vec<u8>, bits: usize, mut distances: impl Iterator<Item = u64>) {
     if bits == 12 {
         while let Some(even) = distances.next() {
@@ -106,7 +107,7 @@ mod tests {
     use proptest::collection::btree_map;
     use proptest::prelude::*;
 
-    /// Encodes, puts the node where it belongs in an otherwise foreign page, and reads it back.
+    /// Encodes a node, puts it at its position in an otherwise foreign page, and reads it back.
     fn check(edges: &[Edge], position: u64, payload_bits: u8, payload: &[u8]) -> NodeKind {
         let (kind, body_size) = measure(edges, position, payload_bits != 0);
         let mut bytes = Vec::new();

@@ -1,18 +1,18 @@
-//! What can be wrong with a page-packed trie.
+//! Errors of page-packed tries: damaged nodes, failed reads, refused keys.
 
 use thiserror::Error;
 
-/// A node that is not one: bytes of a file that lie. Reading stops there.
+/// A damaged node: the bytes at this position are no valid node. Reading stops there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("corrupt trie node at position {position}: {fault}")]
 pub struct CorruptNode {
     /// Position of the node's first byte in its file.
     pub position: u64,
-    /// What is wrong.
+    /// The fault of the node.
     pub fault: Fault,
 }
 
-/// What is wrong with a node.
+/// A fault of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
     /// The node runs over the end of its page or of the file.
@@ -24,10 +24,10 @@ pub enum Fault {
         /// The distance read.
         distance: u64,
     },
-    /// A node with neither payload nor child: no path may end there.
+    /// A node with neither payload nor child; no path may end there.
     #[error("it has neither payload nor children")]
     Empty,
-    /// A dense node for bytes beyond the last one there is.
+    /// A dense node whose transitions go beyond 255, the greatest byte.
     #[error("its transitions go beyond 255")]
     Transitions,
     /// The path is longer than [`MAX_DEPTH`](super::layout::MAX_DEPTH).
@@ -35,18 +35,18 @@ pub enum Fault {
     TooDeep,
 }
 
-/// Why a trie could not be read.
+/// The reason why a trie could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadError<E> {
-    /// The page could not be had.
+    /// The source could not provide the page.
     #[error("{0}")]
     Source(E),
-    /// The page holds something else than the trie.
+    /// The page holds something other than the trie.
     #[error(transparent)]
     Corrupt(#[from] CorruptNode),
 }
 
-/// Why a key was not added to a trie, or the trie not completed.
+/// The reason why a key was not added to a trie, or the trie not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WriteError {
     /// Keys come in strictly increasing order; this one differs from the previous one at `depth`.
@@ -60,16 +60,16 @@ pub enum WriteError {
     /// The key is longer than [`MAX_DEPTH`](super::layout::MAX_DEPTH).
     #[error("key of {length} bytes is too long for a trie")]
     KeyTooLong {
-        /// Its length.
+        /// The key's length, in bytes.
         length: usize,
     },
-    /// The payload is longer than [`MAX_PAYLOAD_SIZE`](super::layout::MAX_PAYLOAD_SIZE), or its bits
-    /// are not 1..=15.
+    /// The payload is longer than [`MAX_PAYLOAD_SIZE`](super::layout::MAX_PAYLOAD_SIZE), or its
+    /// bits are not 1..=15.
     #[error("payload of {length} bytes with bits {bits} does not fit in a trie node")]
     Payload {
-        /// Its length.
+        /// The payload's length, in bytes.
         length: usize,
-        /// Its bits.
+        /// The payload's bits.
         bits: u8,
     },
     /// A trie has at least one key.

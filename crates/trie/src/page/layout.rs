@@ -1,19 +1,20 @@
-//! What a node of a page-packed trie is on disk: sixteen kinds, their distances and their sizes.
+//! The layout of a node of a page-packed trie on disk: sixteen kinds, their distances and their
+//! sizes.
 //!
 //! The first byte of a node is `kind << 4 | payload bits`. A child is named by its distance, parent
-//! position minus child position, so that nodes can be written before anyone knows where their
-//! parents will be. A node and its payload lie within one page of 4096 bytes, counted from the start
-//! of the file; zero bytes pad where needed and nothing but pointers gives structure.
+//! position minus child position, so that nodes can be written before the positions of their
+//! parents are known. A node and its payload lie within one page of 4096 bytes, counted from the
+//! start of the file; zero bytes pad where needed, and only pointers give structure.
 //!
 //! The layout is Apache Cassandra's (CASSANDRA-18398, "BTI"), also written by ScyllaDB.
 
-/// Bytes in a page. Readers map one page per node and rely on it, so it is not a setting.
+/// Bytes of a page. It is not a setting: readers map one page per node and rely on this size.
 pub const PAGE_SIZE: usize = 4096;
 
-/// The largest node body: 256 slots of 8 bytes behind a three-byte head.
+/// Bytes of the largest node body: 256 slots of 8 bytes after a three-byte head.
 pub const MAX_BODY_SIZE: usize = 3 + 256 * 8;
 
-/// The longest payload that leaves every node, whatever its kind, within a page.
+/// Bytes of the longest payload that leaves every node, whatever its kind, within a page.
 pub const MAX_PAYLOAD_SIZE: usize = PAGE_SIZE - 1 - MAX_BODY_SIZE;
 
 /// The deepest path that is written or followed, in bytes of key.
@@ -32,7 +33,7 @@ pub enum Shape {
     Single,
     /// A sorted list of transitions, then their distances.
     Sparse,
-    /// A first transition and a distance for each of the following ones; 0 where there is no child.
+    /// A first transition and a distance for each of the following ones; 0 if there is no child.
     Dense,
 }
 
@@ -104,13 +105,13 @@ const fn width_class(distance: u64) -> usize {
 }
 
 impl NodeKind {
-    /// The kind that a node's first byte tells.
+    /// Returns the kind of a node from its first byte.
     #[inline]
     pub const fn of_header(header: u8) -> NodeKind {
         KINDS[(header >> 4) as usize]
     }
 
-    /// How the children are stored.
+    /// Returns how the children are stored.
     #[inline]
     pub const fn shape(self) -> Shape {
         match self {
@@ -121,13 +122,13 @@ impl NodeKind {
         }
     }
 
-    /// Whether the lower half of the first byte says anything about a payload.
+    /// Whether the lower half of the first byte describes a payload.
     #[inline]
     pub const fn can_have_payload(self) -> bool {
         !matches!(self, SingleNoPayload4 | SingleNoPayload12)
     }
 
-    /// Bits of one distance.
+    /// Returns the bits of one distance.
     #[inline]
     pub const fn distance_bits(self) -> usize {
         match self {
@@ -143,8 +144,8 @@ impl NodeKind {
         }
     }
 
-    /// Bytes from the first byte of the node up to its payload. `slots` is the number of children of
-    /// a sparse node and the span of transitions of a dense one.
+    /// Returns the bytes from the first byte of the node up to its payload. `slots` is the number
+    /// of children of a sparse node and the span of transitions of a dense one.
     #[inline]
     pub const fn body_size(self, slots: usize) -> usize {
         let distances_size = (slots * self.distance_bits()).div_ceil(8);
@@ -158,9 +159,9 @@ impl NodeKind {
         }
     }
 
-    /// The kind for a node with `children` children whose transitions span `span` values, with the
-    /// farthest one `max_distance` bytes away. Where sparse and dense are possible this is Cassandra's
-    /// rule: sparse only if strictly smaller.
+    /// Returns the kind for a node with `children` children whose transitions span `span` values,
+    /// the farthest of them `max_distance` bytes away. If sparse and dense are possible this is
+    /// Cassandra's rule: sparse only if strictly smaller.
     pub const fn choose(
         children: usize,
         span: usize,
@@ -182,7 +183,7 @@ impl NodeKind {
         }
     }
 
-    /// Slots that [`NodeKind::body_size`] counts for a node with these children.
+    /// Returns the slots that [`NodeKind::body_size`] counts for a node with these children.
     #[inline]
     pub const fn slots(self, children: usize, span: usize) -> usize {
         match self.shape() {

@@ -1,12 +1,12 @@
 //! The trie on disk: nodes packed into 4 KiB pages, written bottom-up, read in place.
 //!
 //! Invariants of a file: a node with its payload lies within one page; a child lies before its
-//! parent; nothing else gives structure, so that tries follow one another in a file, next to bytes of
-//! other kinds, and a trie is named by the position of its root.
+//! parent; nothing else gives structure, so that tries follow one another in a file, next to bytes
+//! of other kinds, and a trie is named by the position of its root.
 //!
-//! Writing ([`PageTrieWriter`]) takes keys in order and needs memory for one path and what hangs off
-//! it, not for the keys. Reading ([`Walker`] for look-ups, [`Cursor`] for iteration) takes pages from a
-//! [`PageSource`] and holds one at a time.
+//! Writing ([`PageTrieWriter`]) takes keys in order and needs memory for one path and its pending
+//! branches, not for the keys. Reading ([`Walker`] for look-ups, [`Cursor`] for iteration) takes
+//! pages from a [`PageSource`] and holds one at a time.
 //!
 //! The format is Apache Cassandra's BTI (CASSANDRA-18398), also written by ScyllaDB.
 

@@ -1,20 +1,21 @@
-//! A node as it lies in its page: navigated, not parsed into objects.
+//! A node in its page: it is navigated in place, not parsed into objects.
 //!
 //! Nothing in the bytes is trusted. [`Node::at`] checks that head and child table lie within the
-//! page, everything after that reads only what was checked; and a child must lie strictly before its
-//! parent, so that no path is a cycle. What cannot be checked here: several parents may share a
-//! child, so that a hostile file can spell exponentially many keys. Whoever iterates knows how many
-//! there should be.
+//! page, and everything after that reads only checked bytes; a child must lie strictly before its
+//! parent, so that no path is a cycle. One thing cannot be checked here: several parents may share
+//! a child, so that a hostile file can spell exponentially many keys. A caller that iterates must
+//! bound their number.
 
 use super::error::{CorruptNode, Fault};
 use super::layout::{NodeKind, PAGE_SIZE, Shape};
 
-/// Where a byte stands among a node's transitions.
+/// The place of a byte among a node's transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// In this slot there is a child for it.
+    /// This slot has a child for the byte.
     Found(usize),
-    /// There is none; slots before this one are smaller, this one and those after it are greater.
+    /// There is no child for it; slots before this one are smaller, this one and those after it are
+    /// greater.
     Missing(usize),
 }
 
@@ -31,8 +32,11 @@ pub struct Node<'page> {
 }
 
 impl<'page> Node<'page> {
-    /// The node at `position` of the file, of whose pages `page` is the one that holds it (shorter
-    /// than [`PAGE_SIZE`] if it is the last).
+    /// Opens the node at `position` of the file. `page` is the page that holds the position
+    /// (shorter than [`PAGE_SIZE`] if it is the last of the file).
+    ///
+    /// # Errors
+    /// Fails if the bytes are no valid node.
     #[inline]
     pub fn at(page: &'page [u8], position: u64) -> Result<Node<'page>, CorruptNode> {
         let fault = CorruptNode { position, fault: Fault::PastPage };
@@ -62,17 +66,18 @@ impl<'page> Node<'page> {
         Ok(node)
     }
 
-    /// Position of the first byte in the file.
+    /// Returns the position of the first byte in the file.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> NodeKind {
         self.kind
     }
 
-    /// What the trie's owner put next to the payload, 1..=15, or 0 if there is no payload.
+    /// Returns the payload bits, 1..=15, which the trie's owner defines, or 0 if there is no
+    /// payload.
     #[inline]
     pub fn payload_bits(&self) -> u8 {
         if self.kind.can_have_payload() { self.byte(0) & 0x0F } else { 0 }
@@ -84,24 +89,24 @@ impl<'page> Node<'page> {
         self.payload_bits() != 0
     }
 
-    /// From the first byte of the payload to the end of the page: the format does not say where a
-    /// payload ends, its owner must.
+    /// Returns the bytes from the start of the payload to the end of the page: the format does not
+    /// store where a payload ends, so its owner must know.
     pub fn payload(&self) -> &'page [u8] {
         self.bytes.get(self.body_size..).unwrap_or_default()
     }
 
-    /// Bytes without the payload.
+    /// Returns the bytes of the node without the payload.
     pub fn body_size(&self) -> usize {
         self.body_size
     }
 
-    /// Slots for children, 0..=256. Those of a dense node may be empty.
+    /// Returns the number of slots for children, 0..=256. Slots of a dense node may be empty.
     #[inline]
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The byte that leads to the child in `slot`, which is less than [`Node::slots`].
+    /// Returns the byte that leads to the child in `slot`, which is less than [`Node::slots`].
     #[inline]
     pub fn transition(&self, slot: usize) -> u8 {
         match self.kind {
@@ -109,13 +114,16 @@ impl<'page> Node<'page> {
             _ => match self.kind.shape() {
                 Shape::Single => self.byte(1),
                 Shape::Sparse => self.byte(2 + slot),
-                // `Node::at` has seen that it does not overflow.
+                // `Node::at` has checked that it does not overflow.
                 _ => self.byte(1).wrapping_add(slot as u8),
             },
         }
     }
 
-    /// Position of the child in `slot`, or none if the slot is empty.
+    /// Returns the position of the child in `slot`, or none if the slot is empty.
+    ///
+    /// # Errors
+    /// Fails if the distance is 0 or reaches before the file.
     #[inline]
     pub fn child(&self, slot: usize) -> Result<Option<u64>, CorruptNode> {
         let distance = self.distance(slot);
@@ -128,7 +136,7 @@ impl<'page> Node<'page> {
         }
     }
 
-    /// Where `transition` stands among the children.
+    /// Finds the place of `transition` among the children.
     #[inline]
     pub fn search(&self, transition: u8) -> Search {
         match self.kind.shape() {
@@ -155,7 +163,10 @@ impl<'page> Node<'page> {
         }
     }
 
-    /// Position of the child for `transition`.
+    /// Returns the position of the child for `transition`.
+    ///
+    /// # Errors
+    /// As [`Node::child`].
     #[inline]
     pub fn child_for(&self, transition: u8) -> Result<Option<u64>, CorruptNode> {
         match self.search(transition) {
@@ -164,7 +175,10 @@ impl<'page> Node<'page> {
         }
     }
 
-    /// The last child in a slot before `slot`: its slot and position.
+    /// Returns slot and position of the last child in a slot before `slot`.
+    ///
+    /// # Errors
+    /// As [`Node::child`].
     pub fn child_before(&self, slot: usize) -> Result<Option<(usize, u64)>, CorruptNode> {
         for slot in (0..slot.min(self.slots)).rev() {
             if let Some(child) = self.child(slot)? {
@@ -174,7 +188,10 @@ impl<'page> Node<'page> {
         Ok(None)
     }
 
-    /// The first child in `slot` or one after it: its slot and position.
+    /// Returns slot and position of the first child in `slot` or one after it.
+    ///
+    /// # Errors
+    /// As [`Node::child`].
     pub fn child_from(&self, slot: usize) -> Result<Option<(usize, u64)>, CorruptNode> {
         for slot in slot..self.slots {
             if let Some(child) = self.child(slot)? {
@@ -184,7 +201,7 @@ impl<'page> Node<'page> {
         Ok(None)
     }
 
-    /// An error that names this node.
+    /// Makes an error that names this node.
     pub fn corrupt(&self, fault: Fault) -> CorruptNode {
         CorruptNode { position: self.position, fault }
     }
@@ -221,7 +238,7 @@ impl<'page> Node<'page> {
         }
     }
 
-    /// A byte that [`Node::at`] found to be there.
+    /// Returns a byte that [`Node::at`] found to exist.
     #[inline]
     fn byte(&self, index: usize) -> u8 {
         self.bytes.get(index).copied().unwrap_or_default()

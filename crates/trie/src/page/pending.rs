@@ -1,11 +1,12 @@
 //! Branches that are finished but not yet in the file.
 //!
-//! Nodes are finished in post-order, so everything pending lies on one stack, and a branch is a range
-//! at its top. Distances inside a branch do not depend on where the branch will be: as long as all
-//! descendants are pending too, it is kept as the very bytes that will be written, and its parent's
-//! bytes are appended behind it. Only nodes above something already placed, one in a few hundred, must
-//! wait until their own position is known; a branch that holds such nodes is a list of pieces in
-//! post-order, evaluated with a stack of root positions. There is no object per node.
+//! Nodes are finished in post-order, so everything pending lies on one stack, and a branch is a
+//! range at its top. Distances inside a branch do not depend on the branch's later position: as
+//! long as all descendants are pending too, the branch is kept as the very bytes that will be
+//! written, and its parent's bytes are appended after it. Only nodes above an already placed
+//! branch, one in a few hundred, must wait until their own position is known; a branch that holds
+//! such nodes is a list of pieces in post-order, evaluated with a stack of root positions. There is
+//! no object per node.
 
 use std::ops::Range;
 
@@ -19,25 +20,25 @@ pub(super) enum Piece {
     Placed { position: u64 },
     /// A branch in its final form; its root is the last `root_size` bytes.
     Bytes { start: usize, length: u16, root_size: u16 },
-    /// A node over the `children` branches before it. Its transitions are kept at `start`, the payload
-    /// behind them.
+    /// A node over the `children` branches before it. Its transitions are kept at `start`, the
+    /// payload after them.
     Node { start: usize, children: u16, payload_size: u16, payload_bits: u8 },
     /// Nodes with one child each, over the branch before it: `length` transitions in key order.
     Chain { start: usize, length: u16 },
 }
 
-/// How high the stack was before something was put on it.
+/// The height of the stack at a moment, to return to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     pub pieces: usize,
     pub bytes: usize,
 }
 
-/// Where a branch is, or would be.
+/// The place of a branch, or the place that it would have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placement {
     pub root: u64,
-    /// Position behind the root, the branch's last node.
+    /// Position after the root, the branch's last node.
     pub end: u64,
 }
 
@@ -49,13 +50,13 @@ pub(super) struct Pending {
     edges: Vec<Edge>,
 }
 
-/// Bytes that a vector has allocated.
+/// Returns the bytes that a vector has allocated.
 pub(super) fn bytes_of<T>(vec: &Vec<T>) -> usize {
     vec.capacity() * size_of::<T>()
 }
 
 impl Pending {
-    /// Bytes that are allocated.
+    /// Returns the bytes that are allocated.
     pub fn memory_bytes(&self) -> usize {
         let stacks = bytes_of(&self.pieces) + bytes_of(&self.bytes);
         stacks + bytes_of(&self.roots) + bytes_of(&self.edges)
@@ -66,7 +67,8 @@ impl Pending {
         self.bytes.truncate(mark.bytes);
     }
 
-    /// Where the branch made of these pieces would be if it were written at `position`.
+    /// Returns the place that the branch of these pieces would have if it were written at
+    /// `position`.
     pub fn measure(&mut self, pieces: Range<usize>, position: u64) -> Placement {
         self.evaluate(pieces, position, None, false)
     }
@@ -81,8 +83,8 @@ impl Pending {
         self.evaluate(pieces, position, Some(output), false)
     }
 
-    /// Writes a branch that does not fit in a page, with padding before each piece that would cross a
-    /// boundary.
+    /// Writes a branch that does not fit in a page, with padding before each piece that would cross
+    /// a boundary.
     pub fn write_scattered(
         &mut self,
         pieces: Range<usize>,
@@ -101,7 +103,7 @@ impl Pending {
     ) -> Placement {
         let Pending { pieces: all, bytes, roots, edges } = self;
         let mut position = position;
-        // The position for a piece of a size that may itself depend on the position.
+        // Returns the position for a piece of a size that may itself depend on the position.
         let settle = |position: u64, output: &mut Option<&mut Vec<u8>>, size: usize| {
             let left = PAGE_SIZE - (position % PAGE_SIZE as u64) as usize;
             if !scatter || size <= left {
@@ -175,20 +177,21 @@ pub(super) struct ChainSize {
 /// Size of a node that refers to its neighbour in a chain.
 const LINK_SIZE: usize = 2;
 
-/// Size of the lowest node of a chain, `distance` above its child.
+/// Returns the size of the lowest node of a chain, `distance` above its child.
 pub(super) fn chain_foot_size(distance: u64) -> usize {
     let kind = NodeKind::choose(1, 1, distance, false);
     kind.body_size(kind.slots(1, 1))
 }
 
-/// Sizes of a chain of `length` nodes, at least 1, of which the lowest is `distance` above its child.
+/// Returns the sizes of a chain of `length` nodes, at least 1, of which the lowest is `distance`
+/// above its child.
 pub(super) fn chain_size(distance: u64, length: usize) -> ChainSize {
     let foot = chain_foot_size(distance);
     let size = foot + LINK_SIZE * (length - 1);
     ChainSize { size, root_size: if length == 1 { foot } else { LINK_SIZE } }
 }
 
-/// How many nodes of a chain fit in `room` bytes.
+/// Returns how many nodes of a chain fit in `room` bytes.
 pub(super) fn chain_length_within(room: usize, distance: u64) -> usize {
     match room.checked_sub(chain_foot_size(distance)) {
         Some(rest) => 1 + rest / LINK_SIZE,
@@ -202,7 +205,7 @@ pub(super) fn write_chain(output: &mut Vec<u8>, transitions: &[u8], distance: u6
     for &transition in transitions.iter().rev() {
         let kind = NodeKind::choose(1, 1, distance, false);
         let start = output.len();
-        // Within the node's own coordinates: its child at 0.
+        // Uses the node's own coordinates, with its child at 0.
         encode(output, kind, &[Edge { transition, child: 0 }], distance, 0, &[]);
         distance = (output.len() - start) as u64;
     }
@@ -213,7 +216,8 @@ mod tests {
     use super::*;
     use crate::page::Node;
 
-    /// Root: '-' leads to a fork over two placed branches, 'c' over a chain "def" to a leaf.
+    /// The root's transition '-' leads to a fork over two placed branches, 'c' over a chain "def"
+    /// to a leaf.
     fn branch() -> Pending {
         let mut pending = Pending { bytes: b"\x01LEAFab-cdef".to_vec(), ..Pending::default() };
         pending.pieces = vec![

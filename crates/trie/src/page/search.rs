@@ -1,7 +1,8 @@
-//! Descents that stop where a page ends: whoever has the pages hands them in, at once or after waiting for them.
+//! Descents that stop at the end of a page: the caller provides the pages, at once or after waiting
+//! for them.
 //!
-//! The same steps serve a look-up whose pages are all in memory, which is a plain function, and one that waits for the disk
-//! ([`Walker`](super::Walker)). Memory: some words, nothing is allocated.
+//! These steps serve both a look-up whose pages are all in memory, which is a plain function, and one
+//! that waits for the disk ([`Walker`](super::Walker)). Memory: some words; nothing is allocated.
 
 use super::chain::follow_links;
 use super::error::{CorruptNode, Fault};
@@ -9,31 +10,32 @@ use super::layout::{MAX_DEPTH, PAGE_SIZE};
 use super::node::{Node, Search};
 use crate::prefetch::prefetch_range;
 
-/// Where a descent stands.
+/// The state of a descent after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descent {
-    /// It goes on in the page with this number.
+    /// It continues in the page with this number.
     Page(u64),
-    /// It ended at this node, which has a payload. It is in the page that was handed in last.
+    /// It ended at this node, which has a payload and lies in the page that was provided last.
     Payload(u64),
-    /// Nothing is there.
+    /// There is no answer.
     Nothing,
 }
 
-/// Number of the page that holds a position.
+/// Returns the number of the page that holds a position.
 #[inline]
 pub(super) fn page_of(position: u64) -> u64 {
     position / PAGE_SIZE as u64
 }
 
-/// Bytes before a node where its children are likely to lie, and of the node itself: a page is entered at the top of a subtree, and a
-/// writer puts children directly before their parents. What is asked for in vain costs little, as the lines come at the same time.
+/// Bytes before a node in which its children are likely to lie, and bytes of the node itself: a
+/// page is entered at the top of a subtree, and a writer puts children directly before their
+/// parents. A useless prefetch costs little, because the lines arrive at the same time.
 const LIKELY_BYTES: (usize, usize) = (320, 128);
 
-/// What is asked for of a node that is known to come next.
+/// Bytes prefetched of a node that is known to come next.
 const NODE_BYTES: usize = 128;
 
-/// Asks for what of a page is likely to be looked at when it is entered at a node.
+/// Prefetches the part of a page that is likely to be read when it is entered at a node.
 #[inline]
 fn prefetch_around(page: &[u8], position: u64) {
     let offset = (position % PAGE_SIZE as u64) as usize;
@@ -41,8 +43,8 @@ fn prefetch_around(page: &[u8], position: u64) {
     prefetch_range(page, offset.saturating_sub(before), (offset + behind).min(page.len()));
 }
 
-/// The payload of the shortest stored prefix of a key. In a trie of shortest unique prefixes it is the only candidate for
-/// the key.
+/// A search for the payload of the shortest stored prefix of a key. In a trie of shortest unique
+/// prefixes it is the only candidate for the key.
 #[derive(Clone, Debug)]
 pub struct PrefixSearch<'key> {
     position: u64,
@@ -50,32 +52,36 @@ pub struct PrefixSearch<'key> {
 }
 
 impl<'key> PrefixSearch<'key> {
-    /// Begins at the root of a trie; or goes on at a node with what is left of the key there.
+    /// Begins at the root of a trie, or continues at a node with the rest of the key there.
     #[inline]
     pub fn new(root: u64, key: &'key [u8]) -> Self {
         Self { position: root, rest: key }
     }
 
-    /// The page that is needed next.
+    /// Returns the number of the page that is needed next.
     #[inline]
     pub fn page_number(&self) -> u64 {
         page_of(self.position)
     }
 
-    /// The node that comes next, and how much of the key is left for it: what it takes to go on later.
+    /// Returns the next node and how many bytes of the key are left for it: enough to continue
+    /// later.
     #[inline]
     pub fn place(&self) -> (u64, usize) {
         (self.position, self.rest.len())
     }
 
-    /// Asks the processor for the node that comes next, as far as its size is known: most are that short.
+    /// Prefetches the next node, up to a size that most nodes do not exceed.
     #[inline]
     pub fn prefetch_node(&self, page: &[u8]) {
         let offset = (self.position % PAGE_SIZE as u64) as usize;
         prefetch_range(page, offset, (offset + NODE_BYTES).min(page.len()));
     }
 
-    /// Goes down as far as `page` reaches, which is the one with [`PrefixSearch::page_number`].
+    /// Descends as far as `page` reaches, which must be the one with [`PrefixSearch::page_number`].
+    ///
+    /// # Errors
+    /// Fails if a node is damaged.
     #[inline]
     pub fn advance(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
         let number = self.page_number();
@@ -88,7 +94,11 @@ impl<'key> PrefixSearch<'key> {
         }
     }
 
-    /// Goes down by one node, or a chain of them, of [`PrefixSearch::page_number`]'s page; the next one may lie on the same page.
+    /// Descends by one node, or by a chain of them, on the page with [`PrefixSearch::page_number`];
+    /// the next node may lie on the same page.
+    ///
+    /// # Errors
+    /// Fails if a node is damaged.
     #[inline]
     pub fn step(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
         (self.position, self.rest) = follow_links(page, self.position, self.rest);
@@ -103,15 +113,15 @@ impl<'key> PrefixSearch<'key> {
     }
 }
 
-/// The payload of the greatest stored string that is a key or below it.
+/// A search for the payload of the greatest stored string that is the key or below it.
 #[derive(Clone, Debug)]
 pub struct FloorSearch<'key> {
     position: u64,
     rest: &'key [u8],
     best: Best,
-    /// Nodes on the way to the last one of a branch; none while the key is followed.
+    /// Nodes passed on the way to the last node of a branch; `None` while the key is followed.
     steps: Option<usize>,
-    /// The answer is at `position`, on a page that was left.
+    /// Whether the answer is at `position`, on a page that was left.
     is_found: bool,
 }
 
@@ -130,13 +140,16 @@ impl<'key> FloorSearch<'key> {
         Self { position: root, rest: key, best: Best::None, steps: None, is_found: false }
     }
 
-    /// The page that is needed next.
+    /// Returns the number of the page that is needed next.
     #[inline]
     pub fn page_number(&self) -> u64 {
         page_of(self.position)
     }
 
-    /// Goes on as far as `page` reaches, which is the one with [`FloorSearch::page_number`].
+    /// Continues as far as `page` reaches, which must be the one with [`FloorSearch::page_number`].
+    ///
+    /// # Errors
+    /// Fails if a node is damaged.
     #[inline]
     pub fn advance(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
         if self.is_found {
@@ -181,7 +194,7 @@ impl<'key> FloorSearch<'key> {
         }
     }
 
-    /// The child that the key leads to; notes what is below it on the way.
+    /// Returns the child to which the key leads; records the best answer below the key on the way.
     #[inline]
     fn follow(&mut self, node: &Node<'_>) -> Result<Option<u64>, CorruptNode> {
         if node.has_payload() {

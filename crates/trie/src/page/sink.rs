@@ -1,7 +1,7 @@
-//! Where finished pages go.
+//! The destination of finished pages.
 
-/// A file being appended to. The writer keeps count of positions, so a sink may drain what it got at
-/// any time.
+/// A file that is being appended to. The writer counts positions itself, so a sink may drain its
+/// bytes at any time.
 pub trait Sink {
     /// Takes the next bytes of the file.
     fn append(&mut self, bytes: &[u8]);

@@ -1,4 +1,4 @@
-//! Where pages come from.
+//! The source of pages.
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -7,18 +7,18 @@ use std::ops::Deref;
 use super::error::ReadError;
 use super::layout::PAGE_SIZE;
 
-/// A file as pages. Behind it stands a page cache, a file or memory.
+/// A file as pages, from a page cache, a file or memory.
 ///
-/// Static dispatch: where the page is at hand the future is ready when first polled, and a look-up
-/// costs no more than with a plain function.
+/// The dispatch is static: if the page is cached the future is ready at its first poll, and a
+/// look-up costs no more than with a plain function.
 pub trait PageSource {
     /// A page; holding it keeps the bytes alive.
     type Page: Deref<Target = [u8]>;
-    /// Why a page could not be had.
+    /// The reason why a page could not be provided.
     type Error;
 
-    /// The page of [`PAGE_SIZE`] bytes that begins at `page_number * PAGE_SIZE`. The last page of a
-    /// file may be shorter, and what lies behind the end is empty; that is not an error.
+    /// Returns the page of [`PAGE_SIZE`] bytes that begins at `page_number * PAGE_SIZE`. The last
+    /// page of a file may be shorter, and pages after the end are empty; neither is an error.
     fn page(&self, page_number: u64) -> impl Future<Output = Result<Self::Page, Self::Error>>;
 }
 
@@ -46,8 +46,12 @@ impl<'file> PageSource for MemoryPages<'file> {
     }
 }
 
-/// Appends the `length` bytes at `position` to `output`, across pages. Returns how many there were:
-/// fewer than `length` where the file ends before. Memory grows with what is there, not with `length`.
+/// Appends the `length` bytes at `position` to `output`, across pages. Returns how many were read:
+/// fewer than `length` if the file ends before. Memory grows with the bytes read, not with
+/// `length`.
+///
+/// # Errors
+/// Fails if a page cannot be read.
 pub async fn read_bytes<S: PageSource>(
     source: &S,
     position: u64,

@@ -1,4 +1,4 @@
-//! For tests: a future that never waits, run to its end.
+//! Runs a future that never waits to its end, for tests.
 
 use std::future::Future;
 use std::pin::pin;

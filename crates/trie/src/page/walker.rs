@@ -1,7 +1,7 @@
-//! Single look-ups: from the root down, one page at a time, without memory of the way.
+//! Single look-ups: from the root down, one page at a time, without a record of the path.
 //!
-//! Keys are ordered as byte strings, a prefix before what extends it; in a trie that is pre-order.
-//! An answer is the position of a node with a payload; [`Walker::node`] then shows it, from the page
+//! Keys are ordered as byte strings, a prefix before its extensions; in a trie that is pre-order.
+//! An answer is the position of a node with a payload; [`Walker::node`] then reads it from the page
 //! that the walker still holds.
 
 use super::chain::follow_links;
@@ -11,7 +11,7 @@ use super::node::{Node, Search};
 use super::search::{Descent, FloorSearch, PrefixSearch, page_of};
 use super::source::PageSource;
 
-/// Walks tries of one file. Holds one page, and counts those it asked for.
+/// Walks tries of one file. Holds one page, and counts the pages that it requests.
 pub struct Walker<S: PageSource> {
     source: S,
     page: Option<(u64, S::Page)>,
@@ -21,22 +21,26 @@ pub struct Walker<S: PageSource> {
 type Result<T, S> = std::result::Result<T, ReadError<<S as PageSource>::Error>>;
 
 impl<S: PageSource> Walker<S> {
-    /// A walker that holds no page yet.
+    /// Creates a walker that holds no page yet.
     pub fn new(source: S) -> Walker<S> {
         Walker { source, page: None, pages_touched: 0 }
     }
 
-    /// How often a page was asked for. Staying in a page does not count, coming back to one does.
+    /// Returns how often a page was requested. Staying in a page does not count, returning to one
+    /// does.
     pub fn pages_touched(&self) -> u64 {
         self.pages_touched
     }
 
-    /// Where the pages come from.
+    /// Returns the source of the pages.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// The node at `position`.
+    /// Returns the node at `position`.
+    ///
+    /// # Errors
+    /// Fails if the page cannot be read or the node is damaged.
     #[inline]
     pub async fn node(&mut self, position: u64) -> Result<Node<'_>, S> {
         Ok(Node::at(self.page(page_of(position)).await?, position)?)
@@ -52,7 +56,10 @@ impl<S: PageSource> Walker<S> {
         Ok(self.page.as_ref().map_or(&[][..], |(_, page)| page))
     }
 
-    /// The payload of exactly `key`.
+    /// Finds the payload of exactly `key`.
+    ///
+    /// # Errors
+    /// As [`Walker::node`].
     pub async fn exact(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         let mut position = root;
         for &byte in key {
@@ -64,8 +71,11 @@ impl<S: PageSource> Walker<S> {
         Ok(self.node(position).await?.has_payload().then_some(position))
     }
 
-    /// The payload of the shortest stored prefix of `key`. In a trie of shortest unique prefixes it is
-    /// the only candidate for `key`.
+    /// Finds the payload of the shortest stored prefix of `key`. In a trie of shortest unique
+    /// prefixes it is the only candidate for `key`.
+    ///
+    /// # Errors
+    /// As [`Walker::node`].
     pub async fn prefix(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         let mut search = PrefixSearch::new(root, key);
         loop {
@@ -78,7 +88,10 @@ impl<S: PageSource> Walker<S> {
         }
     }
 
-    /// The payload of the greatest stored string that is `key` or below it.
+    /// Finds the payload of the greatest stored string that is `key` or below it.
+    ///
+    /// # Errors
+    /// As [`Walker::node`].
     pub async fn floor(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         let mut search = FloorSearch::new(root, key);
         loop {
@@ -91,12 +104,18 @@ impl<S: PageSource> Walker<S> {
         }
     }
 
-    /// The payload of the smallest stored string that is `key` or above it.
+    /// Finds the payload of the smallest stored string that is `key` or above it.
+    ///
+    /// # Errors
+    /// As [`Walker::node`].
     pub async fn ceiling(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         self.above(root, key, true).await
     }
 
-    /// The payload of the smallest stored string above `key`.
+    /// Finds the payload of the smallest stored string above `key`.
+    ///
+    /// # Errors
+    /// As [`Walker::node`].
     pub async fn higher(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         self.above(root, key, false).await
     }
@@ -105,7 +124,7 @@ impl<S: PageSource> Walker<S> {
         let mut greater = None;
         let (mut position, mut rest) = (root, key);
         let node = loop {
-            // A link has nothing beside the child that the key leads to.
+            // A link has only the child to which the key leads.
             let page = self.page(page_of(position)).await?;
             (position, rest) = follow_links(page, position, rest);
             let node = Node::at(page, position)?;
@@ -139,7 +158,11 @@ impl<S: PageSource> Walker<S> {
         }
     }
 
-    /// The first payload at or below the node at `branch`, which may lie [`MAX_DEPTH`] deeper.
+    /// Finds the first payload at or below the node at `branch`, at most [`MAX_DEPTH`] bytes
+    /// deeper.
+    ///
+    /// # Errors
+    /// As [`Walker::node`], and if the branch is deeper.
     pub async fn minimum(&mut self, branch: u64) -> Result<u64, S> {
         let mut position = branch;
         for _ in 0..=MAX_DEPTH {
@@ -155,7 +178,10 @@ impl<S: PageSource> Walker<S> {
         Err(CorruptNode { position, fault: Fault::TooDeep }.into())
     }
 
-    /// The last payload at or below the node at `branch`, which may lie [`MAX_DEPTH`] deeper.
+    /// Finds the last payload at or below the node at `branch`, at most [`MAX_DEPTH`] bytes deeper.
+    ///
+    /// # Errors
+    /// As [`Walker::node`], and if the branch is deeper.
     pub async fn maximum(&mut self, branch: u64) -> Result<u64, S> {
         let mut position = branch;
         for _ in 0..=MAX_DEPTH {

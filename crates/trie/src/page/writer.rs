@@ -2,15 +2,15 @@
 //!
 //! Only the path to the last key is open. A node is finished when a key leaves it; if it makes less
 //! than a page together with its pending descendants it stays pending, else its children's branches
-//! are put into the file first, largest first into what is left of the page, so that a branch shares
-//! a page wherever it can. Bytes of a key between two nodes that branch or carry a payload need no
-//! node of their own until they are written, so long shared prefixes cost one comparison.
+//! are put into the file first, largest first into the rest of the page, so that a branch
+//! shares a page wherever it can. Bytes of a key between two nodes that branch or carry a payload
+//! need no node of their own until they are written, so long shared prefixes cost one comparison.
 //!
 //! Memory: the last key, and for each open node at most 256 pending branches of less than a page.
 //! It does not grow with the number of keys.
 //!
-//! The rules of packing are those of Cassandra's `IncrementalTrieWriterPageAware`, to come out at the
-//! same size; the representation is not.
+//! The rules of packing are those of Cassandra's `IncrementalTrieWriterPageAware`, to come out at
+//! the same size; the representation is not.
 
 use super::encode::{Edge, encode, measure};
 use super::error::WriteError;
@@ -25,8 +25,9 @@ use super::sink::Sink;
 pub struct PageTrieWriter {
     /// Length of the file so far.
     position: u64,
-    /// The last key, and the number of keys.
+    /// The last key.
     key: Vec<u8>,
+    /// The number of keys.
     key_count: u64,
     /// Open nodes from the root down: those of the last key that branch or carry a payload.
     open: Vec<OpenNode>,
@@ -66,29 +67,28 @@ struct Scratch {
 }
 
 impl PageTrieWriter {
-    /// A writer whose first byte comes at `position` of its file.
+    /// Creates a writer whose first byte comes at `position` of its file.
     pub fn new(position: u64) -> PageTrieWriter {
         PageTrieWriter { position, ..PageTrieWriter::default() }
     }
 
-    /// Length of the file so far, without what is pending.
+    /// Returns the length of the file so far, without the pending branches.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Tells the writer that `length` bytes of something else were appended to the file. To be used
-    /// between tries only.
+    /// Records that the caller appended `length` other bytes to the file. Legal between tries only.
     pub fn skip(&mut self, length: u64) {
         debug_assert!(self.key_count == 0, "in the middle of a trie");
         self.position += length;
     }
 
-    /// Number of keys in the trie being written.
+    /// Returns the number of keys in the trie being written.
     pub fn key_count(&self) -> u64 {
         self.key_count
     }
 
-    /// Bytes that the writer has allocated.
+    /// Returns the bytes that the writer has allocated.
     pub fn memory_bytes(&self) -> usize {
         let scratch = of(&self.scratch.edges) + of(&self.scratch.waiting);
         let scratch = scratch + of(&self.scratch.placed) + of(&self.scratch.output);
@@ -97,7 +97,11 @@ impl PageTrieWriter {
     }
 
     /// Adds a key, which must be above the last one. `payload_bits` is 1..=15; the payload's length
-    /// must follow from it (and from the payload), for the node does not tell.
+    /// must follow from it (and from the payload), because the node does not store it.
+    ///
+    /// # Errors
+    /// Fails if key or payload is too long, the bits are out of range, or the key is not above the
+    /// last one. The trie is then as before.
     pub fn add(
         &mut self,
         sink: &mut impl Sink,
@@ -112,7 +116,7 @@ impl PageTrieWriter {
             return Err(WriteError::KeyTooLong { length: key.len() });
         }
         let common = common_prefix_length(&self.key, key);
-        // Where the keys part, "no byte" is below every byte.
+        // At the byte where the keys part, "no byte" is below every byte.
         if self.key_count > 0 && key.get(common) <= self.key.get(common) {
             return Err(WriteError::OutOfOrder { number: self.key_count, depth: common });
         }
@@ -132,8 +136,11 @@ impl PageTrieWriter {
         Ok(())
     }
 
-    /// Writes what is pending and returns the root's position. The writer is then ready for the next
-    /// trie of the file.
+    /// Writes the pending branches and returns the root's position. The writer is then ready for
+    /// the next trie of the file.
+    ///
+    /// # Errors
+    /// Fails if no key was added.
     pub fn complete(&mut self, sink: &mut impl Sink) -> Result<u64, WriteError> {
         self.close_down_to(sink, 0);
         let Some(root) = self.open.pop() else { return Err(WriteError::NoKeys) };
@@ -143,7 +150,7 @@ impl PageTrieWriter {
         Ok(position)
     }
 
-    /// Forgets the trie being written. What of it is in the file stays there, unreachable.
+    /// Forgets the trie being written. The parts of it in the file stay there, unreachable.
     pub fn abandon(&mut self) {
         self.pending.truncate(Mark::default());
         self.open.clear();
@@ -189,7 +196,7 @@ impl PageTrieWriter {
         size
     }
 
-    /// Puts the node's bytes behind those of its children, if they make less than a page together.
+    /// Appends the node's bytes to those of its children, if they make less than a page together.
     fn append_node(&mut self, node: &OpenNode) -> Option<usize> {
         let Pending { pieces, bytes, .. } = &mut self.pending;
         let position = bytes.len();
@@ -245,16 +252,17 @@ impl PageTrieWriter {
         None
     }
 
-    /// Size of the topmost branch, whose first piece is given, and distance from its end back to its
-    /// root, as they would be about where it will be written.
+    /// Returns the size of the topmost branch, which begins with `first_piece`, and the distance
+    /// from its end back to its root, both estimated for about the position where it will be
+    /// written.
     fn estimate(&mut self, first_piece: usize) -> (usize, u64) {
         let position = self.position + self.pending.bytes.len() as u64;
         let placement = self.pending.measure(first_piece..self.pending.pieces.len(), position);
         ((placement.end - position) as usize, placement.end - placement.root)
     }
 
-    /// Puts a chain of nodes for these bytes of the key on the topmost branch, which begins at `mark`
-    /// and has `size`; returns its new size.
+    /// Puts a chain of nodes for these bytes of the key on the topmost branch, which begins at
+    /// `mark` and has `size`; returns its new size.
     fn close_chain(
         &mut self,
         sink: &mut impl Sink,
@@ -307,8 +315,8 @@ impl PageTrieWriter {
         self.scratch.placed.first().copied().unwrap_or(self.position)
     }
 
-    /// Puts the topmost branches, those of the children from `first_child` on, into the file: always
-    /// the largest that fits in the rest of the page.
+    /// Puts the topmost branches, those of the children from `first_child` on, into the file:
+    /// always the largest that fits in the rest of the page.
     fn place_children(&mut self, sink: &mut impl Sink, first_child: usize, mark: Mark) {
         let mut waiting = std::mem::take(&mut self.scratch.waiting);
         let mut placed = std::mem::take(&mut self.scratch.placed);
@@ -353,8 +361,8 @@ impl PageTrieWriter {
         self.scratch.placed = placed;
     }
 
-    /// Puts one branch into the file, unless a fresh page would hold it and what is left of this one
-    /// does not: then its true size comes back.
+    /// Puts one branch into the file, unless a fresh page would hold it and the rest of this one
+    /// does not: then it returns the true size as the error.
     fn place_branch(
         &mut self,
         sink: &mut impl Sink,
@@ -396,7 +404,7 @@ impl PageTrieWriter {
     }
 }
 
-/// Length of the longest common prefix, in bytes.
+/// Returns the length of the longest common prefix, in bytes.
 pub fn common_prefix_length(left: &[u8], right: &[u8]) -> usize {
     const STRIDE: usize = 32;
     let equal_strides = left

@@ -1,6 +1,7 @@
-//! One history of a million operations against an ordered map: the trie grows to tens of thousands of keys and shrinks again, several
-//! times, while readers and snapshots come and go, so that every kind of node and of free block is used over and over.
-//! The seed is printed; `HISTORY_SEED` and `HISTORY_OPERATIONS` ask for another one.
+//! One history of a million operations against an ordered map: the trie grows to tens of thousands
+//! of keys and shrinks again, several times, while readers and snapshots come and go, so that every
+//! kind of node and of free block is used over and over. The seed is printed; `HISTORY_SEED` and
+//! `HISTORY_OPERATIONS` ask for another one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

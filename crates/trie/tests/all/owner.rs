@@ -180,7 +180,8 @@ proptest! {
                     }
                     Err(TrieFull { used }) => {
                         prop_assert_eq!(trie.dump(|content| content.to_string()), before);
-                        // Less may be used where no blocks side by side are free for an array or a wide node.
+                        // Less may be used where no blocks side by side are free for an array or a
+                        // wide node.
                         prop_assert!(used <= limit);
                     }
                 }

@@ -127,7 +127,8 @@ fn a_path_may_not_be_endlessly_deep() {
     assert_eq!(block_on(cursor.first()), Ok(true));
     assert_eq!(cursor.key().len(), MAX_DEPTH);
 
-    // Look-ups that go to the end of a branch, of which no key of the caller's says how deep it may be.
+    // Look-ups that go to the end of a branch, of which no key of the caller's says how deep it may
+    // be.
     let mut walker = Walker::new(MemoryPages(&file));
     let too_deep = |result| match result {
         Err(ReadError::Corrupt(corrupt)) if corrupt.fault == Fault::TooDeep => {}

@@ -70,7 +70,8 @@ fn keys_of_sixty_thousand_bytes() {
     assert!(file.len() < 2 * nodes + 6 * PAGE_SIZE, "{} for {nodes} nodes", file.len());
 }
 
-/// Children of the root at distances of one to four bytes, and the branches that grow because of it.
+/// Children of the root at distances of one to four bytes, and the branches that grow because of
+/// it.
 #[test]
 fn children_far_from_their_parents() {
     let mut dice = Dice(31);
@@ -96,8 +97,9 @@ fn children_far_from_their_parents() {
     }
 }
 
-/// Branches of seven full nodes, each over a page of leaves that is already written: less than a page
-/// when they are finished, more when the root is and their distances have come to need three bytes.
+/// Branches of seven full nodes, each over a page of leaves that is already written: less than a
+/// page when they are finished, more when the root is and their distances have come to need three
+/// bytes.
 #[test]
 fn branches_that_outgrow_their_page_while_they_wait() {
     let mut model = Model::new();

@@ -208,7 +208,8 @@ fn readers_see_all_of_a_transaction_or_nothing() {
                             let list = listed(snapshot.subtrie(), Direction::Forward);
                             let number = list.first().map_or(0, |(_, number)| *number);
                             assert!(list.iter().all(|(_, other)| *other == number), "half a write");
-                            // The first round writes all rows; later ones take every seventh out, or back in.
+                            // The first round writes all rows; later ones take every seventh out,
+                            // or back in.
                             assert!(list.is_empty() || list.len() as u32 >= ROWS - ROWS / 7 - 1);
                             assert!(number >= last[partition as usize], "back in time");
                             last[partition as usize] = number;

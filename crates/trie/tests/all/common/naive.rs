@@ -19,8 +19,8 @@ pub struct Naive {
     at: usize,
 }
 
-/// Sorts paths as the walk lists them. Forward, by the bytes. In reverse, by the bytes complemented;
-/// the way down sorts before all extensions and the way back after them.
+/// Sorts paths as the walk lists them. Forward, by the bytes. In reverse, by the bytes
+/// complemented; the way down sorts before all extensions and the way back after them.
 fn sort_key(direction: Direction, path: &[u8], returning: bool) -> Vec<u16> {
     let in_order = |&byte: &u8| u16::from(if direction.is_reverse() { !byte } else { byte });
     path.iter().map(in_order).chain(returning.then_some(1000)).collect()
@@ -55,8 +55,8 @@ impl Naive {
         Naive { direction, list, at: 0 }
     }
 
-    /// What a slice of this walk lists: the nodes in the range and those that lead to its near bound,
-    /// and on the way down those that lead to its far bound; contents only within the range.
+    /// What a slice of this walk lists: the nodes in the range and those that lead to its near
+    /// bound, and on the way down those that lead to its far bound; contents only within the range.
     pub fn sliced(mut self, left: Bound<&[u8]>, right: Bound<&[u8]>) -> Naive {
         let leads_to = |path: &[u8], bound: Bound<&[u8]>| match bound {
             Included(key) | Excluded(key) => key.starts_with(path),
