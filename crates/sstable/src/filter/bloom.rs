@@ -142,7 +142,7 @@ fn positions(
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Remainder {
     bits: u64,
-    /// 2^64 / `bits`, rounded down.
+    /// `u64::MAX / bits`, which is at most 2^64 / `bits`.
     reciprocal: u64,
 }
 

@@ -52,9 +52,10 @@ struct Least {
 }
 
 impl SSTableWriter {
-    /// Copies up to `most` rows of the partition at which the scans stand. The copy ends at the
-    /// first row that is not uniform, or that must be merged with another row. Adds the number of
-    /// copied rows to `copied`. The scans still stand before the rows that were not copied.
+    /// Copies up to `most` rows of the partition at which the scans stand. At each position, one
+    /// row must hide the rows of all other scans. The copy ends at the first row that is not
+    /// uniform, and at the first position without such a row. Adds the number of copied rows to
+    /// `copied`. The scans still stand before the rows that were not copied.
     ///
     /// # Errors
     /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the version
