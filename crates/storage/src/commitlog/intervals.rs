@@ -8,8 +8,8 @@ const LAST_OFFSET: u32 = i32::MAX as u32;
 
 /// Sorts the intervals and merges adjacent and overlapping ones.
 ///
-/// Drops intervals whose segments are all older than `oldest_segment` and thus have no files. The
-/// last `kept` intervals always stay, because a removed segment may reappear after a crash.
+/// Drops the intervals in segments older than `oldest_segment`, which have no files. The last
+/// `kept` intervals always stay, because a removed segment may reappear after a crash.
 pub(crate) fn joined(
     mut intervals: Vec<(LogPosition, LogPosition)>,
     oldest_segment: Option<u64>,
@@ -29,9 +29,9 @@ pub(crate) fn joined(
     joined.split_off(surplus)
 }
 
-/// Returns the intervals between two positions of one log whose segments have the ids `segments`.
-/// There is one interval for each segment: ids of other shards' segments lie between them, and one
-/// interval over all would claim those too.
+/// Returns the intervals between two positions of one log; `segments` yields the ids of the log's
+/// segments. There is one interval for each segment: ids of other shards' segments lie between
+/// them, and one interval over all would claim those too.
 ///
 /// Every interval but the last extends to [`LAST_OFFSET`], wherever its records end. After a failed
 /// write or a crash, whole records may follow the recorded end, and a replay would read them. Their

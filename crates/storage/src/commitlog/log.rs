@@ -106,11 +106,11 @@ pub(super) struct State {
     /// Segments that are not needed any more, oldest first. Their files become the next segments;
     /// until then a restart would find their records.
     pub(super) recyclable: VecDeque<(u64, PathBuf)>,
-    /// The segment whose file is being recycled at the moment.
+    /// Id of the segment that is being recycled at the moment: its file becomes another segment.
     pub(super) being_recycled: Option<u64>,
-    /// Segments whose files the allocator will remove.
+    /// Segments that the allocator will remove.
     pub(super) obsolete: Vec<(u64, PathBuf)>,
-    /// Obsolete segments whose removal failed in this pass. They return to `obsolete` when all
+    /// Obsolete segments that could not be removed in this pass. They return to `obsolete` when all
     /// others were tried.
     pub(super) unremovable: Vec<(u64, PathBuf)>,
     /// Write buffers with appended records that the writer has not taken yet.
@@ -322,7 +322,7 @@ impl CommitLog {
     /// Returns whether tables must be flushed to free segments.
     ///
     /// This is so if the segments take more than their share of the disk. Under periodic sync it is
-    /// also so if the disk failed to write a segment whose writes were acknowledged.
+    /// also so if the disk failed to write a segment, because its writes were acknowledged.
     pub fn is_under_pressure(&self) -> bool {
         self.segment_to_give_up().is_some()
     }
@@ -346,8 +346,8 @@ impl CommitLog {
         (!is_active).then_some(oldest.id)
     }
 
-    /// Returns the oldest segment whose records a restart would find, needed or not. If there are
-    /// none, it returns the segment of [`CommitLog::position`], which is a lower limit.
+    /// Returns the oldest segment that a restart would read, needed or not. If there is none, it
+    /// returns the segment of [`CommitLog::position`], which is a lower limit.
     pub(crate) fn oldest_on_disk(&self) -> u64 {
         let state = self.shared.state.borrow();
         let live = state.live.front().map(|segment| segment.id);

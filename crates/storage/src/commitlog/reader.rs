@@ -60,7 +60,7 @@ pub(crate) enum Opened {
 }
 
 impl SegmentReader {
-    /// Opens a segment file whose name says `id`.
+    /// Opens a segment file with the id `id` in its name.
     pub(crate) async fn open(
         file_system: &FileSystem,
         path: &Path,

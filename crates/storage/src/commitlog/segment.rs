@@ -13,7 +13,7 @@ use super::{
     layout::{HEADER_BYTES, SegmentHeader, checksum_seed},
 };
 
-/// A segment whose header is durable. Its file has its final length.
+/// A segment with a durable header. Its file has its final length.
 pub(crate) struct Segment {
     pub(crate) id: u64,
     pub(crate) path: PathBuf,

@@ -1,5 +1,5 @@
-//! The discarded-intervals file names the intervals of the commit log whose writes no SSTable holds
-//! any more, because a compaction has purged them all.
+//! The discarded-intervals file names intervals of the commit log that contain no live writes: no
+//! SSTable holds these writes any more, because a compaction has purged them all.
 //!
 //! The statistics of an SSTable name the intervals of the commit log that it holds, and a
 //! compaction passes them on to its outputs. A compaction without output adds its intervals to this

@@ -8,8 +8,8 @@
 //!
 //! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the
 //! same file may succeed without the data). The writer therefore never writes that segment again.
-//! All waiting writes fail, and later ones begin in the next segment, whose first marker records
-//! where the failed one ends. Under periodic sync the writes of the segment were acknowledged
+//! All waiting writes fail, and later ones begin in the next segment; its first marker records
+//! where the failed segment ends. Under periodic sync the writes of the segment were acknowledged
 //! already, so the tables with writes in it are flushed.
 
 use std::{rc::Rc, sync::Arc, time::Duration};

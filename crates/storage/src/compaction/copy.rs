@@ -50,7 +50,7 @@ type Standing = SmallVec<[usize; 8]>;
 /// The rows at the least position.
 struct Least {
     standing: Standing,
-    /// The scan whose row hides the rows of all others.
+    /// The scan with the row that hides the rows of all others.
     winner: Option<usize>,
 }
 

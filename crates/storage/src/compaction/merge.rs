@@ -22,7 +22,7 @@ pub(crate) struct MergedScans {
     range: KeyRange,
     /// Bytes of Data.db that are read at once from each file.
     at_once_bytes: usize,
-    /// Files whose first partition is not reached yet, in descending order of the ring.
+    /// Files that the merge has not reached yet, in descending order of the ring.
     ahead: Vec<Rc<SSTable>>,
     /// Scans of the files that were reached; `None` for a file at its end.
     scans: Vec<Option<Scan>>,

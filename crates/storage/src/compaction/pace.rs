@@ -5,11 +5,11 @@
 //! same share of the time. It also keeps within `compaction_throughput`.
 //!
 //! While other tasks are busy, all compactions of a shard together get a quarter of the core. They
-//! get more as they fall behind: an eighth for each pending compaction, or by the lag up to half of
-//! the core (it begins at half of the overlap at which flushes wait). The maximum is three
-//! quarters. Beside a flush it is three eighths, rising with the lag to three quarters, because
-//! writes go no faster than the flush makes room for them. While no other task wants the core,
-//! compactions take all of it.
+//! get more as they fall behind: an eighth for each pending compaction, or up to half of the core
+//! by the lag, whichever is more. (The lag begins at half of the overlap at which flushes wait.)
+//! The maximum is three quarters. Beside a flush it is three eighths, rising with the lag to three
+//! quarters, because writes go no faster than the flush makes room for them. While no other task
+//! wants the core, compactions take all of it.
 
 use std::{future::poll_fn, pin::pin, rc::Rc, task::Poll, time::Duration};
 
@@ -185,7 +185,7 @@ impl Pace {
                 return Err(Ended::Stopped);
             }
             let pause = Duration::from_secs_f64(left_s.min(DEAF.as_secs_f64()));
-            // A change of the limit ends the pause, whose length depends on the old limit.
+            // A change of the limit ends the pause, because its length depends on the old limit.
             let changed = self.database.compaction_throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();
             self.slices.begin_slice();

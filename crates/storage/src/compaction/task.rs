@@ -37,7 +37,7 @@ pub(crate) struct Job {
     pub(crate) guard: RunningGuard,
     pub(crate) level: u32,
     pub(crate) split: Split,
-    /// For a scrub, whose only input is checked partition by partition.
+    /// The scrub, if the job is one. It checks its only input partition by partition.
     pub(crate) scrub: Option<Rc<Scrub>>,
 }
 

@@ -149,7 +149,7 @@ impl Transaction {
         std::path::absolute(&path).unwrap_or(path).display().to_string()
     }
 
-    /// Records a set whose files are about to be created.
+    /// Records a set before its files are created.
     pub(crate) async fn add(&mut self, descriptor: &Descriptor) -> Result<(), StorageError> {
         self.added.push(descriptor.clone());
         let path = Self::path_of(descriptor);

@@ -88,7 +88,7 @@ impl FlushEstimate {
         self.bytes_per_second.get()
     }
 
-    /// Returns the bytes of the memtables whose flush has begun.
+    /// Returns the bytes of the memtables that flushes have begun to write.
     pub(crate) fn begun_bytes(&self) -> f64 {
         self.begun_bytes.get()
     }

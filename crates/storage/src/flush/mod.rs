@@ -1,8 +1,8 @@
 //! A flush writes a memtable to an SSTable.
 //!
 //! The flush freezes the memtable (a new one takes its place at once), streams it in order into an
-//! SSTable, and swaps the two; a reader sees one or the other. Then the commit log may free the
-//! segments whose writes are all in SSTables. After a failed write the memtable stays readable, the
+//! SSTable, and swaps the two; a reader sees one or the other. Then the commit log may free a
+//! segment if SSTables hold all its writes. After a failed write the memtable stays readable, the
 //! reason is kept, and the scheduler retries the flush.
 
 mod by_time;

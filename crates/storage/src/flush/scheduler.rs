@@ -25,7 +25,7 @@ const PAUSE_LOOK: Duration = Duration::from_secs(1);
 /// then.
 const DEAF: Duration = Duration::from_millis(10);
 
-/// A table whose flush waits for compactions. Other tables are flushed meanwhile.
+/// A table with a flush that waits for compactions. Other tables are flushed meanwhile.
 struct Paused<'a> {
     table: Rc<Table>,
     since: Instant,
@@ -136,7 +136,8 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
     if let Some(failed) = tables.iter().find(|table| has_failed(table)) {
         return Some(failed.clone());
     }
-    // Tables with a flush under way come last: it may wait for a compaction.
+    // Tables with a taken flush lock come last: its holder may wait for a compaction, and other
+    // tables are flushed meanwhile.
     tables.sort_by_key(|table| !is_free(table));
     let is_full = |table: &&Rc<Table>| table.memtable().wants_flush() && !waits(table);
     if let Some(full) = tables.iter().find(is_full) {

@@ -11,8 +11,8 @@
 //! each flush finds as much to write as the one before, whatever the first one found. Memory that
 //! is being freed counts as free for throttling, but not against the limit of the memtables.
 //!
-//! Memory: a [`Round`] for each [`STEP`] of the longest delay, and the waiting writes, whose number
-//! is bounded by their senders.
+//! Memory: a [`Round`] for each [`STEP`] of the longest delay, and the waiting writes; their
+//! senders bound the number of those.
 
 use std::{
     cell::{Cell, RefCell},
@@ -179,7 +179,7 @@ impl WritePace {
         growth.bytes_per_logged * (1.0 - weight) + grown / logged * weight
     }
 
-    /// Releases the batches whose turn has come.
+    /// Releases the batches that are due.
     fn release(&self, now: Instant) {
         loop {
             let is_due = |(leaves, _): &(Instant, Rc<Round>)| *leaves <= now;

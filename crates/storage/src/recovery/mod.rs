@@ -39,7 +39,7 @@ use crate::{
 /// The state of a table on disk before its writes are replayed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableRecovery {
-    /// Intervals of the commit log whose writes are in SSTables or were purged from them, sorted
+    /// Intervals of the commit log: their writes are in SSTables or were purged from them. Sorted
     /// and disjoint, see [`arrange`].
     pub(crate) flushed: Vec<(LogPosition, LogPosition)>,
     pub(crate) truncation: Option<TruncationRecord>,

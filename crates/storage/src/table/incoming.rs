@@ -23,7 +23,7 @@ impl Table {
         *self.incoming.borrow_mut() = Incoming { _pause: Some(pause), sstables };
     }
 
-    /// Adds the SSTables, whose data is new to the table, to the view.
+    /// Adds the SSTables to the view. Their data is new to the table.
     pub(crate) fn add_incoming(&self) -> Result<(), StorageError> {
         let sstables = std::mem::take(&mut self.incoming.borrow_mut().sstables);
         self.adopt(&sstables)?;

@@ -1,6 +1,6 @@
 //! This module represents an SSTable that one shard has opened.
 //!
-//! A file whose keys span the ranges of several shards is opened by each of them; each shard reads
+//! If the keys of a file span the ranges of several shards, each of these shards opens it and reads
 //! only its own part.
 
 use std::{

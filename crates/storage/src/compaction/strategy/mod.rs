@@ -105,8 +105,8 @@ pub struct Pick {
     pub level: u32,
     /// Split of the outputs.
     pub split: Split,
-    /// Index of the file whose garbage the pick is for, if it is a garbage pick. Without that file
-    /// the pick gains nothing.
+    /// Index of the file with the garbage, if this is a garbage pick. Without that file the pick
+    /// gains nothing.
     pub garbage: Option<usize>,
 }
 

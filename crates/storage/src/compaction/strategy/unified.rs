@@ -246,7 +246,8 @@ impl Unified {
         if self.minimum_bytes > 0 {
             let count = density / self.minimum_bytes as f64;
             if count < base as f64 {
-                // Use only a number of parts whose boundaries the greater numbers have as well.
+                // Use only a number of parts that divides the greater numbers, so that its
+                // boundaries are among theirs.
                 return power(count).min(1 << base.trailing_zeros());
             }
         }
