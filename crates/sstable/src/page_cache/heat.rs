@@ -51,7 +51,7 @@ impl Heat {
         Self { count: (self.now(tick) + 1).min(HOTTEST), tick }
     }
 
-    /// Returns the frequency as it is, but not idle.
+    /// Returns the frequency, at least 1, so that the page is not idle.
     #[inline]
     pub(super) fn seen(self, tick: u8) -> Self {
         Self { count: self.now(tick).max(1), tick }

@@ -286,7 +286,7 @@ impl ForwardRows {
             self.open = block.open_deletion;
             return Ok(());
         }
-        // Behind the last row the index leads to the end of the partition; then only the last block
+        // After the last row the index leads to the end of the partition; then only the last block
         // is walked.
         let last = match &self.index {
             Some((_, index)) => index.last_block_below(self.source.comparator(), None).await?,
@@ -320,7 +320,7 @@ impl ForwardRows {
         self.source.stream.seek(partition_start.saturating_add(offset));
         let previous = match self.source.head().await {
             Ok(Some(head)) => head.previous,
-            // Behind the last block lies the end of a partition, but the reader cannot see here of
+            // After the last block lies the end of a partition, but the reader cannot see here of
             // which partition.
             Ok(None) | Err(SSTableError::Corrupt { .. }) => return Ok(false),
             Err(error) => return Err(error),

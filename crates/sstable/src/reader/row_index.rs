@@ -128,7 +128,7 @@ impl RowIndex {
     }
 
     /// Finds the start of the block in which `position` would be: all rows before it are below.
-    /// Behind the last row the result may be the end of the partition or the last block.
+    /// After the last row the result may be the end of the partition or the last block.
     pub(crate) async fn floor_block(
         &self,
         comparator: &ClusteringComparator,

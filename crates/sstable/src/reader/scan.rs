@@ -26,14 +26,14 @@ use crate::{
 };
 
 /// The scan steps over the rest of a partition that it leaves as long as that takes no more bytes
-/// than these. Behind that, it looks up the next partition in the index.
+/// than these. If more is left, it looks up the next partition in the index.
 const SKIP_BYTES: u64 = 256 * 1024;
 /// This limit applies to short scans, for which [`SKIP_BYTES`] would be dozens of pages.
 const SHORT_SKIP_BYTES: u64 = 4 * 1024;
 
-/// The scan reads ahead while at most so many bytes are in the window. That is more than a writer
-/// copies between two checks, if rows are not long, and little beside a chunk, in front of which
-/// these bytes are copied.
+/// The scan reads ahead when fewer bytes than these are left in the window. That is more than a
+/// writer copies between two checks, if rows are not long, and little beside a chunk, in front of
+/// which these bytes are copied.
 const SHORT_BYTES: usize = 2048;
 
 /// A scan of partitions. It reads Data.db in large pieces, around the page cache; a short scan

@@ -65,7 +65,7 @@ fn pages_of_an_index_stay_where_those_of_data_are_three_times_as_many() {
         }
     }
     let [index, data] = hits.map(|hits| f64::from(hits) / 100_000.0);
-    // An even choice would hit both with 0.28, and 0.56 pages for a look-up; the best is 1.04.
+    // Random eviction would hit 0.28 of both, which is 0.56 pages for a look-up; the best is 1.04.
     assert!(index > 0.8 && index + data > 0.88, "{index} {data}");
 }
 
