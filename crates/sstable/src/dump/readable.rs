@@ -3,8 +3,9 @@
 //! ```text
 //! {"kind":"partition","key":{"id":1},"token":-4069959284402364209,"position":0}
 //! {"kind":"static","key":{"id":1},"values":{"name":"one"},"cells":{"name":{"ts":1000}}}
-//! {"kind":"row","key":{"id":1},"clustering":{"at":5},"live":{"ts":1000},"values":{"v":"hello","n":2}}
-//! {"kind":"marker","key":{"id":1},"bound":"INCL_START_BOUND","clustering":{"at":7},"deleted":{"ts":3000,"ldt":1795210853}}
+//! {"kind":"row","key":{"id":1},"clustering":{"at":5},"live":{"ts":1000},"values":{"v":"hello"}}
+//! {"kind":"marker","key":{"id":1},"bound":"INCL_START_BOUND","clustering":{"at":7},
+//!  "deleted":{"ts":3000,"ldt":1795210853}} (all in one line)
 //! ```
 //! Every line names its partition, so that lines can be filtered one by one. `values` holds live
 //! cells and expiring ones, whether expired or not, as `SELECT JSON` would print them. A cell was

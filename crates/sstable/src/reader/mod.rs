@@ -7,8 +7,8 @@
 //! Data.db, and enters a block of rows only if the row before the block shows that no row was
 //! jumped over.
 //!
-//! Two faults may remain undetected here. A key that a damaged trie or filter hides is not found, and
-//! the deletion that the row index reports as open at a block's start is compared only when the
+//! Two faults may remain undetected here. A key that a damaged trie or filter hides is not found,
+//! and the deletion that the row index reports as open at a block's start is compared only when the
 //! block's end is read. [`verify`](crate::verify) compares all of it.
 //!
 //! Memory for each reader: the filter and a few KiB. Memory for each stream: two chunks and a row.

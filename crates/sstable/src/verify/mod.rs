@@ -1,8 +1,8 @@
 //! Verifies an SSTable: reads all of its components and compares them with each other.
 //!
 //! * every checksum: digest of Data.db, every chunk, the parts of Statistics.db;
-//! * Data.db read front to back without any index: order of partitions, rows and cell paths, nesting
-//!   of range deletions, lengths of the preceding items, values against their types;
+//! * Data.db read front to back without any index: order of partitions, rows and cell paths,
+//!   nesting of range deletions, lengths of the preceding items, values against their types;
 //! * the partition index: each partition is found again by its key, in the filter and in the order
 //!   of the index;
 //! * the row indexes: each row is found in the block that the index gives for it, and each block
