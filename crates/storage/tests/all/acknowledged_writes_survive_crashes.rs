@@ -1,4 +1,5 @@
-//! The power goes at random moments: every acknowledged write is there afterwards, and nothing that was not sent.
+//! Power fails at random moments. Afterwards every acknowledged write is there, and nothing that
+//! was never sent.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -13,7 +14,7 @@ use espalier_storage::{CommitLogSync, Database, ReadTarget, StorageConfiguration
 
 use crate::support::*;
 
-/// Last value sent and last one acknowledged, for each row. Values only grow.
+/// Last value sent and last value acknowledged, for each row. Values only grow.
 type Sent = Rc<RefCell<BTreeMap<(String, i32), (i64, i64)>>>;
 
 fn small() -> StorageConfiguration {
@@ -49,7 +50,7 @@ async fn write(database: Database, seed: u64, writes: u64, sent: Sent) {
     }
 }
 
-/// `false` if nothing can be read.
+/// Returns false if nothing can be read.
 async fn check(database: &Database, sent: &Sent, context: &str) -> bool {
     let wide = table(database, "wide");
     let mut found = BTreeMap::new();
@@ -71,11 +72,11 @@ async fn check(database: &Database, sent: &Sent, context: &str) -> bool {
             "{context}: row {row:?} is {value}, acknowledged {acknowledged}, sent {last}"
         );
     }
-    assert!(found.is_empty(), "{context}: rows that nobody sent: {found:?}");
+    assert!(found.is_empty(), "{context}: rows that were never sent: {found:?}");
     true
 }
 
-/// Some lives of a node, each ended by a crash, on one disk.
+/// Runs several lives of a node on one disk, each ended by a crash.
 fn lives(seed: u64, sync: CommitLogSync) {
     random::seed(seed);
     let mut random = Generator::from_seed(seed);

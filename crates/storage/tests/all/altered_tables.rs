@@ -1,4 +1,5 @@
-//! Columns come and go: what is in memory, in the log and in files stays readable, and dropped data stays gone.
+//! Columns are added and dropped: data in memory, in the log and in files stays readable, and
+//! dropped data stays gone.
 
 use espalier_mutation::{
     Cell, ColumnData, ComplexColumn, DeletionTime, Liveness,
@@ -87,7 +88,8 @@ fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
                 database.flush("ks", None).await.unwrap();
             }
             let values = [("v", "new"), ("w", "kept")];
-            // In the millisecond of the drop, which is what the schema tables keep of its time.
+            // Written in the millisecond of the drop; the schema tables store the drop's time in
+            // milliseconds.
             database.apply(insert(&wide, "a", Some(2), 20_000_400, &values)).await.unwrap();
             alter(&database, |table| table.rebuild().drop_column("v", 20_000_000).build()).await;
             assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 w=kept"], "{step}");
@@ -121,8 +123,8 @@ fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
     }
 }
 
-/// A dropped UDT is remembered as a tuple, which is never multi-cell: nothing keeps a column of another form from taking
-/// the name.
+/// A dropped UDT is remembered as a tuple, which is never multi-cell, so a column of another form
+/// may take its name.
 #[test]
 fn a_dropped_column_of_many_cells_may_come_back_as_one_of_one_cell() {
     let file_system = FileSystem::simulated(1);
@@ -159,7 +161,8 @@ fn a_dropped_column_of_many_cells_may_come_back_as_one_of_one_cell() {
     }
 }
 
-/// A look-up of one row stops where all files are older than what it has. Cells of a column that is gone are nothing that it has.
+/// A look-up of one row stops when all remaining SSTables are older than the row that it found.
+/// Cells of a dropped column do not count as found.
 #[test]
 fn a_row_of_a_file_exists_although_a_newer_cell_of_it_was_dropped() {
     let file_system = FileSystem::simulated(1);
@@ -190,8 +193,8 @@ fn a_row_of_a_file_exists_although_a_newer_cell_of_it_was_dropped() {
     });
 }
 
-/// A file that is made while its table is altered is read as one of the new table: compactions would fail otherwise, for its
-/// columns would be those of the old one.
+/// An SSTable that is written while its table is altered is read as one of the new table. Otherwise
+/// its columns would be those of the old table, and compactions would fail.
 #[test]
 fn a_table_is_altered_while_it_is_flushed() {
     for steps in 0..80 {
@@ -218,7 +221,8 @@ fn a_table_is_altered_while_it_is_flushed() {
     }
 }
 
-/// An option leaves the row cache as it is, one of the columns does not, nor does the cache's own: while that is off, flushes bring nothing.
+/// Altering an option keeps the row cache; altering the columns does not, and neither does the
+/// cache's own option. While the cache is off, flushes add nothing to it.
 #[test]
 fn what_is_cached_stays_where_only_options_change() {
     let file_system = FileSystem::simulated(1);
@@ -264,8 +268,8 @@ fn what_is_cached_stays_where_only_options_change() {
     });
 }
 
-/// The schema tables have a change before the log has it. One that the log does not take must not stay in them: it would
-/// come true when they are flushed.
+/// The schema tables have a change before the log has it. A change that the log refuses must not
+/// stay in them, or their next flush would make it durable.
 #[test]
 fn a_change_that_cannot_be_logged_does_not_come_true_later() {
     for seed in 0..10 {

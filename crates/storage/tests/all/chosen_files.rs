@@ -1,4 +1,4 @@
-//! Compactions of files that somebody chooses: by a range of tokens, by name.
+//! Compactions of chosen files: by a range of tokens, or by name.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use espalier_storage::{CompactionKind, Database, StorageConfiguration, StorageEr
 
 use crate::support::{shards::on_shards, *};
 
-/// Nothing is compacted by itself.
+/// Automatic compactions are off.
 fn by_hand() -> StorageConfiguration {
     StorageConfiguration { autocompaction: false, ..configuration() }
 }
 
-/// Three files a round, with the partitions of a third of the ring each.
+/// Writes three files for each round, each with the partitions of a third of the ring.
 async fn fill(database: &Database, rounds: i64) {
     let narrow = table(database, "narrow");
     let mut names: Vec<String> = (0..90).map(|number| format!("p{number:02}")).collect();
@@ -28,7 +28,7 @@ async fn fill(database: &Database, rounds: i64) {
     }
 }
 
-/// The greatest token of the first third of the ring that [`fill`] writes.
+/// Returns the greatest token of the first third of the ring that [`fill`] writes.
 fn end_of_first_third() -> i64 {
     let mut tokens: Vec<i64> = (0..90).map(|number| key(format!("p{number:02}")).token.0).collect();
     tokens.sort_unstable();
@@ -49,7 +49,7 @@ fn the_files_of_a_range_are_compacted_and_no_others() {
         let first = TokenRange { after: i64::MIN, through };
         database.compact_range("ks", Some("narrow"), first, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 9);
-        // Round the end of the ring, so that the second third alone is left out.
+        // The range wraps around the end of the ring, so only the second third is left out.
         let tokens = end_of_first_third();
         let others = TokenRange { after: i64::MAX - 1, through: tokens };
         database.compact_range("ks", None, others, true).await.unwrap();
@@ -127,7 +127,7 @@ fn files_are_compacted_by_name() {
     });
 }
 
-/// Who asks for a compaction is told when somebody else has ended it.
+/// A caller that asks for a compaction gets an error when another request stops it.
 #[test]
 fn a_compaction_that_is_stopped_fails() {
     let file_system = FileSystem::simulated(4);
@@ -157,7 +157,7 @@ fn a_compaction_that_is_stopped_fails() {
                     &[CompactionKind::Compaction, CompactionKind::Major],
                 ),
             };
-            // Of another kind.
+            // Requests for another kind.
             database.stop_compactions(others).await;
             database.stop_compactions_of("ks", &["wide"], others).await.unwrap();
             let running = database.compactions().await;
@@ -171,7 +171,7 @@ fn a_compaction_that_is_stopped_fails() {
         database.compact("ks", None, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
 
-        // One that waits for a file that another one has.
+        // A compaction that waits for a file which another one has.
         for is_of_all in [false, true] {
             let names = sstable_names(&file_system, &wide).await;
             let asked = [(); 2].map(|()| {
@@ -181,7 +181,7 @@ fn a_compaction_that_is_stopped_fails() {
             while database.compactions().await.is_empty() {
                 yield_now().await;
             }
-            // The other one comes to where it waits.
+            // The waiting compaction gets to its wait.
             for _ in 0..10 {
                 yield_now().await;
             }
@@ -201,12 +201,12 @@ fn a_compaction_that_is_stopped_fails() {
     });
 }
 
-/// Files of one partition, so large that a compaction gives way often before it is done.
+/// Files of one partition, so large that a compaction yields often before it ends.
 async fn fill_a_partition(database: &Database, files: i32) {
     let wide = table(database, "wide");
     for file in 0..files {
         for clustering in 0..4000 {
-            // What is later takes more bytes beside what was there first.
+            // Later files take more bytes besides the rows of the first one.
             let timestamp = 1 + i64::from(file) * (1 << 50) + i64::from(clustering);
             let place = Some(clustering * files + file);
             let row = insert(&wide, "p", place, timestamp, &[("v", "text")]);
@@ -216,7 +216,7 @@ async fn fill_a_partition(database: &Database, files: i32) {
     }
 }
 
-/// How far a compaction is can be seen within a partition, too.
+/// The progress of a compaction advances within a partition, too.
 #[test]
 fn a_large_partition_is_seen_to_be_compacted() {
     let file_system = FileSystem::simulated(5);

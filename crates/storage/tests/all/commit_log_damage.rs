@@ -1,5 +1,5 @@
-//! Damage in the commit log: a torn tail is the end; a flipped bit in what was durable is an error that names segment
-//! and offset, or, if the operator says so, the end of that segment.
+//! Damage in the commit log. A torn tail is the end of the log. A flipped bit in durable data is an
+//! error that names segment and offset, or, by the operator's setting, the end of that segment.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,8 @@ use crate::support::*;
 
 const WRITES: i32 = 40;
 
-/// A node that wrote [`WRITES`] rows one by one, was idle for a moment, and was killed. Returns the disk.
+/// Returns the disk of a node that wrote [`WRITES`] rows one by one, was idle for a moment, and was
+/// killed.
 fn killed_node() -> FileSystem {
     let file_system = FileSystem::simulated(5);
     run(async {
@@ -44,7 +45,7 @@ async fn change(file_system: &FileSystem, path: &PathBuf, offset: usize, bytes: 
     file.write_at(offset as u64, bytes).await.unwrap();
 }
 
-/// Where the records end.
+/// Returns the end of the records.
 fn end_of(content: &[u8]) -> usize {
     content.len() - content.iter().rev().position(|byte| *byte != 0).unwrap()
 }
@@ -56,7 +57,7 @@ fn any_flipped_bit_of_an_acknowledged_write_is_reported_with_its_place() {
         let path = segment(&original).await;
         let content = original.read(&path).await.unwrap();
         let end = end_of(&content);
-        // Of the closing marker itself nothing depends on.
+        // Nothing depends on the closing marker itself.
         for offset in (32..end - 29).step_by(37) {
             let bit = 1 << (offset % 8);
             let file_system = FileSystem::on(original.simulated_disk().unwrap().crash(1));
@@ -96,7 +97,8 @@ fn a_torn_tail_ends_the_replay() {
         let path = segment(&original).await;
         let content = original.read(&path).await.unwrap();
         let end = end_of(&content);
-        // Cut anywhere in the last write's record and the marker behind it: the write was perhaps never durable.
+        // The cut is anywhere in the last write's record or in the marker behind it; that write was
+        // perhaps never durable.
         for keep in (end - 29 - 60..end - 29).step_by(7) {
             let file_system = FileSystem::on(original.simulated_disk().unwrap().crash(1));
             let mut torn = content.clone();

@@ -1,5 +1,5 @@
-//! The power goes at every write, rename and sync of a compaction: the table is what it was, on the old files or on the
-//! new ones, and nothing of the other ones is left.
+//! Power fails at every write, rename and sync of a compaction. The table's content stays the same,
+//! from the old files or from the new ones, and no other file is left.
 
 use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, schema::TableOptions};
 use espalier_runtime::{
@@ -17,7 +17,7 @@ pub fn quiet() -> StorageConfiguration {
     StorageConfiguration { autocompaction: false, ..configuration() }
 }
 
-/// Three files: rows, deletions of some of them that may go, later rows.
+/// Writes three files: rows, deletions of some of them that may be purged, later rows.
 pub async fn fill(database: &Database) {
     let mut narrow = narrow_table();
     narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
@@ -60,7 +60,7 @@ pub async fn check(file_system: &FileSystem, context: &str) -> usize {
     for file in files.iter().filter(|name| *name != "truncated") {
         assert!(sets.iter().any(|set| file.starts_with(set)), "{context}: {file} of {files:?}");
     }
-    // What is there can be compacted.
+    // The files that are left can be compacted.
     database.compact("ks", Some("narrow"), true).await.unwrap();
     let mut lines = show(&narrow, &read_all(&database, &narrow).await);
     lines.sort();
@@ -74,8 +74,9 @@ pub fn clock() -> ManualClock {
     ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle()
 }
 
-/// Fills a table, and loses power after so many operations of its compaction, for all numbers of them. How often a check of what is left has
-/// found as many files as before, and as many as behind it, which is `files`.
+/// Fills a table and cuts power after each possible number of operations of its compaction. Counts
+/// how often a check of the disk finds as many files as before, and as many as after the
+/// compaction, which is `files`.
 pub fn lose_power_at_every_operation(
     fill: impl AsyncFn(&Database),
     check: impl AsyncFn(&FileSystem, &str) -> usize,

@@ -1,5 +1,6 @@
-//! Random histories of writes, deletions of every kind and TTLs, with steps of the clock, flushes, compactions of random
-//! files, crashes and restarts: reads give what a model gives that knows of none of this, and nothing deleted comes back.
+//! Random histories of writes, deletions of every kind and TTLs, with steps of the clock, flushes,
+//! compactions of random files, crashes and restarts. Reads return the content of a model without
+//! any of these, and no deleted row comes back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +72,7 @@ impl History {
         database.flush("ks", None).await.unwrap();
     }
 
-    /// Compacts some files, all, or each by itself, while reads and writes go on.
+    /// Compacts some files, all files, or each by itself, beside reads and writes.
     async fn compact(
         &mut self,
         database: &Database,
@@ -95,14 +96,15 @@ impl History {
                 3 => return scrub(&other, &name, mode).await,
                 _ => other.compact_sstables("ks", &name, kept).await.map(|_| ()),
             };
-            // Some steps stop what runs.
+            // Some steps stop the running compactions.
             done_or_stopped(ended);
         });
         for _ in 0..self.writer.below(4) {
             match self.writer.below(4) {
                 0 => self.read(database, table, step).await,
                 1 => self.flush(database).await,
-                // With the memtables: what is written now is not behind the tombstones that go.
+                // Memtables are flushed too, because their rows are not behind the tombstones that
+                // are purged.
                 _ if kind == 0 => {}
                 2 if self.writer.below(8) == 0 => {
                     database.stop_compactions(&CompactionKind::ALL).await
@@ -115,7 +117,7 @@ impl History {
     }
 }
 
-/// Nothing is found in what is not damaged.
+/// A scrub of sound files finds no damage.
 async fn scrub(database: &Database, name: &str, mode: ScrubMode) {
     let tables =
         vec![SnapshotTable { id: table(database, name).id, describe: |_, _| String::new() }];

@@ -1,4 +1,5 @@
-//! Files that several shards have a part of: they are split before they are compacted, and each shard goes on with its own.
+//! Files that several shards share are split before they are compacted, and each shard continues
+//! with its own parts.
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
     assert_eq!(before, first);
     assert_eq!(after, first);
     assert_eq!(names.len(), 3, "one file for each shard: {names:?}");
-    // And back.
+    // And back to one shard.
     let again = on_shards(1, &file_system, configuration(), |database| async move {
         let narrow = table(&database, "narrow");
         database.compact("ks", Some("narrow"), true).await.unwrap();
@@ -56,7 +57,8 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
     assert_eq!(again.unwrap(), first);
 }
 
-/// Several files are split at a time; one that is stopped must not take the parts of another with it.
+/// Several files are split at a time. A split that is stopped must not remove the parts of another
+/// one.
 #[test]
 fn splits_that_are_stopped_leave_others_alone() {
     for seed in 0..12 {
@@ -82,7 +84,7 @@ fn splits_that_are_stopped_leave_others_alone() {
             for _ in 0..12 {
                 let other = database.clone();
                 let compaction = spawn_local(async move {
-                    // What was stopped is no error.
+                    // A stopped compaction is no failure here.
                     let _ = other.compact("ks", Some("narrow"), true).await;
                 });
                 time::sleep(Duration::from_micros(random.below(4000))).await;

@@ -1,4 +1,4 @@
-//! `compaction_throughput` is changed while compactions run.
+//! `compaction_throughput` changes while compactions run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ async fn give_way() {
     }
 }
 
-/// A database with a table of two files of 1.3 MB before compression, where a compaction that reads so many bytes a second waits until the clock goes on.
+/// Opens a database with a table of two files of 1.3 MB before compression. A compaction that reads
+/// the given bytes per second waits until the clock advances.
 async fn with_two_files(
     file_system: &FileSystem,
     bytes_per_second: u64,
@@ -48,7 +49,7 @@ fn random_value(random: &mut Generator) -> String {
     incompressible_text(random, 200)
 }
 
-/// The limit is for what files take on the disk.
+/// The limit applies to the bytes of files on disk.
 #[test]
 fn what_compresses_well_is_read_faster() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
@@ -77,7 +78,8 @@ fn what_compresses_well_is_read_faster() {
     }
 }
 
-/// Nobody waits any more by a limit that there was, and what was read without one is not owed under the next one.
+/// A compaction stops waiting for an old limit, and bytes that were read without a limit do not
+/// count under the next one.
 #[test]
 fn a_compaction_that_runs_takes_another_limit_at_once() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
@@ -95,7 +97,7 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
         give_way().await;
         assert!(read().await.unwrap() < 1_200_000, "256 KiB for each pause");
 
-        // There is a pause after each quarter of a MiB.
+        // The compaction pauses after each quarter of a MiB.
         let before = read().await.unwrap();
         database.set_compaction_throughput(1).await;
         assert_eq!(database.compaction_bytes_per_second(), Some(1 << 20));
@@ -113,7 +115,8 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
     });
 }
 
-/// Who waits for a file is ended, though the compaction that has it is of another kind and goes on.
+/// A stop request ends the wait for a file, even if a compaction of another kind has the file and
+/// continues.
 #[test]
 fn who_waits_for_a_file_is_stopped_while_another_kind_has_it() {
     let _installed = ManualClock::new(i64::from(NOW) * 1_000_000).install();

@@ -1,4 +1,4 @@
-//! Compactions that cannot be done do not keep others from being done.
+//! A compaction that cannot be done does not keep other files from being compacted.
 
 use espalier_mutation::{
     DeletionTime, Mutation, PartitionUpdate,
@@ -9,7 +9,7 @@ use espalier_storage::{Database, StorageConfiguration, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
-/// Compacts four files of a size.
+/// A table that compacts four files of a size.
 pub fn by_size() -> TableMetadata {
     let mut narrow = narrow_table();
     let options = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "4")];
@@ -18,7 +18,7 @@ pub fn by_size() -> TableMetadata {
     narrow
 }
 
-/// A file of other partitions than those before.
+/// Writes a file of partitions that no earlier file has.
 async fn write_file(database: &Database, number: usize) {
     let narrow = table(database, "narrow");
     let mut random = Generator::from_seed(number as u64);
@@ -30,7 +30,7 @@ async fn write_file(database: &Database, number: usize) {
     database.flush("ks", Some("narrow")).await.unwrap();
 }
 
-/// Waits until compactions and failures of them are so many.
+/// Waits until the numbers of compactions and of failed compactions are reached.
 pub async fn wait_for(database: &Database, compactions: u64, failures: u64) {
     for _ in 0..1_000_000 {
         let metrics = database.metrics();
@@ -65,14 +65,14 @@ fn a_file_that_cannot_be_read_is_left_out() {
         let names = sstable_names(&file_system, &narrow_table()).await;
         assert_eq!(names.len(), 2, "{names:?}");
         assert!(names.contains(&"da-2-bti".to_owned()), "{names:?}");
-        // Asked for, it is tried, and told of.
+        // A compaction on demand tries the file and reports it.
         let error = database.compact("ks", Some("narrow"), false).await.unwrap_err().to_string();
         assert!(error.contains("da-2-bti-Data.db"), "{error}");
     });
 }
 
-/// Files one behind the other, each with deletions as late as the first of the next one, as several clients with clocks of their own leave them; only
-/// the last has something that lives.
+/// Each file has deletions as late as the first one of the next file, as several clients with
+/// clocks of their own write them. Only the last file has a live row.
 #[test]
 fn what_has_expired_goes_though_it_meets_what_has_not() {
     let file_system = FileSystem::simulated(3);
@@ -126,7 +126,7 @@ fn the_disk_has_to_have_room_for_all_that_run() {
             }
             let used = u64::MAX - file_system.available_bytes("node").await.unwrap();
             const RESERVED: u64 = 64 << 20;
-            // Enough for what one of the shards has, and not for both.
+            // The disk has room for the files of one shard, but not for those of both.
             disk.set_capacity(used + RESERVED + 35_000);
             let refused = database.compact("ks", Some("narrow"), false).await;
             assert!(matches!(refused, Err(StorageError::NoDiskSpace { .. })), "{refused:?}");

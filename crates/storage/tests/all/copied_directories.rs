@@ -1,4 +1,5 @@
-//! Copies of a table's directory that somebody made beside it are nobody's table; what no shard reads of a truncated one is gone as well.
+//! Copies of a table's directory that an operator made beside it belong to no table. Truncation
+//! removes files that no shard reads, too.
 
 use std::path::Path;
 
@@ -61,7 +62,7 @@ fn truncation_removes_what_no_shard_reads() {
             database.flush("ks", None).await.unwrap();
         }
         database.compact("ks", None, false).await.unwrap();
-        // As a compaction would leave them that came to no end.
+        // As an interrupted compaction would leave them.
         let [file] = &sstable_names(&file_system, &narrow).await[..] else { panic!("one file") };
         let number = file.split('-').nth(1).unwrap();
         let directory = table_directory(&narrow);
@@ -79,7 +80,8 @@ fn truncation_removes_what_no_shard_reads() {
     });
 }
 
-/// Whoever copies files into the directory of a table that is open gives them numbers that the node would have given next.
+/// An operator copies files into the directory of an open table, under the numbers that the node
+/// would use next.
 #[test]
 fn files_that_have_the_next_numbers_are_left_alone() {
     let file_system = FileSystem::simulated(4);
@@ -109,7 +111,7 @@ fn files_that_have_the_next_numbers_are_left_alone() {
         }
         let before = (contents(2).await, contents(4).await, contents(6).await);
         assert!(!before.0.is_empty() && !before.2.is_empty());
-        // A flush, one more, a compaction, and an import.
+        // A flush, another flush, a compaction and an import.
         for name in ["ours", "ours too"] {
             write_narrow(&database, &[name]).await;
             database.flush("ks", None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Counters add up: under concurrency, over shards, flushes, crashes and deletions.
+//! Counters add up under concurrency, over shards, flushes, crashes and deletions.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -31,7 +31,7 @@ fn addition(
     update
 }
 
-/// (static counter, counters by clustering)
+/// (static counter, counters by clustering).
 async fn totals(database: &Database, partition: &str) -> (i64, Vec<(i32, i64)>) {
     let table = table(database, "counts");
     let total = |row: &Row, name: &str| match row.column(table.column(name).unwrap().id) {
@@ -128,8 +128,8 @@ fn a_counter_begins_anew_after_its_row_was_deleted() {
     });
 }
 
-/// The clocks of shares are those of their timestamps, or one behind the last share that is not deleted, so that a share
-/// from before a deletion may have a later one than the first behind it.
+/// The clock of a share is its timestamp, or the last undeleted share's clock plus one. So a share
+/// from before a deletion may have a later clock than the first one after it.
 #[test]
 fn shares_of_a_deleted_counter_stay_deleted() {
     for is_range in [false, true] {

@@ -1,4 +1,5 @@
-//! Reads seek past what deletions cover: they touch few pages, and find what a plain model holds.
+//! Reads skip rows that deletions cover: they touch few pages, and return the content of a plain
+//! model.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -71,7 +72,8 @@ fn clusterings(rows: &[Row]) -> Vec<i32> {
     values.map(|value| i32::from_be_bytes(*value.first_chunk().unwrap())).collect()
 }
 
-/// The clusterings of the rows found, and how many pages and chunks were looked at for them.
+/// Returns the clusterings of the rows found, and the number of pages and chunks that the read
+/// looked up.
 async fn find(database: &Database, command: ReadCommand) -> (Vec<i32>, u64) {
     let looked = || {
         let metrics = database.metrics();
@@ -95,7 +97,7 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
         let (rows, pages) =
             find(&database, limited(&wide, Direction::Forward, 100_000, None)).await;
         assert_eq!(rows.len(), ROWS as usize);
-        assert!(pages > 150, "only {pages} pages hold all: there is nothing to be skipped");
+        assert!(pages > 150, "only {pages} pages hold all rows: nothing can be skipped");
 
         // In the memtable, then in another SSTable; ten rows are left at each end.
         delete_range(&database, &wide, 10, ROWS - 10, 20).await;
@@ -114,7 +116,8 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
                 assert_eq!(rows, expected);
                 assert!(pages < 60, "{pages} pages, {direction:?}");
 
-                // A page that ends before the deletion; the next one begins there, or in the middle of it.
+                // A page that ends before the deletion; the next page starts there, or in the
+                // middle of the deletion.
                 for at in [first, ROWS / 2] {
                     let resume = Some(ReadPosition {
                         key: key("a"),
@@ -126,7 +129,7 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
                     assert!(pages < 60, "{pages} pages, {direction:?} from {at}");
                 }
 
-                // A slice that begins in the middle.
+                // A slice that starts in the middle of the deletion.
                 let middle = ClusteringSlice {
                     start: bound(BoundKind::InclusiveStart, 5),
                     end: bound(BoundKind::ExclusiveEnd, ROWS - 5),
@@ -142,7 +145,7 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
     });
 }
 
-/// A row that is deleted, by itself or in a range, is not looked for in what is older.
+/// A deleted row, by itself or in a range, is not looked up in older SSTables.
 #[test]
 fn a_deleted_row_is_not_looked_for_in_older_sstables() {
     run(async {
@@ -189,7 +192,7 @@ async fn compare(
         let all = ordered(model.keys().copied().collect());
         let (rows, _) = find(database, limited(table, direction, usize::MAX, None)).await;
         assert_eq!(rows, all);
-        // Page by page.
+        // In pages.
         let (mut paged, mut resume) = (Vec::new(), None);
         let page = 1 + below(50) as usize;
         loop {
@@ -202,7 +205,7 @@ async fn compare(
             }
         }
         assert_eq!(paged, all);
-        // A slice or two.
+        // One or two slices.
         let at = [below(400), below(400), below(400), below(400)];
         let slice = |first, last| ClusteringSlice {
             start: bound(BoundKind::ExclusiveStart, first),
@@ -222,7 +225,7 @@ async fn compare(
     }
 }
 
-/// Long runs of rows and deletions, at times in random order, over memtables and SSTables.
+/// Long runs of rows and deletions, sometimes in random order, over memtables and SSTables.
 #[test]
 pub fn reads_find_what_a_model_holds() {
     for seed in 0..12 {
@@ -235,7 +238,7 @@ pub fn reads_find_what_a_model_holds() {
             let wide = table(&database, "wide");
             let mut random = Generator::from_seed(seed);
             let mut model = Model::new();
-            // Deleted up to which timestamp, by clustering.
+            // The timestamp up to which each clustering is deleted.
             let mut deleted: BTreeMap<i32, i64> = BTreeMap::new();
             for step in 0..40i64 {
                 let below = |random: &mut Generator, bound| random.below(bound) as i32;

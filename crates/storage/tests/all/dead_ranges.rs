@@ -1,5 +1,5 @@
-//! Ranges in which no row is visible: who passes over them sees what others see who walk, whatever is written meanwhile, and does not
-//! walk.
+//! Empty ranges: a reader that skips them returns the same rows as one that reads them, whatever is
+//! written meanwhile, and does not read the dead rows again.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
@@ -21,7 +21,8 @@ fn whole(table: &Arc<TableMetadata>) -> ReadCommand {
     command(table, ReadTarget::Range(espalier_mutation::KeyRange::full()))
 }
 
-/// By the clock, by which ranges are followed as well: what is known of a later second is of no use to an earlier one.
+/// A read of the whole table at the clock's time, which the prefetcher uses too. Ranges recorded at
+/// a later second do not serve a read of an earlier one.
 fn whole_now(table: &Arc<TableMetadata>) -> ReadCommand {
     ReadCommand { now_s: u32::try_from(time::now_seconds()).unwrap(), ..whole(table) }
 }
@@ -44,7 +45,8 @@ async fn apply(database: &Database, update: PartitionUpdate) {
     database.apply(Mutation { updates: vec![update] }).await.unwrap();
 }
 
-/// Deletes much and writes some again, with readers that learn under way all the time.
+/// Deletes many rows and writes some again, while readers that record empty ranges are always under
+/// way.
 fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: u64) -> u64 {
     let file_system = FileSystem::simulated(seed);
     let mut writer = Writer::new(seed);
@@ -67,7 +69,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
                     while !is_over.get() {
                         let command = writer.command(&table, partitions, spread);
                         database.read(command).await.unwrap();
-                        // One that finds nothing may not have given way.
+                        // A read that finds nothing may not have yielded.
                         espalier_runtime::yield_now().await;
                     }
                 })
@@ -83,7 +85,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
                     compare(&database, &command, page, &format!("seed {seed} step {step}")).await;
                 }
                 6..10 => {
-                    // Some rows in sequence, as a queue's consumer does.
+                    // Some consecutive rows, as a queue's consumer deletes them.
                     let first = writer.below(partitions.max(spread)) as i32;
                     for at in first..first + 6 {
                         let mut update = match table.clustering_columns().is_empty() {
@@ -132,7 +134,7 @@ fn who_passes_over_dead_ranges_sees_what_others_see() {
 }
 
 #[test]
-#[ignore = "takes as long as it is told to"]
+#[ignore = "runs as long as the environment says"]
 fn many_histories() {
     for seed in 0..crate::row_cache::told("ESPALIER_STEPS", 1000) {
         let (table, partitions, spread): (fn() -> TableMetadata, u64, u64) = match seed % 4 {
@@ -146,10 +148,11 @@ fn many_histories() {
     }
 }
 
-/// The last deletion has the beginning of the table looked at.
+/// The number is such that the last deletion makes the prefetcher read the start of the table.
 const ROWS: i32 = 4 * 8192;
 
-/// Writes rows, into files, and deletes them; gives how long it took to read them all while they were there.
+/// Writes rows, flushes and deletes them. Returns the seconds that a read of all rows took before
+/// the deletion.
 async fn fill(database: &Database, table: &Arc<TableMetadata>) -> f64 {
     let is_wide = !table.clustering_columns().is_empty();
     for number in 0..ROWS {
@@ -178,8 +181,8 @@ async fn delete_all(database: &Database, table: &Arc<TableMetadata>) {
     }
 }
 
-/// Of reads of the whole table as it is by then. What the background task has learned a second later than a read's own second is
-/// not for that read.
+/// Returns the shortest time of several reads of the whole table, each at the clock's time, because
+/// ranges that the prefetcher records at a later second do not serve an earlier read.
 async fn least_s(
     database: &Database,
     table: &Arc<TableMetadata>,
@@ -219,11 +222,12 @@ fn a_table_of_tombstones_is_walked_once() {
             assert!(database.read(first).await.unwrap().partitions.is_empty());
             let passed_s = least_s(&database, &table, Some(1), 0).await;
             assert!(passed_s < walked_s / 50.0, "{passed_s} s beside {walked_s} s");
-            // Nothing of that changes when the tombstones get into a file.
+            // Nothing changes when the tombstones are flushed.
             database.flush("ks", None).await.unwrap();
             let passed_s = least_s(&database, &table, Some(1), 0).await;
             assert!(passed_s < walked_s / 50.0, "{passed_s} s beside {walked_s} s");
-            // A row that comes back is there, with the rest passed over on both sides of it.
+            // A row that is written again is returned, and the ranges on both sides of it are
+            // skipped.
             let row = match definition().name.as_str() {
                 "wide" => insert(&table, "p7", Some(7500), 2_000_000, &[("v", "back")]),
                 _ => insert(&table, "p7500", None, 2_000_000, &[("v", "back")]),
@@ -235,7 +239,7 @@ fn a_table_of_tombstones_is_walked_once() {
     }
 }
 
-/// Nobody reads while the rows are deleted: the first one who does must not walk either.
+/// No reader runs while the rows are deleted, and the first one must not read the dead rows either.
 #[test]
 fn ranges_follow_deletions_without_a_read() {
     for definition in [wide_table, narrow_table] {
@@ -246,8 +250,8 @@ fn ranges_follow_deletions_without_a_read() {
             let table = table(&database, &definition().name);
             fill(&database, &table).await;
             delete_all(&database, &table).await;
-            // What is still to be followed is, in a moment. Who looks does not walk: it drops one fragment, and in reverse it neither learns nor has
-            // others learn.
+            // The prefetcher finishes soon. The checking read does not disturb it: it drops one
+            // fragment, and as a reverse read it neither records ranges nor queues any.
             let deadline = Instant::now() + std::time::Duration::from_secs(10);
             let mut first = whole_now(&table);
             (first.limits.rows, first.limits.tombstones) = (1, 1);
@@ -266,7 +270,8 @@ fn ranges_follow_deletions_without_a_read() {
     }
 }
 
-/// A partition of which only the static row is visible ends a walk as well: there is nothing more to follow then.
+/// A partition with only a static row visible ends an empty range as well, and the prefetcher is
+/// done there.
 #[test]
 fn who_follows_is_done_at_a_static_row() {
     let file_system = FileSystem::simulated(8);
@@ -281,7 +286,7 @@ fn who_follows_is_done_at_a_static_row() {
             update.static_row = Some(static_row);
             apply(&database, update).await;
         }
-        // The last of them has the beginning of the table looked at.
+        // The last deletion makes the prefetcher read the start of the table.
         for number in 0..8192 {
             apply(&database, deleted(&table, &format!("p{number}"), None)).await;
         }
@@ -296,7 +301,8 @@ fn who_follows_is_done_at_a_static_row() {
             passes = metrics.dead_range_passes;
             assert!(Instant::now() < deadline, "{passes} passes, and more all the time");
         }
-        // From the beginning of the table to the first of them, and from the last deletion to the next one.
+        // One range from the start of the table to the first of them, and one from the last
+        // deletion to the next one.
         assert!((1..=2).contains(&database.metrics().dead_ranges));
     });
 }
@@ -327,7 +333,7 @@ fn what_has_expired_is_there_for_a_clock_behind() {
     });
 }
 
-/// Rows that come otherwise than by a write.
+/// Rows that become visible without a write.
 #[test]
 fn imports_and_other_columns_forget_ranges() {
     let file_system = FileSystem::simulated(6);
@@ -373,7 +379,7 @@ fn imports_and_other_columns_forget_ranges() {
     });
 }
 
-/// A reader that walks for long, and writes that come to places where it has been.
+/// A long read records ranges, while writes arrive in places that it has passed.
 #[test]
 fn what_is_written_while_somebody_learns_is_seen() {
     for seed in 0..40 {

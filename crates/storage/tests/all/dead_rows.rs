@@ -1,5 +1,5 @@
-//! Runs of dead rows: whatever is deleted and written again, a read sees what it should, and does not walk what nobody
-//! can see.
+//! Runs of dead rows: whatever is deleted and written again, a read returns the right rows, and
+//! skips the dead ones.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Model {
     }
 }
 
-/// Rows of the test, few enough that runs meet.
+/// Rows of the test, few enough that runs touch.
 const ROWS: u64 = 90;
 
 async fn change(
@@ -69,7 +69,7 @@ async fn change(
     random: &mut Generator,
     now: i64,
 ) {
-    // Mostly ahead, sometimes behind.
+    // Mostly ascending timestamps, sometimes an older one.
     let timestamp = if random.below(5) == 0 { now - random.below(200) as i64 } else { now };
     let first = random.below(ROWS) as i32;
     let mut update = PartitionUpdate::new(table.id, key("p"));
@@ -84,7 +84,7 @@ async fn change(
             model.delete(first..last + 1, timestamp);
         }
         3..6 => {
-            // As a queue's consumer does.
+            // As a queue's consumer deletes them.
             for gone in first..(first + 20).min(ROWS as i32) {
                 update.rows.push(deleted(gone, timestamp));
             }
@@ -153,8 +153,8 @@ pub fn what_is_deleted_and_written_again_is_seen() {
     }
 }
 
-/// Deletes rows, in what order and how, and gives how long it takes to find the first one behind them, beside walking as
-/// many that live.
+/// Deletes rows with `delete`. Returns the seconds to find the first row behind them, and the
+/// seconds to read as many live rows.
 async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> (f64, f64) {
     const ROWS: i32 = 60_000;
     let file_system = FileSystem::simulated(1);

@@ -1,5 +1,5 @@
-//! A full or failing disk: the write that waits gets an error, reads go on, later writes work again when the disk does,
-//! and nothing acknowledged is lost.
+//! A full or failing disk: a waiting write gets an error, reads continue, writes work again once
+//! the disk does, and no acknowledged write is lost.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn small() -> StorageConfiguration {
     configuration
 }
 
-/// Breaks writing to the log in some way, checks, repairs it, checks again.
+/// Injects a fault into writing the log, checks, repairs the disk, and checks again.
 fn survive(fault: fn() -> Fault, seed: u64) {
     let file_system = FileSystem::simulated(seed);
     let disk = file_system.simulated_disk().unwrap().clone();
@@ -39,7 +39,7 @@ fn survive(fault: fn() -> Fault, seed: u64) {
                 60 => disk.inject(fault()),
                 140 => {
                     disk.clear_faults();
-                    // By itself, soon.
+                    // The node recovers soon, without help.
                     for _ in 0..100 {
                         time::sleep(Duration::from_millis(100)).await;
                         let probe = insert(&narrow, "139", None, 1, &[("v", &value)]);
@@ -60,7 +60,7 @@ fn survive(fault: fn() -> Fault, seed: u64) {
                     let text = error.to_string();
                     assert!(text.starts_with("the commit log"), "{text}");
                     assert!((60..140).contains(&number), "write {number}: {text}");
-                    // Reads go on.
+                    // Reads continue.
                     assert!(read_partition(&database, &narrow, "000").await.is_some());
                     if failures > 5 {
                         break_time().await;
@@ -138,14 +138,14 @@ fn a_table_that_cannot_be_flushed_keeps_no_other_from_it() {
         disk.clear_faults();
         let failed = metrics.failed_flushes;
         assert!(failed >= 1);
-        // By itself, within a second or two.
+        // The flush is retried within a second or two.
         for _ in 0..100 {
             if sstable_names(&file_system, &narrow).await.len() == 1 {
                 return;
             }
             time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("the flush that failed was not tried again");
+        panic!("the failed flush was not retried");
     });
 }
 
@@ -161,13 +161,14 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
         for operation in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename] {
             let mut fault = Fault::always(operation, Effect::NoSpace).on_path("narrow-");
             if operation == Operation::Rename {
-                fault.count = 1; // removing what was begun begins with one, which a full disk allows
+                // The removal of a partial file starts with a rename, which a full disk allows.
+                fault.count = 1;
             }
             disk.inject(fault);
             let error = database.flush("ks", None).await.unwrap_err().to_string();
             assert!(error.contains("No space left"), "{operation:?}: {error}");
             disk.clear_faults();
-            // Both the old write and one that came meanwhile are there.
+            // Both the old write and one from the meantime are there.
             database.apply(insert(&narrow, "b", None, 1, &[("v", "2")])).await.unwrap();
             let names = ["a/ v=1", "b/ v=2"].map(String::from);
             let mut shown = show(&narrow, &read_all(&database, &narrow).await);
@@ -175,7 +176,7 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
             assert_eq!(shown, names);
         }
         assert_eq!(database.metrics().sstables, 0);
-        // What failed flushes have begun does not stay on a disk that may be full.
+        // Partial files of failed flushes do not stay on a disk that may be full.
         let directory = file_system.read_dir("node/data/ks").await.unwrap().remove(0).path;
         let mut left = file_system.read_dir(directory).await.unwrap();
         left.retain(|entry| entry.name.starts_with("da-"));
@@ -189,7 +190,7 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
     });
 }
 
-/// Each of them would be looked at by reads, and become a file.
+/// Each memtable would slow reads down, and become a file.
 #[test]
 fn flushes_that_fail_leave_no_more_memtables_behind_each_time() {
     let file_system = FileSystem::simulated(5);
@@ -205,7 +206,7 @@ fn flushes_that_fail_leave_no_more_memtables_behind_each_time() {
         }
         disk.clear_faults();
         database.flush("ks", Some("narrow")).await.unwrap();
-        // The first one, and what came since.
+        // The first memtable, and one with the later writes.
         assert_eq!(sstable_names(&file_system, &narrow_table()).await.len(), 2);
         assert_eq!(names_in_narrow(&database).await, names);
     });

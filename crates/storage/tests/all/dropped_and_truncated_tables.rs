@@ -1,4 +1,4 @@
-//! What was truncated or dropped never comes back, wherever the power goes; what was written later stays.
+//! Truncated or dropped data never comes back, wherever power fails; later writes stay.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -15,7 +15,7 @@ use espalier_storage::Database;
 
 use crate::support::{shards::on_shards, *};
 
-/// A node with a table that has writes in a file and in memory.
+/// A node with a table that has one write in a file and one in memory.
 async fn prepared(file_system: &FileSystem) -> Database {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;
@@ -60,7 +60,7 @@ fn truncation_holds_wherever_the_power_goes() {
                     let is_sent = found == ["later"];
                     assert!(found.is_empty() || is_sent, "seed {seed}: {found:?}");
                 } else {
-                    // Perhaps truncated, perhaps not, but never by half.
+                    // The table is truncated or not, but never in part.
                     let is_whole = found == ["file", "memory"];
                     assert!(found.is_empty() || is_whole, "seed {seed}: {found:?}");
                     if is_whole { before += 1 } else { after += 1 }
@@ -166,7 +166,7 @@ fn a_truncation_whose_record_may_not_be_durable_is_never_half_done() {
             assert!(database.truncate(id).await.is_err());
             assert_eq!(names_in_narrow(&database).await, ["file", "memory"]);
             disk.clear_faults();
-            // A write behind the place that the record names.
+            // A write after the position in the record.
             write_narrow(&database, &["later"]).await;
             assert_eq!(names_in_narrow(&database).await, ["file", "later", "memory"]);
         });
@@ -253,7 +253,7 @@ fn dropped_tables_stay_dropped_wherever_the_power_goes() {
                 return;
             }
             after += 1;
-            // A table of the same name begins empty.
+            // A new table of the same name starts empty.
             let mut again = narrow_table().rebuild().build();
             again.id = espalier_mutation::schema::TableId(uuid::Uuid::from_u128(0xffff));
             create(&database, vec![again]).await;
@@ -270,7 +270,7 @@ fn the_files_of_a_dropped_table_are_removed() {
         let database = prepared(&file_system).await;
         assert!(drop_narrow(&database).await);
         assert_eq!(file_system.read_dir("node/data/ks").await.unwrap(), []);
-        // Reads with the old description get a clear answer.
+        // Reads with the old metadata get a clear error.
         let old = std::sync::Arc::new(narrow_table());
         let target = espalier_storage::ReadTarget::Partition(key("file"));
         let error = database.read(command(&old, target)).await.unwrap_err();
@@ -300,7 +300,7 @@ fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         assert_eq!(kept(&database).await, 1);
-        // A table that is made under the old id has the same directory.
+        // A table that is created with the old id has the same directory.
         create(&database, vec![narrow_table()]).await;
         assert_eq!(names_in_narrow(&database).await, [""; 0]);
         write_narrow(&database, &["later"]).await;
@@ -328,7 +328,8 @@ fn directories_without_a_table_are_listed_and_removed_when_somebody_says_so() {
         let wanted = espalier_storage::SnapshotTable { id, describe: |_, _| "schema".into() };
         database.take_snapshot("kept".into(), vec![wanted], true).await.unwrap();
         assert_eq!(database.orphans().await.unwrap(), []);
-        // Somebody puts files back that a table had once, and files of a table that never was.
+        // An operator puts back the files of a dropped table, and adds files of a table that never
+        // existed.
         let own = table_directory(&narrow_table());
         let strange = own.parent().unwrap().join(format!("strange-{}", "0a".repeat(16)));
         file_system.create_dir_all(strange.join("upload")).await.unwrap();

@@ -1,4 +1,4 @@
-//! What comes while a flush is under way waits for the next one.
+//! Writes during a flush wait for the next flush.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use espalier_runtime::{file::FileSystem, preempt, spawn_local, time::ManualClock
 
 use crate::support::*;
 
-/// Who looks every second for what to flush must not take a memtable that is being written for one whose flush failed.
+/// The flush scheduler checks every second, and must not take a memtable in a flush for one with a
+/// failed flush.
 #[test]
 fn a_flush_under_way_is_not_followed_by_one_of_what_came_meanwhile() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000);

@@ -1,4 +1,4 @@
-//! Flushes of a table whose compactions are far behind wait for these; those of others do not.
+//! Flushes of a table wait while its compactions are far behind; flushes of other tables do not.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use espalier_storage::{Database, StorageConfiguration};
 
 use crate::{compactions_go_on::by_size, support::*};
 
-/// Files of a table that lie over each other.
+/// Overlapping files of a table.
 const FILES: usize = 130;
 
 async fn write(database: &Database, name: &str, rows: usize, length: usize) {
@@ -30,7 +30,7 @@ async fn write(database: &Database, name: &str, rows: usize, length: usize) {
     }
 }
 
-/// Fills `narrow` with files that lie over each other, and lets compactions begin then.
+/// Fills `narrow` with overlapping files, and then enables compactions.
 async fn fall_behind(database: &Database, before_they_begin: impl FnOnce()) {
     database.set_compacted_by_themselves("ks", &["narrow"], false).await.unwrap();
     for _ in 0..FILES {
@@ -51,7 +51,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         let settings = StorageConfiguration {
             autocompaction: true,
             memtable_bytes: 2 << 20,
-            // They begin, and stop when they have read a quarter of a MiB.
+            // The compactions start, and pause after a quarter of a MiB.
             compaction_bytes_per_second: Some(1),
             ..configuration()
         };
@@ -61,9 +61,10 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         create(&database, vec![by_size(), wide]).await;
         fall_behind(&database, || {}).await;
         let before = database.metrics();
-        // Two, and beside these a short one; there is none that is a quarter of that.
+        // Two for the large files and a third one for the short file; no file is a quarter of its
+        // size.
         assert_eq!(before.running_compactions, 3);
-        // 20 ms for each file beyond 48, and from a second on twice as much for each dozen more.
+        // 20 ms for each file beyond 48; from one second on, twice as much for each further dozen.
         assert_eq!(before.surplus_sstables, FILES as u64 - 3, "size-tiered leaves three of a size");
         let more = before.surplus_sstables as f64 - 48.0;
         let pause_s = 0.02 * more.min(50.0) * ((more - 50.0).max(0.0) / 12.0).exp2();
@@ -82,7 +83,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         let waited = Duration::from_micros(metrics.flush_delay_us + 1);
         assert!((pause..pause.mul_f64(1.1)).contains(&waited), "{pause:?} {metrics:?}");
 
-        // When they have caught up nothing waits any more, not to its end either.
+        // Once the compactions have caught up no flush waits, and a wait under way ends early.
         write(&database, "narrow", 700, 2000).await;
         database.set_compaction_throughput(0).await;
         time::sleep(Duration::from_millis(1500)).await;
@@ -93,7 +94,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
     });
 }
 
-/// Nothing would come of waiting for them.
+/// A pause for compactions that fail would gain nothing.
 #[test]
 fn no_flush_waits_for_compactions_that_fail() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle();
@@ -118,7 +119,7 @@ fn no_flush_waits_for_compactions_that_fail() {
         let metrics = database.metrics();
         assert_eq!((metrics.delayed_flushes, metrics.flushes), (0, before.flushes + 1));
 
-        // They are tried again after half a minute.
+        // They are retried after half a minute.
         disk.clear_faults();
         time::sleep(Duration::from_secs(31)).await;
         let metrics = database.metrics();

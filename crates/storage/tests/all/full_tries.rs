@@ -1,5 +1,5 @@
-//! A trie has an end of its own, whatever memory there is: before it comes there, its memtable is flushed, also while the
-//! commit log is replayed. The end is near here, so that it is come to.
+//! A trie has a maximum size, whatever memory there is. Its memtable is flushed before that, also
+//! during a replay of the commit log. These tests set a small maximum.
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileSystem;
@@ -8,14 +8,14 @@ use espalier_storage::{Database, StorageConfiguration};
 use crate::support::*;
 
 const TRIE_BYTES: u64 = 256 << 10;
-/// Some times as many as a trie takes.
+/// Several times the rows that fit into a trie.
 pub const ROWS: usize = 12_000;
 
 pub fn near() -> StorageConfiguration {
     StorageConfiguration { memtable_trie_bytes: TRIE_BYTES as usize, ..configuration() }
 }
 
-/// Writes all rows; gives the most that the memtable ever had.
+/// Writes all rows. Returns the maximum size of the memtable.
 pub async fn write(database: &Database, narrow: &TableMetadata) -> u64 {
     let mut most = 0;
     for number in 0..ROWS {
@@ -36,7 +36,7 @@ pub fn a_memtable_is_flushed_before_its_trie_is_full() {
         let narrow = table(&database, "narrow");
         let flushes = database.metrics().flushes;
         let most = write(&database, &narrow).await;
-        // More than half: with the 4 GiB that a trie has, more than 2 GiB.
+        // More than half: with a trie of 4 GiB that is more than 2 GiB.
         assert!(most > TRIE_BYTES / 2 && most < TRIE_BYTES, "{most} bytes");
         assert!(database.metrics().flushes >= flushes + 3);
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), ROWS);
@@ -52,7 +52,7 @@ pub fn replay_flushes_before_a_trie_is_full() {
         create(&database, vec![narrow_table()]).await;
         let most = write(&database, &table(&database, "narrow")).await;
         assert!(most > 2 * TRIE_BYTES, "{most} bytes");
-        // It stops here, and has flushed nothing.
+        // The node stops here, without a flush.
     });
     run(async {
         let database = open(&file_system, near()).await.unwrap();

@@ -1,4 +1,5 @@
-//! SSTables from elsewhere become part of a table: on every shard, whole or not at all, and only if they fit.
+//! SSTables from elsewhere become part of a table on every shard, as a whole or not at all, and
+//! only if they fit.
 
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ use espalier_types::CqlType;
 
 use crate::support::{shards::on_shards, *};
 
-/// A backup: the files of a table `narrow` of another node, which has `k0` to `k<count>`.
+/// A backup: the files of a table `narrow` of another node, with `k0` to `k<count>`.
 fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
     let mut other = StorageConfiguration::new("other");
     other.sstable_format = version.into();
@@ -40,7 +41,8 @@ fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
     })
 }
 
-/// The directory of a node that ended when a compaction was done and not all that it replaced was removed: what it has purged stays so.
+/// The directory of a node that stopped after a compaction, before all of its inputs were removed.
+/// The purged rows do not come back.
 #[test]
 fn files_that_a_compaction_has_replaced_are_not_imported() {
     let file_system = FileSystem::simulated(5);
@@ -59,7 +61,7 @@ fn files_that_a_compaction_has_replaced_are_not_imported() {
         update.deletion = DeletionTime::new(2, NOW - 10);
         database.apply(Mutation { updates: vec![update] }).await.unwrap();
         database.flush("ks", None).await.unwrap();
-        // Its output gets its TOC.txt, and the inputs keep theirs.
+        // The output gets its TOC.txt, and the inputs keep theirs.
         let fault = Fault { skip: 1, ..Fault::always(Operation::Rename, Effect::InputOutput) };
         disk.inject(fault.on_path("TOC"));
         let _ = database.compact("ks", None, true).await;
@@ -77,7 +79,8 @@ fn files_that_a_compaction_has_replaced_are_not_imported() {
     });
 }
 
-/// Files that come in while the table is altered are read as those of the new table: a compaction would fail otherwise.
+/// Files that are imported while the table is altered are read as files of the new table. Otherwise
+/// a compaction would fail.
 #[test]
 fn a_table_is_altered_while_files_come_in() {
     for steps in 0..80 {
@@ -142,7 +145,7 @@ fn every_shard_has_its_part_and_keeps_it_over_a_restart() {
     }
 }
 
-/// A table with an id that was made anew, as that of CREATE TABLE: nothing of an earlier table has to be looked for.
+/// A table with a new id, as CREATE TABLE makes it: no earlier table needs to be considered.
 fn new_table() -> TableMetadata {
     let mut table = narrow_table();
     table.id = TableId(timeuuid_now());
@@ -250,7 +253,7 @@ fn each_sstable_is_imported_whole_or_not_at_all_wherever_the_power_goes() {
             let database = open(&file_system, configuration()).await.unwrap();
             create(&database, vec![narrow_table()]).await;
             let before = disk.operations();
-            // The first one tells how long it takes.
+            // The first seed measures the number of operations.
             if seed > 0 {
                 disk.power_off_after(Generator::from_seed(seed).below(operations + 20));
             }
@@ -275,8 +278,8 @@ fn each_sstable_is_imported_whole_or_not_at_all_wherever_the_power_goes() {
     assert!(none > 2 && all > 2, "{none} {all}");
 }
 
-/// The files say which part of this node's log they hold. That is true of the table they come from alone: what the other one has
-/// in memory lies within, and is not in them.
+/// The files record which intervals of this node's log they hold. That is true only for their own
+/// table: unflushed writes of another table lie within these intervals, and are not in the files.
 #[test]
 fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node() {
     for shards in [1, 3] {
@@ -291,7 +294,8 @@ fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node(
                 create(&database, vec![narrow_table(), other]).await;
                 let other = table(&database, "other");
                 for number in 0..40 {
-                    // Where the first and the last write of a shard lie around those of the other table, whichever it is.
+                    // The first and the last write of a shard lie around those of the other table,
+                    // whichever table it is.
                     let written = insert(&other, &format!("k{number}"), None, 1, &[("v", "x")]);
                     database.apply(written).await.unwrap();
                     write_narrow(&database, &[&format!("own{number}")]).await;
@@ -326,7 +330,7 @@ fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node(
 
 #[test]
 fn files_that_one_shard_cannot_open_are_on_none() {
-    // Each of the two has some files that each shard opens.
+    // Each shard opens some files of both tables.
     for nth in [0, 3, 6, 9, 12, 15] {
         let file_system = FileSystem::simulated(nth);
         let backup = backup(&file_system, "da", 40);
@@ -345,7 +349,7 @@ fn files_that_one_shard_cannot_open_are_on_none() {
                 assert!(refused.is_err(), "{nth}: {refused:?}");
                 assert_eq!(names(&database).await, ["own"], "{nth}");
                 assert_eq!(file_names(&files, &narrow_table()).await, before, "{nth}");
-                // Compactions are not held up for ever.
+                // Compactions are not held up afterwards.
                 database.compact("ks", Some("narrow"), true).await.unwrap();
                 database.import("ks", "narrow", Some(backup)).await.unwrap();
                 let mut all = expected(40);
@@ -357,7 +361,7 @@ fn files_that_one_shard_cannot_open_are_on_none() {
     }
 }
 
-/// A compaction on one shard takes away a file that another one has not opened yet.
+/// A compaction on one shard removes a file that another shard has not opened yet.
 #[test]
 fn compactions_go_on_while_files_come_in() {
     for seed in 0..12 {
@@ -391,7 +395,7 @@ fn compactions_go_on_while_files_come_in() {
     }
 }
 
-/// Copies that have no room are not begun: flushes and the log need what is left.
+/// Copies without enough room are not started, because flushes and the log need the rest.
 #[test]
 fn what_has_no_room_is_not_copied() {
     let file_system = FileSystem::simulated(7);

@@ -1,4 +1,5 @@
-//! The other kinds of memtables do what the trie does: the tests of memtables, reads, isolation and flushes, with each.
+//! The other kinds of memtables behave like the trie: the tests of memtables, reads, isolation and
+//! flushes run with each kind.
 
 use espalier_mutation::schema::{TableMetadata, TableOptions};
 use espalier_runtime::file::FileSystem;
@@ -6,7 +7,7 @@ use espalier_storage::{Database, MemtableKind, Structure};
 
 use crate::support::*;
 
-/// The tests again, with memtables of a kind where a table names none.
+/// Runs tests again, with this kind of memtable for tables that name none.
 macro_rules! with_kind {
     ($kind:ident, $structure:ident, $shards:literal, $($module:ident::$test:ident,)*) => {
         mod $kind {
@@ -51,7 +52,7 @@ with_each_kind! {
 
 with_kind! { skip_list_of_many_rows, SkipList, 1, model::partitions_of_many_rows_are_read_in_several_looks, }
 
-/// A thousand rows, and how many bytes the memtables have grown by.
+/// Writes a thousand rows. Returns the bytes by which the memtables have grown.
 async fn grow(database: &Database, table: &TableMetadata, timestamp: i64) -> u64 {
     let before = database.metrics().memtable_bytes;
     for number in 0..1000 {
@@ -73,7 +74,8 @@ fn a_table_has_the_kind_that_it_names_from_its_next_memtable_on() {
         let database = open(&file_system, configuration()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let trie_bytes = grow(&database, &table(&database, "narrow"), 1).await;
-        // The schema's own memtables grow as well, so the table's is emptied before each look.
+        // The schema's memtables grow as well, so the table's memtable is flushed before each
+        // check.
         for (memtable, is_trie) in
             [("skiplist", false), ("trie", true), ("skiplist", false), ("gone", true)]
         {

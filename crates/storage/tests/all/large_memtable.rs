@@ -1,4 +1,4 @@
-//! A memtable has no ceiling at 2 GiB, where offsets of 31 bits would end.
+//! A memtable may exceed 2 GiB, where offsets of 31 bits would end.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,10 +11,10 @@ use espalier_storage::{Database, MemtableKind, StorageConfiguration};
 
 use crate::support::*;
 
-/// Of blocks alone, without what contents point to.
+/// Bytes of blocks alone, without the contents that they point to.
 const WANTED_BYTES: u64 = (2 << 30) + (256 << 20);
 
-/// Long, so that fewer make as much.
+/// Long names, so that fewer rows make up the size.
 fn name(number: u64) -> String {
     format!("{:0>16x}{number:0>100}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
@@ -37,8 +37,8 @@ async fn assert_there(database: &Database, table: &Arc<TableMetadata>, number: u
     assert_eq!(values, [Some(number.to_string())], "{number}");
 }
 
-/// Takes 3 GiB of memory, as many of disk, and some minutes:
-/// `cargo test -p espalier-storage --test all -- --ignored a_memtable_takes_more_than_2_gib`
+/// Needs 3 GiB of memory, 3 GiB of disk, and some minutes: `cargo test -p espalier-storage --test
+/// all -- --ignored a_memtable_takes_more_than_2_gib`
 #[test]
 #[ignore = "needs 3 GiB of memory and some minutes"]
 fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
@@ -51,7 +51,7 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
         configuration.autocompaction = false;
         configuration.memtables.set("default", MemtableKind::default());
         let database = open(&file_system, configuration).await.unwrap();
-        // Without a commit log, which would have it flushed.
+        // Without a commit log, which would cause a flush.
         let narrow = narrow_table();
         let change = |schema: &Schema| -> Result<Option<Schema>, std::convert::Infallible> {
             let keyspace = KeyspaceMetadata {
@@ -85,7 +85,7 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
         assert_eq!(database.metrics().flushes, flushes, "it was flushed before");
         assert_eq!((memory.partitions, memory.rows), (count, count));
         println!("{count} partitions, {memory:?}");
-        // An overwrite of an old one, beyond the 2 GiB.
+        // An overwrite of an old row, beyond the 2 GiB.
         database.apply(mutation(&narrow, 0)).await.unwrap();
         for number in (0..count).step_by(97).chain([count - 1]) {
             assert_there(&database, &narrow, number).await;

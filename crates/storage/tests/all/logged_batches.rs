@@ -1,4 +1,4 @@
-//! A logged batch over several shards is applied whole, also when the node stops in the middle.
+//! A logged batch over several shards is applied as a whole, even if the node stops in the middle.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use crate::support::{shards::on_shards, *};
 
 const PARTS: usize = 6;
 
-/// A row for each part, in partitions whose names begin so.
+/// Builds a row for each part, in partitions with this prefix in their names.
 fn batch_of(
     narrow: &espalier_mutation::schema::TableMetadata,
     prefix: &str,
@@ -94,7 +94,7 @@ fn all_or_nothing_over_shards_and_crashes() {
     assert!(whole > 20 && none > 20, "{whole} whole, {none} none: the cuts fall in between");
 }
 
-/// A batch over all shards of which a part can never be written.
+/// A batch over all shards with a part that can never be written.
 fn with_a_part_that_is_refused(
     narrow: &espalier_mutation::schema::TableMetadata,
     refused: PartitionUpdate,
@@ -131,18 +131,18 @@ fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
     .unwrap();
 }
 
-/// What happened between the note of a batch and the start at which it is still there.
+/// An event between the note of a batch and the start that still finds the note.
 #[derive(Clone, Copy, PartialEq)]
 enum Since {
     Nothing,
     Truncated,
     /// The table was dropped, and another one has its id.
     MadeAgain,
-    /// Longer than tombstones are kept.
+    /// More time than tombstones are kept.
     Grace,
 }
 
-/// A batch whose note is still there when the node starts.
+/// A batch with a note that is still there when the node starts.
 #[test]
 fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
     for since in [Since::Nothing, Since::Truncated, Since::MadeAgain, Since::Grace] {
@@ -166,7 +166,7 @@ fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
                     break noted;
                 }
             };
-            // The parts are gone for another reason than the note's.
+            // The parts are missing for another reason than the note.
             match since {
                 Since::Nothing => {}
                 Since::Truncated | Since::Grace => database.truncate(narrow.id).await.unwrap(),
@@ -185,7 +185,7 @@ fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
                 }
                 _ => noted.key,
             };
-            // As if its removal had been lost.
+            // As if the removal of the note had been lost.
             let timestamp = time::next_timestamp_micros();
             let mut again = PartitionUpdate::new(batches.id, noted_key);
             for mut row in noted.rows {
@@ -218,7 +218,7 @@ fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
     }
 }
 
-/// The key of a batch that was noted at a time, in µs since 1970.
+/// Returns the key of a batch noted at a time, in µs since 1970.
 fn key_of_time(us: i64) -> DecoratedKey {
     let (seconds, us) = (us / 1_000_000, us % 1_000_000);
     let context = uuid::timestamp::context::NoContext;
@@ -262,7 +262,7 @@ fn notes_do_not_stay_when_the_log_fails_for_a_while() {
     .unwrap();
 }
 
-/// While a part of each cannot be written there is no end to how many fail.
+/// While a part of each batch cannot be written, any number of batches may fail.
 #[test]
 fn batches_that_fail_are_kept_within_bounds() {
     let file_system = FileSystem::simulated(4);
@@ -289,7 +289,7 @@ fn batches_that_fail_are_kept_within_bounds() {
             let (number, bytes) = refused.expect("no end of them");
             assert!(bytes < 17 << 20, "{bytes}");
             disk.clear_faults();
-            // All are finished, and then there may be others.
+            // All batches are finished, and new ones are accepted.
             for _ in 0..200 {
                 if read_all(&database, &batches).await.partitions.is_empty() {
                     break;

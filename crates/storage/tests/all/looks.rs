@@ -1,4 +1,5 @@
-//! A look at one row, which is answered at once or not at all, against a read of the row around all caches.
+//! A look-up of one row, which answers at once or not at all, against a read of the row around all
+//! caches.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::support::*;
 /// The cells that a reader sees of a row: column, path, value.
 type Seen = Vec<(ColumnId, Option<Bytes>, Bytes)>;
 
-/// As a point read of CQL sees a row; `None` if it does not. A memtable may hold cells of columns that are gone.
+/// The row as a point read of CQL sees it; `None` if it is not visible. A memtable may hold cells
+/// of dropped columns.
 fn seen(table: &TableMetadata, lookup: &RowLookup<'_>, now_s: u32) -> Option<Seen> {
     let row = lookup.row.as_ref()?;
     let (deletion, copy) = (lookup.deletion(), Bytes::copy_from_slice);
@@ -57,7 +59,7 @@ fn cells(row: &Row) -> Seen {
     cells
 }
 
-/// Nothing may come of it: what is read then is compared in any case.
+/// Prefetching may do nothing; the following reads are compared in any case.
 fn look_ahead(
     database: &Database,
     table: &TableMetadata,
@@ -67,9 +69,9 @@ fn look_ahead(
     let counts = || (database.metrics().page_cache_hits, database.row_cache_metrics());
     let before = counts();
     for is_write in [false, true] {
-        // In tests tables need not be large for that, but there must be something.
+        // In tests a table need not be large for a look-ahead, but must not be empty.
         let Some(mut ahead) = database.look_ahead(table) else { continue };
-        // The same row twice, as connections may send it.
+        // Each row twice, as a connection may request it.
         (0..2).for_each(|_| {
             ahead.add(table, key.borrowed(), &clustering.values);
         });
@@ -81,7 +83,7 @@ fn look_ahead(
     assert_eq!(counts(), before);
 }
 
-/// Whether the look was answered.
+/// Returns whether the look-up was answered.
 pub(crate) async fn compare_look(
     database: &Database,
     table: &Arc<TableMetadata>,

@@ -1,4 +1,5 @@
-//! Storage as a whole, one behaviour a file. One program, because linking many takes longer than running them.
+//! Tests of storage as a whole, one behaviour for each file. They are one program, because linking
+//! many takes longer than running them.
 #![allow(clippy::unwrap_used)]
 
 mod acknowledged_writes_survive_crashes;

@@ -1,4 +1,4 @@
-//! What is flushed gives its memory back, whatever else goes on.
+//! Flushed memtables free their memory, whatever else runs.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use espalier_storage::CompactionKind;
 
 use crate::support::*;
 
-/// Memory goes in steps.
+/// Memory is freed in steps.
 async fn give_way() {
     for _ in 0..1000 {
         preempt::yield_now().await;
     }
 }
 
-/// A compaction takes much longer than a memtable lives: as long as it kept those that it began beside, writes would wait for its end.
+/// A compaction takes much longer than a memtable lives. If it kept the memtables of its start,
+/// writes would wait for its end.
 #[test]
 fn a_compaction_keeps_no_memtable() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
@@ -23,7 +24,7 @@ fn a_compaction_keeps_no_memtable() {
     run(async {
         let mut configuration = configuration();
         configuration.autocompaction = false;
-        // It stops after its first bytes, until the clock goes on.
+        // The compaction pauses after its first bytes, until the clock advances.
         configuration.compaction_bytes_per_second = Some(1);
         let database = open(&file_system, configuration).await.unwrap();
         create(&database, vec![narrow_table()]).await;

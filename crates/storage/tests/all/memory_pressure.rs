@@ -1,4 +1,5 @@
-//! Memtables stay within their memory: the largest is flushed, writers wait, and when the disk refuses they are told.
+//! Memtables stay within their memory: the largest one is flushed, writers wait, and if the disk
+//! refuses the flush they get an error.
 
 use std::time::Duration;
 

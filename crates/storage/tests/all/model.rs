@@ -1,5 +1,5 @@
-//! Random writes of every kind against a plain model, through flushes and restarts at random moments; read back
-//! forward, in reverse, by slices, with limits and page by page.
+//! Random writes of every kind against a plain model, through flushes and restarts at random
+//! moments. They are read forward, in reverse, by slices, with limits and in pages.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,10 +22,10 @@ use crate::support::{
     *,
 };
 
-/// Everything that was written, looked through anew for each read.
+/// All writes, which each read evaluates anew.
 pub(crate) struct Model {
     pub(crate) writes: Vec<PartitionUpdate>,
-    /// Second at which it is read.
+    /// Time of the reads, in seconds since 1970.
     pub(crate) now_s: u32,
 }
 
@@ -43,7 +43,8 @@ impl Model {
         self.writes.iter().filter(move |update| update.key == *key)
     }
 
-    /// The strongest deletion over a row; `None` for the static row, which range deletions do not reach.
+    /// Returns the strongest deletion over a row; `None` for the static row, which range deletions
+    /// do not reach.
     fn deletion(
         &self,
         table: &TableMetadata,
@@ -67,7 +68,7 @@ impl Model {
         strongest
     }
 
-    /// What a reader sees of the rows, all with the same clustering.
+    /// Returns the visible content of rows, all with the same clustering.
     fn reconcile<'a>(
         &self,
         table: &TableMetadata,
@@ -185,11 +186,12 @@ impl Model {
 pub(crate) struct Writer {
     pub(crate) random: Generator,
     now: i64,
-    /// Second of the wall clock.
+    /// Time of the wall clock, in seconds since 1970.
     pub(crate) now_s: u32,
-    /// What expires does so that long after it was written. Where the clock decides what is purged, no history may take so long.
+    /// TTL of expiring cells, in seconds. Where purges depend on the clock, no history may
+    /// take that long.
     pub(crate) ttl_s: u32,
-    /// No write has a timestamp up to this one.
+    /// All later writes have greater timestamps.
     pub(crate) floor: i64,
 }
 
@@ -198,7 +200,8 @@ impl Writer {
         Self { random: Generator::from_seed(seed), now: 0, now_s: NOW, ttl_s: 10, floor: 0 }
     }
 
-    /// From now on writes are newer than all so far: what is behind a tombstone that is gone is not deleted by it.
+    /// Makes all later writes newer than all earlier ones, so that a write after a purged tombstone
+    /// is not deleted by it.
     pub(crate) fn raise_floor(&mut self) {
         self.floor = self.now / 4 + 1;
         self.now += 8;
@@ -210,7 +213,7 @@ impl Writer {
 
     pub(crate) fn timestamp(&mut self) -> i64 {
         self.now += 1;
-        // Mostly ahead, sometimes at or before what was written.
+        // Mostly ahead, sometimes at or before earlier writes.
         (self.now / 4 - self.below(4) as i64).max(self.floor + 1)
     }
 
@@ -221,7 +224,7 @@ impl Writer {
             CqlType::Blob | CqlType::Text | CqlType::Ascii => letters.into(),
             // The elements of a set are paths.
             CqlType::Set { frozen: false, .. } => Bytes::new(),
-            // What is added.
+            // The amount to add.
             CqlType::Counter => return Cell::live(timestamp, value(column_type, length as i64)),
             _ => value(column_type, length as i64 % 5),
         };
@@ -237,7 +240,7 @@ impl Writer {
         }
     }
 
-    /// Some cells of a collection or UDT, in their order.
+    /// Makes some cells of a collection or UDT, in order.
     fn complex_cells(
         &mut self,
         table: &TableMetadata,
@@ -400,7 +403,7 @@ impl Writer {
         command
     }
 
-    /// All partitions, or those between two tokens.
+    /// Returns the full range, or a range between two tokens.
     fn range(&mut self, table: &TableMetadata, partitions: u64) -> KeyRange {
         if self.below(2) == 0 {
             return KeyRange::full();
@@ -417,8 +420,9 @@ impl Writer {
     }
 }
 
-/// That a row is returned says that it exists; by its liveness or by a cell, a reader cannot tell. The same for a static row of which no
-/// column was asked for, beside other rows: reads of one row do not look for it.
+/// Clears the liveness. A returned row exists, but a reader cannot tell whether by its liveness or
+/// by a cell. The same holds for a static row without selected columns beside other rows: reads of
+/// one row do not look for it.
 pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
     for partition in partitions.iter_mut().filter(|partition| !partition.rows.is_empty()) {
         partition.static_row.take_if(|row| row.columns.is_empty());
@@ -428,7 +432,7 @@ pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
     }
 }
 
-/// Reads in pages and puts them together. Most pages end by tombstones, too.
+/// Reads in pages and joins them. Most pages end by the tombstone limit, too.
 pub(crate) async fn read_in_pages(
     database: &Database,
     mut command: ReadCommand,
@@ -468,7 +472,8 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
         run(async {
             espalier_runtime::preempt::force_yields(Some(seed));
             let mut configuration = configuration();
-            // Each life of the node writes another version, and reads those of the ones before.
+            // Each life of the node writes another version of SSTables, and reads those of the
+            // earlier lives.
             let version = VERSIONS[writer.random.below(VERSIONS.len() as u64) as usize];
             configuration.sstable_format = version.into();
             let database = open(&file_system, configuration).await.unwrap();

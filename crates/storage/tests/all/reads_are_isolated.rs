@@ -1,5 +1,5 @@
-//! A write to one partition is seen whole or not at all, also by a read that gives way in the middle; and a read that is
-//! under way when a flush ends misses nothing and sees nothing twice.
+//! A read sees a write to one partition as a whole or not at all, even if the read yields in the
+//! middle. A read during the end of a flush misses nothing and sees nothing twice.
 
 use std::{
     cell::{Cell, RefCell},
@@ -31,7 +31,7 @@ pub fn a_long_read_sees_one_version_of_a_partition() {
                 let mut update = PartitionUpdate::new(wide.id, key("p"));
                 let value = version.to_string();
                 for clustering in 0..ROWS {
-                    // Each version also deletes and brings back some rows.
+                    // Each version also deletes and restores some rows.
                     let is_gone = (i64::from(clustering) + version) % 5 == 0;
                     if !is_gone {
                         let values = [("v", value.as_str())];
@@ -93,7 +93,7 @@ pub fn a_long_read_sees_one_version_of_a_partition() {
     }
 }
 
-/// Rows that are written one by one, but without giving way between them.
+/// Rows that are written one by one, without a yield between them.
 #[test]
 pub fn a_long_read_sees_one_version_of_single_rows() {
     for seed in 0..12 {
@@ -145,7 +145,7 @@ pub fn a_long_read_sees_one_version_of_single_rows() {
                     }
                 })
             };
-            // On a slow machine a read gives way more often, and passes over more versions.
+            // On a slow machine a read yields more often, and misses more versions.
             let mut version = 1;
             while version < 10 || versions.borrow().len() < 3 {
                 for _ in 0..20 {

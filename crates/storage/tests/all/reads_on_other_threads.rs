@@ -1,5 +1,6 @@
-//! Threads that read a memtable while its shard writes to it see each write to a partition wholly or not at all.
-// An embedder's threads are not the runtime's.
+//! Threads that read a memtable while its shard writes to it see each write to a partition as a
+//! whole or not at all.
+// The threads of an embedder are not the runtime's.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -24,7 +25,7 @@ use crate::support::*;
 
 const ROWS: i32 = 40;
 
-/// All rows of a version but every fifth, after a deletion of what was before.
+/// All rows of a version but every fifth, after a deletion of the previous content.
 fn version_of(wide: &TableMetadata, version: i64) -> PartitionUpdate {
     let mut update = PartitionUpdate::new(wide.id, key("p"));
     let value = version.to_string();
@@ -47,7 +48,7 @@ fn version_of(wide: &TableMetadata, version: i64) -> PartitionUpdate {
     update
 }
 
-/// Reads until it is told that it is over; gives how many versions it saw.
+/// Reads until `is_over` is set. Returns the number of versions that it saw.
 fn read(reader: &MemtableReader, wide: &TableMetadata, is_over: &AtomicBool, seed: u64) -> usize {
     let mut random = Generator::from_seed(seed);
     let (mut last, mut versions) = (0, 0);
@@ -55,7 +56,7 @@ fn read(reader: &MemtableReader, wide: &TableMetadata, is_over: &AtomicBool, see
         let snapshot = reader.partition(&key("p")).unwrap().unwrap();
         let direction = if random.below(2) == 0 { Direction::Forward } else { Direction::Reverse };
         let mut first = None;
-        // What was read once is there again, however much was written between.
+        // A snapshot returns the same rows again, however much was written meanwhile.
         for _ in 0..1 + random.below(3) {
             let rows: Vec<_> = snapshot.rows(direction).map(Result::unwrap).collect();
             assert_eq!(rows.len() as i32, ROWS - ROWS / 5);
@@ -111,7 +112,8 @@ fn a_write_is_seen_wholly_or_not_at_all() {
                 for reader in readers {
                     assert!(reader.join().unwrap() > 3);
                 }
-                // What the readers held goes, and memory comes to what it is without them.
+                // The memory that the readers held is freed, and total memory is as without
+                // readers.
                 write(version + 1).await;
                 let memory = database.memtable_memory("ks", "wide").unwrap();
                 assert!(memory.structure_bytes < 64 << 10, "{memory:?}");
@@ -133,7 +135,8 @@ fn single_row_partitions_are_whole_too() {
         let narrow = table(&database, "narrow");
         let newest = Arc::new(AtomicI64::new(0));
         let write = async |version: i64| {
-            // Even versions delete the partition and write it again in one go, every third writes its columns one by one.
+            // Even versions delete the partition and write it again in one update; every third
+            // version writes its columns one by one.
             let value = version.to_string();
             let mut update = PartitionUpdate::new(narrow.id, key("p"));
             let columns = [("v", value.as_str()), ("w", &value)];

@@ -1,5 +1,5 @@
-//! The number of shards changes at each start, and the power goes at random moments, in the start too: every acknowledged
-//! write is there afterwards, and what was truncated stays away.
+//! The number of shards changes at each start, and power fails at random moments, during starts
+//! too. Afterwards every acknowledged write is there, and truncated data stays gone.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ fn small() -> StorageConfiguration {
     configuration
 }
 
-/// What is known of the names that were written: acknowledged ones must be there, doubtful ones may be.
+/// The state of the written names: acknowledged ones must be there, doubtful ones may be there.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<State>>);
 

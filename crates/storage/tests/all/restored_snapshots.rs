@@ -1,4 +1,5 @@
-//! A table is made what a snapshot of it has: no more, no less, and wherever the power goes the snapshot is still there.
+//! A restored table has exactly the content of its snapshot, and wherever power fails the snapshot
+//! stays intact.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -13,7 +14,7 @@ async fn take(database: &Database, tag: &str) {
     database.take_snapshot(tag.into(), vec![wanted], true).await.unwrap();
 }
 
-/// A node with a snapshot of `kept` and `moved`, whose table has changed since.
+/// A node with a snapshot of `kept` and `moved`, with changes to the table after it.
 async fn prepared(file_system: &FileSystem) -> Database {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;
@@ -99,7 +100,7 @@ fn nothing_changes_where_a_snapshot_is_not_there_or_not_whole() {
             }
         }
         let refused = database.restore("ks", "narrow", "monday").await.unwrap_err();
-        assert!(refused.to_string().contains("lists 2 SSTables, and there are 0"), "{refused}");
+        assert!(refused.to_string().contains("lists 2 SSTables, the directory has 0"), "{refused}");
         assert_eq!(names_in_narrow(&database).await, all);
     });
 }
@@ -129,7 +130,8 @@ fn wherever_the_power_goes_it_can_be_done_again() {
         let is_done = Rc::new(Cell::new(false));
         block_on(async {
             let database = prepared(&file_system).await;
-            // The files are read and compared first, which takes most of the operations before anything changes.
+            // The files are first read and compared, which takes most of the operations before
+            // anything changes.
             disk.power_off_after(120 + Generator::from_seed(seed).below(280));
             is_done.set(database.restore("ks", "narrow", "monday").await.is_ok());
         });
@@ -155,7 +157,8 @@ fn wherever_the_power_goes_it_can_be_done_again() {
     assert!(befores > 10 && parts > 10 && afters > 10, "{befores} {parts} {afters}");
 }
 
-/// It is removed before that, and nothing changes, or when the table has it.
+/// The snapshot is removed before the restore, and nothing changes, or after the table has its
+/// files.
 #[test]
 fn a_snapshot_is_not_removed_while_it_is_restored() {
     let (mut befores, mut afters) = (0, 0);

@@ -1,6 +1,7 @@
-//! Reads through the row cache against reads around it: any history, with flushes, compactions, evictions and forgetting at any
-//! point, and with several readers at once. Looks at one row, which the cache answers and adds to, are among them. Tables are fixed
-//! here; `row_cache_histories` does the same to random ones, with readers beside the writer.
+//! Reads through the row cache against reads around it: any history, with flushes, compactions,
+//! evictions and invalidation at any point, and with several concurrent readers. Look-ups of one
+//! row, which the cache answers and fills itself from, are included. Tables are fixed here;
+//! `row_cache_histories` has random ones, with readers beside the writer.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,15 +20,15 @@ use crate::{
     support::*,
 };
 
-/// A shape of table and history.
+/// The shape of a table and its history.
 #[derive(Clone, Copy)]
 struct Shape {
     table: fn() -> TableMetadata,
     partitions: u64,
     spread: u64,
-    /// Small ones evict all the time.
+    /// Bytes of the cache. A small one evicts all the time.
     cache_bytes: usize,
-    /// Tombstones may go at once; then nothing is written before what was deleted.
+    /// Whether tombstones are purged at once; then no write is older than a deletion.
     purges: bool,
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn settings(cache_bytes: usize) -> StorageConfiguration {
     configuration
 }
 
-/// The same read with and without the cache.
+/// Compares a read with and without the cache.
 pub(crate) async fn compare(
     database: &Database,
     command: &ReadCommand,
@@ -55,12 +56,12 @@ pub(crate) async fn compare(
     assert_eq!(got, expected, "pages of {page}: {context} {command:?}");
 }
 
-/// Runs `steps` steps; returns what the cache did, and how many looks at one row were answered.
+/// Runs `steps` steps. Returns the cache's metrics and the number of answered look-ups of one row.
 fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
     let file_system = FileSystem::simulated(seed);
     let mut writer = Writer::new(seed);
     writer.ttl_s = 10_000;
-    // Purges go by the clock; for them nothing expires meanwhile.
+    // Purges depend on the clock; nothing expires meanwhile.
     writer.now_s = match shape.purges {
         true => u32::try_from(time::now_seconds()).unwrap() - 3,
         false => NOW + 1_000_000_000,
@@ -69,7 +70,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
     run(async {
         espalier_runtime::preempt::force_yields(Some(seed));
         let mut settings = settings(shape.cache_bytes);
-        // So that partitions of some rows have an index of them.
+        // Partitions of several rows get a row index.
         settings.column_index_bytes = seed.is_multiple_of(2).then_some(64);
         let database = open(&file_system, settings).await.unwrap();
         let mut definition = keeping_tombstones((shape.table)());
@@ -84,7 +85,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
             let context = format!("seed {seed} step {step}");
             match writer.below(40) {
                 0 => {
-                    // Goes on beside the next steps.
+                    // The flush runs beside the next steps.
                     let database = database.clone();
                     let flush = spawn_local(async move { database.flush("ks", None).await });
                     if let Some(earlier) = flushing.replace(flush) {
@@ -94,7 +95,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
                 1 if writer.below(4) == 0 => database.compact("ks", None, false).await.unwrap(),
                 2 if writer.below(8) == 0 => database.forget_cached_rows().await,
                 3 => {
-                    // The hand takes whatever is oldest.
+                    // The clock hand evicts the oldest entries.
                     let used = database.row_cache_metrics().used_bytes as usize;
                     let least = used * writer.below(100) as usize / 100;
                     database.set_row_cache_limit(least);
@@ -113,8 +114,8 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
                 }
                 _ => {
                     if shape.purges {
-                        // What a purged deletion covered would come back with an older write, and files and cache purge at
-                        // different times.
+                        // An older write would bring back data of a purged deletion, and files and
+                        // cache purge at different times.
                         writer.raise_floor();
                     }
                     let update = writer.update(&table, shape.partitions, shape.spread);
@@ -128,7 +129,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
             flush.await.unwrap();
         }
         let metrics = database.row_cache_metrics();
-        // The last insertion may have split nodes, or a flush made a row longer.
+        // The last insertion may have split nodes, or a flush may have made a row longer.
         assert!(metrics.used_bytes <= shape.cache_bytes as u64 + 512, "{metrics:?}");
         result = metrics;
         espalier_runtime::preempt::force_yields(None);
@@ -189,15 +190,16 @@ fn reads_of_composite_clusterings_are_those_without_the_cache() {
     check_seeds(320, 15, Shape { cache_bytes: 3 << 10, ..shape }, 400);
 }
 
-/// A number from the environment.
+/// Returns a number from the environment.
 pub(crate) fn told(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
-/// The long run: `ESPALIER_STEPS=1000000 cargo test -p espalier-storage --test all row_cache::a_million -- --ignored --nocapture`.
-/// Every fourth history is one of the tables here, the others are of random ones.
+/// The long run: `ESPALIER_STEPS=1000000 cargo test -p espalier-storage --test all
+/// row_cache::a_million -- --ignored --nocapture`. Every fourth history uses the tables here, the
+/// others use random ones.
 #[test]
-#[ignore = "takes as long as it is told to"]
+#[ignore = "runs as long as the environment says"]
 fn a_million_steps() {
     let (steps, first) = (told("ESPALIER_STEPS", 1_000_000), told("ESPALIER_SEED", 0));
     let small = Shape { cache_bytes: 3 << 10, ..WIDE };
@@ -219,10 +221,11 @@ fn a_million_steps() {
     println!("{met:?}");
 }
 
-/// Writers of whole partitions, and readers that give way at every step: each sees one write or another, not parts of two.
+/// Writers of whole partitions, and readers that yield at every step: each reader sees one write,
+/// not parts of two.
 #[test]
 fn readers_see_whole_writes_while_flushes_update_the_cache() {
-    // Where others have the machine, all reads of one seed may have had misses.
+    // On a busy machine all reads of one seed may have had misses.
     let without_misses = Cell::new(0);
     for seed in 0..10 {
         let file_system = FileSystem::simulated(seed);

@@ -1,4 +1,4 @@
-//! What the row cache takes: its limit holds whatever readers keep and flushes bring.
+//! The memory of the row cache stays within its limit, whatever readers hold and flushes add.
 
 use std::{
     future::Future,
@@ -112,8 +112,8 @@ fn rows_that_grow_by_flushes_do_not_pass_the_limit() {
     });
 }
 
-/// Flushes add rows below headers that nobody looks at: the headers become the oldest, and cannot go before their rows. What is
-/// behind them in age goes all the same.
+/// Flushes add rows below headers that no reader uses. The headers become the oldest entries, and
+/// cannot be evicted before their rows. Younger entries are evicted all the same.
 #[test]
 fn headers_that_are_older_than_their_rows_do_not_stop_the_hand() {
     let file_system = FileSystem::simulated(1);
@@ -145,7 +145,7 @@ fn headers_that_are_older_than_their_rows_do_not_stop_the_hand() {
             let before = database.row_cache_metrics();
             read_partition(&database, &wide, &name(at)).await.unwrap();
             let after = database.row_cache_metrics();
-            // The flushes before have used up what there was of room.
+            // The earlier flushes have used up the free room.
             if at < 1010 {
                 continue;
             }
@@ -158,8 +158,8 @@ fn headers_that_are_older_than_their_rows_do_not_stop_the_hand() {
     });
 }
 
-/// Shares of a counter that were deleted do not come back by those that a flush brings: as in a merge of the files, all deletions
-/// apply before shares are put together.
+/// Deleted shares of a counter do not come back with shares that a flush adds. As in a merge of
+/// files, all deletions apply before shares are merged.
 #[test]
 fn deleted_shares_of_counters_stay_deleted() {
     let shares = |table: &TableMetadata, id: u8, timestamp: i64| {
@@ -215,7 +215,7 @@ fn deleted_shares_of_counters_stay_deleted() {
     }
 }
 
-/// Rule 18, for each way by which rows come in.
+/// Rule 18, for each way in which rows enter the cache.
 #[test]
 fn rows_beyond_a_16th_of_the_cache_are_not_kept() {
     const LARGE: usize = 100_000;
@@ -278,7 +278,8 @@ fn rows_beyond_a_16th_of_the_cache_are_not_kept() {
     });
 }
 
-/// What flushes bring was decided before the limit went down: only what a flush makes larger is refused for it.
+/// Rows that are cached from flushes are decided on before the limit is lowered. Afterwards only
+/// growth by a flush is refused.
 #[test]
 fn static_rows_that_have_become_too_large_stay_until_they_grow() {
     let file_system = FileSystem::simulated(1);
@@ -310,7 +311,7 @@ fn static_rows_that_have_become_too_large_stay_until_they_grow() {
         misses_of_another().await;
         assert_eq!(misses_of_another().await, 0);
 
-        // A 16th of it is less than the static row.
+        // A 16th of the limit is less than the static row.
         database.set_row_cache_limit(640 << 10);
         insert_rows(&database, &wide, 1..2, 1, 10).await;
         database.flush("ks", None).await.unwrap();
@@ -326,7 +327,7 @@ fn static_rows_that_have_become_too_large_stay_until_they_grow() {
     });
 }
 
-/// What is read ahead of a reader is bounded by its bytes also where it is not added to the cache.
+/// Read-ahead of a reader is bounded in bytes even where nothing is added to the cache.
 #[test]
 fn large_rows_that_may_not_be_added_are_read_few_at_a_time() {
     let file_system = FileSystem::simulated(1);
@@ -350,7 +351,7 @@ fn large_rows_that_may_not_be_added_are_read_few_at_a_time() {
             if is_over {
                 break;
             }
-            // What the read finds from here on is not added.
+            // From here on the read adds nothing.
             database.forget_cached_rows().await;
             assert_eq!(reading.await.unwrap().partitions[0].rows.len(), 1);
             let misses = database.row_cache_metrics().row_misses - before;
@@ -361,7 +362,7 @@ fn large_rows_that_may_not_be_added_are_read_few_at_a_time() {
     });
 }
 
-/// A header, a place behind all rows and one between them are not rows.
+/// A header, an entry behind all rows and an entry between rows are not rows.
 #[test]
 fn what_is_forgotten_counts_by_rows() {
     let file_system = FileSystem::simulated(1);

@@ -1,4 +1,5 @@
-//! Rows of which nothing is left but old tombstones leave the row cache when somebody has met them; nothing comes back by it.
+//! Rows that consist only of old tombstones leave the row cache when a read has met them, and
+//! nothing comes back by that.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ async fn delete(database: &Database, table: &TableMetadata, row: i32, timestamp:
     database.apply(Mutation { updates: vec![update] }).await.unwrap();
 }
 
-/// The first row, and how many rows of the cache were met for it.
+/// Reads the first row. Returns it and the number of cached rows that the read met.
 async fn first(database: &Database, table: &Arc<TableMetadata>) -> (Option<i32>, u64) {
     let mut command = command(table, ReadTarget::Partition(key("p")));
     command.limits.rows = 1;
@@ -33,7 +34,8 @@ async fn first(database: &Database, table: &Arc<TableMetadata>) -> (Option<i32>,
     (value.map(|value| i32::from_be_bytes(value[..].try_into().unwrap())), met)
 }
 
-/// Runs with a partition of [`ROWS`] rows, all of it in the cache, of which the first half was deleted and flushed.
+/// Runs with a partition of [`ROWS`] rows, all of it cached, with the first half deleted and
+/// flushed.
 fn with_queue(grace_s: u32, check: impl AsyncFn(Database, Arc<TableMetadata>, u32)) {
     let file_system = FileSystem::simulated(1);
     run(async {
@@ -63,7 +65,7 @@ fn a_run_of_old_tombstones_is_walked_once() {
         assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
         let (row, met) = first(&database, &table).await;
         assert!((row, met > half as u64) == (Some(half), true), "{row:?} {met}");
-        // The walk goes in steps, of which each removes a part.
+        // The read goes in steps, and each step removes a part.
         let mut met = met;
         for _ in 0..10 {
             let (row, again) = first(&database, &table).await;
@@ -72,7 +74,7 @@ fn a_run_of_old_tombstones_is_walked_once() {
         }
         assert!(met < 10, "{met}");
         assert!(database.row_cache_metrics().rows <= half as u64 + 1);
-        // The queue goes on.
+        // The queue continues.
         delete(&database, &table, half, 20, now_s - 100).await;
         assert_eq!(first(&database, &table).await.0, Some(half + 1));
         database.apply(insert(&table, "p", Some(3), 30, &[("v", "y")])).await.unwrap();
@@ -110,13 +112,13 @@ fn tombstones_that_are_young_again_cover_what_comes_late() {
 #[test]
 fn tombstones_stay_as_long_as_a_memtable_holds_what_they_may_cover() {
     with_queue(50, async |database, table, _| {
-        // Written before the deletion, and arrived after it.
+        // Written before the deletion, but arriving after it.
         database.apply(insert(&table, "p", Some(7), 15, &[("v", "late")])).await.unwrap();
         for _ in 0..5 {
             assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
         }
         assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
-        // In a file it is covered by the tombstone in another one.
+        // In a file it is covered by the tombstone in another file.
         database.flush("ks", None).await.unwrap();
         for _ in 0..5 {
             assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));

@@ -1,5 +1,5 @@
-//! Range deletions that begin and end at rows: whichever part of a partition is read first, in either direction, the cache has each row
-//! and each gap under its own deletion afterwards.
+//! Range deletions that start and end at rows. Whichever part of a partition is read first, in
+//! either direction, the cache then has each row and each gap under its own deletion.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::{
 
 const ROWS: i32 = 5;
 
-/// Rows stand at every other place.
+/// Rows are at every second value.
 fn bound(kind: BoundKind, at: i32) -> ClusteringBound {
     ClusteringBound { kind, values: [Some(int(at * 2))].into() }
 }
 
-/// Bounds of a slice that is not empty, at or beside rows.
+/// Bounds of a slice that is not empty, at rows or beside them.
 fn random_slice(random: &mut Generator) -> ClusteringSlice {
     let first = random.below(ROWS as u64) as i32;
     let last = first + random.below((ROWS - first) as u64) as i32;
@@ -48,7 +48,7 @@ fn read_of(
     ReadCommand { slices, direction, ..command(table, target) }
 }
 
-/// One of two deletions, so that there is the same one on both sides of the other.
+/// One of two deletions, so that the same one can be on both sides of the other.
 fn random_tombstone(random: &mut Generator) -> RangeTombstone {
     let ClusteringSlice { start, end } = random_slice(random);
     RangeTombstone { start, end, deletion: DeletionTime::new(2 + 3 * random.below(2) as i64, NOW) }
@@ -73,7 +73,7 @@ async fn write(database: &Database, table: &Arc<TableMetadata>, random: &mut Gen
     database.flush("ks", None).await.unwrap();
 }
 
-/// More of them, or others: `ESPALIER_SEED=12 ESPALIER_SEEDS=10000`.
+/// More histories, or other ones: `ESPALIER_SEED=12 ESPALIER_SEEDS=10000`.
 #[test]
 fn what_reads_add_is_what_the_files_have() {
     let first = told("ESPALIER_SEED", 0);
@@ -92,7 +92,7 @@ fn what_reads_add_is_what_the_files_have() {
                 if step % 3 == 0 {
                     database.forget_cached_rows().await;
                 }
-                // What the files have changes beside the readers.
+                // The content of files changes beside the readers.
                 let mut update = PartitionUpdate::new(wide.id, key("p"));
                 update.range_tombstones.push(random_tombstone(&mut random));
                 database.apply(Mutation { updates: vec![update] }).await.unwrap();
@@ -100,7 +100,8 @@ fn what_reads_add_is_what_the_files_have() {
                     let database = database.clone();
                     async move { database.flush("ks", None).await.unwrap() }
                 });
-                // Together: one finds nothing known when it begins, and finds known what the others have read meanwhile.
+                // Concurrent readers: one finds nothing cached when it starts, and later finds what
+                // the others have read.
                 let readers: Vec<_> = (0..1 + random.below(3))
                     .map(|_| {
                         let direction = match random.below(2) {
@@ -124,7 +125,7 @@ fn what_reads_add_is_what_the_files_have() {
                 }
                 flush.await;
                 if random.below(2) == 0 {
-                    // Between rows and at them, under whatever is written before it.
+                    // Between rows and at them, older than the other deletions.
                     let mut older = PartitionUpdate::new(wide.id, key("p"));
                     let (at, timestamp) =
                         (random.below(2 * ROWS as u64) as i32 - 2, 3 + random.below(2) as i64);
@@ -142,7 +143,8 @@ fn what_reads_add_is_what_the_files_have() {
     }
 }
 
-/// Rule 17: a deletion of a row that the files do not have any more is kept for that row, as long as it is known, and for nothing else.
+/// Rule 17: a row deletion that the files have purged is kept for that row while the row is cached,
+/// and for nothing else.
 #[test]
 fn a_purged_deletion_does_not_spread() {
     for direction in [Direction::Forward, Direction::Reverse] {
@@ -165,7 +167,7 @@ fn a_purged_deletion_does_not_spread() {
             database.read(read_of(&wide, of_row, direction)).await.unwrap();
             database.compact("ks", None, false).await.unwrap();
             for timestamp in [5, 6] {
-                // The first read makes known what is around the row.
+                // The first read makes the surroundings of the row continuous.
                 for at in [2 * 2, 4 * 2] {
                     let mut between = PartitionUpdate::new(wide.id, key("p"));
                     between.rows.push(row(&wide, Some(at), timestamp, &[("v", "between")]));

@@ -1,4 +1,4 @@
-//! What the row cache says that it knows is what reads have taught it.
+//! The row cache explains exactly the ranges that were read as continuous.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ async fn known(database: &Database, table: &Arc<TableMetadata>) -> KnownPartitio
     }
 }
 
-/// Ranges as people write them, of tables with one clustering column: `[1, 3) 2 rows`.
+/// Ranges in the notation `[1, 3) 2 rows`, for tables with one clustering column.
 fn ranges(known: &KnownPartition) -> Vec<String> {
     let value = |bound: &ClusteringBound| match bound.values.first() {
         Some(Some(value)) => i32::from_be_bytes(*value.first_chunk().unwrap()).to_string(),

@@ -1,10 +1,11 @@
-//! What the row cache does to very many rows it does in small steps, however many they are: a flush brings them, a deletion
-//! covers them, they are forgotten, they make room, a read passes them.
+//! The row cache handles very many rows in small steps: when a flush adds them, when a deletion
+//! covers them, when they are invalidated or evicted, and when a read skips them.
 //!
-//! Each is looked at twice. With every chance to give way taken, rows that change from one turn of the event loop to the next are counted, which is
-//! the same in every run. And by the clock, the stall detector tells how long a task held the core; its bound is
-//! generous, since these are not release builds, and of several attempts the best one counts, since other work of the machine counts too.
-//! `espalier bench cache` measures the same with millions of rows (docs/benchmarks.md).
+//! Each case is checked twice. First every possible yield is taken, and the rows that change
+//! between two turns of the event loop are counted; this is the same in every run. Second, the
+//! stall detector reports how long a task held the core. Its bound is generous because these are
+//! not release builds, and the best of several attempts counts because the machine may do other
+//! work. `espalier bench cache` measures the same with millions of rows (docs/benchmarks.md).
 
 use std::{future::Future, pin::Pin, rc::Rc, sync::Arc};
 
@@ -22,20 +23,20 @@ use espalier_storage::{Database, ReadLimits, ReadTarget, RowCacheMetrics};
 use crate::{row_cache::settings, support::*};
 
 const ROWS: i32 = 20_000;
-/// Rows under one range tombstone of which users have told (scylladb#8626).
+/// Number of rows under one range tombstone that users reported (scylladb#8626).
 const COVERED_ROWS: i32 = 137_000;
 
-/// As many as are looked at in one go, if they are small.
+/// Number of small rows that are processed without a yield.
 const LARGE_ROWS: i32 = 256;
 const LARGE_ROW_BYTES: usize = 128 << 10;
-/// Each leaves two places in the cache.
+/// Each slice leaves two entries in the cache.
 const EMPTY_SLICES: i32 = 10_000;
 
-/// Ten times the budget of a task.
+/// Maximum time in µs: ten times the budget of a task.
 const MOST_US: u64 = 5_000;
 const ATTEMPTS: usize = 8;
 
-/// What is done while it is watched.
+/// The work that is watched.
 struct Work(Pin<Box<dyn Future<Output = ()>>>);
 
 impl Work {
@@ -44,7 +45,7 @@ impl Work {
     }
 }
 
-/// A database with one table, and its one partition of many rows.
+/// A database with one table that has one partition of many rows.
 struct Fixture {
     database: Database,
     wide: Arc<TableMetadata>,
@@ -86,7 +87,7 @@ impl Fixture {
         self.database.flush("ks", None).await.unwrap();
     }
 
-    /// The number of rows of a partition, up to a limit.
+    /// Returns the number of rows of a partition, up to a limit.
     async fn count(&self, partition: &str, most: usize) -> usize {
         let target = ReadTarget::Partition(key(partition));
         let mut command = command(&self.wide, target);
@@ -95,7 +96,7 @@ impl Fixture {
         result.partitions.first().map_or(0, |partition| partition.rows.len())
     }
 
-    /// A partition that is in a file and in the cache.
+    /// Makes a partition that is in a file and in the cache.
     async fn cache(&self, partition: &str, rows: i32) {
         self.write(partition, rows, 1).await;
         self.flush().await;
@@ -103,7 +104,8 @@ impl Fixture {
         assert!(self.metrics().rows >= rows as u64, "{:?}", self.metrics());
     }
 
-    /// A scan of a small table: from then on the shard knows a range of partitions, and keeps that true.
+    /// Scans a small table. From then on the shard has a continuous range of partitions and keeps
+    /// it so.
     async fn teach_a_range_of_partitions(&self) {
         create(&self.database, vec![narrow_table()]).await;
         let narrow = table(&self.database, "narrow");
@@ -113,7 +115,7 @@ impl Fixture {
             read_all(&self.database, &narrow).await;
             self.metrics().reads_with_misses
         };
-        assert_eq!(misses().await, misses().await, "the second scan knows all");
+        assert_eq!(misses().await, misses().await, "the second scan reads no file");
     }
 
     async fn forget(&self) {
@@ -128,7 +130,7 @@ impl Fixture {
     }
 }
 
-/// Rows that were changed between two moments.
+/// Returns the number of rows that were changed between two moments.
 fn changed(before: &RowCacheMetrics, after: &RowCacheMetrics) -> u64 {
     let count = |metrics: &RowCacheMetrics| {
         metrics.row_merges
@@ -140,7 +142,8 @@ fn changed(before: &RowCacheMetrics, after: &RowCacheMetrics) -> u64 {
     count(after) - count(before)
 }
 
-/// Does what `prepare` has made ready, again and again. At least `least` rows are changed by it, and at most `most_at_once` in one turn.
+/// Runs the work of `prepare` repeatedly. It must change at least `least` rows, and at most
+/// `most_at_once` in one turn.
 fn check<P>(least: u64, most_at_once: u64, prepare: impl Fn(Rc<Fixture>) -> P)
 where
     P: Future<Output = Work>,
@@ -158,7 +161,7 @@ where
     assert!(is_good, "{largest} rows of {all} were changed at once, in {longest_us} us");
 }
 
-/// The most rows that are changed in a turn, and all of them.
+/// Returns the maximum of rows changed in one turn, and their total.
 fn count_turns<P: Future<Output = Work>>(prepare: &impl Fn(Rc<Fixture>) -> P) -> (u64, u64) {
     run(async {
         let fixture = Rc::new(Fixture::open().await);
@@ -174,14 +177,14 @@ fn count_turns<P: Future<Output = Work>>(prepare: &impl Fn(Rc<Fixture>) -> P) ->
             before = now;
         }
         preempt::force_every_yield(false);
-        // What it has asserted.
+        // Runs the assertions of the work.
         work.await;
         fixture.database.shutdown().await.unwrap();
         (largest, changed(&began, &before))
     })
 }
 
-/// The longest time for which a task held the core, in microseconds.
+/// Returns the longest time for which a task held the core, in µs.
 fn time_turns<P: Future<Output = Work>>(prepare: &impl Fn(Rc<Fixture>) -> P) -> u64 {
     run(async {
         let fixture = Rc::new(Fixture::open().await);
@@ -212,7 +215,8 @@ fn forgetting_many_rows_gives_way() {
     });
 }
 
-/// What is known of partitions changes where one goes, and its rows are still behind it then.
+/// The continuity of partitions changes when one is invalidated, while its rows are still behind
+/// it.
 #[test]
 fn forgetting_many_rows_gives_way_where_ranges_of_partitions_are_known() {
     check(COVERED_ROWS as u64, 64, async |fixture| {
@@ -241,7 +245,7 @@ fn a_read_of_large_cached_rows_gives_way() {
     });
 }
 
-/// A scan does not look at what the cache has of a partition; it learns it as a whole.
+/// A scan does not read the cached entries of a partition; it adds it as a whole.
 #[test]
 fn a_scan_over_many_known_places_gives_way() {
     check(1, 64, async |fixture| {
@@ -279,7 +283,7 @@ fn a_range_tombstone_over_many_cached_rows_gives_way() {
 
 #[test]
 fn evicting_a_large_partition_gives_way() {
-    // Rows that are read without a look at the clock, and entries that are passed for each of them.
+    // Rows are read without a check of the clock, and entries are skipped for each of them.
     check(ROWS as u64, 16 * 50, async |fixture| {
         fixture.write("q", ROWS, 1).await;
         fixture.cache("p", ROWS).await;
@@ -293,10 +297,10 @@ fn evicting_a_large_partition_gives_way() {
     });
 }
 
-/// The tombstone is in the memtable, and its rows are in the cache: they are passed by a seek.
+/// The tombstone is in the memtable and its rows are in the cache, where a seek skips them.
 #[test]
 fn a_limited_read_behind_many_covered_rows_gives_way() {
-    // The rows that are given, and those that were looked at before it was known what is deleted.
+    // The returned rows, and the rows that were read before the deletion was known.
     check(10, 300, async |fixture| {
         fixture.cache("p", COVERED_ROWS + 10).await;
         fixture.delete("p", COVERED_ROWS, 2).await;

@@ -1,5 +1,5 @@
-//! A reader of the newest rows of partitions that grow at their head never asks the files, however long it goes on, although memory
-//! holds but a part of the rows.
+//! A reader of the newest rows of partitions that grow at their head never reads files, for any
+//! number of flushes, although memory holds only a part of the rows.
 
 use espalier_runtime::file::FileSystem;
 use espalier_storage::{Database, ReadTarget};
@@ -21,7 +21,7 @@ async fn read_head(database: &Database, partition: i32, newest: i32, rows: usize
 
 #[test]
 fn heads_of_growing_partitions_stay_known_for_any_number_of_flushes() {
-    // Rows that a flush brings for each partition, and those that are read, of some 400 bytes.
+    // Rows that a flush adds to each partition, and rows that are read; a row has some 400 bytes.
     for (brought, read) in [(40, 10), (40, 30), (100, 10)] {
         let file_system = FileSystem::simulated(1);
         run(async {

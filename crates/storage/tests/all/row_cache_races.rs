@@ -1,4 +1,5 @@
-//! Readers of the row cache beside each other, and beside all that changes it: while nothing is written, all of them see the same.
+//! Concurrent readers of the row cache, beside everything that changes it: while nothing is
+//! written, all readers see the same.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
@@ -17,7 +18,7 @@ use crate::{
     support::*,
 };
 
-/// Clusterings of which one value has several byte forms: rows keep theirs beside their path.
+/// Clusterings with several byte forms for one value: rows keep their form beside their path.
 fn varint_table() -> TableMetadata {
     TableBuilder::new("ks", "inexact", TableId(Uuid::from_u128(0xa9)))
         .partition_key("k", CqlType::Blob)
@@ -28,7 +29,7 @@ fn varint_table() -> TableMetadata {
         .build()
 }
 
-/// Changes the cache, and the files under it, until it is told to stop.
+/// Changes the cache, and the files under it, until the flag is set.
 async fn disturb(
     database: Database,
     table: Arc<TableMetadata>,
@@ -43,7 +44,7 @@ async fn disturb(
             1 => database.compact("ks", None, false).await.unwrap(),
             2 if random.below(8) == 0 => database.forget_cached_rows().await,
             3 if random.below(8) == 0 => {
-                // What is cached stays, or goes.
+                // Cached rows stay, or are invalidated.
                 if random.below(2) == 0 {
                     alter_caching(&database, &table.name, false).await;
                 }
@@ -109,7 +110,8 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
             is_over.set(true);
             disturber.await;
         }
-        // Nothing is counted that is not there. A flush that brings its rows just now may keep the last entry until it is done.
+        // Nothing is counted that does not exist. A flush that adds its rows may keep the last
+        // entry until it is done.
         let mut left = (0, 0, 0);
         for _ in 0..10_000 {
             database.set_row_cache_limit(0);
@@ -125,8 +127,9 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
     });
 }
 
-/// Rule 9 of docs/cache.md. A read of many known rows takes longer than a write of the first and the last one and its flush, which brings
-/// both into the cache while the read is between them: it must give the last one as old as the first.
+/// Rule 9 of docs/cache.md. A read of many cached rows takes longer than a write of the first and
+/// the last row and its flush, which adds both to the cache while the read is between them. The
+/// read must return the last row as old as the first one.
 #[test]
 fn a_long_read_of_known_rows_shows_one_state() {
     const ROWS: i32 = 3000;
@@ -170,7 +173,8 @@ fn a_long_read_of_known_rows_shows_one_state() {
             flushed.set(version);
         }
         is_over.set(true);
-        // Otherwise it tells nothing: a write and its flush came and went while a read was under way.
+        // Otherwise the test shows nothing: a write and its flush started and ended while a read
+        // was under way.
         assert!(reader.await > 0);
         preempt::force_every_yield(false);
         let metrics = database.row_cache_metrics();
@@ -198,9 +202,9 @@ fn readers_of_inexact_clusterings_agree() {
     (300..316).for_each(|seed| check(seed, varint_table, 2, 5));
 }
 
-/// Histories from a seed on, as many as are told: `ESPALIER_SEED=12 ESPALIER_SEEDS=1`.
+/// Histories from a seed on, as the environment says: `ESPALIER_SEED=12 ESPALIER_SEEDS=1`.
 #[test]
-#[ignore = "takes as long as it is told to"]
+#[ignore = "runs as long as the environment says"]
 fn races_that_are_told() {
     let first = told("ESPALIER_SEED", 0);
     for seed in first..first + told("ESPALIER_SEEDS", 100) {

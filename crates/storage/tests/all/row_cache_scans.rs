@@ -1,4 +1,5 @@
-//! Scans of small tables: read from files once, and then from memory, while no file can be read any more; flushes keep that true.
+//! Scans of small tables read files once, and then only memory, while no file can be read. Flushes
+//! keep that true.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use espalier_storage::{Database, ReadCommand, ReadResult, ReadTarget};
 
 use crate::{model::read_in_pages, row_cache::settings, support::*};
 
-/// Neither data nor indexes can be read.
+/// Makes data and indexes unreadable.
 fn break_files(disk: &SimulatedDisk) {
     for part in ["Data.db", "Partitions.db", "Rows.db"] {
         disk.inject(Fault::always(Operation::Read, Effect::InputOutput).on_path(part));
@@ -47,7 +48,7 @@ fn with_table(
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
         let mut settings = settings(cache_bytes);
-        // So that nothing but rows is kept.
+        // With this limit only rows stay in memory.
         settings.page_cache_bytes = cache_bytes;
         let database = open(&file_system, settings).await.unwrap();
         let definition = definition();
@@ -71,7 +72,7 @@ fn the_second_scan_reads_no_file() {
             );
             assert_eq!(database.read(scan(&table)).await.unwrap(), first);
             assert_eq!(read_in_pages(&database, scan(&table), 7).await, first.partitions);
-            // A part of it, and what is in no file.
+            // A part of the range, and keys that are in no file.
             let key = first.partitions[40].key.clone();
             let range =
                 KeyRange { start: KeyBound::BeforeToken(key.token), end: KeyBound::Unbounded };
@@ -98,7 +99,7 @@ fn a_scan_by_pages_is_kept_as_one_that_is_not() {
     }
 }
 
-/// Each range that somebody asked for has left a fence at its ends.
+/// Each requested range has left an entry at its ends.
 #[test]
 fn any_number_of_fences_in_a_row_is_passed() {
     with_table(narrow_table, 1 << 20, async |database, table, disk| {
@@ -112,7 +113,7 @@ fn any_number_of_fences_in_a_row_is_passed() {
             assert!(database.read(part).await.unwrap().partitions.is_empty());
         }
         assert_eq!(database.read(scan(&table)).await.unwrap(), expected);
-        // What is in memory alone lies between them as well.
+        // A row in memory alone lies between them as well.
         let insert = insert(&table, "m", None, 10, &[("v", "x")]);
         database.apply(insert).await.unwrap();
         let around = ReadCommand { bypass_cache: true, ..scan(&table) };
@@ -161,7 +162,8 @@ fn a_scan_does_not_keep_a_large_table_nor_count_as_a_use() {
         let before = database.row_cache_metrics();
         assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 500);
         assert_eq!(database.row_cache_metrics(), before);
-        // What somebody else has read is found by nobody who does not know what is around it.
+        // A partition that another read has cached does not help a scan that lacks its
+        // surroundings.
         read_partition(&database, &table, "p7").await.unwrap();
         let before = database.row_cache_metrics();
         assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 500);

@@ -1,4 +1,4 @@
-//! Rows and pages share memory: who asks again for what made room gets more of it.
+//! Rows and pages share memory: the part with more repeated misses gets more of it.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::support::*;
 
 const BUDGET: u64 = 1 << 20;
 const MOST_OF_ROWS: u64 = BUDGET / 4 * 3;
-/// Hot reads between two looks at the border.
+/// Hot reads between two adjustments of the split.
 const READS: u64 = 1000;
-/// Nine of them in each chunk of a file, a chunk of 16 KiB in the cache for nearly each that is hot.
+/// Nine rows fill a chunk of a file, and nearly each hot row needs a cached chunk of 16 KiB.
 const PAGED: u64 = 40_000;
 const HOT_PAGES: u64 = 25;
-/// Some 400 bytes each in the cache.
+/// Rows of some 400 bytes each in the cache.
 const ROWS: u64 = 30_000;
 const HOT_ROWS: u64 = 1200;
 
@@ -76,8 +76,8 @@ impl Caches {
         self.database.row_cache_metrics().limit_bytes
     }
 
-    /// Rounds of reads of hot pages, with rows that are read once in between. Gives how many of a round had to be read
-    /// again, in the mean of the last ones.
+    /// Reads hot pages in rounds, with rows that are read once in between. Returns how many reads
+    /// of a round missed, as the mean of the last rounds.
     async fn hot_pages(&mut self, rounds: u64) -> u64 {
         let mut all = Vec::new();
         for _ in 0..rounds {
@@ -95,7 +95,7 @@ impl Caches {
         mean_of_last(&all)
     }
 
-    /// The same of hot rows, with pages that are read once.
+    /// Reads hot rows in rounds, with pages that are read once in between.
     async fn hot_rows(&mut self, rounds: u64) -> u64 {
         let mut all = Vec::new();
         for _ in 0..rounds {
@@ -113,7 +113,7 @@ impl Caches {
     }
 }
 
-/// Of the last fifth, or the last one.
+/// Returns the mean of the last fifth, or the last value.
 fn mean_of_last(misses: &[u64]) -> u64 {
     let last = &misses[misses.len() - (misses.len() / 5).max(1)..];
     last.iter().sum::<u64>() / last.len() as u64
@@ -125,7 +125,7 @@ fn memory_goes_to_what_is_asked_for_again() {
     run(async {
         let mut caches = Caches::open(&file_system).await;
         for round in 0..2 {
-            // As large as rows that nobody asks for again push pages aside.
+            // Rows that are read once fill as much memory as pushes the pages out.
             let (first, settled) = (caches.hot_pages(3).await, caches.hot_pages(50).await);
             println!("round {round}: pages {first} {settled}, border {}", caches.border());
             assert!(settled < READS / 10, "{settled}");

@@ -1,4 +1,5 @@
-//! A scan of a table changes nothing in the page cache and the row cache, however often it stops within a partition.
+//! A scan of a table changes nothing in the page cache and the row cache, however often it stops
+//! within a partition.
 
 use espalier_mutation::KeyRange;
 use espalier_runtime::file::FileSystem;
@@ -35,7 +36,7 @@ fn a_scan_of_a_wide_partition_by_pages_leaves_caches_as_they_are() {
         assert_eq!(rows, 2000);
         assert!(pages >= 20, "{pages}");
         assert_eq!(held(), before);
-        // One who reads the partition does leave something.
+        // A read of the partition does add something.
         read_partition(&database, &wide, "p").await.unwrap();
         assert!(held().0 > before.0 && held().1 > before.1);
     });

@@ -1,4 +1,4 @@
-//! A schema written to the schema tables is read back the same.
+//! A schema that is written to the schema tables is read back unchanged.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,7 +34,7 @@ fn schema(keyspaces: Vec<KeyspaceMetadata>) -> Schema {
     Schema::new(keyspaces, Uuid::nil())
 }
 
-/// The rows that a mutation of an empty store leaves.
+/// Returns the rows that a mutation leaves in an empty store.
 fn rows_of(mutation: &espalier_mutation::Mutation) -> SchemaRows {
     let mut rows = SchemaRows::default();
     for update in &mutation.updates {
@@ -106,7 +106,7 @@ fn round_trip() {
             .collect()
     };
     assert_eq!(shape(expected), shape(found));
-    // System keyspaces are always there, also if their rows are not.
+    // System keyspaces are always there, even without their rows.
     assert!(keyspaces().iter().all(|system| read.keyspace(&system.name).is_some()));
 }
 
@@ -171,7 +171,7 @@ fn an_unreadable_table_leaves_the_others() {
         assert!(table.reason.contains(reason), "{name}: {}", table.reason);
         assert!(read.is_unreadable(table.id.unwrap()));
     }
-    // Other statements keep their rows; a DROP removes them.
+    // Other statements keep the rows of unreadable tables; a DROP removes them.
     let mut without = (**found).clone();
     without.tables.clear();
     let changed = schema_mutation(&read, &schema(vec![without.clone()]), 20, 1);
@@ -186,7 +186,7 @@ fn an_unreadable_table_leaves_the_others() {
     assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [3, 3, 1]);
 }
 
-/// A table's columns as `testdata/cql/system_tables.txt` has them.
+/// Returns a table's columns in the format of `testdata/cql/system_tables.txt`.
 fn describe(table: &TableMetadata) -> Vec<String> {
     let part = |kind| match kind {
         ColumnKind::PartitionKey => 'p',

@@ -1,5 +1,5 @@
-//! The commit log stays within its bounds: flushed segments are used again, and unflushed tables are flushed when they
-//! keep too many.
+//! The commit log stays within its bounds: flushed segments are recycled, and unflushed tables are
+//! flushed when they hold too many.
 
 use std::time::Duration;
 
@@ -30,17 +30,17 @@ fn the_log_does_not_grow_beyond_its_share() {
             database.apply(insert(&narrow, &name, None, number, &[("v", &value)])).await.unwrap();
             let segments = database.metrics().commit_log.segments;
             assert!(segments <= 12, "{segments} segments of 8 in the share");
-            // So that a flush comes along beside writes that the simulated disk answers at once.
+            // Lets a flush run beside writes that the simulated disk completes at once.
             yield_now().await;
         }
         time::sleep(Duration::from_millis(50)).await;
         let metrics = database.metrics().commit_log;
         assert!(metrics.segments_recycled > 40, "{metrics:?}");
-        // Where a flush is behind the writes, a new one is made while the share allows it.
+        // Where a flush is behind the writes, a new segment is made while the share allows it.
         assert!(metrics.segments_created < metrics.segments_recycled, "{metrics:?}");
         assert!(read_partition(&database, &wide, "old").await.is_some());
     });
-    // What recycled files held before does not come back as records.
+    // Old content of recycled files does not come back as records.
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         let narrow = table(&database, "narrow");
@@ -50,8 +50,8 @@ fn the_log_does_not_grow_beyond_its_share() {
     });
 }
 
-/// All segments fill up, and all tables are flushed, before the first of them is written: nobody is left to flush when
-/// they may go.
+/// All segments fill up, and all tables are flushed, before the first segment is written. No later
+/// flush would release them.
 #[test]
 fn segments_that_were_flushed_before_they_were_written_are_given_up() {
     let file_system = FileSystem::simulated(1);

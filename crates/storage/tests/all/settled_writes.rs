@@ -1,4 +1,5 @@
-//! What a compaction has left nothing of does not come back from the commit log, even though the deletion is not in it any more.
+//! Mutations that a compaction has purged do not come back from the commit log, even though the log
+//! does not have their deletion any more.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ async fn check(file_system: &FileSystem, context: &str) -> usize {
     assert!(names_in_narrow(&database).await.is_empty(), "{context}");
     let narrow = table(&database, "narrow");
     let files = sstable_names(file_system, &narrow).await.len();
-    // What is written later is not settled by it.
+    // Later writes are not discarded with it.
     database.apply(insert(&narrow, "b", None, 3, &[("v", "later")])).await.unwrap();
     drop(database);
     let crashed = FileSystem::on(file_system.simulated_disk().unwrap().crash(1));
@@ -131,7 +132,7 @@ fn a_note_that_is_damaged_is_an_error_that_names_it() {
     });
 }
 
-/// What was flushed while the log was replayed is not replayed another time.
+/// Writes that were flushed during a replay are not replayed again.
 #[test]
 fn nothing_comes_back_of_which_a_replay_has_made_files() {
     let _installed = clock().install();
@@ -143,7 +144,7 @@ fn nothing_comes_back_of_which_a_replay_has_made_files() {
         let mut narrow = narrow_table();
         narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
         create(&database, vec![narrow, wide_table()]).await;
-        // It stays in memory, and its segment where it is.
+        // This write stays in memory, and keeps its segment.
         let wide = table(&database, "wide");
         database.apply(insert(&wide, "w", Some(1), 1, &[("v", "1")])).await.unwrap();
         write(&database, &table(&database, "narrow")).await;
@@ -174,7 +175,8 @@ fn nothing_comes_back_of_which_a_replay_has_made_files() {
     });
 }
 
-/// A write to the log fails, but some of its records are whole: they are replayed, unless the files say to have them.
+/// A write to the log fails, but some of its records are complete. They are replayed, unless an
+/// SSTable records them as flushed.
 #[test]
 fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
     let _installed = clock().install();
@@ -187,7 +189,7 @@ fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
         narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
         create(&database, vec![narrow, wide_table()]).await;
         let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
-        // It stays in memory, and its segment where it is.
+        // This write stays in memory, and keeps its segment.
         database.apply(insert(&wide, "w", Some(1), 1, &[("v", "1")])).await.unwrap();
         database.apply(insert(&narrow, "first", None, 1, &[("v", "1")])).await.unwrap();
         // The closing marker has been written.
@@ -202,7 +204,7 @@ fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
             ticket.wait().await.unwrap_err();
         }
         disk.clear_faults();
-        // The memtable goes on in the next segment.
+        // The memtable continues in the next segment.
         database.apply(insert(&narrow, "last", None, 1, &[("v", "1")])).await.unwrap();
         database.flush("ks", Some("narrow")).await.unwrap();
         let names = names_in_narrow(&database).await;
@@ -216,7 +218,7 @@ fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
         database.flush("ks", Some("narrow")).await.unwrap();
         database.compact("ks", Some("narrow"), false).await.unwrap();
         assert!(sstable_names(&file_system, &narrow).await.is_empty());
-        // Killed here.
+        // The node is killed here.
     });
     run(async {
         let database = open(&file_system, quiet()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Several shards are one database: writes and reads find the owner, ranges are read in ring order, and the number of
-//! shards may change between runs.
+//! Several shards are one database: writes and reads find the owner, ranges are read in ring order,
+//! and the number of shards may change between runs.
 
 use espalier_mutation::{KeyRange, Mutation};
 use espalier_runtime::file::FileSystem;
@@ -27,7 +27,7 @@ async fn check_names(database: &Database, count: i32) {
     let result = read_all(database, &narrow).await;
     assert_eq!(result.partitions.len(), count as usize);
     assert!(result.partitions.is_sorted_by_key(|partition| partition.key.clone()));
-    // The same in pages, and one by one.
+    // Then in pages, and one by one.
     let mut command = command(&narrow, ReadTarget::Range(KeyRange::full()));
     command.limits.rows = 7;
     let mut paged = Vec::new();
@@ -130,7 +130,7 @@ pub fn the_fast_path_answers_for_its_own_shard_only() {
             }
         }
         assert!(here > 0 && elsewhere > 0);
-        // Once flushed, a row may lie in a file; one that cannot is known to be absent.
+        // After a flush a row may lie in a file; a row that no file may hold is known to be absent.
         database.flush("ks", None).await.unwrap();
         for number in 0..40 {
             let known = key(number.to_string());

@@ -1,5 +1,5 @@
-//! Shadowable deletions, which only files from elsewhere have, and rows that are written over them: in the row cache they meet,
-//! and every way to read says the same.
+//! Shadowable deletions, which only foreign files have, and rows that are written over them. They
+//! meet in the row cache, and every kind of read returns the same.
 
 use std::{path::Path, sync::Arc};
 
@@ -26,7 +26,7 @@ fn view_table() -> TableMetadata {
         .build()
 }
 
-/// Rows 1 to 4 of partition `a`, each with a shadowable deletion and nothing else.
+/// Rows 1 to 4 of partition `a`, each with only a shadowable deletion.
 async fn write_foreign(file_system: &FileSystem, directory: &Path, table: &Arc<TableMetadata>) {
     file_system.create_dir_all(directory).await.unwrap();
     let id = SSTableId::Generation(1.try_into().unwrap());
@@ -48,7 +48,7 @@ async fn write_foreign(file_system: &FileSystem, directory: &Path, table: &Arc<T
     writer.finish().await.unwrap().unwrap();
 }
 
-/// The rows that are there, by a look at each; `None` for one that cannot be looked at at once.
+/// Looks up each row. `None` is a look-up without an answer.
 fn looked_at(database: &Database, table: &TableMetadata) -> Vec<Option<bool>> {
     let look = |number| {
         database.try_read_row(table, key("a").borrowed(), &[Some(int(number))], true, |lookup| {
@@ -69,7 +69,8 @@ fn what_a_shadowable_deletion_covers_stays_covered_in_the_row_cache() {
         write_foreign(&file_system, directory, &view).await;
         database.import("ks", "view", Some(directory.into())).await.unwrap();
         assert!(read_partition(&database, &view, "a").await.is_none());
-        // Older than the deletion, by a row and by a cell alone; as old; newer, which makes it void.
+        // Older than the deletion, by a row and by a cell alone; equally old; newer, which voids
+        // the deletion.
         for (number, timestamp) in [(1, 5_000_000), (2, 5_000_000), (3, 7_000_000), (4, 8_000_000)]
         {
             let mut mutation = insert(&view, "a", Some(number), timestamp, &[("v", "new")]);
@@ -91,7 +92,7 @@ fn what_a_shadowable_deletion_covers_stays_covered_in_the_row_cache() {
             }
             looks = looked_at(&database, &view);
         }
-        // From the row cache, which was brought what was flushed.
+        // From the row cache, to which the flush has added its rows.
         assert_eq!(looks, [Some(false), Some(false), Some(false), Some(true)]);
     });
 }

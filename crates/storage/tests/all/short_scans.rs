@@ -1,4 +1,4 @@
-//! Reads of a range that want some rows only leave their pages in the cache, and the next one reads nothing.
+//! Short range reads leave their pages in the cache, and the next one reads no file.
 
 use espalier_mutation::{KeyBound, KeyRange, Token};
 use espalier_runtime::file::{
@@ -9,7 +9,7 @@ use espalier_storage::ReadTarget;
 
 use crate::{row_cache::settings, support::*};
 
-/// More than scans keep as rows, in three files.
+/// More partitions than scans keep as rows, in three files.
 const PARTITIONS: u64 = 600;
 const ROWS: i32 = 30;
 
@@ -51,7 +51,7 @@ fn the_second_of_two_reads_nothing() {
             assert_eq!(read(start, 40, false).await.unwrap(), some);
             assert_eq!(one.partitions.len(), 1);
             assert_eq!(some.partitions.len(), 2);
-            // Those that may go far, and those that are told to, look for themselves.
+            // Long reads, and reads that bypass the cache, do not use these pages.
             assert!(read(start, 1000, false).await.is_err());
             assert!(read(start, 1, true).await.is_err());
         }

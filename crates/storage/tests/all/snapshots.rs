@@ -1,4 +1,4 @@
-//! Snapshots as they are taken, listed and removed.
+//! Snapshots are taken, listed and removed.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -170,7 +170,7 @@ fn a_file_that_somebody_has_removed_is_told() {
     }
 }
 
-/// The shard that splits a file removes it while others link it.
+/// The shard that splits a file removes it while other shards link it.
 #[test]
 fn files_are_split_while_a_snapshot_is_taken() {
     for seed in 0..24 {
@@ -201,7 +201,7 @@ fn files_are_split_while_a_snapshot_is_taken() {
             }
             splitting.await;
             for tag in 0..6 {
-                // It compares the files with the manifest.
+                // A restore compares the files with the manifest.
                 database.restore("ks", "narrow", &format!("s{tag}")).await.unwrap();
                 assert_eq!(names_in_narrow(&database).await, all, "{seed} {tag}");
             }

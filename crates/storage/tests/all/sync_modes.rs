@@ -1,4 +1,4 @@
-//! When a write is acknowledged under each `commitlog_sync`.
+//! The moment at which a write is acknowledged under each `commitlog_sync`.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn with_sync(sync: CommitLogSync) -> StorageConfiguration {
     StorageConfiguration { commitlog_sync: sync, ..configuration() }
 }
 
-/// Periodic sync, with a log of which one segment takes all.
+/// Periodic sync, with a log in which one segment takes all writes.
 fn in_one_segment(period: Duration) -> StorageConfiguration {
     StorageConfiguration {
         commitlog_segment_bytes: 32 << 20,
@@ -27,7 +27,7 @@ fn in_one_segment(period: Duration) -> StorageConfiguration {
     }
 }
 
-/// Opens what crashes of the disk leave, and looks for partitions of `narrow` there.
+/// Opens the disk after simulated crashes, and looks for partitions of `narrow` there.
 async fn assert_durable(disk: &SimulatedDisk, configuration: &StorageConfiguration, keys: &[&str]) {
     for seed in 0..20 {
         let after = FileSystem::on(disk.crash(seed));
@@ -53,7 +53,7 @@ fn periodic_acknowledges_at_once_and_syncs_later() {
         let ticket = database.try_apply(&insert(&narrow, "a", None, 1, &[("v", "1")])).unwrap();
         assert!(ticket.unwrap().is_acknowledged());
         time::sleep(Duration::from_millis(300)).await;
-        // By now it survives everything.
+        // At this point it survives every crash.
         assert_durable(&disk, &configuration(), &["a"]).await;
     });
 }
@@ -75,14 +75,14 @@ fn periodic_syncs_before_its_time_where_much_is_written() {
             database.apply(insert(&narrow, &key, None, 1, &[("v", &value)])).await.unwrap();
             time::sleep(Duration::from_millis(5)).await;
         }
-        // But for what came behind the sync.
+        // All rows but the one after the sync.
         let covered: Vec<String> = (0..rows - 1).map(|number| number.to_string()).collect();
         let covered: Vec<&str> = covered.iter().map(String::as_str).collect();
         assert_durable(&disk, &configuration, &covered).await;
     });
 }
 
-/// What is written late in a period waits for no second one.
+/// A write late in a period does not wait for a second period.
 #[test]
 fn periodic_loses_no_more_than_a_period() {
     let clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle();
@@ -96,7 +96,7 @@ fn periodic_loses_no_more_than_a_period() {
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
         time::sleep(Duration::from_secs(3)).await;
-        // Enough for a sync at once; then some that is not.
+        // Enough bytes for an immediate sync, then fewer.
         for bytes in [TRICKLE_SYNC_BYTES as usize, 1] {
             let value = "x".repeat(bytes);
             let key = bytes.to_string();
@@ -108,7 +108,7 @@ fn periodic_loses_no_more_than_a_period() {
     });
 }
 
-/// They are acknowledged, and no later sync of the log can do anything for them.
+/// The writes are acknowledged, and no later sync of the log can make them durable.
 #[test]
 fn periodic_flushes_the_writes_of_a_sync_that_failed() {
     let file_system = FileSystem::simulated(1);
@@ -129,13 +129,14 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
         }
         time::sleep(Duration::from_millis(500)).await;
         assert_eq!(database.metrics().commit_log.failed_rounds, failed + 1);
-        // One file: not again and again.
+        // One file: the flush is not repeated.
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
         assert_durable(&disk, &configuration(), &keys).await;
     });
 }
 
-/// A table whose disk fails, too, keeps no other from that: not by the older segments that it holds, either.
+/// A table on another failing disk does not keep the others from a flush, not even by the older
+/// segments that it holds.
 #[test]
 fn periodic_flushes_each_table_of_a_sync_that_failed() {
     let file_system = FileSystem::simulated(1);
@@ -149,7 +150,8 @@ fn periodic_flushes_each_table_of_a_sync_that_failed() {
         time::sleep(Duration::from_millis(300)).await;
         disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-"));
         for (table, count) in [(&narrow, 1), (&wide, 2)] {
-            // Each in a segment of its own, for one that was not synced takes no more; when the second is begun the third is made, and synced.
+            // Each write is in a segment of its own, because an unsynced segment takes no more
+            // writes. When the second is started the third one is made and synced.
             let fault = Fault::always(Operation::Sync, Effect::InputOutput);
             disk.inject(Fault { count, ..fault }.on_path("commitlog-"));
             let clustering = (table.name == "wide").then_some(1);
@@ -217,7 +219,7 @@ fn tables_without_durable_writes_are_not_logged() {
         set_durable_writes(&database, false).await;
         let narrow = table(&database, "narrow");
         let before = database.metrics().commit_log.records_appended;
-        // Not even a log that cannot be written matters.
+        // Even a log that cannot be written does not matter.
         let disk = file_system.simulated_disk().unwrap();
         disk.inject(Fault::always(Operation::Write, Effect::InputOutput).on_path("commitlog-"));
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();

@@ -1,5 +1,5 @@
-//! A clock that is set back between two lives of a node: the places of the new commit log are not taken for places that
-//! files of the earlier life hold, nor for places before a truncation.
+//! The clock is set back between two lives of a node. Positions in the new commit log are not taken
+//! for positions that files of the earlier life hold, nor for positions before a truncation.
 
 use espalier_runtime::{block_on, file::FileSystem, time::ManualClock};
 
@@ -8,7 +8,7 @@ use crate::support::*;
 const LATE_US: i64 = 1_700_000_001_000_000;
 const EARLY_US: i64 = 1_700_000_000_990_000;
 
-/// A life at `start_us`, on a thread of its own: timestamps of one thread only grow.
+/// Runs a life from `start_us` on a thread of its own, because timestamps of one thread only grow.
 #[allow(clippy::disallowed_methods)]
 fn live(
     file_system: &FileSystem,

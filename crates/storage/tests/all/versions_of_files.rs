@@ -1,4 +1,5 @@
-//! A node writes the version of SSTables that it is told to, for all tables or for one, and reads those of all others.
+//! A node writes the configured version of SSTables, for all tables or for one, and reads every
+//! version.
 
 use espalier_mutation::{
     Cell, ColumnData, DeletionTime,
@@ -20,7 +21,7 @@ async fn set_version(database: &Database, version: &'static str) {
     alter_options(database, "wide", change).await;
 }
 
-/// Versions of the table's files, in order of their names.
+/// Returns the versions of the table's files, ordered by file name.
 async fn versions(file_system: &FileSystem) -> Vec<String> {
     let mut found = Vec::new();
     for entry in file_system.read_dir("node/data/ks").await.unwrap() {
@@ -97,7 +98,8 @@ fn a_table_may_have_a_version_of_its_own() {
     });
 }
 
-/// A deletion for which only older versions have room is neither lost nor in the way when the version changes.
+/// A deletion that only older versions can store is neither lost nor an obstacle when the version
+/// changes.
 #[test]
 fn what_one_version_took_is_stored_under_another() {
     let file_system = FileSystem::simulated(3);
@@ -117,7 +119,7 @@ fn what_one_version_took_is_stored_under_another() {
         assert!(shown(&database).await.is_empty());
     });
     run(async {
-        // It comes back from the log.
+        // It is replayed from the log.
         let database = open(&file_system, writing("da")).await.unwrap();
         let wide = table(&database, "wide");
         let refused = database.apply(negative(&wide)).await.unwrap_err();
@@ -132,7 +134,7 @@ fn what_one_version_took_is_stored_under_another() {
     });
 }
 
-/// Versions of before `oa` end in 2038, and would have it expire then.
+/// Versions before `oa` end in 2038, and would expire it then.
 #[test]
 fn what_expires_later_than_a_version_can_say_is_refused() {
     for (version, is_taken) in [("nb", false), ("me", false), ("oa", true), ("da", true)] {

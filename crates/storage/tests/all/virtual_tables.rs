@@ -1,4 +1,4 @@
-//! What the node tells of itself as tables is what is on the disk and in memory.
+//! Virtual tables show the state on disk and in memory.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ fn view(name: &str) -> Arc<TableMetadata> {
     system_table("system_views", name)
 }
 
-/// The row of a table in a view whose partition key is keyspace and table.
+/// Reads the row of a table in a view with keyspace and table as the partition key.
 async fn mebibytes(database: &Database, name: &str, table: &str) -> Option<i64> {
     let view = view(name);
     let key = DecoratedKey::new(build_composite(&["ks", table]));
@@ -26,7 +26,7 @@ async fn mebibytes(database: &Database, name: &str, table: &str) -> Option<i64> 
     Fields::new(&view, row).bigint("mebibytes")
 }
 
-/// The row of a table in `table_statistics`.
+/// Reads the row of a table in `table_statistics`.
 async fn statistics_row(database: &Database, table: &str) -> Option<Row> {
     let all = command(&view("table_statistics"), ReadTarget::Partition(key("ks")));
     let result = database.read(all).await.unwrap();
@@ -41,7 +41,7 @@ async fn statistics(database: &Database, table: &str) -> TableStatistics {
     all.into_iter().find(is_it).unwrap()
 }
 
-/// The SSTables of a table as the directory has them: how many, bytes of all, bytes of the largest.
+/// Counts the SSTables of a table in its directory: number, total bytes, bytes of the largest.
 async fn files(file_system: &FileSystem, table: &TableMetadata) -> (u64, u64, u64) {
     let directory = Path::new("node/data").join(&table.keyspace).join(table.directory_name());
     let mut sizes = std::collections::BTreeMap::<String, u64>::new();
@@ -102,7 +102,7 @@ fn statistics_are_those_of_the_files_and_memtables() {
         assert!(flushed.memtable_content_bytes < flushed.memtable_bytes);
         assert_eq!(flushed.partitions_estimate, 30 + 5 + 2);
         assert_eq!((flushed.memtable_rows, flushed.memtable_partitions), (2, 2));
-        // A bucket ends a fifth behind the one before it, and a row is more than its value.
+        // A bucket ends a fifth behind the previous one, and a row is more than its value.
         let partition_bytes = flushed.max_partition_bytes;
         assert!((5000..6200).contains(&partition_bytes), "{partition_bytes}");
         let (least, mean) = (flushed.min_partition_bytes, flushed.mean_partition_bytes);
@@ -133,8 +133,8 @@ fn statistics_are_those_of_the_files_and_memtables() {
     });
 }
 
-/// Partitions and their mean size, as connectors that split tables read them; they are the same in
-/// both tables.
+/// Returns the partitions and their mean size, as connectors that split tables read them. Both
+/// tables must agree.
 async fn estimates(database: &Database) -> (i64, i64) {
     let mut found = Vec::new();
     for name in ["size_estimates", "table_estimates"] {
@@ -167,7 +167,7 @@ fn estimates_are_of_files_and_memtables_of_all_shards() {
         database.flush("ks", None).await.unwrap();
         let (count, mean) = estimates(&database).await;
         assert_eq!(count, 30);
-        // A bucket of the histogram ends a fifth behind the one before it.
+        // A bucket of the histogram ends a fifth behind the previous one.
         assert!((1000..1400).contains(&mean), "{mean}");
         write(&database, 30..60, 3000).await;
         let (count, mean) = estimates(&database).await;
@@ -277,7 +277,7 @@ fn every_table_that_is_stored_has_its_row_and_no_other() {
             .collect();
         found.sort();
         assert_eq!(found, stored);
-        // What is virtual is described elsewhere.
+        // Virtual keyspaces are described elsewhere.
         for name in ["keyspaces", "tables", "columns"] {
             let described = system_table("system_schema", name);
             let keyspaces = read_all(&database, &described).await.partitions.into_iter();
@@ -316,7 +316,7 @@ fn snapshots_are_listed() {
         assert_eq!(fields.bigint("true_size"), Some(listed[0].true_bytes as i64));
         assert_eq!(fields.boolean("ephemeral"), Some(false));
         assert!(fields.bigint("created_at").is_some());
-        // Two that have the same files, which the table has as well, and then has not.
+        // Two snapshots with the same files, which the table has as well, and later has not.
         let tables = vec![SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }];
         database.take_snapshot("again".into(), tables, true).await.unwrap();
         for snapshot in database.snapshots().await.unwrap() {
@@ -368,7 +368,7 @@ fn what_is_done_to_files_is_refused() {
         }
         let imported = database.import("system_views", "settings", None).await;
         assert!(matches!(imported, Err(StorageError::NotImportable(_))), "{imported:?}");
-        // A write that comes around CQL finds no table.
+        // A write that bypasses CQL finds no table.
         let settings = view("settings");
         let written = database.apply(insert(&settings, "a", None, 1, &[("value", "b")])).await;
         assert!(matches!(written, Err(StorageError::UnknownTable(id)) if id == settings.id));
@@ -376,7 +376,7 @@ fn what_is_done_to_files_is_refused() {
     });
 }
 
-/// Compactions that run show up, and go again.
+/// Running compactions are listed, and finished ones are not.
 #[test]
 fn tasks_are_the_compactions_that_run() {
     run(async {
@@ -415,7 +415,7 @@ fn tasks_are_the_compactions_that_run() {
             espalier_runtime::yield_now().await;
         }
         compacting.await;
-        assert!(seen > 0, "the compaction was over before anybody looked");
+        assert!(seen > 0, "the compaction ended before it was seen");
         assert!(read_all(&database, &tasks).await.partitions.is_empty());
     });
 }

@@ -1,4 +1,4 @@
-//! The walk through the house: write, read, flush, read, stop without warning, come back.
+//! The whole cycle: write, read, flush, read, stop without warning, restart.
 
 use crate::support::*;
 use espalier_runtime::file::FileSystem;
@@ -30,7 +30,7 @@ pub fn what_is_written_is_read_from_memory_from_files_and_after_a_restart() {
         assert_eq!(rows.len(), 3);
         database.apply(insert(&wide, "a", Some(1), 12, &[("w", "y")])).await.unwrap();
     });
-    // The process is gone; what it had written to the file system is there.
+    // The process is gone; its writes to the file system remain.
     let expected = ["a/-3 v=minus three w=x", "a/1 v=one w=y", "a/2 v=zwei w=x"].map(String::from);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

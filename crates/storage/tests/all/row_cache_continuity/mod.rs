@@ -1,14 +1,19 @@
-//! A second model of the row cache, of its continuity alone: which places of a partition it may claim to know, and which it must.
+//! A second model of the row cache, for its continuity alone: which places of a partition may be
+//! continuous, and which must be.
 //!
-//! The model knows nothing of tries, entries and flags. To it a partition is a line of places, the rows and the gaps between them, and
-//! the cache's knowledge is a set of places, as the cache explains it. After every step of a random history:
+//! The model does not know tries, entries and flags. A partition is a line of places, the rows and
+//! the gaps between them, and the cache's continuity is a set of places, as the cache explains it.
+//! After every step of a random history:
 //!
-//! - what is claimed is what was claimed before and what was asked for since, no more (rules 2 and 6);
-//! - while there is room, what was claimed before is claimed still, and what was read is claimed (rules 4 to 6);
-//! - what was evicted is lost, and nothing is gained by it (rule 8); what was forgotten is all lost (rule 10);
-//! - a read of places that are claimed asks no file, and a read of others does (rule 2);
-//! - in each range that is claimed, the cache holds the rows that the files have there, and a read of it, up and down, gives what
-//!   was written, as a model says that knows only the writes (rules 2 and 11).
+//! - the continuous places are those from before and those requested since, no others (rules 2 and
+//!   6);
+//! - while there is room, places that were continuous stay so, and the places of a read are
+//!   continuous (rules 4 to 6);
+//! - an eviction loses its places and adds none (rule 8); invalidation loses all (rule 10);
+//! - a read of continuous places reads no file, and a read of other places does (rule 2);
+//! - in each continuous range the cache holds the rows that the files have there, and a read of it,
+//!   in both directions, returns the written content, according to a model of the writes alone
+//!   (rules 2 and 11).
 
 mod model;
 mod places;
@@ -33,11 +38,11 @@ struct Shape {
     line: Line,
     partitions: u64,
     cache_bytes: usize,
-    /// Nothing is evicted but when the model wants it.
+    /// Nothing is evicted except by a step of the model.
     has_room: bool,
 }
 
-/// How much of what the model looks at there was, so that a run that saw nothing fails.
+/// Counts of what the steps met, so that a run that met nothing fails.
 #[derive(Debug, Default)]
 struct Seen {
     claims: u64,
@@ -45,20 +50,20 @@ struct Seen {
     reads_without_misses: u64,
     row_merges: u64,
     row_evictions: u64,
-    /// Scans that had to teach which partitions there are.
+    /// Scans that had to add the list of partitions.
     scans: u64,
 }
 
 fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
     let file_system = FileSystem::simulated(seed);
     let mut writer = Writer::new(seed);
-    // Compactions go by the clock; for them nothing has expired yet.
+    // Compactions depend on the clock; nothing has expired yet.
     writer.now_s = NOW + 1_000_000_000;
     let model = || Model { now_s: NOW + 1_000_000_000, ..Model::default() };
     run(async {
         espalier_runtime::preempt::force_yields(Some(seed));
         let mut settings = settings(shape.cache_bytes);
-        // What is passed over is not learned.
+        // Skipped rows are not recorded as empty ranges.
         settings.fewest_dropped = u32::MAX;
         let database = open(&file_system, settings).await.unwrap();
         let definition = keeping_tombstones((shape.table)());
@@ -97,7 +102,8 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
     });
 }
 
-/// Rows in descending order, of a type of which a value has several byte forms: rows keep theirs beside their path.
+/// Rows in descending order, of a type with several byte forms for a value: rows keep their form
+/// beside their path.
 fn reversed_table() -> TableMetadata {
     TableBuilder::new("ks", "reversed", TableId(Uuid::from_u128(0xaa)))
         .partition_key("k", CqlType::Blob)
@@ -119,7 +125,7 @@ const fn shape(
 const WIDE: Shape = shape(wide_table, 12, false, 3);
 const LONG: Shape = shape(wide_table, 60, false, 1);
 const REVERSED: Shape = shape(reversed_table, 10, true, 2);
-/// Partitions that are one row: all or nothing of them is known.
+/// Partitions of one row: either continuous or not.
 const NARROW: Shape = shape(narrow_table, 0, false, 20);
 
 const fn without_room(shape: Shape, cache_bytes: usize) -> Shape {
@@ -161,10 +167,10 @@ fn partitions_of_one_row_are_claimed_or_not() {
     check_seeds(350, 5, without_room(NARROW, 1 << 10), 400);
 }
 
-/// The long run:
-/// `ESPALIER_STEPS=1000000 cargo test -p espalier-storage --test all row_cache_continuity::a_million -- --ignored --nocapture`.
+/// The long run: `ESPALIER_STEPS=1000000 cargo test -p espalier-storage --test all
+/// row_cache_continuity::a_million -- --ignored --nocapture`.
 #[test]
-#[ignore = "takes as long as it is told to"]
+#[ignore = "runs as long as the environment says"]
 fn a_million_steps() {
     let (steps, first) = (told("ESPALIER_STEPS", 1_000_000), told("ESPALIER_SEED", 0));
     let shapes = [

@@ -1,4 +1,4 @@
-//! The model, and the steps of a history.
+//! The model of continuity, and the steps of a history.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,18 +20,18 @@ use crate::{
     support::*,
 };
 
-/// What the model knows.
+/// The state of the model.
 pub(super) struct Continuity {
     pub(super) shape: Shape,
     pub(super) database: Database,
     pub(super) table: Arc<TableMetadata>,
     pub(super) writer: Writer,
     pub(super) all: Model,
-    /// What files hold.
+    /// Writes in files.
     pub(super) files: Model,
-    /// What they do not hold yet.
+    /// Writes that are not in files yet.
     pub(super) memory: Vec<PartitionUpdate>,
-    /// Of each partition of which anything was claimed after the last step.
+    /// Continuous places of each partition that had any after the last step.
     pub(super) claims: BTreeMap<u64, Places>,
     pub(super) flushing: Option<JoinHandle<Result<(), StorageError>>>,
     pub(super) has_files: bool,
@@ -40,7 +40,8 @@ pub(super) struct Continuity {
     pub(super) context: String,
 }
 
-/// What a step may have taught the cache, and what it must have, for each partition that it touched.
+/// The places that a step may have made continuous, and the places that it must have, for each
+/// partition that it touched.
 #[derive(Default)]
 struct Learned {
     may: BTreeMap<u64, Places>,
@@ -58,7 +59,7 @@ fn partition(at: u64) -> DecoratedKey {
     key(format!("p{at}"))
 }
 
-/// Whether it has nothing that would let a read pass over what files hold.
+/// Returns whether an update has no deletion that would let a read skip the files.
 fn only_adds(update: &PartitionUpdate) -> bool {
     let mut rows = update.rows.iter().chain(&update.static_row);
     update.deletion.is_live()
@@ -66,11 +67,11 @@ fn only_adds(update: &PartitionUpdate) -> bool {
         && rows.all(|row| row.deletion.is_live())
 }
 
-/// The greatest timestamp of all that is written.
+/// Returns the greatest timestamp of an update.
 fn latest(update: &PartitionUpdate, line: Line) -> i64 {
     let mut latest = update.deletion.marked_for_delete_at;
     for range in &update.range_tombstones {
-        // Some end before they begin.
+        // Some ranges end before they start.
         if line.slice(&range.start, &range.end) != Places::NONE {
             latest = latest.max(range.deletion.marked_for_delete_at);
         }
@@ -113,7 +114,8 @@ impl Continuity {
         (Some(all), known.ranges)
     }
 
-    /// Compares what is claimed with what was, and with what the step taught.
+    /// Compares the continuous places with the earlier ones and with the additions that the step
+    /// allows.
     async fn check_claims(&mut self, learned: &Learned, is_evicted: bool, is_forgotten: bool) {
         let context = self.context.clone();
         for at in 0..self.shape.partitions {
@@ -147,7 +149,8 @@ impl Continuity {
         }
     }
 
-    /// Reads what is claimed, and compares it with the writes, and the rows with those in files.
+    /// Reads the continuous places, and compares them with the writes, and the rows with those in
+    /// files.
     pub(super) async fn check_contents(&mut self, at: u64) {
         let (_, ranges) = self.claimed(at).await;
         for range in ranges {
@@ -179,7 +182,7 @@ impl Continuity {
                 .collect();
             written.sort_by(|a, b| comparator.compare(a.position(), b.position()));
             written.dedup();
-            // Partitions of one row keep their deletion as a row's.
+            // Partitions of one row keep their deletion with the row.
             let written = match self.table.clustering_columns() {
                 [] => 1,
                 _ => written.len(),
@@ -200,12 +203,13 @@ impl Continuity {
         assert_eq!(got, expected, "{} {command:?}", self.context);
     }
 
-    /// What a read asks for, and what must be known after it, by the rows that it gave.
+    /// Returns the places that a read requests, and the places that must be continuous after it,
+    /// given its rows.
     fn expected_of(&self, at: u64, command: &ReadCommand) -> (Places, Option<Places>) {
         let line = self.shape.line;
         let slices = line.slices(&command.slices);
         let mut memory = self.memory.iter().filter(|update| update.key == partition(at));
-        // A single row is looked for in memory first.
+        // A single row is first looked up in memtables.
         let is_one_row = slices.0.count_ones() == 1;
         let is_asked = match is_one_row {
             true => memory.next().is_none(),
@@ -227,7 +231,8 @@ impl Continuity {
         (slices, Some(must))
     }
 
-    /// Whether files hold nothing newer than the deletion of the partition: then its rows are not looked at.
+    /// Returns whether files hold nothing newer than the deletion of the partition; then its rows
+    /// are not read.
     fn is_deleted(&self, at: u64) -> bool {
         let key = partition(at);
         let of_partition = || self.files.writes.iter().filter(|update| update.key == key);
@@ -282,7 +287,7 @@ impl Continuity {
         Learned::add(&mut learned.may, at, may);
     }
 
-    /// A scan teaches what it reads, if the table is small, and which partitions there are.
+    /// A scan adds the rows that it reads, if the table is small, and the list of partitions.
     async fn scan(&mut self, learned: &mut Learned, command: &ReadCommand, range: &KeyRange) {
         let line = self.shape.line;
         let slices = line.slices(&command.slices);
@@ -297,11 +302,11 @@ impl Continuity {
         };
         self.compare(command).await;
         for at in (0..self.shape.partitions).filter(|_| !is_empty) {
-            // What is missing of a partition that is known is read and added, wherever it is found.
+            // Missing parts of a known partition are read and added, wherever the scan meets them.
             let is_within = range.contains(&partition(at));
             Learned::add(&mut learned.may, at, if is_within { slices } else { Places::NONE });
             let of_partition = |update: &&PartitionUpdate| update.key == partition(at);
-            // Of one that is in no file, what was known before stays as it was.
+            // A partition in no file keeps its continuous places.
             let is_met = !self.claims.contains_key(&at)
                 || self.files.writes.iter().any(|update| of_partition(&update));
             let only_adds = self.memory.iter().filter(of_partition).all(only_adds);
@@ -309,7 +314,8 @@ impl Continuity {
                 Learned::add(&mut learned.must, at, line.all());
             }
         }
-        // A partition that is in no file, but of which somebody asked for a part, is asked for by the next scan.
+        // The next scan reads a partition that is in no file if an earlier read requested a part of
+        // it.
         let is_partial = self.claims.iter().any(|(at, claimed)| {
             let is_in_files = self.files.writes.iter().any(|update| update.key == partition(*at));
             !is_in_files && *claimed != line.all()
@@ -326,7 +332,7 @@ impl Continuity {
         }
     }
 
-    /// Several at once, that fill the same gaps.
+    /// Several reads at once fill the same gaps.
     async fn read_together(&mut self, learned: &mut Learned) {
         let (table, spread) = (self.table.clone(), u64::from(self.shape.line.rows));
         let mut readers = Vec::new();
@@ -353,7 +359,7 @@ impl Continuity {
         }
     }
 
-    /// A row that is at hand in one file.
+    /// A row that one file has in cached pages.
     fn look_at_hand(&mut self, learned: &mut Learned) {
         let at = self.writer.below(self.shape.partitions);
         let row = self.writer.below(u64::from(self.shape.line.rows.max(1))) as i32 + LEAST_ROW;
@@ -392,7 +398,7 @@ impl Continuity {
     pub(super) async fn end_flush(&mut self) {
         let Some(flush) = self.flushing.take() else { return };
         flush.await.unwrap();
-        // Of updates that say nothing there is none.
+        // Empty updates make no file.
         self.has_files |= self.database.metrics().sstables > 0;
         self.files.writes.append(&mut self.memory);
     }
@@ -434,7 +440,7 @@ impl Continuity {
                     self.end_flush().await;
                     self.database.compact("ks", None, false).await.unwrap();
                 }
-                // Nothing is forgotten.
+                // Nothing is invalidated.
                 2 => self.alter(true).await,
                 _ => {}
             },
@@ -444,7 +450,7 @@ impl Continuity {
                 is_forgotten = true;
             }
             6 | 7 => {
-                // The hand takes whatever is oldest.
+                // The clock hand evicts the oldest entries.
                 let used = self.database.row_cache_metrics().used_bytes as usize;
                 let least = used * self.writer.below(100) as usize / 100;
                 self.database.set_row_cache_limit(least);

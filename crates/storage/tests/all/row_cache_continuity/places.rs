@@ -1,11 +1,12 @@
-//! Places of a partition, and sets of them.
+//! Places of a partition, and sets of places.
 
 use espalier_mutation::{ClusteringBound, ClusteringSlices, Direction};
 
-/// The least clustering value that a [`Writer`] writes.
+/// The lowest clustering value that a [`Writer`] writes.
 pub(super) const LEAST_ROW: i32 = -2;
 
-/// A set of places of a partition: bit 2 n + 1 is row n, in clustering order, bit 2 n the gap before it.
+/// A set of places of a partition: bit 2 n + 1 is row n, in clustering order; bit 2 n is the gap
+/// before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places(pub(super) u128);
 
@@ -26,7 +27,7 @@ impl Places {
     }
 }
 
-/// Which of the places of a table's partitions a bound or a slice has.
+/// Maps bounds and slices to places.
 #[derive(Clone, Copy)]
 pub(super) struct Line {
     pub(super) rows: u32,
@@ -34,7 +35,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The number of a row, by its value, an `int` or a `varint`.
+    /// Returns the number of a row by its value, an `int` or a `varint`.
     pub(super) fn row(self, value: &[u8]) -> u32 {
         let sign = if value[0] < 0x80 { 0 } else { -1 };
         let value = value.iter().fold(sign, |value, byte| value << 8 | i32::from(*byte));
@@ -43,7 +44,7 @@ impl Line {
         if self.is_reversed { self.rows - 1 - at } else { at }
     }
 
-    /// The first place behind a bound.
+    /// Returns the first place behind a bound.
     pub(super) fn behind(self, bound: &ClusteringBound) -> u32 {
         let is_before = bound.kind.weight() < 0;
         match bound.values.first() {
@@ -66,7 +67,7 @@ impl Line {
         Places::between(0, 2 * self.rows + 1)
     }
 
-    /// Those of a walk that ends with a row.
+    /// Returns the places of a read that ends with a row.
     pub(super) fn up_to(self, row: u32, direction: Direction) -> Places {
         match direction {
             Direction::Forward => Places::between(0, 2 * row + 2),

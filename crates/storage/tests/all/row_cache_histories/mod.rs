@@ -1,12 +1,15 @@
-//! Random histories of random tables: whatever is written, flushed, compacted, evicted, forgotten, truncated or altered, each read
-//! through the cache, by however many readers at a time, gives what a read around the cache gave.
+//! Random histories of random tables. Whatever is written, flushed, compacted, evicted,
+//! invalidated, truncated or altered, each read through the cache, with any number of concurrent
+//! readers, returns the result of a read around the cache.
 //!
-//! What a partition is after each write is read around the cache at once (`states`); a model of the writes says the same, but of counters.
-//! A page that is read meanwhile must show each of its partitions after one of the writes that were under way, and whole.
+//! The state of a partition after each write is read around the cache at once (`states`). A model
+//! of the writes agrees with it, except for counters. A page that is read meanwhile must show each
+//! of its partitions after one of the writes under way, as a whole.
 //!
-//! Where tombstones may be purged, the writer raises its floor of timestamps before each write, so that it is newer than all that was
-//! deleted: a write from before a deletion that was purged already is not covered by it any more, and whether it was purged in files, in
-//! the cache (rule 17 of docs/cache.md) or in neither, reads may tell.
+//! Where tombstones may be purged, the writer raises its floor of timestamps before each write, so
+//! that the write is newer than all deletions. A purged deletion does not cover an older write any
+//! more, and reads may differ by whether it was purged in files, in the cache (rule 17 of
+//! docs/cache.md) or in neither.
 
 mod reader;
 mod schema;
@@ -33,23 +36,25 @@ use crate::{
     support::{values::partition_key, *},
 };
 
-/// Versions of files, of which each history writes one.
+/// Versions of SSTables; each history writes one.
 const VERSIONS: [&str; 5] = ["da", "oa", "nb", "me", "mt"];
 
-/// Values of the last clustering column in a partition so long that a read of it takes as long as a flush.
+/// Values of the last clustering column in a partition so long that reading it takes as long as a
+/// flush.
 const LONG: u64 = 200;
 
-/// Readers at a time.
+/// Maximum concurrent readers.
 const MOST_READERS: usize = 5;
 
-/// What was met, so that a test can tell that it tests something.
+/// Counts of what a history met, so that the test can check that it tests something.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
     cache: RowCacheMetrics,
     counter_tables: usize,
     looks_answered: usize,
     pages: usize,
-    /// Partitions in pages that began before a write of which nobody knows whether they show it.
+    /// Partitions in pages that started before the end of a write, so that they may or may not show
+    /// it.
     of_several_states: usize,
     pages_while_altered: usize,
     alterations: usize,
@@ -61,7 +66,7 @@ struct History {
     database: Database,
     table: Arc<TableMetadata>,
     writer: Writer,
-    /// `None` for counters, of which it knows nothing.
+    /// `None` for counters, which the model does not support.
     model: Option<Model>,
     states: Rc<RefCell<States>>,
     purges: bool,
@@ -69,13 +74,13 @@ struct History {
     spread: u64,
     cache_bytes: usize,
     readers: VecDeque<JoinHandle<Vec<Page>>>,
-    /// Flushes, compactions and forgetting, which go on beside the next steps.
+    /// Flushes, compactions and invalidation that run beside the next steps.
     working: VecDeque<JoinHandle<Result<(), StorageError>>>,
     context: String,
     met: Met,
 }
 
-/// Runs `steps` steps of the history with that seed.
+/// Runs `steps` steps of the history with this seed.
 pub(crate) fn check(seed: u64, steps: u64) -> Met {
     let file_system = FileSystem::simulated(seed);
     let mut random = Generator::from_seed(seed);
@@ -84,8 +89,8 @@ pub(crate) fn check(seed: u64, steps: u64) -> Met {
     println!("seed {seed} {}", schema::describe(&definition));
     let mut writer = Writer::new(seed);
     writer.ttl_s = 10_000;
-    // Purges go by the clock; for them nothing expires meanwhile. Old versions of files have no room for
-    // seconds behind 2038.
+    // Purges depend on the clock; nothing expires meanwhile. Old versions of SSTables cannot store
+    // seconds after 2038.
     writer.now_s = match purges {
         true => u32::try_from(time::now_seconds()).unwrap() - 3,
         false => NOW + 400_000_000,
@@ -133,7 +138,7 @@ pub(crate) fn check(seed: u64, steps: u64) -> Met {
         }
         preempt::force_yields(None);
         let metrics = history.database.row_cache_metrics();
-        // The last insertion may have split nodes, or a flush made a row longer.
+        // The last insertion may have split nodes, or a flush may have made a row longer.
         assert!(metrics.used_bytes <= cache_bytes as u64 + 512, "{metrics:?}");
         history.met.cache = metrics;
         history.met
@@ -162,7 +167,7 @@ impl History {
                 _ => {}
             },
             3 => {
-                // The hand takes whatever is oldest.
+                // The clock hand evicts the oldest entries.
                 let used = database.row_cache_metrics().used_bytes as usize;
                 let least = used * self.writer.below(100) as usize / 100;
                 database.set_row_cache_limit(least);
@@ -188,7 +193,7 @@ impl History {
 
     async fn end_work(&mut self) {
         match self.working.pop_front().unwrap().await {
-            // By a later one, or by TRUNCATE.
+            // Stopped by a later one, or by TRUNCATE.
             Ok(()) | Err(StorageError::CompactionStopped(_)) => {}
             Err(error) => panic!("{} {error}", self.context),
         }
@@ -206,7 +211,7 @@ impl History {
         self.writer.command(&self.table, self.partitions, self.spread)
     }
 
-    /// Page after page, each as it is around the cache.
+    /// Reads page after page; each must equal the read around the cache.
     async fn compare(&mut self) {
         let mut command = self.command();
         for _ in 0..reader::MOST_PAGES {
@@ -248,7 +253,7 @@ impl History {
         self.states.borrow_mut().forget_old();
     }
 
-    /// The whole partition, around the cache.
+    /// Reads the whole partition, around the cache.
     async fn read_around(&self, key: &DecoratedKey) -> Option<PartitionRows> {
         let mut command = command(&self.table, ReadTarget::Partition(key.clone()));
         command.bypass_cache = true;
@@ -266,7 +271,8 @@ impl History {
                 update.rows.extend(more.rows);
             }
         }
-        // What a deletion does to an addition beside it is not told by order.
+        // The effect of a deletion on an addition in the same update does not depend on their
+        // order.
         if self.table.is_counter() {
             match self.writer.below(3) {
                 0 => {
@@ -283,7 +289,8 @@ impl History {
     }
 
     async fn write(&mut self) {
-        // Counters take their changes in the order in which they are made, and deletions are among those.
+        // Counters apply changes in the order in which they are made, and deletions are among these
+        // changes.
         if self.purges || self.table.is_counter() {
             self.writer.raise_floor();
         }
@@ -313,7 +320,7 @@ impl History {
     async fn end_write(&mut self, keys: &[DecoratedKey]) {
         for key in keys {
             let state = self.read_around(key).await;
-            // The model looks through all writes for each row.
+            // The model evaluates all writes for each row.
             let one_of = if self.spread == LONG { 64 } else { 8 };
             if self.writer.below(one_of) == 0
                 && let Some(model) = &self.model
@@ -345,10 +352,10 @@ impl History {
         self.end_write(&keys).await;
     }
 
-    /// A new version of the table, while readers of the old one are under way.
+    /// Installs a new version of the table, while readers of the old one are under way.
     async fn alter(&mut self) {
         self.met.alterations += 1;
-        // All that was written to a column is older than its drop, and all that comes is newer.
+        // All writes to a column are older than its drop, and all later ones are newer.
         self.writer.raise_floor();
         let altered = schema::altered(&mut self.writer.random, &self.table, self.writer.floor);
         self.states.borrow_mut().begin_change();
@@ -384,7 +391,7 @@ impl Met {
         self.compared_with_model += other.compared_with_model;
     }
 
-    /// That all there is to meet was met.
+    /// Asserts that the histories met every case.
     pub(crate) fn assert_all(&self) {
         let Met { cache, .. } = self;
         assert!(cache.reads_without_misses > 0 && cache.reads_with_misses > 0, "{self:?}");
@@ -414,9 +421,10 @@ fn reads_of_random_tables_are_those_without_the_cache() {
     all.assert_all();
 }
 
-/// Histories from a seed on, as many as are told: `ESPALIER_SEED=12 ESPALIER_SEEDS=1 ESPALIER_STEPS=300`.
+/// Histories from a seed on, as the environment says: `ESPALIER_SEED=12 ESPALIER_SEEDS=1
+/// ESPALIER_STEPS=300`.
 #[test]
-#[ignore = "takes as long as it is told to"]
+#[ignore = "runs as long as the environment says"]
 fn seeds_that_are_told() {
     let first = told("ESPALIER_SEED", 0);
     for seed in first..first + told("ESPALIER_SEEDS", 100) {

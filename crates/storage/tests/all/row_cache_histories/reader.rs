@@ -1,4 +1,5 @@
-//! A reader beside all that goes on: one command, page by page, each with limits of its own, through the cache or around it.
+//! A reader beside all other work: one command, in pages, each with limits of its own, through the
+//! cache or around it.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -8,10 +9,11 @@ use espalier_storage::{Database, ReadCommand, ReadLimits};
 use super::states::{Page, States};
 use crate::{model::forget_liveness, support::*};
 
-/// Pages of a read. An arbitrary choice: a long partition in pages of some bytes would take most of the time.
+/// Maximum pages of a read. Arbitrary: a long partition in pages of some bytes would take most of
+/// the time.
 pub(super) const MOST_PAGES: usize = 20;
 
-/// Limits on rows and bytes, or none; those of one partition stay.
+/// Sets limits on rows and bytes, or none; the limit for one partition stays.
 pub(super) fn limit(command: &mut ReadCommand, random: &mut Generator) {
     let rows_per_partition = command.limits.rows_per_partition;
     command.limits = ReadLimits { rows_per_partition, ..ReadLimits::NONE };
@@ -23,7 +25,8 @@ pub(super) fn limit(command: &mut ReadCommand, random: &mut Generator) {
     }
 }
 
-/// Pages that end by tombstones, too. Some readers want so many rows in all, as `LIMIT` says.
+/// Reads pages that end by the tombstone limit, too. Some readers also limit the total rows, as
+/// `LIMIT` does.
 pub(super) async fn walk(
     database: Database,
     states: Rc<RefCell<States>>,

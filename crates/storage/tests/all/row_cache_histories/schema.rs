@@ -26,7 +26,7 @@ const SIMPLE: [CqlType; 19] = [
     CqlType::Tinyint,
     CqlType::Time,
     CqlType::Timestamp,
-    // Has no order: for values only.
+    // Has no order, so it is for values only.
     CqlType::Duration,
 ];
 
@@ -60,7 +60,7 @@ fn nested(random: &mut Generator, frozen: bool) -> CqlType {
     }
 }
 
-/// A key is frozen.
+/// Returns a key type, which is frozen.
 fn of_key(random: &mut Generator) -> CqlType {
     match random.below(8) {
         0 => nested(random, true),
@@ -83,7 +83,7 @@ const STRATEGIES: [&str; 4] = [
     "UnifiedCompactionStrategy",
 ];
 
-/// A table `random`. If it `purges`, tombstones may go at once.
+/// Builds a table `random`. If it `purges`, tombstones may be purged at once.
 pub(super) fn table(random: &mut Generator, purges: bool) -> TableMetadata {
     let mut table = TableBuilder::new("ks", "random", TableId(Uuid::from_u128(0xb1)));
     for index in 0..1 + random.below(2) {
@@ -103,7 +103,7 @@ pub(super) fn table(random: &mut Generator, purges: bool) -> TableMetadata {
             table = table.static_column(&format!("s{index}"), column(random));
         }
     }
-    // There are tables of keys only.
+    // Some tables have only key columns.
     for index in 0..u64::from(is_counter) + random.below(5) {
         table = table.regular(&format!("v{index}"), column(random));
     }
@@ -121,8 +121,9 @@ pub(super) fn table(random: &mut Generator, purges: bool) -> TableMetadata {
     table
 }
 
-/// A change that ALTER TABLE may make: a new version of the same table, one with a column more (one that was dropped before comes back),
-/// or one with a column less. What was written to that one is gone, for it is not newer than `dropped_us`.
+/// Makes a change that ALTER TABLE may make: a new version of the table with the same columns, with
+/// one more column (one that was dropped before comes back), or with one less. The writes to a
+/// dropped column are gone, because they are not newer than `dropped_us`.
 pub(super) fn altered(
     random: &mut Generator,
     table: &TableMetadata,
@@ -147,7 +148,7 @@ pub(super) fn altered(
                 None => builder.build(),
             }
         }
-        // Before or behind the others.
+        // Before or behind the other columns.
         _ => {
             let name = format!("{}{}", one_of(random, &["a", "w"]), table.version);
             match table.clustering_columns().is_empty() || random.below(3) > 0 {
@@ -158,7 +159,7 @@ pub(super) fn altered(
     }
 }
 
-/// In one line, for who has a seed that fails.
+/// Describes a table in one line, for the message about a failed seed.
 pub(super) fn describe(table: &TableMetadata) -> String {
     let columns = table.columns().iter().map(|column| {
         let order = if column.reversed { " desc" } else { "" };

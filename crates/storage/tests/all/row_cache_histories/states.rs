@@ -1,8 +1,10 @@
-//! What each partition was after each write, and whether a page that was read meanwhile shows one of these states.
+//! Records the states of each partition, one after each write, and checks that a page which was
+//! read meanwhile shows one of them.
 //!
-//! There is one writer. After each of its writes it reads the partitions around the cache, which gives their next states. A page that began
-//! when `n` writes to a partition were done, and ended when `m` had begun, shows it as it was after one of the writes `n..=m`, whole; and
-//! not as it was before what an earlier page of the same reader has seen.
+//! There is one writer. After each of its writes it reads the partitions around the cache, which
+//! gives their next states. A page that started when `n` writes to a partition were done, and ended
+//! when `m` had started, must show it after one of the writes `n..=m`, as a whole. It must not show
+//! a state older than an earlier page of the same reader showed.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
@@ -15,25 +17,26 @@ use crate::model::forget_liveness;
 
 #[derive(Default)]
 struct Partition {
-    /// Before all writes, and after each one that is done.
+    /// The state before all writes, and the state after each completed one.
     states: Vec<Option<PartitionRows>>,
-    /// Writes that have begun.
+    /// Number of writes that have started.
     begun: usize,
 }
 
 pub(super) struct States {
     partitions: BTreeMap<DecoratedKey, Partition>,
-    /// Changes of the table that have begun, and that are done.
+    /// Number of changes of the table that have started, and that are done.
     changes: (u64, u64),
 }
 
-/// A page, and what could be seen while it was read.
+/// A page, and the states that were visible while it was read.
 pub(super) struct Page {
     command: ReadCommand,
     result: ReadResult,
-    /// The states of each partition: the last one that was there before, and the last one that had begun when it was over.
+    /// The visible states of each partition: from the last complete one when the page started to
+    /// the last one that had started when it ended.
     seen: BTreeMap<DecoratedKey, RangeInclusive<usize>>,
-    /// The table was another one meanwhile, or before: what of it such a reader sees is left open.
+    /// Whether the table was altered during or before the page; its content is not checked then.
     is_altered: bool,
 }
 
@@ -51,7 +54,7 @@ impl States {
         self.partitions.get_mut(key).unwrap().begun += 1;
     }
 
-    /// The state after the write that was begun.
+    /// Adds the state after the write that was started.
     pub(super) fn end(&mut self, key: &DecoratedKey, state: Option<PartitionRows>) {
         let partition = self.partitions.get_mut(key).unwrap();
         partition.states.push(state);
@@ -66,7 +69,7 @@ impl States {
         self.changes.1 += 1;
     }
 
-    /// Nobody reads: only the last states can be seen from now on.
+    /// Without readers, only the last states can be visible from here on.
     pub(super) fn forget_old(&mut self) {
         for partition in self.partitions.values_mut() {
             let last = partition.states.pop();
@@ -75,7 +78,7 @@ impl States {
         }
     }
 
-    /// What can be seen by a page that begins now.
+    /// Returns the states that are visible to a page that starts at this point.
     pub(super) fn begin_page(&self) -> PageBegin {
         let done = self.partitions.values().map(|partition| partition.states.len() - 1);
         PageBegin { done: done.collect(), changes: self.changes }
@@ -96,7 +99,8 @@ impl States {
         Page { command, result, seen, is_altered }
     }
 
-    /// Panics if a page of a reader is none that it may see. Gives how many could be seen as more than one state.
+    /// Panics if a page of a reader shows a state that it must not. Returns how many partitions had
+    /// more than one possible state.
     pub(super) fn judge(&self, pages: &[Page], context: &str) -> usize {
         let mut least: BTreeMap<&DecoratedKey, usize> = BTreeMap::new();
         let mut of_several = 0;
@@ -130,7 +134,7 @@ impl States {
     }
 }
 
-/// What was there when a page began.
+/// The states when a page started.
 pub(super) struct PageBegin {
     done: Vec<usize>,
     changes: (u64, u64),
@@ -152,7 +156,7 @@ impl Page {
         assert!(may_end, "{context}: a page of {rows} rows {command:?}");
     }
 
-    /// Whether the page says something about a partition.
+    /// Returns whether the page includes a partition.
     fn covers(&self, key: &DecoratedKey) -> bool {
         let is_target = match &self.command.target {
             ReadTarget::Partition(target) => target == key,
@@ -164,7 +168,7 @@ impl Page {
         is_target && is_ahead && self.result.next.as_ref().is_none_or(|next| *key <= next.key)
     }
 
-    /// What the page shows of a partition in this state.
+    /// Returns the content of the page for a partition in this state.
     fn expected(&self, state: Option<&PartitionRows>) -> Option<PartitionRows> {
         let state = state?;
         let Self { command, result, .. } = self;

@@ -1,4 +1,4 @@
-//! What is damaged, and what that costs.
+//! Damaged files, and the data that a scrub loses by the damage.
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::{
@@ -17,7 +17,7 @@ fn check_damaged_chunk(version: &str, compression: &[(&str, &str)]) {
         let database = open(&file_system, settings.clone()).await.unwrap();
         fill(&database, compression).await;
         let wide = table(&database, "wide");
-        // The row cache knows all rows now.
+        // The row cache holds all rows from here on.
         let whole = show(&wide, &read_all(&database, &wide).await);
         let (chunk_length, extents) = extents(&file_system, &wide).await;
         assert_eq!(extents.len(), 301);
@@ -31,7 +31,7 @@ fn check_damaged_chunk(version: &str, compression: &[(&str, &str)]) {
         assert_eq!(contents(&file_system, &wide).await, before);
         assert!(snapshots(&file_system, &wide).await.is_empty());
 
-        // All that lies in the chunk, and nothing else, is lost.
+        // Everything that lies in the chunk is lost, and nothing else.
         let from = offset_of(&failure);
         assert_eq!(from % chunk_length, 0, "{failure}");
         let is_hit = |(start, end): &(u64, u64)| *start < from + chunk_length && *end > from;
@@ -72,7 +72,7 @@ fn check_damaged_chunk(version: &str, compression: &[(&str, &str)]) {
         for (name, bytes) in before.iter().filter(|(name, _)| name.starts_with(version)) {
             assert_eq!(file_system.read(snapshot.join(name)).await.unwrap(), *bytes, "{name}");
         }
-        // What is left is whole.
+        // The remaining files are sound.
         for mode in [ScrubMode::Validate, ScrubMode::Abort] {
             let after = scrub(&database, "wide", mode).await.unwrap();
             assert_eq!(after.faults, Vec::<String>::new(), "{mode:?}");
@@ -102,7 +102,7 @@ fn a_damaged_chunk_of_a_table_that_is_not_compressed() {
     }
 }
 
-/// Changes Data.db, which is not compressed, with the checksums of its chunks. The table is not
+/// Changes an uncompressed Data.db together with the checksums of its chunks. The table is not
 /// open.
 async fn forge(file_system: &FileSystem, table: &TableMetadata, change: impl FnOnce(&mut [u8])) {
     let set = only_set(file_system, table).await;
@@ -131,7 +131,7 @@ fn find(bytes: &[u8], within: (u64, u64), wanted: &[u8]) -> usize {
     start + at.unwrap()
 }
 
-/// A key that is another than the index says, rows out of order, a partition without its end.
+/// A key that differs from the index, rows out of order, a partition without its end.
 #[test]
 fn what_no_checksum_tells_is_found() {
     for version in ["da", "nb"] {
@@ -179,7 +179,7 @@ fn what_no_checksum_tells_is_found() {
     }
 }
 
-/// Without the index nobody can say which partitions there were.
+/// Without the index the partitions cannot be found.
 #[test]
 fn a_damaged_index_leaves_the_file_as_it_is() {
     for (version, component) in [("da", "Partitions.db"), ("oa", "Index.db")] {
@@ -196,7 +196,7 @@ fn a_damaged_index_leaves_the_file_as_it_is() {
             damage(&file_system, &wide, component).await;
             let before = contents(&file_system, &wide).await;
             for mode in [ScrubMode::Abort, ScrubMode::Skip] {
-                // As long as a page of it is in memory it is as good as ever.
+                // A cached page of the index would hide the damage.
                 database.drop_caches().await;
                 let failure = scrub(&database, "wide", mode).await.unwrap_err().to_string();
                 assert!(failure.contains(component), "{mode:?}: {failure}");
@@ -209,7 +209,7 @@ fn a_damaged_index_leaves_the_file_as_it_is() {
     }
 }
 
-/// What the disk refuses to read today it may give tomorrow.
+/// Data that the disk does not return may be readable later, so it is not given up.
 #[test]
 fn a_disk_that_does_not_read_loses_nothing() {
     let file_system = FileSystem::simulated(13);
@@ -231,8 +231,8 @@ fn a_disk_that_does_not_read_loses_nothing() {
     });
 }
 
-/// What works on several tables has all of them behind it when it tells that one of them could not
-/// be read.
+/// An operation on several tables finishes all of them before it reports that one could not be
+/// read.
 #[test]
 fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {
     let file_system = FileSystem::simulated(14);
@@ -268,8 +268,8 @@ fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {
     });
 }
 
-/// What a compaction cannot write is told of its output: any of its inputs may have it. Others go
-/// on without them.
+/// An output that cannot be written is reported without blame, because any input may be the cause.
+/// Other compactions continue without these inputs.
 #[test]
 fn compactions_go_on_without_files_whose_rows_cannot_be_written() {
     let file_system = FileSystem::simulated(18);

@@ -1,5 +1,5 @@
-//! Damaged files: a scrub that aborts or validates changes nothing and names the place; one that skips loses what cannot be read
-//! and nothing else.
+//! Damaged files. A scrub that aborts or validates changes nothing and names the damaged place; a
+//! scrub that skips loses the unreadable data and nothing else.
 
 mod damage;
 mod running;
@@ -26,7 +26,7 @@ async fn scrub(
     database.scrub(tables, mode, true).await
 }
 
-/// One file of many partitions, of which one, `wide`, has many rows.
+/// Writes one file of many partitions, of which one, `wide`, has many rows.
 async fn fill(database: &Database, compression: &[(&str, &str)]) {
     let mut wide = wide_table();
     let pairs = compression.iter().map(|(name, value)| (name.to_string(), value.to_string()));
@@ -49,7 +49,7 @@ async fn fill(database: &Database, compression: &[(&str, &str)]) {
     database.flush("ks", None).await.unwrap();
 }
 
-/// All files of the table, without its snapshots.
+/// Returns the content of all files of the table, without its snapshots.
 async fn contents(file_system: &FileSystem, table: &TableMetadata) -> BTreeMap<String, Vec<u8>> {
     let mut contents = BTreeMap::new();
     for entry in file_system.read_dir(table_directory(table)).await.unwrap() {
@@ -71,12 +71,12 @@ async fn only_set(file_system: &FileSystem, table: &TableMetadata) -> String {
     sets[0].clone()
 }
 
-/// Turns bits of the byte in the middle of a file.
+/// Flips bits of the byte in the middle of a file.
 async fn damage(file_system: &FileSystem, table: &TableMetadata, component: &str) {
     damage_at(file_system, table, component, |length| length / 2).await;
 }
 
-/// Turns bits of the byte at the place that is chosen of a file's length.
+/// Flips bits of the byte at a position chosen from the file's length.
 async fn damage_at(
     file_system: &FileSystem,
     table: &TableMetadata,
@@ -91,7 +91,7 @@ async fn damage_at(
     file.write_at(place as u64, vec![bytes[place] ^ 0x5a]).await.unwrap();
 }
 
-/// Where each partition of the only file lies, told by a scan.
+/// Returns the position of each partition in the only file, from a scan.
 async fn extents(
     file_system: &FileSystem,
     table: &Arc<TableMetadata>,
@@ -110,7 +110,7 @@ async fn extents(
         let name = String::from_utf8(partition.header().key.key.to_vec()).unwrap();
         extents.insert(name, (partition.start(), partition.position() + 1));
     }
-    // Of what is not compressed CRC.db says it; chunks of 4 KiB are what it is written with.
+    // CRC.db has the chunk length of an uncompressed file, which is written with 4 KiB.
     let length = reader.compression().map_or(4096, |info| u64::from(info.chunk_length));
     (length, extents)
 }
@@ -119,7 +119,7 @@ fn name_of(line: &str) -> &str {
     line.split_once('/').unwrap().0
 }
 
-/// The byte of Data.db at which a fault is told.
+/// Returns the position in Data.db that a fault reports.
 fn offset_of(fault: &str) -> u64 {
     let (_, rest) =
         fault.split_once("Data.db is corrupt at byte ").unwrap_or_else(|| panic!("{fault}"));

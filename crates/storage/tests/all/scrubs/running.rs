@@ -1,4 +1,4 @@
-//! Scrubs beside compactions, other shards, and the end of the power.
+//! Scrubs beside compactions, other shards, and power failures.
 
 use espalier_runtime::{file::FileSystem, spawn_local, yield_now};
 use espalier_storage::{CompactionKind, ReadTarget, ScrubMode, SnapshotTable};
@@ -35,7 +35,7 @@ fn a_scrub_is_seen_and_stopped() {
     }
 }
 
-/// A file that is being compacted is scrubbed behind that, if it is still there.
+/// A file that is being compacted is scrubbed afterwards, if it still exists.
 #[test]
 fn a_scrub_waits_for_compactions() {
     let file_system = FileSystem::simulated(15);
@@ -49,7 +49,7 @@ fn a_scrub_waits_for_compactions() {
         while database.compactions().await.is_empty() {
             yield_now().await;
         }
-        // It holds the file; the second one has to wait for it.
+        // The first scrub holds the file; the second one has to wait for it.
         let second = scrub(&database, "wide", ScrubMode::Abort).await.unwrap();
         assert_eq!((second.sstables, second.is_stopped), (1, false));
         assert_eq!(first.await.unwrap().sstables, 1);
@@ -78,7 +78,7 @@ fn the_power_goes_while_a_table_is_scrubbed() {
     }
 }
 
-/// Each shard has its own files; one that several have a part of is split by that.
+/// Each shard has its own files; a file that several shards share is split by the scrub.
 #[test]
 fn each_shard_scrubs_its_own_files() {
     let file_system = FileSystem::simulated(17);
@@ -106,7 +106,7 @@ fn each_shard_scrubs_its_own_files() {
     assert_eq!(after, whole);
 }
 
-/// What was read of it before is forgotten by all of them.
+/// All shards drop what they have cached of the file.
 #[test]
 fn shards_forget_what_a_scrub_has_left_out_of_a_file_that_they_share() {
     let file_system = FileSystem::simulated(19);
@@ -121,7 +121,7 @@ fn shards_forget_what_a_scrub_has_left_out_of_a_file_that_they_share() {
         async move {
             let wide = table(&database, "wide");
             let whole = read_all(&database, &wide).await.partitions.len();
-            // Of the second half of the tokens, which the shard has that does not lead.
+            // In the second half of the tokens, on the shard that does not lead.
             damage_at(&disk, &wide, "Data.db", |length| length / 4 * 3).await;
             assert_eq!(read_all(&database, &wide).await.partitions.len(), whole, "by the cache");
             let report = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
@@ -137,7 +137,7 @@ fn shards_forget_what_a_scrub_has_left_out_of_a_file_that_they_share() {
     .unwrap();
 }
 
-/// What is only looked at needs no room, and so does not take it from others.
+/// A validation needs no disk space, and so reserves none.
 #[test]
 fn a_validation_leaves_the_room_on_the_disk_to_others() {
     let file_system = FileSystem::simulated(20);
@@ -162,7 +162,7 @@ fn a_validation_leaves_the_room_on_the_disk_to_others() {
     });
 }
 
-/// A file that cannot be split as it is, because some of it cannot be read.
+/// A file that cannot be split as it is, because a part of it is unreadable.
 #[test]
 fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
     let file_system = FileSystem::simulated(18);
@@ -187,7 +187,7 @@ fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
             }
             let narrow = table(&database, "narrow");
             assert_eq!(sstable_names(&disk, &narrow).await.len(), 4, "two of each shard");
-            // It is told of, and all others are compacted.
+            // It is reported, and all other files are compacted.
             let error = database.compact("ks", None, true).await.unwrap_err().to_string();
             assert!(error.contains("Data.db"), "{error}");
             assert_eq!(sstable_names(&disk, &narrow).await.len(), 2);

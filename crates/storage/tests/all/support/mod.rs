@@ -1,4 +1,4 @@
-//! What the tests share: a small schema store, tables, and a database on one shard.
+//! Helpers that the tests share: a small schema, tables, and a database on one shard.
 #![allow(dead_code)]
 
 pub mod shards;
@@ -32,7 +32,7 @@ pub fn with_memtables(kind: MemtableKind, test: impl FnOnce()) {
     test();
 }
 
-/// A counter for each row, and one for the partition.
+/// A table with one counter for each row, and one for the partition.
 pub fn counter_table() -> TableMetadata {
     TableBuilder::new("ks", "counts", TableId(Uuid::from_u128(0xc1)))
         .partition_key("k", CqlType::Blob)
@@ -47,13 +47,14 @@ pub fn configuration() -> StorageConfiguration {
     configuration.commitlog_segment_bytes = 1 << 20;
     configuration.commitlog_total_bytes = 16 << 20;
     configuration.memtables.set("default", MEMTABLES.get());
-    // The clock of these tests is years ahead of the tombstones in them, and some write behind those.
+    // The clock of these tests is years ahead of their tombstones, and some tests write older rows
+    // later.
     configuration.autocompaction = false;
     configuration.fewest_dropped = 2;
     configuration
 }
 
-/// Opens a database on a shard of its own, without other threads.
+/// Opens a database on one shard, without other threads.
 pub async fn open(
     file_system: &FileSystem,
     configuration: StorageConfiguration,
@@ -68,8 +69,8 @@ pub fn run<F: Future>(body: F) -> F::Output {
     block_on(body)
 }
 
-/// `k blob, c int, s blob static, m map<int, blob>, v blob, w blob, PRIMARY KEY (k, c)`. Columns are in the order in which
-/// the schema tables give them back, so that ids stay the same over restarts.
+/// `k blob, c int, s blob static, m map<int, blob>, v blob, w blob, PRIMARY KEY (k, c)`. Columns
+/// are in the order in which the schema tables return them, so that ids survive restarts.
 pub fn wide_table() -> TableMetadata {
     TableBuilder::new("ks", "wide", TableId(Uuid::from_u128(0xa1)))
         .partition_key("k", CqlType::Blob)
@@ -104,7 +105,7 @@ pub async fn create(database: &Database, tables: Vec<TableMetadata>) {
     database.change_schema(change).await.unwrap().unwrap();
 }
 
-/// Makes a table of keyspace `ks` what `change` makes of it.
+/// Replaces a table of keyspace `ks` by the result of `change`.
 pub async fn alter_table(
     database: &Database,
     name: &str,
@@ -117,7 +118,7 @@ pub async fn alter_table(
     assert!(database.change_schema(change).await.unwrap().unwrap());
 }
 
-/// The same for the options.
+/// Replaces the options of a table by the result of `change`.
 pub async fn alter_options(
     database: &Database,
     name: &str,
@@ -131,7 +132,7 @@ pub async fn alter_options(
     alter_table(database, name, change).await;
 }
 
-/// Whether a table is cached: its rows are as they were.
+/// Enables or disables the cache of a table, without changing its rows.
 pub async fn alter_caching(database: &Database, name: &str, is_cached: bool) {
     let change = move |options: &mut TableOptions| {
         options.caching.insert("enabled".into(), is_cached.to_string());
@@ -139,13 +140,14 @@ pub async fn alter_caching(database: &Database, name: &str, is_cached: bool) {
     alter_options(database, name, change).await;
 }
 
-/// Nothing of the table is purged: what that takes away could come back by writes with older timestamps, which models do not know.
+/// Keeps the tombstones of a table from being purged. After a purge, writes with older timestamps
+/// could become visible, which models do not support.
 pub fn keeping_tombstones(mut table: TableMetadata) -> TableMetadata {
     table.options.gc_grace_seconds = i32::MAX as u32;
     table
 }
 
-/// `schema` with these tables added, or replaced, in keyspace `ks`.
+/// Returns `schema` with these tables added, or replaced, in keyspace `ks`.
 pub fn with_tables(schema: &Schema, tables: Vec<TableMetadata>) -> Schema {
     let mut all = match schema.keyspace("ks") {
         Some(keyspace) => keyspace.tables.clone(),
@@ -155,7 +157,7 @@ pub fn with_tables(schema: &Schema, tables: Vec<TableMetadata>) -> Schema {
     with_keyspace(schema, all)
 }
 
-/// `schema` without a table of keyspace `ks`.
+/// Returns `schema` without a table of keyspace `ks`.
 pub fn without_table(schema: &Schema, name: &str) -> Schema {
     let mut tables = schema.keyspace("ks").unwrap().tables.clone();
     tables.remove(name);
@@ -199,7 +201,7 @@ pub fn int(value: i32) -> Bytes {
     Bytes::copy_from_slice(&value.to_be_bytes())
 }
 
-/// A row as INSERT leaves it.
+/// Returns a row as INSERT writes it.
 pub fn row(
     table: &TableMetadata,
     clustering: Option<i32>,
@@ -216,7 +218,7 @@ pub fn row(
     row
 }
 
-/// An insert of one row.
+/// Returns an insert of one row.
 pub fn insert(
     table: &TableMetadata,
     partition: &str,
@@ -248,7 +250,7 @@ pub async fn read_partition(
     result.partitions.pop()
 }
 
-/// The text of a column, for tables of blobs that hold text.
+/// Returns the text of a column, for tables of blobs that hold text.
 pub fn text(table: &TableMetadata, row: &Row, column: &str) -> Option<String> {
     match row.column(table.column(column)?.id)? {
         ColumnData::Simple(cell) => Some(String::from_utf8_lossy(&cell.value).into_owned()),
@@ -256,7 +258,7 @@ pub fn text(table: &TableMetadata, row: &Row, column: &str) -> Option<String> {
     }
 }
 
-/// Rows as lines: `partition/clustering column=value ...`.
+/// Formats rows as lines: `partition/clustering column=value ...`.
 pub fn show(table: &TableMetadata, result: &ReadResult) -> Vec<String> {
     let mut lines = Vec::new();
     for partition in &result.partitions {
@@ -290,7 +292,8 @@ fn show_row(table: &TableMetadata, row: &Row) -> String {
     line
 }
 
-/// `k blob, a int, b int (descending), d decimal, v blob, PRIMARY KEY (k, a, b)`: two clustering columns, one reversed.
+/// `k blob, a int, b int (descending), d decimal, v blob, PRIMARY KEY (k, a, b)`: two clustering
+/// columns, one reversed.
 pub fn mixed_table() -> TableMetadata {
     TableBuilder::new("ks", "mixed", TableId(Uuid::from_u128(0xa3)))
         .partition_key("k", CqlType::Blob)
@@ -308,7 +311,7 @@ pub async fn write_narrow(database: &Database, names: &[&str]) {
     }
 }
 
-/// The names of the partitions that it has, in order.
+/// Returns the names of the partitions of `narrow`, in order.
 pub async fn names_in_narrow(database: &Database) -> Vec<String> {
     let narrow = table(database, "narrow");
     let partitions = read_all(database, &narrow).await.partitions;
@@ -320,12 +323,12 @@ pub async fn names_in_narrow(database: &Database) -> Vec<String> {
     names
 }
 
-/// Text that does not become shorter by compression.
+/// Returns text that does not become shorter by compression.
 pub fn incompressible_text(random: &mut Generator, length: usize) -> String {
     (0..length).map(|_| char::from(b'!' + random.below(90) as u8)).collect()
 }
 
-/// What was asked for is done, or somebody else has stopped it.
+/// Accepts an operation that succeeded, or that another request stopped.
 pub fn done_or_stopped(ended: Result<(), StorageError>) {
     match ended {
         Ok(()) | Err(StorageError::CompactionStopped(_)) => {}
@@ -333,7 +336,7 @@ pub fn done_or_stopped(ended: Result<(), StorageError>) {
     }
 }
 
-/// The names of a table's SSTables, as `da-1-bti`.
+/// Returns the names of a table's SSTables, as `da-1-bti`.
 pub async fn sstable_names(file_system: &FileSystem, table: &TableMetadata) -> Vec<String> {
     let mut names = Vec::new();
     for entry in file_system.read_dir(table_directory(table)).await.unwrap_or_default() {
@@ -342,7 +345,7 @@ pub async fn sstable_names(file_system: &FileSystem, table: &TableMetadata) -> V
     names
 }
 
-/// The names of all files in a table's directory.
+/// Returns the names of all files in a table's directory.
 pub async fn file_names(file_system: &FileSystem, table: &TableMetadata) -> Vec<String> {
     let entries = file_system.read_dir(table_directory(table)).await.unwrap_or_default();
     entries.into_iter().map(|entry| entry.name).collect()

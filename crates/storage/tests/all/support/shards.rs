@@ -5,8 +5,9 @@ use std::{future::Future, sync::Arc};
 use espalier_runtime::{ShardOptions, file::FileSystem, start_shards};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
 
-/// Opens a database on `count` shards and runs `body` on shard 0. The other shards serve until it is done. Returns what
-/// `body` returns, or the error of opening, which must be the same everywhere.
+/// Opens a database on `count` shards and runs `body` on shard 0. The other shards serve until it
+/// is done. Returns the result of `body`, or the error of opening, which must be the same on every
+/// shard.
 pub fn on_shards<F, R>(
     count: usize,
     file_system: &FileSystem,
@@ -30,7 +31,8 @@ where
                     let result = body(database.clone()).await;
                     Ok::<_, StorageError>((Some(result), Some(())))
                 }
-                // Kept, so that calls find it: a shard lives until the bodies of all are done.
+                // Kept, so that calls find the handle: a shard lives until the bodies of all shards
+                // are done.
                 _ => {
                     std::mem::forget(database);
                     Ok((None, None))

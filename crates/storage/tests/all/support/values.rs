@@ -1,5 +1,6 @@
-//! Values of any type, by a number: few numbers give few values, so that random histories meet the same rows again. A number gives the
-//! same bytes each time, also where a value has several forms (`varint`, `decimal`), since a reader may see any of those.
+//! Values of any type, by number. Few numbers give few values, so that random histories meet the
+//! same rows again. A number gives the same bytes each time, even if a value has several forms
+//! (`varint`, `decimal`), because a reader may see any of these.
 
 use std::iter::repeat_n;
 
@@ -7,7 +8,8 @@ use bytes::{BufMut, Bytes};
 use espalier_mutation::{DecoratedKey, schema::TableMetadata};
 use espalier_types::CqlType;
 
-/// The value of that number. `boolean` has two values, and collections give the same value for some numbers.
+/// Returns the value of a number. `boolean` has two values, and collections have the same value for
+/// some numbers.
 pub fn value(column_type: &CqlType, number: i64) -> Bytes {
     let bytes = match column_type {
         CqlType::Int => (number as i32).to_be_bytes().to_vec(),
@@ -26,11 +28,11 @@ pub fn value(column_type: &CqlType, number: i64) -> Bytes {
             bytes.extend((number * 10_i64.pow(scale as u32)).to_be_bytes());
             bytes
         }
-        // The empty value is the least.
+        // The empty value is the lowest.
         CqlType::Text | CqlType::Ascii if number == -2 => Vec::new(),
         CqlType::Text | CqlType::Ascii => format!("t{:03}", number + 2).into_bytes(),
         CqlType::Blob if number == -2 => Vec::new(),
-        // Zeroes are what byte-comparable forms escape.
+        // Byte-comparable forms escape zeroes.
         CqlType::Blob => {
             let mut bytes = vec![0; number.rem_euclid(3) as usize];
             bytes.extend((number as i32).to_be_bytes());
@@ -93,7 +95,7 @@ fn put_element(bytes: &mut Vec<u8>, element: &[u8]) {
     bytes.extend(element);
 }
 
-/// Every third one has a byte in front that need not be there.
+/// Every third value has a redundant leading byte.
 fn varint(number: i64) -> Vec<u8> {
     let all = number.to_be_bytes();
     let is_needed = |at: &usize| i64::from_be_bytes(all) << (8 * at) >> (8 * at) == number;
@@ -101,7 +103,7 @@ fn varint(number: i64) -> Vec<u8> {
     all[first.saturating_sub(usize::from(number.rem_euclid(3) == 1))..].to_vec()
 }
 
-/// Later for greater numbers, and not in the order of its bytes.
+/// Greater numbers give later times, which are not in the order of their bytes.
 fn time_uuid(number: i64) -> Vec<u8> {
     let ticks = (0x1_ffff_ff00 + 100 * number) as u64;
     let mut bytes = (ticks as u32).to_be_bytes().to_vec();
@@ -111,7 +113,7 @@ fn time_uuid(number: i64) -> Vec<u8> {
     bytes
 }
 
-/// The key of a partition: `p1` where it is one `blob`.
+/// Returns the key of a partition: `p1` if it is one `blob`.
 pub fn partition_key(table: &TableMetadata, number: u64) -> DecoratedKey {
     let key = match table.partition_key_columns() {
         [column] if column.column_type == CqlType::Blob => format!("p{number}").into(),
