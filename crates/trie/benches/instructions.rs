@@ -1,9 +1,9 @@
-//! A ratchet on the instructions that put, get, next and merge take: `bench/instructions.sh`, which
-//! `make test` runs.
+//! A ratchet on the instructions of put, get, next and merge: `bench/instructions.sh`, which `make
+//! test` runs.
 //!
-//! Instructions do not depend on what else the machine does, so limits can be near. A limit is some
-//! two percent above what was counted when it was set: whoever makes an operation cheaper lowers
-//! it, and who must raise it says why.
+//! Instructions do not depend on the load of the machine, so limits can be tight. A limit is some
+//! two percent above the count at the time when it was set: a change that makes an operation
+//! cheaper lowers it, and a change that must raise it says why.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use espalier_trie::cursor::{Cursor as _, Direction, Union};
@@ -16,7 +16,7 @@ use std::hint::black_box;
 type Content = (u64, u64);
 type Trie = InMemoryTrie<Content>;
 
-/// Keys that are there before.
+/// Keys that are put before the measurement.
 const KEYS: u64 = 100_000;
 /// Operations that are measured.
 const MEASURED: u64 = 10_000;
@@ -30,7 +30,7 @@ fn mix(mut number: u64) -> u64 {
     number ^ number >> 33
 }
 
-/// As a memtable has them: token and partition key, ended as a component and as a row.
+/// Keys as in a memtable: token and partition key, ended as a component and as a row.
 fn key(number: u64) -> [u8; 20] {
     let mut key = [0x40; 20];
     key[1..9].copy_from_slice(&mix(number).to_be_bytes());

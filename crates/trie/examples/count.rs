@@ -1,5 +1,5 @@
-//! Instructions that a put and a get of an 8-byte random key take, counted and not timed, so that a
-//! busy machine does not matter:
+//! Counts the instructions of a put and a get of an 8-byte random key. They are counted and not
+//! timed, so that a busy machine does not matter:
 //!
 //! `cargo build --release -p espalier-trie --example count`, then `valgrind --tool=callgrind
 //! --toggle-collect='*::WHAT' target/release/examples/count`, with one of `puts`, `replaces`,
@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 type Content = (u64, u64);
 
-/// Keys that are there before.
+/// Keys that are put before the measurement.
 const KEYS: u64 = 1_000_000;
 /// Operations of each kind.
 const MEASURED: u64 = 100_000;

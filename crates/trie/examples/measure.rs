@@ -1,9 +1,9 @@
-//! What the in-memory trie costs: time for each operation and bytes for each key.
+//! Measures the cost of the in-memory trie: time for each operation and bytes for each key.
 //!
-//! `cargo run --release -p espalier-trie --example measure -- [ENTRIES] [KEYS…]`, with 5,000,000
-//! entries and all kinds of keys unless told otherwise. One core, one trie; contents are 32 bytes.
-//! The time is that of the processor, so that a busy machine does not count, but for its caches.
-// It is this measure that looks at the system here, not the database.
+//! `cargo run --release -p espalier-trie --example measure -- [ENTRIES] [KEYS…]`; the default is
+//! 5,000,000 entries and all kinds of keys. One core, one trie; contents are 32 bytes. The time is
+//! processor time, so that a busy machine does not matter, except for its caches.
+// The measurement, not the database, calls the system here.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use espalier_trie::cursor::{Cursor as _, Direction, UnionMany};
@@ -13,7 +13,7 @@ use std::hint::black_box;
 
 type Content = (u64, u64, u64, u64);
 
-/// A key of a given number, written over the buffer.
+/// A function that writes the key of a number over the buffer.
 type MakeKey = fn(u64, &mut Vec<u8>);
 
 /// The finaliser of MurmurHash3: a bijection, so that keys do not repeat.
@@ -43,7 +43,7 @@ fn long_prefix(number: u64, key: &mut Vec<u8>) {
     key.extend_from_slice(&mix(number).to_be_bytes());
 }
 
-/// As a memtable has them: token, partition key, clustering key; 100 rows in each partition.
+/// Keys as in a memtable: token, partition key, clustering key; 100 rows in each partition.
 fn rows(number: u64, key: &mut Vec<u8>) {
     let (partition, row) = (number / 100, number % 100);
     key.clear();
@@ -56,7 +56,7 @@ fn rows(number: u64, key: &mut Vec<u8>) {
     key.push(0x38);
 }
 
-/// As a memtable has the rows of a table without clustering columns: token, partition key of eight
+/// Keys as in a memtable of a table without clustering columns: token, partition key of eight
 /// bytes.
 fn partitions(number: u64, key: &mut Vec<u8>) {
     key.clear();
@@ -75,7 +75,7 @@ const KINDS: [(&str, MakeKey); 5] = [
     ("partitions", partitions),
 ];
 
-/// The time that this thread has run.
+/// Returns the time for which this thread has run.
 struct Start(u64);
 
 impl Start {
@@ -182,8 +182,8 @@ fn measure(name: &str, make_key: MakeKey, entries: u64) {
     assert_eq!(trie.used_bytes(), 0);
 }
 
-/// A walk over the union of four tries that have every fourth key each, and over none of it: each
-/// seek goes far ahead.
+/// Walks the union of four tries, each of which has every fourth key; then seeks in it, each time
+/// far ahead; then opens a walk over one trie for each of many seeks.
 fn measure_union(entries: u64) {
     println!("union of 4 tries of random keys: {entries} entries");
     let mut key = Vec::new();
@@ -225,7 +225,7 @@ fn measure_union(entries: u64) {
     report("new walk of one, seek, next", seeks, start);
 }
 
-/// Rows put one by one, and by a branch for each partition.
+/// Puts rows one by one, and by a branch for each partition.
 fn measure_branch(entries: u64) {
     println!("rows by partition: {entries} entries");
     let mut key = Vec::new();
@@ -243,7 +243,7 @@ fn measure_branch(entries: u64) {
     report("put by branch", entries, start);
 }
 
-/// What the same takes in a B-tree of byte strings.
+/// Measures the same operations in a B-tree of byte strings.
 fn measure_b_tree(name: &str, make_key: MakeKey, entries: u64) {
     println!("{name} in a BTreeMap: {entries} entries");
     let mut key = Vec::new();

@@ -1,6 +1,5 @@
-//! What tries and writers say they take is what the allocator gave them.
-// A counting allocator can only be made by `unsafe`, and counts exactly only with one test at a
-// time.
+//! Tests that the memory that tries and writers report is the memory that the allocator gave them.
+// A counting allocator needs `unsafe`, and counts exactly only with one test at a time.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use espalier_trie::memory::InMemoryTrie;
@@ -15,11 +14,11 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // Nothing to count when a thread ends.
+    // When a thread ends, there is nothing to count.
     let _ = BYTES.try_with(|count| count.set(count.get() + bytes));
 }
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: every call goes to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -67,7 +66,7 @@ fn a_trie_counts_its_chunks_and_gives_everything_back() {
         assert!(readers.is_empty() || trie.retired_bytes() > 0);
         let taken = allocated() - before - trie.allocated_bytes() as isize;
         let slots = 64 * readers.len() as isize + 8 * 4;
-        // Bags of 256 in limbo, of which three may be nearly empty.
+        // Bags of 256 retired units, of which three may be nearly empty.
         let limbo = 4 * (trie.retired_bytes() as isize / 8) + 3 * 4 * 256 + 512;
         assert!(taken > 0 && taken < TABLES + REST + slots + limbo, "{taken} bytes besides");
         let sum = trie.used_bytes() + trie.retired_bytes() + trie.free_bytes();
@@ -99,7 +98,7 @@ fn a_page_writer_counts_all_its_buffers() {
     keys.sort_unstable();
     let with_keys = allocated();
     for key in &keys {
-        // What is written is no concern of the writer.
+        // The writer's memory does not include its output.
         writer.add(&mut Nowhere, key, 9, b"12345").unwrap();
         assert_eq!(allocated() - with_keys, writer.memory_bytes() as isize);
     }

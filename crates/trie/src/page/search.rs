@@ -1,8 +1,9 @@
 //! Descents that stop at the end of a page: the caller provides the pages, at once or after waiting
 //! for them.
 //!
-//! These steps serve both a look-up whose pages are all in memory, which is a plain function, and one
-//! that waits for the disk ([`Walker`](super::Walker)). Memory: some words; nothing is allocated.
+//! These steps serve both a look-up whose pages are all in memory, which is a plain function, and
+//! one that waits for the disk ([`Walker`](super::Walker)). Memory: some words; nothing is
+//! allocated.
 
 use super::chain::follow_links;
 use super::error::{CorruptNode, Fault};

@@ -1,4 +1,4 @@
-//! Every cursor takes every step as the naive one does.
+//! Tests that every cursor takes every step as the naive one does.
 
 use crate::common::naive::Naive;
 use crate::common::steps::{Step, compare, step};
@@ -24,7 +24,8 @@ fn lists_root_twice(models: &[Model]) -> bool {
     models.iter().any(Model::is_empty) && union(models).keys().all(Vec::is_empty)
 }
 
-/// The union of models, with the contents of a key xored: then order and repetition would show.
+/// Returns the union of models, with the contents of a key xored, so that order and repetition
+/// would show.
 fn union(models: &[Model]) -> Model {
     let mut union = Model::new();
     for (key, value) in models.iter().flatten() {
@@ -129,7 +130,7 @@ proptest! {
         steps in steps(),
     ) {
         prop_assume!(!lists_root_twice(&models));
-        // Slices without bounds are the whole.
+        // A slice without bounds is the whole walk.
         let [first, second] = [trie(&models[0]), trie(&models[1])];
         let slice = Slice::new(
             Copied(first.cursor(direction)), Bound::Unbounded, Bound::Unbounded);

@@ -1,4 +1,4 @@
-//! The structure as text: which nodes keys make, and what becomes of them.
+//! Tests the structure as text: which nodes keys make, and how changes transform them.
 
 use espalier_trie::memory::InMemoryTrie;
 
@@ -266,7 +266,7 @@ fn a_node_of_many_children_has_a_place_for_each_byte() {
     assert_eq!(shape(&trie), described("array  for  prefix  = ", 5, 0, 4 + 1));
     remove(&mut trie, 44..45);
     assert_eq!(shape(&trie), described("sparse  prefix  = ", 0, 0, 1 + 1));
-    // The run is there for the next wide node.
+    // The run is kept for the next wide node.
     for byte in 0..=255 {
         trie.put(&[byte], byte).unwrap();
     }

@@ -1,7 +1,7 @@
 //! One history of a million operations against an ordered map: the trie grows to tens of thousands
 //! of keys and shrinks again, several times, while readers and snapshots come and go, so that every
-//! kind of node and of free block is used over and over. The seed is printed; `HISTORY_SEED` and
-//! `HISTORY_OPERATIONS` ask for another one.
+//! kind of node and of free block is used over and over. The test prints its seed; `HISTORY_SEED`
+//! and `HISTORY_OPERATIONS` set other values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,9 +11,9 @@ use espalier_trie::memory::{InMemoryTrie, Reader, Snapshot};
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
-/// Operations between two looks at everything.
+/// Operations between two checks of everything.
 const PER_CHECK: u64 = 100_000;
-/// From growing to shrinking and back.
+/// Operations from growing to shrinking and back.
 const PER_TIDE: u64 = 150_000;
 const PARTITIONS: u64 = 40;
 
@@ -47,12 +47,12 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 impl History {
-    /// Not below any partition: snapshots are not for these.
+    /// Returns a key outside of all partitions, and so of all snapshots.
     fn single_key(&mut self) -> Vec<u8> {
         let number = self.dice.below(60_000);
         let mut key = vec![b's'];
         match self.dice.below(4) {
-            // As tokens are: they part early and go on alone.
+            // Like tokens: they part early and share nothing after that.
             0 => {
                 let token = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 key.extend_from_slice(&token.to_be_bytes());
@@ -60,13 +60,13 @@ impl History {
             }
             // Dense: nodes become wide, and narrow again.
             1 => key.extend_from_slice(&(number as u16).to_be_bytes()),
-            // A long way in common.
+            // Long common prefixes.
             2 => {
                 key.push(0xff);
                 key.extend([b'x'; 300]);
                 key.extend_from_slice(&(number as u32 % 5000).to_be_bytes());
             }
-            // Some begin with others.
+            // Some keys are prefixes of others.
             _ => key.extend((0..self.dice.below(7)).map(|at| (number >> (2 * at)) as u8 & 3)),
         }
         key

@@ -1,5 +1,5 @@
-//! The tests of the tries in memory and on pages. In one binary, since each takes as long to build
-//! as its tests to run.
+//! The tests of the tries in memory and on pages, in one binary, because each binary takes as long
+//! to build as its tests to run.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,4 +1,5 @@
-//! The trie does what a `BTreeMap` does, through any sequence of operations, and loses no block.
+//! Tests that the trie does what a `BTreeMap` does, through any sequence of operations, and loses
+//! no block.
 
 use crate::common::{Model, key};
 use espalier_trie::cursor::Direction;

@@ -1,4 +1,4 @@
-//! What only the owner can do: changes in place, limits, accounting.
+//! Tests of what only the owner can do: changes in place, limits, accounting.
 
 use crate::common::{config, key};
 use espalier_trie::memory::{InMemoryTrie, TrieFull};
@@ -67,7 +67,7 @@ fn a_trie_is_dismantled_in_steps() {
     let mut steps = 0;
     while dismantle.step(10) {
         steps += 1;
-        assert!(Rc::strong_count(&alive) + 10 * steps > contents, "no more than it was told");
+        assert!(Rc::strong_count(&alive) + 10 * steps > contents, "no more than requested");
     }
     assert!(steps > KEYS as usize / 10 && Rc::strong_count(&alive) == 1);
     drop(dismantle);
@@ -81,7 +81,7 @@ fn a_trie_is_dismantled_in_steps() {
         assert_eq!(Rc::strong_count(&alive), 1);
     }
 
-    // Readers keep everything; the last one to leave drops it.
+    // Readers keep all contents; the last one drops them.
     let trie = build();
     let reader = trie.reader();
     let mut dismantle = trie.dismantle();
@@ -106,7 +106,7 @@ fn a_change_that_panics_changes_nothing() {
     }
 }
 
-/// Room that was made for a node that then did not come must not be taken for room of another one.
+/// Blocks reserved for a node that was not built must not serve as those of another node.
 #[test]
 fn a_change_that_panics_leaves_no_room_behind() {
     let mut trie = InMemoryTrie::new();
@@ -125,7 +125,7 @@ fn a_change_that_panics_leaves_no_room_behind() {
     }
 }
 
-/// With readers there always, each of a while only: what nobody can have any more is not counted.
+/// Some reader always exists, each for a while only: contents that no reader can hold do not count.
 #[test]
 fn what_retired_contents_weigh_is_known() {
     let mut trie = InMemoryTrie::new().with_weight(String::len);
@@ -133,7 +133,7 @@ fn what_retired_contents_weigh_is_known() {
     for round in 0..2000 {
         trie.put(b"key", "x".repeat(100)).unwrap();
         if round % 10 == 0 {
-            // The new one comes before the old one goes.
+            // The new snapshot is taken before the old one is dropped.
             reader = trie.snapshot(b"");
         }
         let units = trie.retired_bytes() / 32;
@@ -161,7 +161,8 @@ fn a_key_longer_than_the_trie_is_refused() {
 proptest! {
     #![proptest_config(config(200))]
 
-    /// However small the trie, it either takes a key or says that it is full and stays as it was.
+    /// However small the trie, it either takes a key, or reports that it is full and stays as it
+    /// was.
     #[test]
     fn blocks_run_out(
         limit in 0..200u32,
@@ -180,7 +181,7 @@ proptest! {
                     }
                     Err(TrieFull { used }) => {
                         prop_assert_eq!(trie.dump(|content| content.to_string()), before);
-                        // Less may be used where no blocks side by side are free for an array or a
+                        // Fewer may be used, if no blocks side by side are free for an array or a
                         // wide node.
                         prop_assert!(used <= limit);
                     }

@@ -1,4 +1,5 @@
-//! Broken files: wrong answers and errors are fine; panics, endless loops and growth are not.
+//! Tests of broken files: wrong answers and errors are fine; panics, endless loops and growth are
+//! not.
 
 use crate::page_support::*;
 use espalier_trie::page::layout::{MAX_DEPTH, MAX_PAYLOAD_SIZE};
@@ -6,7 +7,7 @@ use espalier_trie::page::{
     Cursor, Fault, MemoryPages, PageTrieWriter, ReadError, Walker, WriteError,
 };
 
-/// Everything that reads, from a root that may be anything.
+/// Calls everything that reads, from an arbitrary root.
 fn read_all(file: &[u8], root: u64, model: &Model, dice: &mut Dice) {
     let mut cursor = Cursor::new(MemoryPages(file), root);
     let most = 2 * model.len() + 100;
@@ -60,7 +61,7 @@ fn flipped_bits_and_cut_files() {
                 let at = dice.below(broken.len() as u64) as usize;
                 broken[at] ^= 1 << dice.below(8);
             }
-            // Often at the end, where the root and what it leads to is.
+            // Often near the end, where the root and its nearest children are.
             let tail = broken.len().saturating_sub(64);
             let at = tail + dice.below((broken.len() - tail) as u64) as usize;
             broken[at] = dice.roll() as u8;
@@ -85,7 +86,7 @@ fn noise() {
     }
 }
 
-/// The error of a look-up that must fail, and where.
+/// Returns the position and the fault of a look-up that must fail.
 fn fault(file: &[u8], root: u64) -> (u64, Fault) {
     match block_on(Walker::new(MemoryPages(file)).maximum(root)) {
         Err(ReadError::Corrupt(corrupt)) => (corrupt.position, corrupt.fault),
@@ -127,8 +128,7 @@ fn a_path_may_not_be_endlessly_deep() {
     assert_eq!(block_on(cursor.first()), Ok(true));
     assert_eq!(cursor.key().len(), MAX_DEPTH);
 
-    // Look-ups that go to the end of a branch, of which no key of the caller's says how deep it may
-    // be.
+    // Look-ups that go to the end of a branch; no key of the caller limits their depth.
     let mut walker = Walker::new(MemoryPages(&file));
     let too_deep = |result| match result {
         Err(ReadError::Corrupt(corrupt)) if corrupt.fault == Fault::TooDeep => {}

@@ -1,4 +1,4 @@
-//! Long keys, deep tries, far children, and a writer whose memory does not grow with them.
+//! Tests of long keys, deep tries, far children, and a writer whose memory does not grow with them.
 
 use crate::page_support::*;
 use espalier_trie::page::layout::PAGE_SIZE;
@@ -34,7 +34,7 @@ fn keys_that_share_two_kilobytes() {
         writer.add(&mut file, &key, 1, b"\0\x02").unwrap();
     }
     let root = writer.complete(&mut file).unwrap();
-    // The shared bytes are there once, at two bytes each; everything else is as without them.
+    // The shared bytes are stored once, at two bytes each; everything else is as without them.
     let nodes = check_nodes(&file, root);
     assert_eq!(nodes, 2048 + 1 + 1 + 2 + 391 + count as usize);
     assert!(file.len() < 2 * 2048 + 600_000, "{}", file.len());
@@ -65,7 +65,7 @@ fn keys_of_sixty_thousand_bytes() {
         check_lookups(&file, root, &model, key);
     }
     check_lookups(&file, root, &model, &stem);
-    // Chains over page boundaries leave little unused: at most the size of a node at each.
+    // Chains over page boundaries waste little: at most the size of a node at each.
     let nodes = check_nodes(&file, root);
     assert!(file.len() < 2 * nodes + 6 * PAGE_SIZE, "{} for {nodes} nodes", file.len());
 }
@@ -97,9 +97,9 @@ fn children_far_from_their_parents() {
     }
 }
 
-/// Branches of seven full nodes, each over a page of leaves that is already written: less than a
-/// page when they are finished, more when the root is and their distances have come to need three
-/// bytes.
+/// Branches of seven full nodes, each over a page of leaves that is already written: they are
+/// smaller than a page when they are finished, and larger when the root is, because their distances
+/// then need three bytes.
 #[test]
 fn branches_that_outgrow_their_page_while_they_wait() {
     let mut model = Model::new();
@@ -133,7 +133,7 @@ fn memory_is_bounded_by_depth_not_by_keys() {
         let mut most = 0;
         for key in keys {
             writer.add(&mut output, &key.to_be_bytes(), 9, b"12345").unwrap();
-            // What is written is no concern of the writer.
+            // The writer's memory does not include its output.
             output.clear();
             most = most.max(writer.memory_bytes());
         }

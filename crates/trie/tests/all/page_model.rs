@@ -1,4 +1,4 @@
-//! Random tries against a sorted map.
+//! Tests random tries against a sorted map.
 
 use crate::page_support::*;
 use proptest::collection::{btree_map, vec};

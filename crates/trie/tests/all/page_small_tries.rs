@@ -1,8 +1,9 @@
-//! All tries over tiny alphabets, with payloads large enough to push nodes over page boundaries.
+//! Tests all tries over tiny alphabets, with payloads large enough to push nodes over page
+//! boundaries.
 
 use crate::page_support::*;
 
-/// All strings of at most `length` bytes of `alphabet`.
+/// Returns all strings of at most `length` bytes of `alphabet`.
 fn strings(alphabet: &[u8], length: usize) -> Vec<Vec<u8>> {
     let mut all = vec![Vec::new()];
     let mut start = 0;

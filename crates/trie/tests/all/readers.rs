@@ -1,4 +1,5 @@
-//! Readers on other threads see a sound trie while the writer adds, replaces and removes.
+//! Tests that readers on other threads see a sound trie while the writer adds, replaces and
+//! removes.
 
 use espalier_trie::cursor::Direction;
 use espalier_trie::memory::{InMemoryTrie, Reader};
@@ -98,7 +99,7 @@ fn read(reader: Reader<Content>, done: &AtomicU64, started: &AtomicUsize, seed: 
             contents.push(content);
         }
         assert_eq!(permanent, permanent_keys.len(), "a walk missed a key that is always there");
-        // What was listed earlier under this guard is still there.
+        // The contents listed earlier under this guard still exist.
         assert!(contents.iter().all(|content| content.alive == ALIVE));
     }
     rounds
@@ -132,7 +133,7 @@ fn one_writer_and_two_readers() {
                         trie.put(&key, Content::new(&key, round, &count)).unwrap();
                     }
                 } else if put < 2 {
-                    // Two keys may be equal, of which one is permanent.
+                    // Two numbers may have equal keys, of which one is permanent.
                     trie.put(&key, Content::new(&key, round, &count)).unwrap();
                 } else if !numbers().any(|other| is_permanent(other) && self::key(other) == key) {
                     trie.remove(&key).unwrap();
@@ -172,7 +173,7 @@ fn a_pin_keeps_what_it_found_and_no_more() {
     assert_eq!(trie.free_retired(u32::MAX), 0);
     assert_eq!(count.load(Ordering::Relaxed), 1);
 
-    // A reader that is not pinned holds nothing back, nor does one that pins again.
+    // A reader that is not pinned holds nothing back, and neither does one that pins again.
     for version in VERSIONS..2 * VERSIONS {
         let _guard = reader.pin();
         trie.put(b"key", Content::new(b"key", version, &count)).unwrap();

@@ -1,4 +1,5 @@
-//! What removals leave behind takes about as many blocks as if the removed keys had never been.
+//! Tests that a trie after removals takes about as many blocks as if the removed keys had never
+//! been.
 
 use crate::common::{Model, config, key};
 use espalier_trie::memory::InMemoryTrie;
@@ -10,7 +11,7 @@ fn long_key() -> Vec<u8> {
     (0..LONG).map(|index| (index % 251) as u8).collect()
 }
 
-/// Puts the long key and others, removes the others in the order that `at` says, and compares with
+/// Puts the long key and others, removes the others in the order that `at` gives, and compares with
 /// the long key alone.
 fn assert_no_fragments(others: &[Vec<u8>], at: impl Fn(usize) -> usize) {
     let mut trie = InMemoryTrie::new();
@@ -56,7 +57,7 @@ fn branches_that_go_leave_whole_chains() {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// Any keys, some of which go.
+    /// Any keys, some of which are removed.
     #[test]
     fn what_stays_is_about_as_small_as_if_made_anew(
         keys in prop::collection::btree_map(key(), any::<bool>(), 1..150),

@@ -1,4 +1,4 @@
-//! Slices hold what is between their bounds, and seeks skip to where they say.
+//! Tests that slices hold the keys between their bounds, and that seeks skip to their targets.
 
 use crate::common::{
     Copied, aim, borrowed, bound, direction, entries_left, entries_of, key, model, trie,
@@ -32,7 +32,7 @@ proptest! {
         let expected = entries_of(&inside, direction);
         prop_assert_eq!(&entries_left(&mut slice.into_entries()), &expected);
 
-        // A slice of a slice, and by single steps.
+        // A slice of a slice, in single steps.
         let outer = Slice::new(cursor.clone(), borrowed(&left), Bound::Unbounded);
         let mut slice = Slice::new(outer, Bound::Unbounded, borrowed(&right));
         let (mut path, mut listed) = (Vec::new(), Vec::new());

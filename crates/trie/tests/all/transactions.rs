@@ -1,4 +1,4 @@
-//! Transactions are seen wholly or not at all, and snapshots stay as they were.
+//! Tests that transactions are seen wholly or not at all, and that snapshots stay as they were.
 
 use crate::common::{Model, config, key};
 use espalier_trie::cursor::Direction;
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Puts (or removes) what follows the prefix.
+    /// Puts (or removes) keys below the prefix.
     Transaction(Vec<u8>, Vec<(Vec<u8>, bool)>),
-    /// All bytes, one after the other, so that nodes become wide.
+    /// Puts all bytes, one after the other, so that nodes become wide.
     Fan(Vec<u8>, u8, bool),
     Snapshot(Vec<u8>),
     DropSnapshot(prop::sample::Index),
@@ -18,7 +18,7 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let suffixes = prop::collection::vec((key(), prop::bool::weighted(0.7)), 1..8);
-    // None begins with another one.
+    // No prefix is a prefix of another.
     let long = |last: u8| [&[b'x'; 40][..], &[last]].concat();
     let prefixes =
         vec![b"aa".to_vec(), b"ab".to_vec(), b"b".to_vec(), long(0), long(1), vec![0xFF]];
@@ -154,7 +154,7 @@ fn without_readers_nothing_is_copied() {
     assert_eq!(trie.free_retired(u32::MAX), 0);
 }
 
-/// Else the memory that a write of many rows takes, and its time, would be that of as many paths.
+/// Otherwise the memory and the time of a write of many rows would be those of as many paths.
 #[test]
 fn a_transaction_copies_each_node_once() {
     const ROWS: u16 = 2000;
@@ -182,7 +182,7 @@ fn a_transaction_copies_each_node_once() {
     assert_eq!(trie.free_retired(u32::MAX), 0);
 }
 
-/// Rows of some partitions, all of which each transaction writes to, with one number.
+/// Writes rows of some partitions; each transaction writes all rows of one, with one number.
 #[test]
 fn readers_see_all_of_a_transaction_or_nothing() {
     const PARTITIONS: u32 = 3;
@@ -208,8 +208,8 @@ fn readers_see_all_of_a_transaction_or_nothing() {
                             let list = listed(snapshot.subtrie(), Direction::Forward);
                             let number = list.first().map_or(0, |(_, number)| *number);
                             assert!(list.iter().all(|(_, other)| *other == number), "half a write");
-                            // The first round writes all rows; later ones take every seventh out,
-                            // or back in.
+                            // The first round writes all rows; later ones remove every seventh, or
+                            // put it back.
                             assert!(list.is_empty() || list.len() as u32 >= ROWS - ROWS / 7 - 1);
                             assert!(number >= last[partition as usize], "back in time");
                             last[partition as usize] = number;
@@ -272,7 +272,8 @@ fn removals_beside_a_snapshot_find_room_whatever_is_free() {
     }
 }
 
-/// What it has not published is not there; what it would have replaced is, and is freed once.
+/// Its unpublished changes are not visible; the nodes that it would have replaced are, and are
+/// freed once.
 #[test]
 fn a_transaction_may_be_forgotten() {
     for next in 0..4 {
@@ -297,7 +298,7 @@ fn a_transaction_may_be_forgotten() {
             }
             _ => {}
         }
-        // What is freed by mistake is used again.
+        // A unit that was freed by mistake is used again.
         for byte in 0..200u8 {
             trie.put(&[b'q', byte], Box::new(byte)).unwrap();
         }

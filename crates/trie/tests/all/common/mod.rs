@@ -1,4 +1,4 @@
-//! Keys that are unkind to a trie, and a model of it.
+//! Keys that are hard for a trie, and a model of the trie.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod naive;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// So many cases, or as PROPTEST_CASES says; a few under Miri.
+/// Returns a configuration with `cases` cases, or as many as PROPTEST_CASES says; a few under Miri.
 pub fn config(cases: u32) -> ProptestConfig {
     let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     match std::env::var_os("PROPTEST_CASES") {
@@ -49,7 +49,7 @@ pub fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(|key| &key[..])
 }
 
-/// Turns about half of the bounds into keys that are there, or prefixes of some.
+/// Turns about half of the bounds into existing keys, or prefixes of some.
 pub fn aim(bound: Bound<Vec<u8>>, keys: Vec<&Vec<u8>>, at: prop::sample::Index) -> Bound<Vec<u8>> {
     if keys.is_empty() || at.index(2) == 0 {
         return bound;
@@ -60,7 +60,7 @@ pub fn aim(bound: Bound<Vec<u8>>, keys: Vec<&Vec<u8>>, at: prop::sample::Index) 
     })
 }
 
-/// The entries of the model in the direction of a walk.
+/// Returns the entries of the model in the direction of a walk.
 pub fn entries_of(model: &Model, direction: Direction) -> Vec<(Vec<u8>, u32)> {
     let entries = model.clone().into_iter();
     if direction.is_reverse() { entries.rev().collect() } else { entries.collect() }

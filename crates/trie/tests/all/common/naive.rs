@@ -19,7 +19,7 @@ pub struct Naive {
     at: usize,
 }
 
-/// Sorts paths as the walk lists them. Forward, by the bytes. In reverse, by the bytes
+/// Sorts paths as the walk lists them. Forward: by the bytes. In reverse: by the bytes
 /// complemented; the way down sorts before all extensions and the way back after them.
 fn sort_key(direction: Direction, path: &[u8], returning: bool) -> Vec<u16> {
     let in_order = |&byte: &u8| u16::from(if direction.is_reverse() { !byte } else { byte });
@@ -55,8 +55,9 @@ impl Naive {
         Naive { direction, list, at: 0 }
     }
 
-    /// What a slice of this walk lists: the nodes in the range and those that lead to its near
-    /// bound, and on the way down those that lead to its far bound; contents only within the range.
+    /// Restricts the walk as a slice does: to the nodes in the range and those that lead to its
+    /// near bound, and on the way down those that lead to its far bound; contents only within the
+    /// range.
     pub fn sliced(mut self, left: Bound<&[u8]>, right: Bound<&[u8]>) -> Naive {
         let leads_to = |path: &[u8], bound: Bound<&[u8]>| match bound {
             Included(key) | Excluded(key) => key.starts_with(path),
@@ -84,7 +85,8 @@ impl Naive {
         self
     }
 
-    /// What follows the present path in one of the paths below, if the number says to look for one.
+    /// Returns the continuation of the present path in one of the paths below, if `ahead` selects
+    /// one.
     pub fn path_ahead(&self, ahead: usize) -> Option<Vec<u8>> {
         let below = self.list.get(self.at + ahead % 40)?;
         Some(below.path.strip_prefix(self.path()?)?.to_vec()).filter(|_| !ahead.is_multiple_of(3))

@@ -1,4 +1,4 @@
-//! Random steps of a cursor beside those of the naive one.
+//! Compares random steps of a cursor with those of the naive one.
 
 use super::naive::Naive;
 use espalier_trie::cursor::{Cursor, Direction, Position};
@@ -9,10 +9,10 @@ pub enum Step {
     Advance,
     AdvanceMultiple,
     SkipChildren,
-    /// Bytes to follow: as they are, or those of one further on that extends the path.
+    /// Bytes to follow: these, or those of a later path that extends the present one.
     SkipAlong(Vec<u8>, usize),
-    /// How much shallower than a child of the present node, and the byte, or for a sibling how
-    /// much later it is.
+    /// How much shallower than a child of the present node the target is, and its byte, or for a
+    /// sibling how much later it is.
     SkipTo {
         up: usize,
         byte: u8,
@@ -109,7 +109,7 @@ pub fn compare<C: Cursor<Content = u32>>(mut cursor: C, mut naive: Naive, steps:
     }
 }
 
-/// The path at a position, by the rule that the module of cursors gives.
+/// Returns the path at a position, by the rule in the contract of cursors.
 fn path_at(path: &[u8], position: Position) -> Vec<u8> {
     let mut path = path.to_vec();
     if position.depth() > 0 {

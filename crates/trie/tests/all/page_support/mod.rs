@@ -1,4 +1,4 @@
-//! Shared by the tests of the page-packed trie: a model, a way to build, and a check of every node.
+//! Support for the tests of the page-packed trie: a model, a builder, and a check of every node.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, HashSet};
@@ -37,7 +37,7 @@ impl Dice {
     }
 }
 
-/// A payload that tells its own length, between 2 and the longest allowed.
+/// Returns a payload that stores its own length, between 2 and the longest allowed.
 pub fn payload(length: usize, fill: u8) -> Vec<u8> {
     let length = length.clamp(2, MAX_PAYLOAD_SIZE);
     let mut payload = vec![fill; length];
@@ -64,7 +64,7 @@ pub fn build(model: &Model, base: usize) -> (Vec<u8>, u64) {
     (file, root)
 }
 
-/// What a look-up answered: the payload's bits and bytes.
+/// Returns the answer of a look-up: the payload's bits and bytes.
 pub fn answer(
     walker: &mut Walker<MemoryPages<'_>>,
     position: Option<u64>,
@@ -73,7 +73,7 @@ pub fn answer(
     Some((node.payload_bits(), node.payload()[..payload_length(&node)].to_vec()))
 }
 
-/// Everything in the trie, by walking forward.
+/// Returns everything in the trie, by walking forward.
 pub fn contents(file: &[u8], root: u64) -> Model {
     let mut cursor = Cursor::new(MemoryPages(file), root);
     let mut model = Model::new();
@@ -125,7 +125,8 @@ pub fn check_nodes_with(file: &[u8], root: u64, payload_length: fn(&Node<'_>) ->
     seen.len()
 }
 
-/// What a descent answers to one that hands in pages, and looks for the answer in the last of them.
+/// Returns the answer of a descent whose pages the caller provides; the answer is in the last of
+/// them.
 pub fn answer_of_descent(
     file: &[u8],
     mut page_number: u64,
