@@ -81,7 +81,8 @@ impl PlannedSelect {
 
 /// Encodes the row into `row` without waiting, and returns whether it exists. Returns `None` if the
 /// general path must answer, because the read has to wait or fails. The caller has checked `values`
-/// against their markers; `buffer` is scratch space for the key.
+/// against their markers; `buffer` is scratch space for the key. The contract of the
+/// look-up is that of [`Database::try_read_row`].
 #[inline]
 pub fn execute_point(
     select: &PlannedSelect,

@@ -14,8 +14,8 @@ use crate::{
 
 impl TableCache {
     /// Calls `take` with a cached row, or with an empty result if the partition is known to be
-    /// absent or, for a partition of one row, to have no row. Returns `None` if the cache does not
-    /// know, or if the answer takes more than a look-up.
+    /// absent or, for a partition of one row, to have no row. Returns `None` if the answer is not
+    /// known here. The contract is that of [`crate::Database::try_read_row`].
     #[inline]
     pub(crate) fn look_up<V: AsRef<[u8]>, R>(
         &self,

@@ -153,8 +153,8 @@ impl Database {
     /// 4. A look-up has no errors. Damage is "not known here", and [`Database::read`] meets it
     ///    again and reports it.
     /// 5. `take` runs at most once, and only with an answer. Without an answer the look-up has
-    ///    changed nothing but statistics, the recency of cache entries, and the missing page that a
-    ///    pending look-up records.
+    ///    changed nothing but statistics, the recency of cache entries, the content of reused
+    ///    buffers, and the missing page that a pending look-up records.
     /// 6. The `RowLookup` borrows from the memtable, the cache or a reused buffer, and is valid
     ///    only within `take`. `take` must not call the database, because its buffers are borrowed
     ///    meanwhile.

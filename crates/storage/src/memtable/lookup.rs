@@ -65,13 +65,14 @@ impl RowLookup<'_> {
     }
 }
 
-/// The result of a look-up in one memtable.
+/// The result of a look-up in one memtable. The contract is that of
+/// [`crate::Database::try_read_row`].
 pub(crate) enum Found<R> {
     /// The partition does not exist.
     NoPartition,
     /// The partition exists; the value is what the caller made of the row.
     Row(R),
-    /// The row is damaged; the slow path will report how.
+    /// The row is damaged, so the answer is not known here; the general path reports the damage.
     Unreadable,
 }
 

@@ -31,10 +31,11 @@ use crate::{
     page_cache::PagesAtHand,
 };
 
-/// The outcome of a look-up of cached pages.
+/// The outcome of a look-up of cached pages. The contract of all cached look-ups is at
+/// `espalier_storage::Database::try_read_row`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowAtHand {
-    /// The look-up has no answer: a page is missing, or the case is not handled here.
+    /// The answer is not known here: a page is missing, or the case is not handled.
     Unknown,
     /// The SSTable holds nothing of the partition.
     NoPartition,
