@@ -9,9 +9,9 @@
 //!   model, miss a wake.)
 //! - Between two looks at the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
 //!   tasks, one of which is the main task; if the last task is a group, its turn comes on top.
-//! - A yielded task becomes ready when no other task is ready. If other tasks fill the turns, a
-//!   yielded task becomes ready after the others have run for as long as it had held the core, or
-//!   for [`RUN_SLICE`] if that is less.
+//! - A yielded task becomes ready when no other task is ready. If other tasks fill the turns, each
+//!   yielded task that runs is followed by as much time of the others as it had held the core, at
+//!   most [`RUN_SLICE`], before the next yielded task becomes ready.
 //! - Only this thread polls its tasks; there is no work stealing.
 
 use crate::mailbox::{Inbox, LocalCalls};

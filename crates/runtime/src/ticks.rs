@@ -14,7 +14,8 @@ static SCALE: AtomicU64 = AtomicU64::new(0);
 
 const MONOTONIC: u64 = 1 << 63;
 
-/// The current tick. Differences are meaningful on one thread; across threads only approximately.
+/// Returns the current tick. Differences are meaningful on one thread; across threads only
+/// approximately.
 #[inline]
 pub(crate) fn now() -> u64 {
     let scale = SCALE.load(Ordering::Relaxed);

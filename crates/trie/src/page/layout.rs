@@ -90,7 +90,7 @@ const SPARSES: [NodeKind; 8] =
 const DENSES: [NodeKind; 8] =
     [Dense12, Dense12, Dense12, Dense16, Dense24, Dense32, Dense40, LongDense];
 
-/// The narrowest of the eight width classes that holds `distance`.
+/// Returns the narrowest of the eight width classes that holds `distance`.
 const fn width_class(distance: u64) -> usize {
     match u64::BITS - distance.leading_zeros() {
         0..=4 => 0,
