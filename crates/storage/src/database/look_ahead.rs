@@ -29,7 +29,7 @@ const MOST_SSTABLES: usize = 8;
 /// longer than the look-up gains.
 const LONGEST_KEY: usize = 512;
 
-// `known` in `for_reading` has one bit for each key.
+// `is_known` in `for_reading` has one bit for each key.
 const _: () = assert!(LOOK_AHEAD_KEYS <= u32::BITS as usize);
 
 /// Room for the table's number in front of each path, as the row cache's keys have it.

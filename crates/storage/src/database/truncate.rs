@@ -87,7 +87,7 @@ impl Database {
     }
 
     /// Makes a record durable, or else restores the earlier one. A record that may or may not
-    /// survive a crash would truncate on some shards only.
+    /// survive a crash could truncate the table in part.
     async fn replace_record(
         &self,
         record: &TruncationRecord,

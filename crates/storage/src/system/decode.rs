@@ -46,6 +46,10 @@ impl SchemaRows {
 
 /// Decodes the schema from its rows. [`KeyspaceMetadata::unreadable`] names the tables and types
 /// that the node cannot read. The compiled-in system keyspaces replace their rows.
+///
+/// # Errors
+///
+/// Fails if a row has no name.
 pub fn read_schema(rows: &SchemaRows, version: Uuid) -> Result<Schema, SchemaError> {
     let mut found = read_keyspaces(rows)?;
     for system in keyspaces() {
