@@ -1,8 +1,9 @@
-//! `espalier bench deletions`: how long a read takes that has to come past what was deleted, and how long a deletion over
-//! many rows holds the core.
+//! `espalier bench deletions`: measures how long a read takes that passes deleted rows, and how
+//! long a deletion over many rows holds the core.
 //!
-//! One partition gets rows, all but the last ten of them are deleted in one of several ways, and the first ten rows are
-//! asked for. What is read is compared with what must be left.
+//! One partition gets rows, all but the last ten are deleted in one of several ways, and a query
+//! asks for the first ten rows. The rows that are read are compared with the rows that must be
+//! left.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -20,10 +21,10 @@ use super::{
     BenchError, arguments::DeletionsArguments, node::InProcessNode, print_line, progress::Progress,
 };
 
-/// Rows that stay: those that are asked for.
+/// Number of rows that stay, which the query must find.
 const LEFT: u64 = 10;
 
-/// Reads of which the median and the longest are told.
+/// Number of reads, of which the median and the longest are printed.
 const READS: usize = 200;
 
 /// How rows are deleted.
@@ -49,6 +50,10 @@ impl Way {
 }
 
 /// Measures and prints a table.
+///
+/// # Errors
+///
+/// Every failure of the engine, and a read that returns other rows than those left.
 pub fn run(arguments: &DeletionsArguments) -> Result<(), BenchError> {
     block_on(async {
         let node = Rc::new(InProcessNode::open(&arguments.workdir, 1 << 40).await?);
@@ -104,7 +109,7 @@ async fn measure(
     ))
 }
 
-/// What a round gave.
+/// The figures of one round.
 #[derive(Clone, Copy)]
 struct Figures {
     deletion_ns: f64,
@@ -139,7 +144,7 @@ impl Figures {
     }
 }
 
-/// A table and the way in which it loses its rows.
+/// A table, and the way in which its rows are deleted.
 struct Deleted {
     node: Rc<InProcessNode>,
     way: Way,
@@ -195,7 +200,7 @@ impl Deleted {
             self.node.database().flush("bench_deletions", None).await?;
         }
         let order = self.order(rows);
-        // What was done before ends before it is measured.
+        // Earlier work ends before the measurement begins.
         sleep(std::time::Duration::from_millis(50)).await;
         take_stall_report();
         let this = Rc::new(self);
@@ -249,7 +254,7 @@ impl Deleted {
         Ok(())
     }
 
-    /// Median and longest time of a read, in µs.
+    /// Returns the median and the longest time of a read, in µs.
     async fn read(&self, rows: u64) -> Result<(f64, f64), BenchError> {
         let mut times_us = Vec::with_capacity(READS);
         let expected: Vec<u8> = (rows..rows + LEFT)
@@ -268,7 +273,7 @@ impl Deleted {
                     result.row_count
                 )));
             }
-            // Where a read walks everything, a few say enough.
+            // Where each read passes all deleted rows, a few reads suffice.
             if began.elapsed().as_secs() >= 5 {
                 break;
             }

@@ -1,27 +1,27 @@
-//! On what it was measured.
+//! Describes the machine and the build of a measurement.
 
 use espalier_runtime::{cpu, driver_notice, memory};
 use serde_json::{Value, json};
 
-/// The machine and the build.
+/// The machine of a measurement.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// As the processor calls itself.
+    /// The processor's name for itself.
     pub processor: String,
-    /// Which of them this process may use.
+    /// The processors that this process may use.
     pub cpus: Vec<usize>,
-    /// That there is, or that a control group allows.
+    /// The machine's memory, or the part of it that a control group allows.
     pub memory_bytes: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// What is slower here than elsewhere, as the runtime tells it.
+    /// The runtime's notice about anything that is slower here than elsewhere.
     pub notice: Option<String>,
     /// Seconds since 1970.
     pub time_s: i64,
 }
 
 impl Machine {
-    /// This one, now.
+    /// Describes this machine.
     pub fn this() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let cpu_info = read("/proc/cpuinfo");
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// As a member of a report.
+    /// Returns the description as a member of a JSON report.
     pub fn json(&self) -> Value {
         json!({
             "processor": self.processor,
@@ -49,7 +49,7 @@ impl Machine {
         })
     }
 
-    /// In words.
+    /// Returns the description as one line of text.
     pub fn line(&self) -> String {
         let of = if self.cpus.len() == 1 { "processor" } else { "processors" };
         let gib = self.memory_bytes as f64 / f64::from(1 << 30);
@@ -62,12 +62,12 @@ impl Machine {
     }
 }
 
-/// How the program was built.
+/// Returns the kind of build of this program.
 pub fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }
 }
 
-/// The build as a member of a report.
+/// Returns the build as a member of a JSON report.
 pub fn program_json() -> Value {
     json!({ "version": env!("CARGO_PKG_VERSION"), "build": build() })
 }

@@ -1,4 +1,4 @@
-//! `espalier bench`: measures this build on this machine, without sockets between.
+//! `espalier bench`: measures this build on this machine, without sockets.
 
 pub mod arguments;
 mod cache;
@@ -14,77 +14,82 @@ mod watch;
 
 use arguments::BenchCommand;
 
-/// Why nothing was measured.
+/// The reason why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The engine.
+    /// The engine failed.
     #[error(transparent)]
     Storage(#[from] espalier_storage::StorageError),
-    /// Files without a node.
+    /// An SSTable that is used without a node failed.
     #[error(transparent)]
     SSTable(#[from] espalier_sstable::SSTableError),
-    /// A statement.
+    /// A statement failed.
     #[error("{0}")]
     Cql(#[from] espalier_cql::Error),
-    /// The directory of the measurement.
+    /// The measurement's directory cannot be used.
     #[error("the directory of the measurement: {0}")]
     Directory(#[from] espalier_runtime::file::FileError),
-    /// The directory would be removed in the end.
+    /// The measurement's directory exists; it is removed at the end, so it must be new.
     #[error(
-        "{} exists: remove it if a measurement that was interrupted has left it, or give this one another with --workdir",
+        "{} exists: remove it if an interrupted measurement left it, or choose another directory with --workdir",
         .0.display()
     )]
     Exists(std::path::PathBuf),
-    /// Nobody takes what we print.
+    /// Standard output cannot be written.
     #[error("the output cannot be written: {0}")]
     Stdout(#[from] std::io::Error),
-    /// A report.
+    /// A report cannot be written.
     #[error("{}: {error}", .path.display())]
     Output {
-        /// Where it was to go.
+        /// The report's file.
         path: std::path::PathBuf,
-        /// Why it did not.
+        /// The file system's error.
         error: espalier_runtime::file::FileError,
     },
-    /// Another program.
+    /// Another program that is measured for comparison failed.
     #[error("{name}: {reason}")]
     Peer {
-        /// Which.
+        /// The program's name.
         name: &'static str,
-        /// Why there is nothing from it.
+        /// Why it gave no figures.
         reason: String,
     },
-    /// The thread could not be kept on a processor.
+    /// The thread could not be pinned to a processor.
     #[error("--core {core}: {error}")]
     Core {
-        /// Which.
+        /// The processor's number.
         core: usize,
-        /// Why not.
+        /// The operating system's error.
         error: std::io::Error,
     },
-    /// Its threads could not be started.
+    /// The threads of the shards could not be started.
     #[error("shards could not be started: {0}")]
     Shards(std::io::Error),
-    /// What was asked for does not exist or makes no sense.
+    /// The arguments name something that does not exist, or contradict each other.
     #[error("{0}")]
     Refused(String),
-    /// Tasks held the core for longer than they may.
+    /// A task held the core for longer than allowed.
     #[error("a task held the core for more than {most_us} us: {what}")]
     TooLong {
-        /// What is allowed.
+        /// The limit, in microseconds.
         most_us: u64,
-        /// What was done, and how long it was.
+        /// The work that was done, and how long it held the core.
         what: String,
     },
     /// A figure is on the wrong side of its bound.
     #[error("not met: {0}")]
     NotMet(String),
-    /// What was read is not what was written.
+    /// Rows that were read differ from the rows that were written.
     #[error("{0}")]
     Wrong(String),
 }
 
 /// Runs a measurement.
+///
+/// # Errors
+///
+/// Every failure of the engine, of a file or of another program, and figures that miss a bound that
+/// the arguments set.
 pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Memtable(arguments) => memtable::run(arguments),
@@ -96,7 +101,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     }
 }
 
-/// Prints a line at once.
+/// Prints a line and flushes standard output.
 fn print_line(line: std::fmt::Arguments<'_>) -> Result<(), BenchError> {
     crate::sstable::print_line(line).map_err(BenchError::Stdout)
 }

@@ -1,4 +1,5 @@
-//! A node of one shard in this process, without sockets: what the CQL layer and the engine do by themselves.
+//! A node of one shard in this process, without sockets: it measures the CQL layer and the engine
+//! alone.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -17,18 +18,18 @@ use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
 use super::BenchError;
 
-/// Configurations of memtables that tables of this node may name.
+/// Names of the memtable configurations that tables of this node may use.
 pub const KINDS: [&str; 4] = ["trie", "skiplist", "sharded_trie", "sharded_skiplist"];
 
-/// Into how many parts the sharded ones divide their tokens: an arbitrary choice.
+/// Number of parts into which the sharded kinds divide the tokens (arbitrary).
 const SHARDS: usize = 8;
 
-/// What a read of one row found.
+/// The outcome of a read of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// No row.
     Nothing,
-    /// The row that there should be.
+    /// The expected row.
     Expected,
     /// Something else.
     Other,
@@ -41,7 +42,7 @@ impl Found {
     }
 }
 
-/// One shard over a directory of its own, which goes with it.
+/// One shard over a directory of its own, which is removed with it.
 pub struct InProcessNode {
     database: Database,
     processor: QueryProcessor,
@@ -51,15 +52,16 @@ pub struct InProcessNode {
 }
 
 impl InProcessNode {
-    /// Opens a new node in `directory`, which must not exist, with so many bytes for its memtables.
+    /// Opens a new node in `directory`, which must not exist, with `memtable_bytes` bytes for its
+    /// memtables.
     pub async fn open(directory: &Path, memtable_bytes: usize) -> Result<Self, BenchError> {
-        // It is removed in the end, with whatever is in it.
+        // The directory is removed at the end, with everything in it.
         if FileSystem::real().exists(directory).await? {
             return Err(BenchError::Exists(directory.to_owned()));
         }
         let mut configuration = StorageConfiguration::new(directory);
         configuration.memtable_bytes = memtable_bytes;
-        // A measurement of memtables is over before it flushes.
+        // A measurement of memtables ends before a flush begins by itself.
         configuration.memtable_cleanup_threshold = 1.0;
         for (name, structure) in KINDS.into_iter().zip([
             Structure::Trie,
@@ -77,7 +79,7 @@ impl InProcessNode {
         Ok(Self { directory: directory.to_owned(), ..node })
     }
 
-    /// Opens one shard of several, or the only one, over a directory that the caller looks after.
+    /// Opens one shard of several, or the only one, over a directory that the caller manages.
     pub async fn open_shard(
         context: ShardContext,
         configuration: Arc<StorageConfiguration>,
@@ -103,7 +105,8 @@ impl InProcessNode {
         Ok(self.processor.prepare(text, &self.client)?)
     }
 
-    /// Tells the node which executions of a statement follow, as a connection does with those that have arrived together.
+    /// Announces the next executions of a statement to the node, as a connection does with requests
+    /// that have arrived together.
     pub fn look_ahead<'a>(
         &self,
         prepared: &'a Arc<Prepared>,
@@ -138,7 +141,8 @@ impl InProcessNode {
         Ok(())
     }
 
-    /// Reads one row as a connection does and compares it with the one that there should be, in the protocol's form.
+    /// Reads one row as a connection does and compares it with `expected`, which is in the
+    /// protocol's form.
     #[inline]
     pub async fn read(
         &self,
@@ -192,7 +196,7 @@ impl InProcessNode {
         }
     }
 
-    /// The general path. Boxed, since its future is large.
+    /// Executes a statement on the general path. Boxed, because its future is large.
     fn wait_for<'a>(
         &'a self,
         prepared: &'a Arc<Prepared>,
@@ -203,17 +207,17 @@ impl InProcessNode {
         })
     }
 
-    /// Where its files are.
+    /// Returns the directory of the node's files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// Stops it and removes its files, unless somebody else still has it.
+    /// Stops the node and removes its files, unless another reference to it is left.
     pub async fn close_shared(node: Rc<Self>) -> Result<(), BenchError> {
         match Rc::into_inner(node) {
             Some(node) => node.close().await,
@@ -221,7 +225,7 @@ impl InProcessNode {
         }
     }
 
-    /// Stops it and removes its files.
+    /// Stops the node and removes its files.
     pub async fn close(self) -> Result<(), BenchError> {
         self.database.shutdown().await?;
         drop((self.processor, self.database));

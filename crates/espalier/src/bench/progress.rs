@@ -1,4 +1,5 @@
-//! What is being measured and how far that is: one line on a terminal, nothing elsewhere.
+//! Shows the step that is under way and how much of it is done: one line on a terminal, nothing
+//! elsewhere.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -7,13 +8,13 @@ use espalier_runtime::time::Instant;
 
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// The line.
+/// The line of progress on standard error.
 pub struct Progress {
     is_shown: bool,
     drawn: Option<Instant>,
 }
 
-/// A step of which one knows how much it has to do.
+/// A step whose total is known.
 pub struct Step<'a> {
     progress: &'a mut Progress,
     what: String,
@@ -21,12 +22,12 @@ pub struct Step<'a> {
 }
 
 impl Progress {
-    /// To standard error if it is a terminal.
+    /// Creates the line; it is shown only if standard error is a terminal.
     pub fn new() -> Self {
         Self { is_shown: std::io::stderr().is_terminal(), drawn: None }
     }
 
-    /// Something begins.
+    /// Begins a step of `total` units.
     pub fn step(&mut self, what: impl Into<String>, total: u64) -> Step<'_> {
         let mut step = Step { progress: self, what: what.into(), total };
         if step.progress.is_shown {
@@ -35,7 +36,7 @@ impl Progress {
         step
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub fn clear(&mut self) {
         if self.drawn.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -50,7 +51,7 @@ impl Drop for Progress {
 }
 
 impl Step<'_> {
-    /// So much is done.
+    /// Records that `done` units are done, and redraws the line at most every [`PERIOD`].
     #[inline]
     pub fn at(&mut self, done: u64) {
         if self.progress.is_shown {

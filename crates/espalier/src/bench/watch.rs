@@ -1,16 +1,17 @@
-//! Time on the clock, and the time that this thread was on a core: the machine may have other work.
+//! Measures time by the clock, and the time that this thread was on a core: the machine may have
+//! other work.
 
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use espalier_runtime::{cpu::thread_time, time::Instant};
 
-/// What a watch showed.
+/// Time that has passed on a [`Watch`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lap {
-    /// Of the clock.
+    /// Time by the clock.
     pub clock: Duration,
-    /// Of this thread on a core.
+    /// Time that this thread was on a core.
     pub core: Duration,
 }
 
@@ -21,20 +22,20 @@ impl AddAssign for Lap {
     }
 }
 
-/// Runs from when it is made.
+/// A stopwatch that runs from its creation.
 pub struct Watch {
     core: Duration,
     clock: Instant,
 }
 
 impl Watch {
-    /// Starts now.
+    /// Starts a watch.
     #[inline]
     pub fn start() -> Self {
         Self { core: thread_time(), clock: Instant::now() }
     }
 
-    /// What has gone by.
+    /// Returns the time since the start.
     #[inline]
     pub fn lap(&self) -> Lap {
         let core = thread_time().saturating_sub(self.core);
@@ -45,31 +46,31 @@ impl Watch {
 /// Work done and the time it took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Round {
-    /// Operations, or bytes.
+    /// Number of operations, or of bytes.
     pub operations: u64,
-    /// In all of them.
+    /// The time of all of them.
     pub lap: Lap,
 }
 
 impl Round {
-    /// More work of the same round.
+    /// Adds work to the same round.
     #[inline]
     pub fn add(&mut self, operations: u64, watch: &Watch) {
         self.lap += watch.lap();
         self.operations += operations;
     }
 
-    /// Operations a second by the clock.
+    /// Returns operations a second by the clock.
     pub fn per_s(&self) -> f64 {
         self.operations as f64 / self.lap.clock.as_secs_f64().max(1e-9)
     }
 
-    /// Operations for each second of the thread on a core.
+    /// Returns operations for each second of the thread on a core.
     pub fn per_core_s(&self) -> f64 {
         self.operations as f64 / self.lap.core.as_secs_f64().max(1e-9)
     }
 
-    /// The part of the time that the thread was on a core.
+    /// Returns the part of the time that the thread was on a core.
     pub fn busy(&self) -> f64 {
         self.lap.core.as_secs_f64() / self.lap.clock.as_secs_f64().max(1e-9)
     }

@@ -71,7 +71,7 @@ fn a_measurement_has_a_directory_of_its_own() {
     let output = measure(directory.path());
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
-    let expected = "exists: remove it if a measurement that was interrupted has left it, or give this one another with --workdir";
+    let expected = "exists: remove it if an interrupted measurement left it, or choose another directory with --workdir";
     assert!(said.trim_end().ends_with(expected), "{said}");
     let output = measure(&within);
     assert_eq!(output.status.code(), Some(0));

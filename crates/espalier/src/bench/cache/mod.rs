@@ -1,6 +1,8 @@
-//! `espalier bench cache`: what the row cache takes and gives, how long its work holds the core, and what a scan leaves of it.
+//! `espalier bench cache`: the row cache's memory and throughput, how long its work holds the core,
+//! and how much of a hot set survives a scan.
 //!
-//! One shard in this process, without sockets. All that is read is compared with what was written.
+//! One shard in this process, without sockets. Every row that is read is compared with the row that
+//! was written.
 
 mod points;
 mod scan;
@@ -68,7 +70,7 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
     })
 }
 
-/// Enough for all that is to be in it.
+/// Size of the row cache: enough for all rows of a measurement.
 const CACHE_BYTES: usize = 3 << 30;
 
 async fn open(
@@ -99,13 +101,13 @@ fn bigint(number: u64) -> Value {
     Value::Bytes(Bytes::copy_from_slice(&number.to_be_bytes()))
 }
 
-/// A number that follows from another one, and looks as if it did not.
+/// Maps a number to another one that looks unrelated.
 fn scramble(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     number ^ (number >> 29)
 }
 
-/// The value of a column of eight bytes, as an answer has it.
+/// Returns the value of a column of eight bytes in the protocol's form.
 fn answer(value: u64) -> Vec<u8> {
     [&8i32.to_be_bytes()[..], &value.to_be_bytes()[..]].concat()
 }

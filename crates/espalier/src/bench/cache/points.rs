@@ -1,4 +1,4 @@
-//! Rows by their keys: memory of each, and how many are read a second.
+//! Point reads by key: memory of each cached row, and rows read a second.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -12,24 +12,26 @@ use super::{
     scramble,
 };
 
-/// Requests that one has at hand at a time, where they look ahead.
+/// Number of requests that arrive together where the node looks ahead.
 const PIPELINED: usize = 16;
-/// Rows are flushed in so many parts, so that what memtables took is little beside what the cache takes.
+/// Number of flushes while rows are written, so that the memtables' memory is small beside the
+/// cache's.
 const FLUSHES: u64 = 16;
 
-/// What was measured.
+/// The figures of a measurement.
 pub(super) struct Figures {
-    /// When each row had been read once.
+    /// The cache's metrics after each row was read once.
     metrics: RowCacheMetrics,
-    /// By which the process has grown meanwhile, pages not counted. What the allocator kept of memtables and a compaction the cache
-    /// takes first, without a trace here.
+    /// Growth of the process while the cache was filled, without pages. The cache first reuses
+    /// memory that the allocator kept from memtables and a compaction, which does not show here.
     grown_bytes: u64,
-    /// By which it has grown since nothing was written, pages not counted: filters, and what the allocator keeps, are in it.
+    /// Growth of the process since before the first write, without pages; it includes filters and
+    /// memory that the allocator keeps.
     grown_in_all_bytes: u64,
     fills_s: f64,
     reads_s: f64,
     reads_ahead_s: f64,
-    /// Of the reads that came after, in percent.
+    /// Share of the later reads that were hits, in percent.
     hits: f64,
 }
 
@@ -64,7 +66,7 @@ pub(super) async fn measure(
     }
     first.add(rows, &watch);
     let metrics = node.database().row_cache_metrics();
-    // What pages take is the same with and without the cache of rows.
+    // Pages take the same memory with and without the row cache.
     let (now, all_pages) = (resident_bytes(), node.database().metrics().page_cache_bytes);
     let grown = |since: u64, pages: u64| now.saturating_sub(since).saturating_sub(pages);
     let grown_bytes = grown(resident, all_pages.saturating_sub(pages));
@@ -126,7 +128,8 @@ impl Figures {
     }
 }
 
-/// The same for one who has several requests at hand, as a connection has those that arrived together: the best round.
+/// Measures reads when several requests have arrived together on a connection, and returns the best
+/// round's rate.
 async fn measure_ahead(
     node: &Rc<InProcessNode>,
     arguments: &CacheArguments,

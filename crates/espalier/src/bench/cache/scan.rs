@@ -1,5 +1,8 @@
-//! What a scan leaves of a hot set: the experiment of scylladb#29391, with clustering keys. A skewed client reads 60,000 rows while
-//! 300,000 others are read once, through a cache that holds 100,000: partition by partition, and by `SELECT` of the whole table.
+//! Measures how much of a hot set survives a scan: the experiment of scylladb#29391, with
+//! clustering keys.
+//!
+//! A skewed client reads 60,000 rows while 300,000 others are read once, through a cache that holds
+//! 100,000: partition by partition, and by `SELECT` of the whole table.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -17,7 +20,7 @@ const HELD: u64 = 100_000;
 /// Rows of a partition.
 const WIDTH: u64 = 1000;
 
-/// What was measured: hits of the client, in percent.
+/// The client's hits, in percent.
 pub(super) struct Figures {
     limit_bytes: usize,
     hits_alone: f64,
@@ -26,12 +29,12 @@ pub(super) struct Figures {
     evictions: u64,
 }
 
-/// What goes on beside the client.
+/// The work that runs beside the client.
 enum Beside {
     Nothing,
-    /// Each partition of the others, by its key.
+    /// Reads each of the other partitions by its key.
     Keys(Arc<Prepared>),
-    /// All of the table, page by page.
+    /// Reads all of the table, page by page.
     Scan(Arc<Prepared>),
 }
 
@@ -53,7 +56,7 @@ pub(super) async fn measure(
     }
     node.database().flush("bench_cache", None).await?;
 
-    // What the scanned rows take says how much 100,000 of them are.
+    // The memory of the scanned rows gives the memory of 100,000 rows.
     for partition in HOT / WIDTH..(HOT + HELD) / WIDTH {
         node.page(&select_all, &[bigint(partition)], WIDTH as i32 + 1, None).await?;
     }
@@ -78,7 +81,7 @@ pub(super) async fn measure(
             other => Err(BenchError::Wrong(format!("row {row}: {other:?}"))),
         }
     };
-    // The client alone, until it has what it wants.
+    // The client runs alone until its hot set is cached.
     for _ in 0..20 * HOT {
         read(scattered(hot())).await?;
         maybe_yield().await;
@@ -116,12 +119,12 @@ impl Figures {
     }
 }
 
-/// Popular rows lie everywhere among the hot ones.
+/// Spreads popular rows over all of the hot rows.
 fn scattered(rank: u64) -> u64 {
     rank.wrapping_mul(7919) % HOT
 }
 
-/// The share of the client's reads that were answered from memory, while something goes on beside.
+/// Returns the share of the client's reads that were answered from memory while `beside` runs.
 async fn hit_rate(
     node: &Rc<InProcessNode>,
     read: &impl AsyncFn(u64) -> Result<(), BenchError>,

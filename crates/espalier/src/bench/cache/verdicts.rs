@@ -1,10 +1,11 @@
-//! What is demanded of the figures: each is told whether it is met, and the command ends with an error if one is not.
+//! Compares figures with their bounds: each verdict is printed, and the command fails if a bound is
+//! missed.
 
 use std::fmt::{Display, Formatter};
 
 use super::{super::print_line, BenchError};
 
-/// What was looked at so far.
+/// Collects the figures that missed their bounds.
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
     not_met: Vec<String>,
@@ -14,7 +15,7 @@ pub(super) struct Verdicts {
 struct Verdict<'a> {
     what: &'a str,
     figure: f64,
-    /// "at least" or "at most".
+    /// Either "at least" or "at most".
     relation: &'static str,
     bound: f64,
 }
@@ -54,7 +55,7 @@ impl Verdicts {
         print_line(format_args!("{} {verdict}", if is_met { "met:" } else { "NOT met:" }))
     }
 
-    /// An error if something was not met.
+    /// Returns an error if a figure missed its bound.
     pub(super) fn finish(self) -> Result<(), BenchError> {
         match self.not_met.is_empty() {
             true => Ok(()),
@@ -87,7 +88,7 @@ mod tests {
             );
             assert!(!error.contains("hits"), "{error}");
         }
-        // What could not be measured is not met.
+        // A figure that could not be measured counts as missed.
         let mut verdicts = Verdicts::default();
         verdicts.at_most("bytes", f64::NAN, 120.0).unwrap();
         assert!(verdicts.finish().is_err());

@@ -1,8 +1,10 @@
-//! `espalier bench compaction`: how fast two files become one of which half the partitions are in both.
+//! `espalier bench compaction`: measures the compaction of two files that share half of their
+//! partitions.
 //!
-//! Figures are of bytes of Data.db before compression, by the second that a core worked for it: what the disk takes and what others
-//! have of the core is left out. Then the file that came of it is written again by itself, from rows that are in memory, and beside
-//! that stands how fast the core compresses the blocks of that file with LZ4: no writer of it can be faster.
+//! Figures are bytes of Data.db before compression, for each second of core time: the disk's time
+//! and the core's other work are left out. Afterwards a writer alone writes the same output file
+//! again, from rows in memory. The last figure is how fast the core compresses the blocks of that
+//! file with LZ4: no writer of it can be faster.
 
 mod writing;
 
@@ -93,10 +95,10 @@ async fn measure(
         link_files(&files, &directory, inputs).await?;
     }
     let (_, plain_in) = plain_bytes(&files, &directory).await?;
-    // What is left of the flushes, which free their memtables bit by bit, is not the compaction's.
+    // Flushes free their memtables piece by piece; that work is not the compaction's.
     time::sleep(Duration::from_secs(2)).await;
     heap::return_unused();
-    // Nor is the stall that this was.
+    // The stall of `return_unused` is not the compaction's either.
     yield_now().await;
     let before = node.database().metrics();
     take_stall_report();
@@ -142,7 +144,7 @@ async fn measure(
     print_line(format_args!("MB before compression, by the second that a core worked:"))?;
     print_line(format_args!("  the compaction read         {:>8.0}", plain_in / seconds))?;
     print_line(format_args!("  the compaction wrote        {:>8.0}", plain_out / seconds))?;
-    for (write, rows) in alone.write.into_iter().zip(["in memory", "at hand"]) {
+    for (write, rows) in alone.write.into_iter().zip(["in memory", "in the processor's cache"]) {
         print_line(format_args!(
             "  that file written alone     {:>8.0}   {:.0} % of LZ4; its rows are {rows}, and it is sealed in the end",
             write / MEGA,
@@ -160,19 +162,19 @@ async fn measure(
     ))
 }
 
-/// Rows that a scan finds.
+/// Counts the rows that a scan finds.
 async fn count(node: &InProcessNode) -> Result<u64, BenchError> {
     let QueryResult::Rows(rows) =
         node.query(&format!("SELECT count(*) FROM {KEYSPACE}.{TABLE}")).await?
     else {
         return Ok(0);
     };
-    // One bigint behind its length.
+    // The content is one bigint behind its length.
     let value = rows.content.last_chunk().copied();
     Ok(value.map_or(0, u64::from_be_bytes))
 }
 
-/// Where the table's files are.
+/// Returns the directory of the table's files.
 async fn table_directory(files: &FileSystem, node: &Path) -> Result<PathBuf, BenchError> {
     let tables = files.read_dir(node.join("data").join(KEYSPACE)).await?;
     match tables.into_iter().next() {
@@ -181,7 +183,7 @@ async fn table_directory(files: &FileSystem, node: &Path) -> Result<PathBuf, Ben
     }
 }
 
-/// The files, and what is in them before compression.
+/// Returns the files and their size before compression, in bytes.
 async fn plain_bytes(
     files: &FileSystem,
     directory: &Path,
@@ -194,7 +196,7 @@ async fn plain_bytes(
     Ok((sets, bytes))
 }
 
-/// Links the table's files into a directory.
+/// Links the table's files into the directory `into`.
 async fn link_files(files: &FileSystem, table: &Path, into: &Path) -> Result<(), BenchError> {
     files.create_dir_all(into).await?;
     for file in files.read_dir(table).await? {

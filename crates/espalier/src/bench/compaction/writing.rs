@@ -1,4 +1,5 @@
-//! Writing a file by itself: rows that are in memory become the file that the compaction has made, beside LZ4 on its blocks.
+//! Measures a writer alone: rows in memory become the compaction's output file again, beside LZ4 on
+//! its blocks.
 
 use std::{num::NonZeroU64, path::Path, sync::Arc};
 
@@ -16,35 +17,36 @@ use espalier_sstable::{
 
 use super::BenchError;
 
-/// How often each is measured, in turns; the best counts.
+/// Rounds of each measurement, in turns; the best counts.
 const ROUNDS: u32 = 5;
-/// Rows that are read into memory before they are written, without the clock: so many that the core has lost them by then, and so few that
-/// they are at hand, as where they come one after another.
+/// Numbers of rows that are read into memory, outside the measured time, before they are written.
+/// The first is so large that the processor's caches have lost the rows by then, the second so
+/// small that they still hold them, as in a compaction, which handles row after row.
 const ROWS_AT_ONCE: [usize; 2] = [20_000, 500];
-/// Chunks that are compressed, from all over the file.
+/// Number of chunks that are compressed, spread over the whole file.
 const SAMPLE_CHUNKS: u64 = 4096;
-/// For pages of the index and a few chunks.
+/// Size of the page cache, for pages of the index and a few chunks.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Bytes a second of a core, before compression.
+/// Speeds in bytes before compression for each second of core time.
 pub(super) struct Speeds {
-    /// Of a writer, from rows to a sealed file, for each number of rows at once.
+    /// Speeds of a writer, from rows to a sealed file, for each entry of [`ROWS_AT_ONCE`].
     pub(super) write: [f64; 2],
-    /// Of LZ4 on the blocks of that file.
+    /// Speed of LZ4 compression of the blocks of that file.
     pub(super) compress: f64,
-    /// Of LZ4 back.
+    /// Speed of LZ4 decompression of these blocks.
     pub(super) decompress: f64,
 }
 
-/// A file and how it came about.
+/// The compaction's output file and its writer's parameters.
 pub(super) struct Original {
     pub(super) descriptor: Descriptor,
     pub(super) table: Arc<TableMetadata>,
-    /// Bytes of a block of the row index, and of the first one of a partition.
+    /// Bytes of a block of the row index, and of the first block of a partition.
     pub(super) blocks: (u32, u32),
 }
 
-/// Measures; what is written is gone afterwards.
+/// Measures all speeds; the files that it writes are removed.
 pub(super) async fn measure(
     files: &FileSystem,
     original: &Original,
@@ -65,21 +67,21 @@ pub(super) async fn measure(
     Ok(best)
 }
 
-/// Blocks of a file as they are before compression.
+/// Reads blocks of a file as they are before compression.
 async fn sample(data: &DataReader) -> Result<Vec<Bytes>, BenchError> {
     let Some(first) = data.read_chunk(0).await? else { return Ok(Vec::new()) };
     let count = data.data_length().div_ceil(first.len().max(1) as u64);
     let step = count.div_ceil(SAMPLE_CHUNKS).max(1);
     let mut chunks = Vec::new();
     for number in (0..count).step_by(usize::try_from(step).unwrap_or(1)) {
-        // In memory of its own, whole and of its length.
+        // A copy has memory of its own, of exactly the chunk's length.
         chunks.extend(data.read_chunk(number).await?.map(|chunk| Bytes::copy_from_slice(&chunk)));
         maybe_yield().await;
     }
     Ok(chunks)
 }
 
-/// There and back.
+/// Returns the speeds of compression and of decompression.
 async fn lz4(chunks: &[Bytes]) -> Result<(f64, f64), BenchError> {
     let most = chunks.iter().map(|chunk| chunk.len()).max().unwrap_or(0);
     let mut stored = vec![0; Compressor::Lz4.maximum_length(most)];
@@ -109,7 +111,7 @@ async fn lz4(chunks: &[Bytes]) -> Result<(f64, f64), BenchError> {
     Ok((bytes as f64 / there_s, bytes as f64 / back_s))
 }
 
-/// Writes the rows of the original again.
+/// Writes the rows of the original again, and returns the speed.
 async fn write(
     files: &FileSystem,
     original: &Original,
@@ -163,7 +165,7 @@ async fn write(
 /// Partitions with their rows.
 type Partitions = Vec<(PartitionHeader, Vec<Unfiltered>)>;
 
-/// The rows of a file, some at a time.
+/// The rows of a file, read in batches.
 struct Rows {
     scan: espalier_sstable::Scan,
 }

@@ -1,14 +1,14 @@
-//! Rows and deletions that come to a partition whose rows are all in the cache.
+//! Rows and deletions that reach a partition whose rows are all cached.
 
 use std::rc::Rc;
 
 use super::{super::BenchError, InProcessNode, Progress, Stall, watch, wide::Wide};
 
-/// Rows under one range tombstone of which users have told (scylladb#8626).
+/// Rows under one range tombstone, as many as users have reported (scylladb#8626).
 const COVERED_ROWS: u64 = 137_000;
 const SELECTS: u32 = 100;
 
-/// One round.
+/// Runs one round.
 pub(super) async fn measure(
     node: &Rc<InProcessNode>,
     rows: u64,
@@ -51,7 +51,7 @@ pub(super) async fn measure(
     wide.write(2, 0..rows, 0, progress).await?;
     wide.flush().await?;
     wide.forget().await?;
-    // A tenth of the partition has room.
+    // The cache has room for a tenth of the partition.
     node.database().set_row_cache_limit(rows as usize * 10);
     let before = node.database().row_cache_metrics().row_evictions;
     let this = wide.clone();

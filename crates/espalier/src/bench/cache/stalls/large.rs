@@ -1,4 +1,4 @@
-//! A partition of very many rows, all of them cached: it is forgotten, and it makes room for another one.
+//! A very large partition, entirely cached: the cache forgets it, then evicts it for another one.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::{
     wide::Wide,
 };
 
-/// All rounds, with the same files.
+/// Runs all rounds, on the same files.
 pub(super) async fn measure(
     node: &Rc<InProcessNode>,
     rows: u64,
@@ -46,7 +46,7 @@ async fn round(
     wide.read_all(0, rows, 0, progress).await?;
     wide.expect_cached(rows)?;
     let before = database.row_cache_metrics();
-    // What is there has room, and nothing else.
+    // The limit leaves room for the cached rows and for nothing else.
     database.set_row_cache_limit(before.used_bytes as usize);
     let this = wide.clone();
     let what = format!("reading {rows} rows, for which a partition of {rows} is evicted");

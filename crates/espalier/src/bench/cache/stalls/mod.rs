@@ -1,6 +1,8 @@
-//! How long the cache's work holds the core: what a flush brings, what is forgotten, what is deleted, what makes room.
+//! Measures how long the cache's work holds the core: rows from a flush, forgetting, deletions and
+//! evictions.
 //!
-//! What a hypervisor takes of the core counts as held, so the least of several rounds is told, and compared with what is allowed.
+//! Time that a hypervisor takes from the core counts as held, so the shortest of several rounds is
+//! printed and compared with the limit.
 
 mod changes;
 mod large;
@@ -16,14 +18,14 @@ use espalier_runtime::{
 
 use super::{BenchError, CacheArguments, InProcessNode, Progress, print_line};
 
-/// What was done, what held the core longest meanwhile, and how long all of it took.
+/// A piece of work, the task that held the core longest meanwhile, and how long all of it took.
 struct Stall {
     what: String,
     report: StallReport,
     took_ms: f64,
 }
 
-/// Rows change under a cached partition. One round.
+/// Measures changes to rows under a cached partition, in one round.
 pub(super) async fn measure_changes(
     node: &Rc<InProcessNode>,
     arguments: &CacheArguments,
@@ -32,7 +34,7 @@ pub(super) async fn measure_changes(
     changes::measure(node, arguments.rows, progress).await.map(Round)
 }
 
-/// A large partition is forgotten, and makes room. All rounds.
+/// Measures how a large partition is forgotten and evicted, in all rounds.
 pub(super) async fn measure_large(
     node: &Rc<InProcessNode>,
     arguments: &CacheArguments,
@@ -42,10 +44,10 @@ pub(super) async fn measure_large(
     Ok(rounds.into_iter().map(Round).collect())
 }
 
-/// The same measures as in other rounds, in the same order.
+/// The stalls of one round; every round has the same ones in the same order.
 pub(super) struct Round(Vec<Stall>);
 
-/// Prints the least of the rounds. An error if it is longer than what is allowed.
+/// Prints the shortest stall of the rounds. Returns an error if it is longer than `most_us`.
 pub(super) fn print(parts: &[&[Round]], most_us: u64) -> Result<(), BenchError> {
     print_line(format_args!("the longest time that a task held the core, in us"))?;
     let mut too_long = Vec::new();
@@ -71,12 +73,12 @@ pub(super) fn print(parts: &[&[Round]], most_us: u64) -> Result<(), BenchError> 
     }
 }
 
-/// Runs a task.
+/// Runs a task and records the longest time that a task held the core meanwhile.
 async fn watch(
     what: String,
     task: impl Future<Output = Result<(), BenchError>> + 'static,
 ) -> Result<Stall, BenchError> {
-    // What was done before ends before it is measured.
+    // Earlier work ends before the measurement begins.
     sleep(std::time::Duration::from_millis(50)).await;
     take_stall_report();
     let began = Instant::now();

@@ -1,4 +1,5 @@
-//! A table of wide partitions, and what is done with it. All that is read is compared with what was written.
+//! A table of wide partitions and the operations on it. Every row that is read is compared with the
+//! row that was written.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -17,7 +18,7 @@ pub(super) struct Wide {
 }
 
 impl Wide {
-    /// A new table.
+    /// Creates the table.
     pub(super) async fn create(
         node: &Rc<InProcessNode>,
         table: &str,
@@ -34,7 +35,8 @@ impl Wide {
         }))
     }
 
-    /// Scans a small table: from then on the shard knows a range of partitions, and keeps that true whatever is done.
+    /// Scans a small table, so that the shard knows a continuous range of partitions, which it must
+    /// keep true from then on.
     pub(super) async fn teach_a_range_of_partitions(&self) -> Result<(), BenchError> {
         let node = &self.node;
         node.query("CREATE TABLE bench_cache.small (k bigint PRIMARY KEY, v bigint)").await?;
@@ -55,7 +57,7 @@ impl Wide {
         }
     }
 
-    /// Forgets what is cached, until nothing of it is left.
+    /// Forgets all cached rows, and waits until none is left.
     pub(super) async fn forget(&self) -> Result<(), BenchError> {
         self.node.database().forget_cached_rows().await;
         while self.node.database().row_cache_metrics().rows > 0 {
@@ -107,7 +109,7 @@ impl Wide {
         Ok(())
     }
 
-    /// Reads a partition from its beginning to its end and compares it.
+    /// Reads a partition from its beginning to its end and compares every row.
     pub(super) async fn read_pages(
         &self,
         partition: u64,
@@ -137,7 +139,7 @@ impl Wide {
         }
     }
 
-    /// The first ten rows are those from `first` on.
+    /// Checks that the first ten rows begin with row `first`.
     pub(super) async fn expect_first(
         &self,
         partition: u64,
