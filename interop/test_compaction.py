@@ -278,7 +278,7 @@ def test_nodetool(node):
     listed = nodetool(ours, "orphans")
     assert "1 files, 5 bytes" in listed
     nodetool(ours, "orphans", "--remove", listed.split(": ")[0])
-    assert nodetool(ours, "orphans") == "There are none\n" and not left.exists()
+    assert nodetool(ours, "orphans") == "There are no orphaned directories\n" and not left.exists()
     nodetool(ours, "settraceprobability", "0.5")
     assert nodetool(ours, "gettraceprobability") == "Current trace probability: 0.5\n"
     nodetool(ours, "settraceprobability", "0")

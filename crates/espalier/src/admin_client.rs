@@ -1,4 +1,4 @@
-//! A client of a node's admin API: one request on one connection.
+//! A client of a node's admin API. Each request uses a connection of its own.
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -9,33 +9,33 @@ use espalier_runtime::net::TcpStream;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Where api_port is if nobody says otherwise.
+/// The port of the admin API unless `api_port` says otherwise.
 const DEFAULT_PORT: u16 = 10_000;
-/// The longest answer that is read.
+/// Maximum size of an answer in bytes; the client stops reading after it.
 const MAXIMUM_ANSWER_BYTES: usize = 16 << 20;
 
-/// A node does not do what it was asked for.
+/// The error of a request: the node refused it, failed, or could not be reached.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{node}: {reason}")]
 pub struct NodeError {
-    /// Where its admin API is.
+    /// Address of the node's admin API.
     pub node: String,
-    /// The status of its answer, if that is one.
+    /// HTTP status of the answer, if there was an answer.
     pub status: Option<u16>,
-    /// Why not.
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// Where a node's admin API is.
+/// The address of a node's admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAddress {
-    /// As it was given, with the port.
+    /// The address as the user gave it, with the port.
     name: String,
-    /// At least one; a host may have several, of which the node listens on some.
+    /// At least one. A host name may have several, and the node may listen on only some of them.
     addresses: Vec<SocketAddr>,
 }
 
-/// A request.
+/// A request to the admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     method: &'static str,
@@ -56,7 +56,7 @@ impl Request {
         Self { method: "DELETE", ..Self::get(path) }
     }
 
-    /// Adds a name to the path.
+    /// Appends a name, percent-encoded, to the path.
     pub fn below(mut self, name: &str) -> Self {
         self.target.push('/');
         percent_encode(name.as_bytes(), false, &mut self.target);
@@ -71,7 +71,7 @@ impl Request {
         self.with_bytes(name, path.as_os_str().as_encoded_bytes())
     }
 
-    /// Adds a list, unless nothing is in it.
+    /// Adds a comma-separated list as a parameter, unless the list is empty.
     pub fn with_list(self, name: &str, values: &[String]) -> Self {
         if values.is_empty() { self } else { self.with(name, &values.join(",")) }
     }
@@ -86,13 +86,13 @@ impl Request {
     }
 }
 
-/// Has a node import a directory's SSTables.
+/// Builds the request to import the SSTables of a directory.
 pub fn import_request(keyspace: &str, table: &str, directory: &Path) -> Request {
     let request = Request::post("/storage_service/sstables").below(keyspace).with("cf", table);
     request.with_path("path", directory)
 }
 
-/// What it says of that, in words; also what it says of a restored table.
+/// Describes the node's answer to an import or to a restore in words.
 pub fn imported(
     node: &NodeAddress,
     keyspace: &str,
@@ -107,11 +107,12 @@ pub fn imported(
 }
 
 fn no_admin_api(node: &NodeAddress) -> NodeError {
-    let reason = "what answers there is no admin API of a node (its api_port)".to_owned();
+    let reason =
+        "the answer is not from a node's admin API; check host and port (its api_port)".to_owned();
     NodeError { node: node.name.clone(), status: None, reason }
 }
 
-/// What a node answers; an empty answer is `null`.
+/// Sends a request and returns the parsed answer. An empty answer is parsed as `null`.
 pub async fn ask<T: DeserializeOwned>(
     node: &NodeAddress,
     request: &Request,
@@ -143,7 +144,7 @@ fn percent_encode(bytes: &[u8], keep_slashes: bool, out: &mut String) {
     }
 }
 
-/// The first address that somebody listens on.
+/// Connects to the first address that accepts the connection.
 async fn connect(node: &NodeAddress) -> std::io::Result<TcpStream> {
     let mut outcome = Err(std::io::Error::other("this host has no address"));
     for address in &node.addresses {
@@ -155,7 +156,7 @@ async fn connect(node: &NodeAddress) -> std::io::Result<TcpStream> {
     outcome
 }
 
-/// Status and body of the answer.
+/// Sends a request and returns status and body of the answer.
 async fn exchange(node: &NodeAddress, request: &Request) -> std::io::Result<(u16, String)> {
     let stream = connect(node).await?;
     let (Request { method, target, .. }, host) = (request, &node.name);
@@ -174,18 +175,21 @@ async fn exchange(node: &NodeAddress, request: &Request) -> std::io::Result<(u16
         answer.extend_from_slice(&piece);
     }
     if answer.is_empty() {
-        return Err(std::io::Error::other("the connection ended before there was an answer"));
+        return Err(std::io::Error::other("the connection closed before an answer arrived"));
     }
     let text = String::from_utf8_lossy(&answer);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     match status {
         Some(status) => Ok((status, body.to_owned())),
-        None => Err(std::io::Error::other("what answers there does not speak HTTP")),
+        None => Err(std::io::Error::other("the answer is not HTTP")),
     }
 }
 
-/// An IP address or the name of a host, and perhaps a port.
+/// Parses an IP address or a host name, with an optional port.
+///
+/// # Errors
+/// Fails if the text is neither, or if the host name has no address.
 pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
     let address = |ip| NodeAddress {
         name: SocketAddr::new(ip, DEFAULT_PORT).to_string(),
@@ -198,7 +202,7 @@ pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
         format!("'{text}' is not a host and a port, such as 127.0.0.1:{DEFAULT_PORT}: {reason}")
     };
     if text.is_empty() {
-        return Err(wrong("nothing was given".to_owned()));
+        return Err(wrong("it is empty".to_owned()));
     }
     let name = match text.contains(':') {
         true => text.to_owned(),

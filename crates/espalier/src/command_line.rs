@@ -1,6 +1,6 @@
-//! The command line: what it can say, and nothing of what it does.
+//! Defines the command line: commands, flags and their help texts.
 //!
-//! `serve` is what happens without a command, so its flags stand at both levels.
+//! `serve` is the default command, so its flags exist at both levels.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -27,14 +27,14 @@ struct CommandLine {
     serve: ServeArguments,
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve CQL (what happens without a command)
+    /// Serve CQL (the default command)
     Serve(ServeArguments),
-    /// Have a running node do something, by the names of Cassandra's nodetool
+    /// Administer a running node, with the commands of Cassandra's nodetool
     Nodetool(NodetoolArguments),
-    /// Look at SSTables, whoever wrote them
+    /// Inspect, check, convert, write and import SSTables without a node
     #[command(subcommand)]
     Sstable(SstableCommand),
     /// Measure this build on this machine
@@ -45,10 +45,10 @@ pub enum Command {
 /// The flags of `serve`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServeArguments {
-    /// Settings in YAML, with the names of cassandra.yaml and scylla.yaml
+    /// Settings file (YAML), with the names of cassandra.yaml and scylla.yaml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where everything is kept [default: espalier-data]
+    /// Directory of data, commit log and lock file [default: espalier-data]
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<PathBuf>,
     /// Address for CQL clients: rpc_address [default: 127.0.0.1]
@@ -57,21 +57,24 @@ pub struct ServeArguments {
     /// Port for CQL clients: native_transport_port [default: 9042]
     #[arg(long, value_name = "N")]
     pub port: Option<u16>,
-    /// How many shards [default: one per processor]
+    /// Number of shards [default: one per processor]
     #[arg(long, value_name = "N")]
     pub smp: Option<usize>,
-    /// Memory for all of the node, such as 2G [default: a quarter of what there is, at most 4G]
+    /// Memory for the whole node, such as 2G [default: a quarter of the machine's, at most 4G]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<u64>,
-    /// One setting; may be given many times
+    /// Override one setting of the file; may be given many times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// What to log, such as debug or espalier_storage=debug [default: RUST_LOG, or info]
+    /// Log filter, such as debug or espalier_storage=debug [default: RUST_LOG, or info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
 }
 
-/// What these arguments, the program's name first, ask for. The error also stands for `--help` and `--version`.
+/// Parses the arguments, the first of which is the program's name.
+///
+/// # Errors
+/// Fails if the arguments are wrong. For `--help` and `--version`, the error holds the text.
 pub fn parse_from<I, T>(arguments: I) -> Result<Command, clap::Error>
 where
     I: IntoIterator<Item = T>,

@@ -1,4 +1,5 @@
-//! The allocator, and where it gets its memory from: huge pages that are there before they are needed, see [`espalier_runtime::heap`].
+//! The global allocator (mimalloc). Its memory comes from [`espalier_runtime::heap`], which touches
+//! huge pages before they are needed.
 
 #![allow(unsafe_code)]
 
@@ -8,18 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use espalier_runtime::{allocation::Counted, heap};
 
-/// Many small objects are made and dropped on the same core, which mimalloc does well. `bench` counts them.
+/// Shards make and drop many small objects on the same core, for which mimalloc is good. `bench`
+/// counts the allocations.
 #[global_allocator]
 static ALLOCATOR: Counted<mimalloc::MiMalloc> = Counted(mimalloc::MiMalloc);
 
-/// Parts in which memory is given to the allocator: what it notes about each must fit into 32 MiB, two for each GiB.
+/// Size of the parts in which the allocator gets its memory. The allocator keeps its records of a
+/// part, 2 MiB for each GiB, in at most 32 MiB.
 const PART_BYTES: usize = 14 << 30;
 
-/// Makes memory usable, or tells that it is not used any more. Called in the middle of an allocation, so it must not allocate.
+/// Commits memory before use, or decommits it. The allocator calls it in the middle of an
+/// allocation, so it must not allocate.
 type Commit = extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c_void) -> bool;
 
 unsafe extern "C" {
-    /// Of mimalloc 3, which the binding has compiled in without telling of it (`mimalloc.h`).
+    /// A function of mimalloc 3 that the binding links but does not declare (`mimalloc.h`).
     fn mi_manage_memory(
         start: *mut c_void,
         size: usize,
@@ -33,23 +37,25 @@ unsafe extern "C" {
         arena_id: *mut *mut c_void,
     ) -> bool;
 
-    /// The same.
+    /// A function of mimalloc 3 that the binding links but does not declare.
     fn mi_collect(is_forced: bool);
 }
 
-/// Gives back now what is free and would go bit by bit while memory is used: for those who measure what comes next.
+/// Returns free memory to the system at once, which otherwise happens bit by bit during use. A
+/// benchmark calls it before it measures.
 pub(crate) fn return_unused() {
     // SAFETY: may be called anywhere.
     unsafe { mi_collect(true) };
 }
 
-/// Runs before `main`, since the allocator takes what it is given first, and would have got memory of its own by then.
+/// Runs before `main`: the allocator uses the memory that it is given first, and by `main` it would
+/// have taken memory of its own.
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = give_memory;
 
-/// Parts that the allocator did not take.
+/// Counts the parts that the allocator did not take.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn give_memory() {
@@ -57,7 +63,8 @@ extern "C" fn give_memory() {
     for offset in (0..memory.len()).step_by(PART_BYTES) {
         let size = PART_BYTES.min(memory.len() - offset);
         let start = memory.cast::<u8>().as_ptr().wrapping_add(offset).cast::<c_void>();
-        // SAFETY: it was mapped for this, is zero, and stays for as long as the process. If the allocator does not take it, it gets what it needs by itself.
+        // SAFETY: the range was reserved for this, is zero, and stays for the life of the process.
+        // If the allocator refuses it, the allocator maps memory itself.
         let is_taken = unsafe {
             mi_manage_memory(
                 start,
@@ -88,11 +95,12 @@ extern "C" fn commit(
     if is_used {
         heap::take(start, size);
         if !is_zero.is_null() {
-            // SAFETY: the allocator's variable for this. It knows by itself what was never used.
+            // SAFETY: the pointer is the allocator's variable for this result. `false` is always
+            // allowed; the allocator itself knows which memory was never used.
             unsafe { is_zero.write(false) };
         }
     } else {
-        // SAFETY: the allocator does not use it before it has called this again.
+        // SAFETY: the allocator calls this again before it uses the memory.
         unsafe { heap::leave(start, size) };
     }
     true
@@ -103,11 +111,14 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn objects_are_where_we_gave_memory() {
-        assert!(espalier_runtime::heap::reserve().is_none(), "it was reserved before main");
+        assert!(
+            espalier_runtime::heap::reserve().is_none(),
+            "the memory must be reserved before main"
+        );
         let object = Box::new([7u8; 100]);
         assert!(espalier_runtime::heap::has(object.as_ptr()));
         let large = vec![1u8; 5 << 20];
         assert!(espalier_runtime::heap::has(large.as_ptr()));
-        assert_eq!(super::REFUSED.load(super::Ordering::Relaxed), 0, "all parts are taken");
+        assert_eq!(super::REFUSED.load(super::Ordering::Relaxed), 0, "parts refused");
     }
 }

@@ -1,12 +1,14 @@
-//! Logs go to stderr, a line each; stdout is for the line that says `ready`.
+//! Sets up logging. Logs go to stderr, one line each; stdout is reserved for the `ready` line.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// Begins to log what `filter` lets through; without it what `RUST_LOG` says, or else everything from `info` up.
+/// Starts to log the events that pass `filter`; without it, those that pass `RUST_LOG`, or else
+/// everything from `info` up.
 ///
-/// Errors: the filter cannot be understood.
+/// # Errors
+/// Fails if the filter cannot be parsed.
 pub fn start(filter: Option<&str>) -> Result<(), String> {
     let from_environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
     let (name, filter) = match (filter, &from_environment) {

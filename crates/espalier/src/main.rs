@@ -1,4 +1,4 @@
-//! The espalier binary: `serve`, `nodetool`, `sstable`, `bench`.
+//! The espalier binary. Its commands are `serve`, `nodetool`, `sstable` and `bench`.
 
 mod admin_client;
 mod bench;
@@ -24,7 +24,9 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     if let Err(error) = fill_ahead() {
-        tell(format_args!("huge pages are not filled ahead: {error}"));
+        tell(format_args!(
+            "huge pages are not prepared ahead: cannot start their thread: {error}; reads may be slower"
+        ));
     }
     let failure = |error: &dyn std::error::Error| (error.to_string(), ExitCode::FAILURE);
     let outcome = match command {

@@ -1,19 +1,19 @@
-//! What drawings are made of: rectangles, lines and text, in one file without scripts or fonts of its own.
+//! Writes SVG drawings of rectangles, lines and text, in one file without scripts or fonts.
 
 use std::fmt::Write as _;
 
-/// Where a text lies from its place.
+/// The position of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// To the right of it.
+    /// The text begins at the point.
     Start,
-    /// To the left of it.
+    /// The text ends at the point.
     End,
-    /// Around it.
+    /// The text is centred on the point.
     Middle,
 }
 
-/// A drawing of this size, in pixels, on white.
+/// Returns a drawing on a white ground; width and height are in pixels.
 pub fn document(width: f64, height: f64, body: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
@@ -22,7 +22,7 @@ pub fn document(width: f64, height: f64, body: &str) -> String {
     )
 }
 
-/// A filled one.
+/// Appends a filled rectangle.
 pub fn rectangle(x: f64, y: f64, width: f64, height: f64, colour: &str, out: &mut String) {
     let _ = write!(
         out,
@@ -30,7 +30,7 @@ pub fn rectangle(x: f64, y: f64, width: f64, height: f64, colour: &str, out: &mu
     );
 }
 
-/// Through all points.
+/// Appends a line through all points.
 pub fn polyline(points: &[(f64, f64)], colour: &str, out: &mut String) {
     let _ =
         write!(out, "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"");
@@ -40,12 +40,12 @@ pub fn polyline(points: &[(f64, f64)], colour: &str, out: &mut String) {
     out.push_str("\"/>\n");
 }
 
-/// Text that begins at a place.
+/// Appends text that begins at a point.
 pub fn text(x: f64, y: f64, size: f64, text: &str, out: &mut String) {
     anchored_text(x, y, size, Anchor::Start, text, out);
 }
 
-/// Text from a place on, up to it or around it.
+/// Appends text at a point, positioned by `anchor`.
 pub fn anchored_text(x: f64, y: f64, size: f64, anchor: Anchor, text: &str, out: &mut String) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let anchor = match anchor {

@@ -1,4 +1,4 @@
-//! What `nodetool` can be told: names and order of its arguments as in Cassandra's.
+//! The arguments of `nodetool`. Names and order are those of Cassandra's nodetool.
 
 use std::path::PathBuf;
 
@@ -10,118 +10,124 @@ use crate::admin_client::{NodeAddress, parse_node};
 /// The arguments of `nodetool`.
 #[derive(Args, Clone, Debug)]
 pub struct NodetoolArguments {
-    /// The node's admin API: api_address and, if it is not 10000, api_port
-    #[arg(long, global = true, value_name = "HOST[:PORT]", default_value = "127.0.0.1:10000", value_parser = parse_node)]
+    /// Address of the node's admin API: its api_address and, unless it is 10000, its api_port
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST[:PORT]",
+        default_value = "127.0.0.1:10000",
+        value_parser = parse_node
+    )]
     pub node: NodeAddress,
     #[command(subcommand)]
     pub command: NodetoolCommand,
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodetoolCommand {
-    /// The ring, of which this node is all
+    /// Show the ring, which consists of this node
     Status {
-        /// A keyspace: all of each is this node's
+        /// Keyspace for the column of ownership; the node owns all of each keyspace
         #[arg(value_name = "KEYSPACE")]
         keyspace: Option<String>,
     },
-    /// The node: its id, load, uptime and caches
+    /// Show the node's id, load, uptime and caches
     Info {
-        /// All tokens, of which there is one
+        /// Show all tokens; the node has one
         #[arg(long, short = 'T')]
         tokens: bool,
     },
-    /// What is counted of tables
+    /// Show statistics of tables
     #[command(name = "tablestats", alias = "cfstats")]
     TableStats(TableStatsArguments),
-    /// Write memtables to files
+    /// Write memtables to SSTables
     Flush(Tables),
-    /// Make one run of all files, of those of a range of tokens, or of some
+    /// Run a major compaction of all SSTables, of those of a token range, or of given ones
     Compact(CompactArguments),
-    /// What is being compacted, and what waits
+    /// Show running and pending compactions
     #[command(name = "compactionstats")]
     CompactionStats,
-    /// The compactions of the last week
+    /// Show the compactions of the last week
     #[command(name = "compactionhistory")]
     CompactionHistory,
-    /// End the compactions that run, of a type
+    /// Stop the running compactions of one type
     Stop {
-        /// Which ones
+        /// Type of the compactions to stop
         #[arg(value_name = "TYPE", value_enum, default_value_t = StopType::Compaction, ignore_case = true)]
         compaction_type: StopType,
     },
-    /// Let compactions begin by themselves
+    /// Enable automatic compaction
     #[command(name = "enableautocompaction")]
     EnableAutoCompaction(Tables),
-    /// Let none begin by itself any more, until the node ends; those that run go on
+    /// Disable automatic compaction until the node restarts; running compactions continue
     #[command(name = "disableautocompaction")]
     DisableAutoCompaction(Tables),
-    /// Whether compactions begin by themselves
+    /// Show whether automatic compaction is enabled
     #[command(name = "statusautocompaction")]
     StatusAutoCompaction {
         #[command(flatten)]
         tables: Tables,
-        /// A line for each table
+        /// Print a line for each table
         #[arg(long = "all", short = 'a')]
         shows_all: bool,
     },
-    /// How much compactions may read
+    /// Show the limit on the bytes that compactions read per second
     #[command(name = "getcompactionthroughput")]
     GetCompactionThroughput {
-        /// As an exact number
+        /// Print the exact number, in MiB/s
         #[arg(long = "precise-mib", short = 'd')]
         is_exact: bool,
     },
-    /// Sets it, until the node ends
+    /// Set the limit on the bytes that compactions read per second, until the node restarts
     #[command(name = "setcompactionthroughput")]
     SetCompactionThroughput {
-        /// 0: as much as they can
+        /// MiB per second; 0 means no limit
         #[arg(value_name = "MIB_PER_S", allow_negative_numbers = true)]
         mebibytes_per_second: u32,
     },
-    /// Write files anew that are of another version
+    /// Rewrite the SSTables that have another version than new ones
     #[command(name = "upgradesstables")]
     UpgradeSstables(UpgradeArguments),
-    /// Look through files that may be damaged
+    /// Rewrite SSTables and check them for damage
     Scrub(ScrubArguments),
-    /// Keep the files of tables under a name
+    /// Keep the current SSTables of tables under a name
     Snapshot(SnapshotArguments),
-    /// Which snapshots there are
+    /// List the snapshots
     #[command(name = "listsnapshots")]
     ListSnapshots,
     /// Remove snapshots
     #[command(name = "clearsnapshot")]
     ClearSnapshot(ClearSnapshotArguments),
-    /// Make a table what a snapshot has (not in Cassandra's)
+    /// Replace the data of a table by a snapshot (not in Cassandra's nodetool)
     Restore(RestoreArguments),
-    /// Add SSTables of a directory to a table
+    /// Add the SSTables of a directory to a table
     Import(ImportArguments),
-    /// Forget what is no longer this node's: nothing, for all tokens are
+    /// Do nothing: the node owns all tokens, so no data is foreign
     Cleanup(Tables),
-    /// Directories of tables that the schema does not have (not in Cassandra's)
+    /// List directories of tables that the schema does not have (not in Cassandra's nodetool)
     Orphans(OrphansArguments),
-    /// The share of requests that are traced unasked
+    /// Show the probability with which a request is traced
     #[command(name = "gettraceprobability")]
     GetTraceProbability,
-    /// Sets it
+    /// Set the probability with which a request is traced, until the node restarts
     #[command(name = "settraceprobability")]
     SetTraceProbability {
-        /// From 0 to 1
+        /// Probability from 0 to 1
         #[arg(value_name = "NUMBER")]
         probability: f64,
     },
-    /// The version of the node
+    /// Show the version of the node
     Version,
 }
 
-/// Some tables.
+/// Selects tables.
 #[derive(Args, Clone, Debug)]
 pub struct Tables {
-    /// A keyspace [default: all]
+    /// Keyspace [default: all]
     #[arg(value_name = "KEYSPACE")]
     pub keyspace: Option<String>,
-    /// Tables of it [default: all]
+    /// Tables of the keyspace [default: all]
     #[arg(value_name = "TABLE")]
     pub tables: Vec<String>,
 }
@@ -130,7 +136,7 @@ pub struct Tables {
 pub struct CompactArguments {
     #[command(flatten)]
     pub tables: Tables,
-    /// Files with tokens behind this one
+    /// Compact only SSTables with tokens greater than this one
     #[arg(
         long = "start-token",
         visible_alias = "st",
@@ -138,7 +144,7 @@ pub struct CompactArguments {
         allow_hyphen_values = true
     )]
     pub start_token: Option<i64>,
-    /// Files with tokens up to this one
+    /// Compact only SSTables with tokens up to this one
     #[arg(
         long = "end-token",
         visible_alias = "et",
@@ -146,20 +152,20 @@ pub struct CompactArguments {
         allow_hyphen_values = true
     )]
     pub end_token: Option<i64>,
-    /// The arguments are names or paths of Data.db files
+    /// Take the arguments as names or paths of Data.db files
     #[arg(long = "user-defined", conflicts_with_all = ["start_token", "end_token"])]
     pub user_defined: bool,
 }
 
 #[derive(Args, Clone, Debug)]
 pub struct TableStatsArguments {
-    /// Keyspaces, and tables after their keyspace and a dot [default: all]
+    /// Keyspaces, or tables as KEYSPACE.TABLE [default: all]
     #[arg(value_name = "KEYSPACE[.TABLE]")]
     pub tables: Vec<String>,
-    /// All but these
+    /// Show all tables except the given ones
     #[arg(short = 'i')]
     pub ignore: bool,
-    /// Bytes as KiB, MiB and so on
+    /// Show bytes as KiB, MiB and so on
     #[arg(long = "human-readable", short = 'H')]
     pub human_readable: bool,
 }
@@ -168,7 +174,7 @@ pub struct TableStatsArguments {
 pub struct UpgradeArguments {
     #[command(flatten)]
     pub tables: Tables,
-    /// Those of the present version as well
+    /// Rewrite the SSTables of the current version too
     #[arg(long = "include-all-sstables", short = 'a')]
     pub include_all: bool,
 }
@@ -177,21 +183,21 @@ pub struct UpgradeArguments {
 pub struct ScrubArguments {
     #[command(flatten)]
     pub tables: Tables,
-    /// What to do with what is damaged
+    /// Reaction to damage
     #[arg(long, short, value_enum, default_value_t = ScrubMode::Abort, ignore_case = true)]
     pub mode: ScrubMode,
-    /// Take no snapshot before partitions are left out
+    /// Take no snapshot before partitions are dropped
     #[arg(long = "no-snapshot")]
     pub no_snapshot: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ScrubMode {
-    /// Change nothing in a file that is
+    /// Stop at the first damaged file and leave it unchanged
     Abort,
-    /// Leave out partitions that cannot be read
+    /// Drop partitions that cannot be read
     Skip,
-    /// Tell, and change nothing
+    /// Report damage and change nothing
     Validate,
 }
 
@@ -207,13 +213,13 @@ impl ScrubMode {
 
 #[derive(Args, Clone, Debug)]
 pub struct SnapshotArguments {
-    /// Its name [default: milliseconds since 1970]
+    /// Name of the snapshot [default: milliseconds since 1970]
     #[arg(long, short, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Tables, of one keyspace [default: all]
+    /// Tables of one keyspace [default: all]
     #[arg(long = "table", visible_alias = "column-family", value_name = "TABLE")]
     pub tables: Vec<String>,
-    /// Not what is in memory
+    /// Leave out rows that are only in memtables
     #[arg(long = "skip-flush")]
     pub skip_flush: bool,
     /// Keyspaces [default: all]
@@ -225,10 +231,16 @@ pub struct SnapshotArguments {
 #[group(skip)]
 #[command(group(ArgGroup::new("which").required(true)))]
 pub struct ClearSnapshotArguments {
-    /// Its name
-    #[arg(long, short, value_name = "TAG", group = "which", value_parser = NonEmptyStringValueParser::new())]
+    /// Name of the snapshots to remove
+    #[arg(
+        long,
+        short,
+        value_name = "TAG",
+        group = "which",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
     pub tag: Option<String>,
-    /// Of any name
+    /// Remove snapshots of all names
     #[arg(long, group = "which")]
     pub all: bool,
     /// Keyspaces [default: all]
@@ -238,25 +250,28 @@ pub struct ClearSnapshotArguments {
 
 #[derive(Args, Clone, Debug)]
 pub struct RestoreArguments {
+    /// Keyspace of the table
     pub keyspace: String,
-    /// If it was dropped, it is made again
+    /// Table to replace; a dropped table is created again
     pub table: String,
-    /// The name of the snapshot
+    /// Name of the snapshot
     #[arg(long, short, value_name = "TAG")]
     pub tag: String,
 }
 
 #[derive(Args, Clone, Debug)]
 pub struct ImportArguments {
+    /// Keyspace of the table
     pub keyspace: String,
+    /// Table that receives the SSTables
     pub table: String,
-    /// It stays as it is. The node must be able to read it
+    /// Directory of the SSTables, which the node must be able to read; it stays unchanged
     pub directory: PathBuf,
 }
 
 #[derive(Args, Clone, Debug)]
 pub struct OrphansArguments {
-    /// Remove one, but not the snapshots in it
+    /// Remove this directory, except the snapshots in it
     #[arg(long, value_name = "DIRECTORY")]
     pub remove: Vec<String>,
 }

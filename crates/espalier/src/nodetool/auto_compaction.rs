@@ -3,17 +3,17 @@
 use super::{NodetoolError, arguments::Tables, show::columns};
 use crate::admin_client::{NodeAddress, Request, ask};
 
-/// Lets compactions of a keyspace begin by themselves.
+/// Returns the request that enables automatic compaction of a keyspace.
 pub fn enable(keyspace: &str) -> Request {
     Request::post("/storage_service/auto_compaction").below(keyspace)
 }
 
-/// Lets none begin any more.
+/// Returns the request that disables automatic compaction of a keyspace.
 pub fn disable(keyspace: &str) -> Request {
     Request::delete("/storage_service/auto_compaction").below(keyspace)
 }
 
-/// What is so of which table.
+/// Returns the text that says which tables are compacted automatically.
 pub async fn status(
     node: &NodeAddress,
     tables: &Tables,
@@ -32,7 +32,7 @@ pub async fn status(
         let of_keyspace =
             known.iter().filter_map(|name| name.strip_prefix(&format!("{keyspace}:")));
         let all: Vec<String> = of_keyspace.map(str::to_owned).collect();
-        // A table that is not there is for the node to say.
+        // The node refuses tables that do not exist.
         let meant = if tables.tables.is_empty() { &all } else { &tables.tables };
         for table in meant {
             let name = format!("{keyspace}:{table}");
@@ -43,7 +43,7 @@ pub async fn status(
     Ok(show(found, shows_all))
 }
 
-/// As Cassandra tells it: one word for all, or a line for each table.
+/// Formats the status like Cassandra: one word for all tables, or a line for each table.
 fn show(found: Vec<(String, String, bool)>, shows_all: bool) -> String {
     let word = |is_enabled| if is_enabled { "running" } else { "not running" };
     if !shows_all {

@@ -1,4 +1,4 @@
-//! `nodetool compactionhistory`: what `system.compaction_history` holds.
+//! `nodetool compactionhistory`: shows the rows of `system.compaction_history`.
 
 use espalier_types::literal::print_timestamp;
 use serde_json::Value;
@@ -16,7 +16,7 @@ const HEAD: [&str; 8] = [
     "compaction_properties",
 ];
 
-/// The newest first, as the node sends them.
+/// Formats the compactions in the node's order, the newest first.
 pub fn show(history: &Value) -> String {
     let lines: Vec<Vec<String>> = all(history).map(line).collect();
     let shown = match lines.is_empty() {
@@ -31,7 +31,7 @@ fn line(past: &Value) -> Vec<String> {
         text(past, "id").to_owned(),
         text(past, "ks").to_owned(),
         text(past, "cf").to_owned(),
-        // Of UTC: in what zone the reader is nobody knows here.
+        // In UTC, because the time zone of the operator is unknown.
         print_timestamp(past.get("compacted_at").and_then(Value::as_i64).unwrap_or_default()),
         number(past, "bytes_in").to_string(),
         number(past, "bytes_out").to_string(),
@@ -40,7 +40,7 @@ fn line(past: &Value) -> Vec<String> {
     ]
 }
 
-/// A map of ScyllaDB's as Java prints one.
+/// Formats a map, as ScyllaDB's API sends it, in the notation of Java.
 fn map(entries: Option<&Value>) -> String {
     let word = |entry: &Value, name: &str| match entry.get(name) {
         Some(Value::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! `nodetool info`: a node by itself.
+//! `nodetool info`: shows one node.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::show::{all, number, size};
 use crate::admin_client::{NodeAddress, NodeError, Request, ask};
 
-/// What is known of a node. It has no heap, no gossip, and no caches that Cassandra has beside that of rows; exceptions and repaired
-/// data are not counted.
+/// The numbers that a node has. It has no heap, no gossip, and of Cassandra's caches only the row
+/// cache; it does not count exceptions and repaired data.
 struct Info {
     host_id: String,
     is_native_transport_active: bool,
@@ -32,7 +32,7 @@ struct RowCache {
     requests: u64,
 }
 
-/// What `nodetool info` prints.
+/// Returns the text that `nodetool info` prints.
 pub async fn info(node: &NodeAddress) -> Result<String, NodeError> {
     let of_row_cache =
         async |name: &str| ask(node, &Request::get("/cache_service/metrics/row").below(name)).await;
@@ -59,7 +59,7 @@ pub async fn info(node: &NodeAddress) -> Result<String, NodeError> {
     Ok(info.show())
 }
 
-/// Of memtables and filters, as Cassandra counts it.
+/// Sums the memory of memtables and filters, which is what Cassandra counts.
 fn off_heap_bytes(tables: &Value) -> u64 {
     let of = |table: &Value| {
         number(table, "memtable_off_heap_size") + number(table, "bloom_filter_off_heap_memory_used")
@@ -91,7 +91,8 @@ impl Info {
 }
 
 impl RowCache {
-    /// It is never saved. Without a request there is no rate, which Cassandra writes as NaN.
+    /// Formats the row cache, which is never saved. Without a request there is no rate, which
+    /// Cassandra writes as NaN.
     fn show(&self) -> String {
         let Self { entries, size_bytes, capacity_bytes, hits, requests } = self;
         let rate = *hits as f64 / *requests as f64;

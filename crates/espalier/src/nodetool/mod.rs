@@ -1,5 +1,5 @@
-//! `espalier nodetool`: what operators ask of a node that runs, by the names that they know. Each command is some requests to its
-//! admin API.
+//! `espalier nodetool`: commands for operators of a running node, by the names of Cassandra's
+//! nodetool. Each command sends some requests to the node's admin API.
 
 pub mod arguments;
 mod auto_compaction;
@@ -26,32 +26,36 @@ use arguments::{
 };
 use watch::watched;
 
-/// What went wrong, for people.
+/// The error of a command, for people.
 #[derive(Debug, thiserror::Error)]
 pub enum NodetoolError {
-    /// The node refuses, or is not there.
+    /// The node refused the request, or could not be reached.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// Files have faults, of which the node's log tells more.
-    #[error("{0}: some files are damaged; the log of the node names them, and what is wrong")]
+    /// Some files are damaged. The node's log has the details.
+    #[error("{0}: some files are damaged; the node's log names each file and its damage")]
     Damaged(String),
-    /// Somebody has stopped it.
+    /// An operator stopped the work.
     #[error("{0}: stopped")]
     Stopped(String),
-    /// Several keyspaces, a line for each.
+    /// Several keyspaces failed; one line for each.
     #[error("{}", .0.iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n"))]
     Several(Vec<NodetoolError>),
     /// An argument cannot be used.
     #[error("{0}")]
     Argument(String),
-    /// Nobody reads what we print.
+    /// The output cannot be written, because its reader is gone or the disk is full.
     #[error("the output cannot be written: {0}")]
     Output(#[from] std::io::Error),
 }
 
 type Done = Result<(), NodetoolError>;
 
-/// Does what was asked for, printing to stdout.
+/// Runs the command and prints its result to stdout.
+///
+/// # Errors
+/// Fails if an argument cannot be used, if the node refuses, stops or cannot be reached, if it
+/// reports damaged files, or if the output cannot be written. A closed pipe is not an error.
 pub fn run(arguments: &NodetoolArguments) -> Done {
     let node = &arguments.node;
     let done = block_on(async {
@@ -59,7 +63,7 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Status { keyspace } => {
                 print(&status::status(node, keyspace.as_deref()).await?)
             }
-            // There is one token, which is told without being asked for.
+            // The node has one token, which is printed without the flag too.
             NodetoolCommand::Info { tokens: _ } => print(&info::info(node).await?),
             NodetoolCommand::TableStats(arguments) => {
                 print(&table_stats::table_stats(node, arguments).await?)
@@ -128,7 +132,7 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
         }
     });
     match done {
-        // `| head` has seen enough.
+        // The reader of a pipe, such as `head`, needs no more output.
         Err(NodetoolError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => done,
     }
@@ -141,7 +145,7 @@ fn print(text: &str) -> Done {
     }
 }
 
-/// The keyspaces that are meant.
+/// Returns the selected keyspaces.
 async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, NodeError> {
     match &tables.keyspace {
         Some(keyspace) => Ok(vec![keyspace.clone()]),
@@ -149,16 +153,17 @@ async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, N
     }
 }
 
-/// What a keyspace that fails means to those behind it.
+/// Whether the command goes on with the next keyspace after one has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// They have their turn all the same, unless somebody stopped it.
+    /// The next keyspaces follow, unless an operator stopped the work.
     GoOn,
-    /// They are left alone.
+    /// The command ends.
     End,
 }
 
-/// Sends a request for each keyspace. Empty answers are what is expected, and numbers, which ScyllaDB sends for some.
+/// Sends a request for each keyspace. A successful answer is empty or, as ScyllaDB sends for some
+/// requests, a number.
 async fn each(node: &NodeAddress, tables: &Tables, request: impl Fn(&str) -> Request) -> Done {
     each_of(node, keyspaces(node, tables).await?, tables, Behind::GoOn, request).await
 }
@@ -181,7 +186,7 @@ async fn each_of(
         };
         let ends_all = match &failure {
             NodetoolError::Stopped(_) => true,
-            // Nobody answers, or somebody stopped it.
+            // The node is not reachable (no status), or an operator stopped the work (409).
             NodetoolError::Node(error) => matches!(error.status, None | Some(409)),
             _ => false,
         };
@@ -209,7 +214,7 @@ async fn compacted(node: &NodeAddress, compact: &CompactArguments) -> Done {
     if *user_defined {
         let files: Vec<String> = tables.keyspace.iter().chain(&tables.tables).cloned().collect();
         if files.is_empty() {
-            let reason = "--user-defined needs names of files: da-1-bti-Data.db, or their paths";
+            let reason = "--user-defined needs files: names such as da-1-bti-Data.db, or paths";
             return Err(NodetoolError::Argument(reason.into()));
         }
         let request = Request::post("/compaction_manager/force_user_defined_compaction");
@@ -240,7 +245,7 @@ async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
     let no_snapshot = if scrub.no_snapshot { "true" } else { "false" };
     let mut keyspaces = keyspaces(node, &scrub.tables).await?;
     if scrub.mode == ScrubMode::Skip && scrub.tables.keyspace.is_none() {
-        // The node refuses these.
+        // The node does not scrub keyspaces that it needs for its start.
         keyspaces.retain(|keyspace| !is_needed_for_start(keyspace));
     }
     let behind = if scrub.mode == ScrubMode::Abort { Behind::End } else { Behind::GoOn };
@@ -250,8 +255,8 @@ async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
     })
     .await?;
     match scrub.mode {
-        // The node's answer does not say it.
-        ScrubMode::Skip => print("What was left out, if anything was, is in the log of the node"),
+        // The node's answer does not name the dropped partitions.
+        ScrubMode::Skip => print("The node's log names the partitions that were dropped, if any"),
         ScrubMode::Abort | ScrubMode::Validate => Ok(()),
     }
 }

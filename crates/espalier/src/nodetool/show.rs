@@ -1,4 +1,4 @@
-//! Answers of a node as people read them.
+//! Formats answers of a node for people.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub fn all(of: &Value) -> impl Iterator<Item = &Value> {
     of.as_array().into_iter().flatten()
 }
 
-/// Lines of cells, each column as wide as its widest cell, with a separator between.
+/// Formats a table: each column is as wide as its widest cell, with a separator between columns.
 pub fn columns(head: &[&str], lines: &[Vec<String>], separator: &str) -> String {
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
     let width = |column: usize| {
@@ -35,7 +35,7 @@ pub fn columns(head: &[&str], lines: &[Vec<String>], separator: &str) -> String 
     out.trim_end().to_owned()
 }
 
-/// How long it takes still, as Cassandra's nodetool writes it.
+/// Formats the remaining time like Cassandra's nodetool.
 fn remaining(one: &Value) -> String {
     match one.get("remaining_seconds").and_then(Value::as_u64) {
         Some(s) => format!("{}h{:02}m{:02}s", s / 3600, s / 60 % 60, s % 60),
@@ -43,7 +43,7 @@ fn remaining(one: &Value) -> String {
     }
 }
 
-/// What is compacted, and what waits.
+/// Formats the running and the pending compactions.
 pub fn compactions(pending: &Value, running: &Value) -> String {
     let waiting: u64 = all(pending).map(|one| number(one, "task")).sum();
     let mut out = format!("pending tasks: {waiting}");
@@ -86,7 +86,7 @@ pub fn compactions(pending: &Value, running: &Value) -> String {
     out
 }
 
-/// Snapshots, those of each table.
+/// Formats the snapshots, one line for each table of each snapshot.
 pub fn snapshots(found: &Value) -> String {
     let mut lines = Vec::new();
     for snapshot in all(found) {
@@ -105,26 +105,26 @@ pub fn snapshots(found: &Value) -> String {
     format!("Snapshot Details:\n{}", columns(&head, &lines, " "))
 }
 
-/// Directories without a table.
+/// Formats the directories of tables that the schema does not have, one line each.
 pub fn orphans(found: &Value) -> String {
     let lines: Vec<String> = all(found).map(orphan).collect();
     match lines.is_empty() {
-        true => "There are none".to_owned(),
+        true => "There are no orphaned directories".to_owned(),
         false => lines.join("\n"),
     }
 }
 
-/// One of them.
+/// Formats one such directory.
 pub fn orphan(one: &Value) -> String {
     let (files, bytes) = (number(one, "files"), size(number(one, "bytes")));
     let copies = match one.get("has_copies").and_then(Value::as_bool) {
-        Some(true) => ", and snapshots or backups, which stay",
+        Some(true) => ", and snapshots or backups, which are kept",
         _ => "",
     };
     format!("{}: {files} files, {bytes}{copies}", text(one, "path"))
 }
 
-/// As Cassandra writes sizes.
+/// Formats a size like Cassandra.
 pub fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn orphans_are_shown_a_line_each() {
         let found = json(r#"[{"path":"d/ks/t-0a","files":2,"bytes":5,"has_copies":true}]"#);
-        let expected = "d/ks/t-0a: 2 files, 5 bytes, and snapshots or backups, which stay";
+        let expected = "d/ks/t-0a: 2 files, 5 bytes, and snapshots or backups, which are kept";
         assert_eq!(orphans(&found), expected);
-        assert_eq!(orphans(&json("[]")), "There are none");
+        assert_eq!(orphans(&json("[]")), "There are no orphaned directories");
     }
 }

@@ -1,11 +1,11 @@
-//! `nodetool status`: the ring, of which there is one node.
+//! `nodetool status`: shows the ring, which has one node.
 
 use serde_json::Value;
 
 use super::show::{all, columns, size, text};
 use crate::admin_client::{NodeAddress, NodeError, Request, ask};
 
-/// What is known of the ring, as the admin API answers it.
+/// The ring in the answers of the admin API.
 struct Ring {
     data_center: String,
     rack: String,
@@ -19,7 +19,7 @@ struct Ring {
     tokens: Value,
 }
 
-/// What `nodetool status` prints. The node refuses a keyspace that is not there.
+/// Returns the text that `nodetool status` prints. The node refuses a keyspace that does not exist.
 pub async fn status(node: &NodeAddress, keyspace: Option<&str>) -> Result<String, NodeError> {
     let ownership = Request::get("/storage_service/ownership");
     let ownership = match keyspace {
@@ -38,13 +38,14 @@ pub async fn status(node: &NodeAddress, keyspace: Option<&str>) -> Result<String
     Ok(ring.show())
 }
 
-/// The value that a map of ScyllaDB's has for an address.
+/// Returns the value of an address in a map, as ScyllaDB's API sends maps.
 fn of<'a>(map: &'a Value, address: &str) -> Option<&'a Value> {
     all(map).find(|entry| text(entry, "key") == address)?.get("value")
 }
 
 impl Ring {
-    /// With the columns of a ring whose nodes have several tokens, as they have by default, for those who read it with a script.
+    /// Formats the ring with the columns for nodes with several tokens, which is Cassandra's
+    /// default, because scripts parse this output.
     fn show(&self) -> String {
         let title = format!("Datacenter: {}", self.data_center);
         let underline = "=".repeat(title.chars().count());

@@ -1,26 +1,26 @@
-//! What `nodetool stop` ends.
+//! The types of compactions that `nodetool stop` stops.
 
 use clap::ValueEnum;
 
 /// Types of compactions, by the names of Cassandra and, if it has none, ScyllaDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StopType {
-    /// Those that merge files, and splits before them
+    /// Compactions that merge files, automatic or requested, and splits of files
     #[value(name = "COMPACTION")]
     Compaction,
-    /// Those that somebody asked for
+    /// Compactions that an operator requested
     #[value(name = "MAJOR_COMPACTION")]
     Major,
-    /// Nothing: there are none
+    /// Cleanups, of which there are none
     #[value(name = "CLEANUP")]
     Cleanup,
     /// Scrubs
     #[value(name = "SCRUB")]
     Scrub,
-    /// Files that are written anew
+    /// Upgrades, which rewrite files in the current version
     #[value(name = "UPGRADE_SSTABLES", alias = "UPGRADE")]
     Upgrade,
-    /// Splits of files of which several shards have a part
+    /// Splits of files that span several shards
     #[value(name = "RESHARD")]
     Reshard,
 }

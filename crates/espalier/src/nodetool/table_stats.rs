@@ -1,4 +1,4 @@
-//! `nodetool tablestats`: what is counted of tables, keyspace by keyspace.
+//! `nodetool tablestats`: shows statistics of tables, grouped by keyspace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,14 +12,14 @@ use crate::admin_client::{NodeAddress, Request, ask};
 
 const RULE: &str = "----------------";
 
-/// Which tables are meant, by the arguments: a keyspace, or a table after its keyspace and a dot.
+/// Selects tables by the arguments, each a keyspace or KEYSPACE.TABLE.
 struct Filter<'a> {
     names: Vec<(&'a str, Option<&'a str>)>,
-    /// All others are.
+    /// Selects all tables except the named ones.
     is_inverted: bool,
 }
 
-/// What `nodetool tablestats` prints.
+/// Returns the text that `nodetool tablestats` prints.
 pub async fn table_stats(
     node: &NodeAddress,
     arguments: &TableStatsArguments,
@@ -48,7 +48,7 @@ impl<'a> Filter<'a> {
         self.names.is_empty() || self.names.iter().any(is_it) != self.is_inverted
     }
 
-    /// Whether all that is named is there.
+    /// Checks that all named keyspaces and tables exist.
     fn check(&self, keyspaces: &[String], tables: &Value) -> Result<(), String> {
         for (keyspace, table) in &self.names {
             if !keyspaces.iter().any(|known| known == keyspace) {
@@ -65,8 +65,9 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// The lines of Cassandra's that say something here. Reads and writes, their latencies, cells of memtables and false positives of filters
-/// are not counted, and nothing is ever repaired.
+/// Formats those of Cassandra's lines that have a value here. The node does not count reads,
+/// writes, their latencies, cells of memtables and false positives of filters, and it repairs
+/// nothing.
 fn show(tables: &Value, filter: &Filter<'_>, is_human_readable: bool) -> String {
     let mut keyspaces = BTreeMap::<&str, Vec<&Value>>::new();
     for table in all(tables) {
@@ -91,7 +92,7 @@ fn show(tables: &Value, filter: &Filter<'_>, is_human_readable: bool) -> String 
     out.trim_end().to_owned()
 }
 
-/// Names and values of what is told of a table.
+/// Returns names and values of a table's lines.
 fn lines(table: &Value, is_human_readable: bool) -> Vec<(&'static str, String)> {
     let count = |name: &str| number(table, name).to_string();
     let bytes = |name: &str| match is_human_readable {
@@ -106,7 +107,7 @@ fn lines(table: &Value, is_human_readable: bool) -> Vec<(&'static str, String)> 
         ("SSTable count", count("live_ss_table_count")),
         ("Old SSTable count", count("old_ss_table_count")),
     ];
-    // Each shard has levels of its own: these are sums, and have no bounds.
+    // Each shard has levels of its own, so these are sums without the bounds of a level.
     let levels = table.get("sstables_per_level").unwrap_or(&Value::Null);
     let levels: Vec<String> = all(levels).map(Value::to_string).collect();
     if !levels.is_empty() {

@@ -1,20 +1,21 @@
-//! `nodetool getcompactionthroughput` and `setcompactionthroughput`, in MiB a second.
+//! `nodetool getcompactionthroughput` and `setcompactionthroughput`. The unit is MiB/s.
 
 use crate::admin_client::Request;
 
 const PATH: &str = "/storage_service/compaction_throughput";
 
-/// Asks for it.
+/// Returns the request for the current limit.
 pub fn get() -> Request {
     Request::get(PATH)
 }
 
-/// Changes it.
+/// Returns the request that changes the limit.
 pub fn set(mebibytes_per_second: u32) -> Request {
     Request::post(PATH).with("value", &mebibytes_per_second.to_string())
 }
 
-/// As Cassandra tells it: a whole number, unless the exact one is asked for. Its MB are MiB.
+/// Formats the limit like Cassandra: a whole number, unless the exact one is requested. Cassandra
+/// writes MB for MiB.
 pub fn show(mebibytes_per_second: f64, is_exact: bool) -> Result<String, String> {
     let name = "Current compaction throughput";
     match is_exact {

@@ -1,4 +1,4 @@
-//! How far a node is with what was asked of it.
+//! Shows the progress of compactions while the client waits for the node.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::sstable::Progress;
 
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Waits for work that compacts files, with a line that tells how far all that is compacted is.
+/// Waits for work that compacts files. Meanwhile a line shows the progress of all running
+/// compactions of the node.
 pub async fn watched(node: &NodeAddress, work: impl Future<Output = Done>) -> Done {
     let mut progress = Progress::new("compacting", 0);
     let mut work = pin!(work);
