@@ -1,7 +1,8 @@
-//! YAML as a flat list: nested keys joined with dots (`sstable.selected_format`), each with its line.
+//! Parses YAML into a flat list: nested keys are joined with dots (`sstable.selected_format`), and
+//! each has its line.
 //!
-//! The document is small and comes from the operator, so it is all in memory; the parser's own budgets bound what aliases
-//! can make of it.
+//! The document is small and comes from the operator, so it is held in memory. The parser's own
+//! limits bound the expansion of aliases.
 
 use std::fmt;
 use std::path::Path;
@@ -11,7 +12,7 @@ use serde_saphyr::Spanned;
 
 use super::error::{ConfigurationError, Origin};
 
-/// A YAML value without types: scalars are text, as written apart from quotes.
+/// A YAML value without types: scalars are text, as written except for quotes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value.
@@ -35,7 +36,7 @@ pub struct Entry {
     pub origin: Origin,
 }
 
-/// The entries of a file.
+/// Parses the entries of a file.
 pub fn parse_file(path: &Path, content: &[u8]) -> Result<Vec<Entry>, ConfigurationError> {
     let text = std::str::from_utf8(content).map_err(|error| ConfigurationError::NotUtf8 {
         path: path.to_owned(),
@@ -57,13 +58,13 @@ pub fn parse_file(path: &Path, content: &[u8]) -> Result<Vec<Entry>, Configurati
     Ok(entries)
 }
 
-/// What is wrong with a document, in one line and without advice to programmers.
+/// Describes the fault of a document in one line and without advice to programmers.
 fn reason(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string().replace('\n', " ");
     text.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
-/// The entries of one `--set KEY=VALUE`; the value is YAML too.
+/// Parses the entries of one `--set KEY=VALUE`. The value is YAML too.
 pub fn parse_set(argument: &str) -> Result<Vec<Entry>, ConfigurationError> {
     let bad =
         |message: String| ConfigurationError::BadSet { argument: argument.to_owned(), message };

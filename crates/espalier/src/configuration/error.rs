@@ -1,4 +1,4 @@
-//! What can be wrong with the settings: which key, where it was given, and what would be right.
+//! Errors of the settings. Each names the key, its place, and what would be right.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why the settings cannot be used. Each prints as one line.
+/// The error of settings that cannot be used. Each prints as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
     /// The file of `--config` cannot be read.
@@ -47,7 +47,7 @@ pub enum ConfigurationError {
     NotYaml {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
     /// `--set` without `=`, or with a value that is not YAML.
@@ -55,61 +55,61 @@ pub enum ConfigurationError {
     BadSet {
         /// The argument.
         argument: String,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
-    /// No such key, here or in Cassandra or ScyllaDB.
+    /// A key that neither this node nor Cassandra nor ScyllaDB has.
     #[error("{origin}: there is no setting {key:?}{}", suggest(.suggestion))]
     UnknownKey {
-        /// Where.
+        /// Where the key was given.
         origin: Origin,
         /// The key.
         key: String,
         /// The closest known key.
         suggestion: Option<String>,
     },
-    /// A key of Cassandra or ScyllaDB whose feature does not exist here.
+    /// A key of Cassandra or ScyllaDB for a feature that does not exist here.
     #[error("{origin}: {key} is not supported here: {reason}")]
     Absent {
-        /// Where.
+        /// Where the key was given.
         origin: Origin,
         /// The key.
         key: String,
-        /// What does not exist.
+        /// The feature that does not exist.
         reason: String,
     },
-    /// A key that is understood with the values only that mean what this node does.
+    /// A key that is accepted only with the values that describe what this node does.
     #[error("{origin}: {key}: {value} is not supported here, only {allowed}")]
     OnlyValue {
-        /// Where.
+        /// Where the key was given.
         origin: Origin,
         /// The key.
         key: String,
         /// The given value.
         value: String,
-        /// The values that are taken.
+        /// The accepted values.
         allowed: String,
     },
-    /// A value that is not of the key's kind or range.
+    /// A value that is not of the key's type or range.
     #[error("{origin}: {key}: {value}: {reason}")]
     BadValue {
-        /// Where.
+        /// Where the key was given.
         origin: Origin,
         /// The key.
         key: String,
         /// The given value.
         value: String,
-        /// What would be right.
+        /// The expected value.
         reason: String,
     },
-    /// One setting given twice in one place, by its new and its old name.
+    /// A setting that was given twice in one file, for example by its new and its old name.
     #[error("{second}: {key} was given before, at {first}")]
     Twice {
         /// The new name of the setting.
         key: String,
-        /// Where first.
+        /// The first place.
         first: Origin,
-        /// Where again.
+        /// The second place.
         second: Origin,
     },
     /// Settings that contradict each other.

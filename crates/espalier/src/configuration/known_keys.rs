@@ -1,23 +1,25 @@
-//! Keys of Cassandra and ScyllaDB that are no settings here: which change nothing, and which ask for what does not exist.
+//! Keys of Cassandra and ScyllaDB that are not settings here. Some have no effect; others ask for
+//! features that do not exist here.
 //!
-//! The list is `known_keys.txt`, read when a configuration has a key that is not in [`super::settings`].
+//! The list is `known_keys.txt`. It is read when a configuration has a key that is not in
+//! [`super::settings`].
 
 use super::document::Value;
 
 const LIST: &str = include_str!("known_keys.txt");
 
-/// What is known of a key.
+/// How the node treats a key that is not a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// It changes nothing, for this reason.
+    /// The key has no effect, for this reason.
     Ignored(&'static str),
-    /// It is taken with these values only.
+    /// The key is accepted with these values only.
     Only(Vec<&'static str>),
-    /// It asks for something that does not exist here, as this says.
+    /// The key asks for a feature that does not exist here; the text says so.
     Absent(&'static str),
 }
 
-/// What the list says about `key`, or about the longest part of it that ends at a dot.
+/// Returns the list's entry for `key`, or for its longest prefix that ends at a dot.
 pub fn look_up(key: &str) -> Option<Known> {
     let found = entries().filter(|(name, _)| {
         key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -25,12 +27,12 @@ pub fn look_up(key: &str) -> Option<Known> {
     found.max_by_key(|(name, _)| name.len()).map(|(_, known)| known)
 }
 
-/// All keys of the list.
+/// Returns all keys of the list.
 pub fn names() -> impl Iterator<Item = &'static str> {
     entries().map(|(name, _)| name)
 }
 
-/// Whether a key that is taken with `allowed` values only may have this one. Classes may have their package.
+/// Whether the value is one of the `allowed` ones. Class names may include their package.
 pub fn allows(allowed: &[&str], value: &Value) -> bool {
     let Value::Scalar(text) = value else { return false };
     let class = text.rsplit('.').next().unwrap_or(text);

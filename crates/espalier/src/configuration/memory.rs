@@ -1,43 +1,43 @@
-//! The memory budget: how much a node takes, and who gets which part of it (decision 9).
+//! The memory budget: the node's memory and its parts (decision 0011).
 //!
-//! Half goes to memtables, three eighths to the page cache (which the row cache will share), a tenth to requests in flight.
-//! The shares are a choice that no measurement supports yet. What is left covers what is not accounted: connections, the
-//! schema, prepared statements.
+//! Memtables get half of it, the page cache, which the row cache shares, three eighths, and
+//! requests in flight a tenth. No measurement supports these shares yet. The rest is for memory
+//! that the node does not account for: connections, the schema, prepared statements.
 
 use super::error::ConfigurationError;
 use super::units::display_size;
 
-/// Less than this is refused: a memtable of every shard would be flushed all the time.
+/// A smaller budget is refused, because every shard would flush its memtable all the time.
 const MINIMUM_BYTES: u64 = 64 << 20;
 
-/// Nobody who says nothing gets more: a node on somebody's laptop is a guest.
+/// The default's upper limit, because a node on a laptop is a guest.
 const DEFAULT_MAXIMUM_BYTES: u64 = 4 << 30;
 
 /// The parts of the budget, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryBudget {
-    /// All of it.
+    /// The whole budget.
     pub total: u64,
-    /// Memtables of all shards.
+    /// The memtables of all shards.
     pub memtables: u64,
-    /// Pages of SSTables, of all shards.
+    /// The SSTable pages in the page caches of all shards.
     pub page_cache: u64,
 }
 
 impl MemoryBudget {
-    /// Splits `total`, or if it is not given a quarter of the `available` memory, at most 4 GiB.
+    /// Splits `total`. Without it the budget is a quarter of the `available` memory, at most 4 GiB.
     pub fn new(total: Option<u64>, available: u64) -> Result<Self, ConfigurationError> {
         let total = match total {
             Some(total) if total < MINIMUM_BYTES => {
                 return Err(ConfigurationError::Inconsistent(format!(
-                    "--memory {} is too little: at least {} is needed",
+                    "--memory {} is too little: give at least {}",
                     display_size(total),
                     display_size(MINIMUM_BYTES)
                 )));
             }
             Some(total) if total > available => {
                 return Err(ConfigurationError::Inconsistent(format!(
-                    "--memory {} is more than this machine or its control group has: {}",
+                    "--memory {} is more than this machine or its control group has; give at most {}",
                     display_size(total),
                     display_size(available)
                 )));
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn too_little_and_too_much_are_refused() {
         let message = |total| MemoryBudget::new(Some(total), 2 * GIB).unwrap_err().to_string();
-        assert_eq!(message(GIB / 1024), "--memory 1 MiB is too little: at least 64 MiB is needed");
+        assert_eq!(message(GIB / 1024), "--memory 1 MiB is too little: give at least 64 MiB");
         assert!(message(3 * GIB).contains("3 GiB is more than"));
     }
 }

@@ -1,4 +1,4 @@
-//! `memtable.configurations`: kinds of memtables by name, as cassandra.yaml gives them.
+//! Parses `memtable.configurations`: kinds of memtables by name, as in cassandra.yaml.
 //!
 //! ```yaml
 //! memtable:
@@ -7,8 +7,9 @@
 //!     mine: { inherits: default, parameters: { shards: 4 } }
 //! ```
 //!
-//! As in Cassandra, those that inherit come after all that do not, in the order of the file, and may inherit from what came
-//! before them. `trie`, `skiplist` and `default`, which is the trie, are there unless they are given otherwise.
+//! As in Cassandra, the configurations that inherit are resolved after all others, in the order of
+//! the file, and may inherit from any that is resolved already. `trie`, `skiplist` and `default`
+//! (the trie) exist unless the operator defines them otherwise.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,14 @@ use espalier_storage::{MemtableConfigurations, MemtableKind, Structure};
 use super::document::Value;
 use super::error::{ConfigurationError, Origin};
 
-/// The setting.
+/// Name of the setting.
 pub(super) const NAME: &str = "memtable";
-/// What all keys begin with.
+/// Prefix of all keys.
 const PREFIX: &str = "memtable.configurations.";
 const PACKAGE: &str = "org.apache.cassandra.db.memtable.";
 const DEFAULT: &str = "default";
 
-/// The configurations of a file and of `--set`, in the order in which they were first named.
+/// The configurations of a file and of `--set`, in the order of their first mention.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     all: Vec<(String, Definition)>,
@@ -35,11 +36,11 @@ struct Definition {
     class_name: Option<Given>,
     inherits: Option<Given>,
     parameters: BTreeMap<String, Given>,
-    /// Where it was named.
+    /// The first mention.
     named: Option<Given>,
 }
 
-/// A value, and where it was given.
+/// A value with its key and place.
 #[derive(Clone, Debug)]
 struct Given {
     key: String,
@@ -65,13 +66,13 @@ struct Class {
     parameters: BTreeMap<String, Given>,
 }
 
-/// Whether a key belongs here.
+/// Whether the key belongs to this module.
 pub(super) fn is_key(key: &str) -> bool {
     key.strip_prefix(NAME).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 impl Definitions {
-    /// Takes a key that belongs here.
+    /// Takes a key for which [`is_key`] is true.
     pub(super) fn take(
         &mut self,
         key: &str,
@@ -113,7 +114,7 @@ impl Definitions {
         &mut self.all[index].1
     }
 
-    /// The kinds of memtables that these are.
+    /// Resolves the configurations to kinds of memtables.
     pub(super) fn resolve(&self) -> Result<MemtableConfigurations, ConfigurationError> {
         let mut classes = self.predefined();
         let inherits = |definition: &Definition| definition.inherits.is_some();
@@ -130,7 +131,7 @@ impl Definitions {
         Ok(configurations)
     }
 
-    /// The configurations that are there without being given.
+    /// Returns the predefined configurations, less the ones that the operator has defined.
     fn predefined(&self) -> BTreeMap<String, Class> {
         let predefined =
             [(DEFAULT, "TrieMemtable"), ("skiplist", "SkipListMemtable"), ("trie", "TrieMemtable")];
@@ -145,19 +146,19 @@ impl Definitions {
 }
 
 impl Definition {
-    /// The class, where what this inherits is among those that there are.
+    /// Returns the class of a definition. `there_are` are the classes that it may inherit.
     fn class(&self, there_are: &BTreeMap<String, Class>) -> Result<Class, ConfigurationError> {
         let Some(inherits) = &self.inherits else {
             let name = self.class_name.clone().ok_or_else(|| match &self.named {
-                Some(named) => named.refuse("expected a class_name, or what it inherits"),
+                Some(named) => named.refuse("expected class_name or inherits"),
                 None => ConfigurationError::Inconsistent(format!("{PREFIX}: no class_name")),
             })?;
             return Ok(Class { name, parameters: self.parameters.clone() });
         };
         let Some(parent) = there_are.get(&inherits.value) else {
             return Err(inherits.refuse(
-                "there is no such configuration before this one; there are \
-                 those that inherit nothing, and \"default\"",
+                "there is no such configuration before this one; it may inherit one that inherits \
+                 nothing, an earlier one, or \"default\"",
             ));
         };
         let mut class = parent.clone();
@@ -200,7 +201,7 @@ impl Class {
                     given.refuse(format!("expected a number of shards for each core, 1 to {most}"))
                 })?;
             } else if value != "true" && value != "false" {
-                // A core's writes come one at a time, whichever it is.
+                // The value has no effect, because a core applies one write at a time.
                 return Err(given.refuse("expected true or false"));
             }
         }
@@ -289,16 +290,16 @@ mod tests {
         ];
         let expected = "\
 c.yaml:4: memtable.configurations.x.class_name: Fast: expected TrieMemtable, SkipListMemtable or ShardedSkipListMemtable
-c.yaml:4: memtable.configurations.x.inherits: gone: there is no such configuration before this one; there are those that inherit nothing, and \"default\"
-c.yaml:4: memtable.configurations.x.inherits: x: there is no such configuration before this one; there are those that inherit nothing, and \"default\"
-c.yaml:4: memtable.configurations.x.parameters.shards: 2: expected a class_name, or what it inherits
+c.yaml:4: memtable.configurations.x.inherits: gone: there is no such configuration before this one; it may inherit one that inherits nothing, an earlier one, or \"default\"
+c.yaml:4: memtable.configurations.x.inherits: x: there is no such configuration before this one; it may inherit one that inherits nothing, an earlier one, or \"default\"
+c.yaml:4: memtable.configurations.x.parameters.shards: 2: expected class_name or inherits
 c.yaml:5: memtable.configurations.x.parameters.shards: 2: SkipListMemtable takes no parameters
 c.yaml:5: memtable.configurations.x.parameters.shard: 2: TrieMemtable takes shards
 c.yaml:5: memtable.configurations.x.parameters.shards: 0: expected a number of shards for each core, 1 to 1024
 c.yaml:5: there is no setting \"memtable.configurations.x.class\"
 c.yaml:4: memtable.configurations.x.inherits: [trie]: expected one value
 c.yaml:3: memtable.configurations.x: trie: expected class_name, inherits or parameters
-c.yaml:3: memtable.configurations.x: nothing: expected a class_name, or what it inherits";
+c.yaml:3: memtable.configurations.x: nothing: expected class_name or inherits";
         assert_eq!(told.join("\n"), expected);
     }
 }

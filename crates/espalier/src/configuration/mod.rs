@@ -1,17 +1,19 @@
-//! The settings of a node: from the file, `--set` and flags to what storage and server are given.
+//! The settings of a node. This module reads the file, `--set` and the flags, and produces the
+//! configurations of storage and server.
 //!
-//! A flag beats `--set`, which beats the file. A key that is not known is an error, and so is a known one that asks for
-//! something that does not exist here: a setting that has no effect without saying so is worse than none.
+//! A flag beats `--set`, which beats the file. An unknown key is an error, and so is a known key
+//! that asks for something that does not exist here: a setting must not be ignored silently.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | `document` | YAML as flat keys with lines |
-//! | `settings`, `known_keys` | the keys that mean something here; those of Cassandra and ScyllaDB that do not |
+//! | `settings` | the settings |
+//! | `known_keys` | keys of Cassandra and ScyllaDB that are not settings here |
 //! | `units` | sizes and durations |
 //! | `memtables` | kinds of memtables by name |
 //! | `memory` | the memory budget and its parts |
-//! | `resolve` | defaults, and what follows from what |
-//! | `shown` | what came of it, for `system_views.settings` |
+//! | `resolve` | defaults, and settings that depend on others |
+//! | `shown` | the settings in effect, for `system_views.settings` |
 
 mod document;
 mod error;
@@ -40,19 +42,22 @@ use settings::Draft;
 
 use crate::command_line::ServeArguments;
 
-/// The settings that were given, and what was ignored of them.
+/// The settings that were given, and the keys that were ignored.
 #[derive(Debug, Default)]
 struct Given {
     draft: Draft,
     memtables: memtables::Definitions,
-    /// A key and why it changes nothing.
+    /// Each ignored key with the reason.
     ignored: Vec<(String, &'static str)>,
     /// Where each setting was given, by its new name.
     origins: HashMap<&'static str, Origin>,
 }
 
 impl NodeConfiguration {
-    /// The settings of these arguments. `file` is the content of the file of `--config`.
+    /// Loads the settings of these arguments. `file` is path and content of the file of `--config`.
+    ///
+    /// # Errors
+    /// Fails if a setting is unknown, not supported here, malformed, or contradicts another one.
     pub fn load(
         arguments: &ServeArguments,
         file: Option<(&Path, &[u8])>,
@@ -73,19 +78,19 @@ impl NodeConfiguration {
     }
 }
 
-/// What the defaults depend on.
+/// The properties of the machine on which the defaults depend.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Bytes of memory that the process may use.
     pub memory_bytes: u64,
-    /// How many threads can run at the same time.
+    /// The number of threads that can run at the same time.
     pub parallelism: usize,
     /// The processors that the process may run on.
     pub allowed_cpus: Vec<usize>,
 }
 
 impl Machine {
-    /// This machine, as far as control groups and affinity let us use it.
+    /// Returns the properties of this machine, within the limits of control group and affinity.
     pub fn here() -> Self {
         Self {
             memory_bytes: espalier_runtime::memory::total_bytes(),

@@ -1,4 +1,4 @@
-//! From what was given to what storage and server get: defaults, and settings that depend on each other.
+//! Resolves the given settings: adds defaults and checks settings that depend on each other.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -21,34 +21,34 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1";
 const DEFAULT_CQL_PORT: u16 = 9042;
 const DEFAULT_API_PORT: u16 = 10_000;
 
-/// As cassandra.yaml has it.
+/// Cassandra's default.
 const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(10);
 
-/// More shards than this are a mistake.
+/// Maximum number of shards; a larger one is a mistake.
 const MAXIMUM_SHARDS: usize = 1024;
 
 /// A node's settings, complete and consistent.
 #[derive(Clone, Debug)]
 pub struct NodeConfiguration {
-    /// What `system.local` says: clients show it.
+    /// The name in `system.local`, which clients show.
     pub cluster_name: String,
-    /// The working directory; nobody else may have it.
+    /// The working directory. No other node may use it.
     pub directory: PathBuf,
-    /// The address that clients are told.
+    /// The address that the node announces to clients.
     pub broadcast_address: IpAddr,
-    /// `commitlog_sync_period`. Storage is told it only if its `commitlog_sync` is `periodic`.
+    /// `commitlog_sync_period`. Storage gets it only if `commitlog_sync` is `periodic`.
     pub sync_period: Duration,
-    /// `commitlog_sync_group_window`. Storage is told it only if its `commitlog_sync` is `group`.
+    /// `commitlog_sync_group_window`. Storage gets it only if `commitlog_sync` is `group`.
     pub sync_group_window: Duration,
     /// Shards, and the processors that they are pinned to.
     pub shards: ShardOptions,
     /// The memory budget.
     pub memory: MemoryBudget,
-    /// What storage is told.
+    /// The configuration of storage.
     pub storage: StorageConfiguration,
-    /// What the server is told.
+    /// The configuration of the server.
     pub server: ServerConfig,
-    /// Keys that change nothing, and why.
+    /// Keys that have no effect, each with the reason.
     pub ignored: Vec<(String, &'static str)>,
 }
 
@@ -79,8 +79,8 @@ pub(super) fn resolve(
     })
 }
 
-/// As many shards as processors, unless told otherwise. Shards are pinned only when they take all processors that there
-/// are: two nodes with half of them each would otherwise share the first ones.
+/// Uses as many shards as processors unless `--smp` says otherwise. Shards are pinned only if they
+/// take all processors: otherwise two nodes with half of them each would share the first ones.
 fn shards(smp: Option<usize>, machine: Machine) -> Result<ShardOptions, ConfigurationError> {
     let count = smp.unwrap_or(machine.parallelism.max(1));
     if !(1..=MAXIMUM_SHARDS).contains(&count) {
@@ -102,7 +102,7 @@ fn storage(
         Some([one]) => storage.data_directory = directory.join(one),
         Some(several) => {
             return Err(ConfigurationError::Inconsistent(format!(
-                "data_file_directories has {} directories; there must be one",
+                "data_file_directories has {} directories; give exactly one",
                 several.len()
             )));
         }
@@ -119,7 +119,8 @@ fn storage(
     }
     if storage.commitlog_total_bytes < u64::from(storage.commitlog_segment_bytes) {
         return Err(ConfigurationError::Inconsistent(
-            "commitlog_total_space is less than one commitlog_segment_size".to_owned(),
+            "commitlog_total_space is less than one commitlog_segment_size; give it more"
+                .to_owned(),
         ));
     }
     storage.commit_failure_policy = match draft.commit_failure_policy.as_deref() {
@@ -128,20 +129,20 @@ fn storage(
     };
     let memtables = match (draft.memtable_heap_bytes, draft.memtable_offheap_bytes) {
         (None, None) => memory.memtables,
-        // A memtable is in one place here; Cassandra's is in both.
+        // A memtable has one memory here, so the two of Cassandra are added.
         (heap, offheap) => heap.unwrap_or(0).saturating_add(offheap.unwrap_or(0)),
     };
     if memtables == 0 {
         return Err(ConfigurationError::Inconsistent(
-            "memtable_heap_space and memtable_offheap_space leave no memory for memtables"
+            "memtable_heap_space and memtable_offheap_space are 0; give memtables some memory"
                 .to_owned(),
         ));
     }
     let page_cache = draft.file_cache_bytes.unwrap_or(memory.page_cache);
     if memtables.saturating_add(page_cache) > memory.total {
         return Err(ConfigurationError::Inconsistent(format!(
-            "memtables ({}, memtable_heap_space and memtable_offheap_space) and file_cache_size ({}) are more than --memory \
-             ({}): give them less, or --memory more",
+            "memtables ({}, memtable_heap_space and memtable_offheap_space) and file_cache_size \
+             ({}) are more than --memory ({}): lower them, or raise --memory",
             display_size(memtables),
             display_size(page_cache),
             display_size(memory.total)
@@ -173,7 +174,7 @@ fn storage(
     Ok(storage)
 }
 
-/// Bytes a second, as in `64MiB/s`; none for 0.
+/// Parses bytes per second, as in `64MiB/s`; 0 means no limit.
 fn throughput(rate: &str) -> Result<Option<u64>, ConfigurationError> {
     let bytes = rate.strip_suffix("/s").ok_or("expected a size by the second, such as 64MiB/s");
     let bytes = bytes.map_err(str::to_owned).and_then(super::units::parse_size);
@@ -186,7 +187,8 @@ fn throughput(rate: &str) -> Result<Option<u64>, ConfigurationError> {
     }
 }
 
-/// The version of new SSTables. Cassandra names a family, and how far back a node must be able to go.
+/// Returns the version of new SSTables. Cassandra's settings name a family, and the oldest version
+/// to which the operator may go back.
 fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
     let family = draft.selected_sstable_format.as_deref();
     let is_old = draft.storage_compatibility_mode.as_deref() == Some("CASSANDRA_4");
@@ -195,7 +197,8 @@ fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
     }
     match (family, is_old) {
         (Some("bti"), true) => Err(ConfigurationError::Inconsistent(
-            "sstable.selected_format bti needs another storage_compatibility_mode than CASSANDRA_4, which knows only big"
+            "sstable.selected_format bti does not work with storage_compatibility_mode \
+             CASSANDRA_4, which knows only big; give big or another mode"
                 .to_owned(),
         )),
         (_, true) => Ok("nb".to_owned()),
@@ -262,7 +265,7 @@ fn server(
     Ok(server)
 }
 
-/// Whole seconds, within what a time to live may be.
+/// Returns whole seconds, within the range of a time to live.
 fn trace_ttl_s(ttl: Duration) -> Result<u32, ConfigurationError> {
     const GREATEST_S: u32 = 20 * 365 * 24 * 3600;
     let seconds = u32::try_from(ttl.as_secs()).ok();
@@ -272,7 +275,7 @@ fn trace_ttl_s(ttl: Duration) -> Result<u32, ConfigurationError> {
     })
 }
 
-/// An address, or the first one of a name.
+/// Parses an address, or resolves a name to its first address.
 fn address(key: &str, name: &str, port: u16) -> Result<SocketAddr, ConfigurationError> {
     let bad = |reason: String| {
         ConfigurationError::Inconsistent(format!("{key}: {name}: {reason}; give an IP address"))

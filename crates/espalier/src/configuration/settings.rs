@@ -1,7 +1,8 @@
-//! The settings: their names, kinds and ranges. docs/settings.md says what each does.
+//! The settings: names, types and ranges. docs/settings.md describes the effect of each.
 //!
-//! Names are those of cassandra.yaml, and those of scylla.yaml where Cassandra has none. A name that Cassandra used before
-//! its values had units is taken too, with a plain number in the unit that the name ends with.
+//! Names are those of cassandra.yaml, or of scylla.yaml if Cassandra has none. A name that
+//! Cassandra used before its values had units is accepted too, with a plain number in the unit of
+//! the name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use super::document::Value;
 use super::units::{parse_duration, parse_size};
 
-/// What was given, before defaults.
+/// The given settings, before defaults.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Draft {
@@ -55,7 +56,7 @@ pub struct Draft {
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
-    /// Names it had before, with the unit that their plain numbers have.
+    /// Former names, with the unit of their plain numbers.
     pub old_names: &'static [(&'static str, OldUnit)],
     kind: Kind,
 }
@@ -71,7 +72,7 @@ pub enum OldUnit {
     Mebibytes,
     /// `…_in_ms`
     Milliseconds,
-    /// Without a unit in its name.
+    /// Seconds; the name has no unit.
     Seconds,
 }
 
@@ -83,14 +84,14 @@ enum Kind {
     Path(Slot<PathBuf>),
     Paths(Slot<Vec<PathBuf>>),
     Port(Slot<u16>),
-    /// -1 is no limit.
+    /// A number; -1 means no limit.
     Limit(Slot<i64>),
     Fraction(Slot<f64>),
     Switch(Slot<bool>),
-    /// With the least and the greatest number of bytes.
+    /// A size, with minimum and maximum in bytes.
     Size(Slot<u64>, u64, u64),
     Duration(Slot<Duration>),
-    /// Bytes a second; the old name's are whole units.
+    /// Bytes per second; under the old name a plain number of MiB per second.
     Rate(Slot<String>),
 }
 
@@ -251,7 +252,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
 ];
 
-/// The setting of that name, new or old, and the old name's unit.
+/// Finds the setting of that name. The unit is that of an old name, and `None` for a new one.
 pub fn find(name: &str) -> Option<(&'static Setting, Option<OldUnit>)> {
     SETTINGS.iter().find_map(|setting| {
         if setting.name == name {
@@ -262,7 +263,7 @@ pub fn find(name: &str) -> Option<(&'static Setting, Option<OldUnit>)> {
     })
 }
 
-/// All names, new and old.
+/// Returns all names, new and old.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().flat_map(|setting| {
         std::iter::once(setting.name).chain(setting.old_names.iter().map(|(name, _)| *name))
@@ -270,7 +271,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Setting {
-    /// Notes a value; or says what would be right.
+    /// Stores a value in the draft.
+    ///
+    /// # Errors
+    /// Fails if the value is not of the setting's type or range; the text says what would be right.
     pub fn set(
         &self,
         draft: &mut Draft,
@@ -344,7 +348,7 @@ fn size(text: &str, old: Option<OldUnit>) -> Result<u64, String> {
     let number: Option<u64> = text.parse().ok();
     number
         .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| "expected a whole number without a unit: the name says the unit".to_owned())
+        .ok_or_else(|| "expected a whole number without a unit: the name gives the unit".to_owned())
 }
 
 fn duration(text: &str, old: Option<OldUnit>) -> Result<Duration, String> {

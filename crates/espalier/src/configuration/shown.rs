@@ -1,4 +1,5 @@
-//! The settings as `system_views.settings` shows them: what is in effect, defaults too, so that it could be given like this.
+//! The settings in effect, including defaults, as `system_views.settings` shows them. Each value
+//! has the form in which an operator could give it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,9 +8,9 @@ use espalier_storage::{CommitLogSync, ReplayPolicy};
 
 use super::NodeConfiguration;
 
-/// Names and values by name; `None` where a setting has no value and no default.
+/// Returns names and values; a value is `None` if the setting has no value and no default.
 ///
-/// `storage_compatibility_mode` is not among them: all that is left of it is the `sstable_format`.
+/// `storage_compatibility_mode` is left out, because it only decides the `sstable_format`.
 pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let NodeConfiguration { storage, server, .. } = node;
     let sync = match storage.commitlog_sync {
@@ -55,7 +56,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("commitlog_segment_size", size(storage.commitlog_segment_bytes.into()));
     shown.put("commitlog_total_space", size(storage.commitlog_total_bytes));
     shown.put("commit_failure_policy", failure_policy);
-    // Memtables are in one place; who asks for both kinds of memory gets the sum.
+    // Memtables have one memory; its size is the sum of the two settings.
     shown.put("memtable_heap_space", size(storage.memtable_bytes as u64));
     shown.put("memtable_offheap_space", size(0));
     shown.put("memtable_cleanup_threshold", storage.memtable_cleanup_threshold);
@@ -89,18 +90,18 @@ impl Shown {
     }
 }
 
-/// Relative paths are below the working directory.
+/// Returns a relative path below the working directory relative to it; others stay as they are.
 fn path_within(directory: &Path, path: &Path) -> String {
     let below = path.strip_prefix(directory).ok().filter(|_| path.is_relative());
     below.unwrap_or(path).display().to_string()
 }
 
-/// -1 means no limit.
+/// Formats a limit; -1 means none.
 fn limit(limit: Option<usize>) -> String {
     limit.map_or_else(|| "-1".to_owned(), |limit| limit.to_string())
 }
 
-/// In the largest unit of which it is a whole number.
+/// Formats a size in the largest unit of which it is a whole number.
 fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
@@ -115,7 +116,7 @@ fn duration(duration: Duration) -> String {
     }
 }
 
-/// Cassandra's word for the kind of index that a version of SSTables has.
+/// Returns Cassandra's word for the kind of index in a version of SSTables.
 fn family(format: &str) -> Option<&'static str> {
     let version = espalier_sstable::versions::Version::named(format)?;
     Some(if version.has_trie_index() { "bti" } else { "big" })

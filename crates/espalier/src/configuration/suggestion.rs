@@ -1,14 +1,15 @@
-//! The closest known word to one that is not known.
+//! Finds the known word that is closest to an unknown one.
 
-/// The closest of `candidates` to `word`, if one is close enough to be meant: at most a third of its letters differ.
+/// Returns the candidate closest to `word`, if it is close enough to be meant: a third of the
+/// word's letters may differ, and at least two.
 pub fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(2);
     let distances = candidates.map(|candidate| (distance(word, candidate), candidate));
     distances.filter(|(distance, _)| *distance <= limit).min().map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be added, removed, replaced or swapped with their neighbour to make one word of the other
-/// (optimal string alignment).
+/// Counts the letters to add, remove, replace or swap with their neighbour to turn one word into
+/// the other (optimal string alignment).
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();

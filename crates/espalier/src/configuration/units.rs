@@ -1,11 +1,15 @@
-//! Sizes and durations as cassandra.yaml writes them: a whole number with a unit (`32MiB`, `10000ms`).
+//! Parses sizes and durations in the notation of cassandra.yaml: a whole number with a unit
+//! (`32MiB`, `10000ms`).
 //!
-//! Units are told apart by case, as in Cassandra, because `m` is a minute and `M` would be mega. The `--memory` flag is more
-//! lenient, as ScyllaDB's is.
+//! Units are case-sensitive, as in Cassandra, because `m` is a minute and `M` would be mega. The
+//! flag `--memory` is more lenient, as in ScyllaDB.
 
 use std::time::Duration;
 
-/// Parses a size in bytes: `B`, `KiB`, `MiB` or `GiB` is required.
+/// Parses a size in bytes. The unit is required: `B`, `KiB`, `MiB` or `GiB`.
+///
+/// # Errors
+/// Fails if the text is not a whole number with such a unit, or does not fit into 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let unit = |unit: &str| match unit {
         "B" => Some(1),
@@ -19,7 +23,10 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Parses a duration: `ns`, `us`, `ms`, `s`, `m`, `h` or `d` is required.
+/// Parses a duration. The unit is required: `ns`, `us`, `ms`, `s`, `m`, `h` or `d`.
+///
+/// # Errors
+/// Fails if the text is not a whole number with such a unit, or is longer than 2^64 ns.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let unit = |unit: &str| match unit {
         "ns" => Some(1),
@@ -37,7 +44,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Parses the value of `--memory`: bytes, or a number with `K`, `M`, `G`, `T` or `KiB` … `TiB` (all powers of 1024).
+/// Parses the value of `--memory` in bytes: a number, or one with `K`, `M`, `G`, `T` or `KiB` …
+/// `TiB` (all powers of 1024).
+///
+/// # Errors
+/// Fails if the text is neither, or does not fit into 64 bits.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
     let unit = |unit: &str| {
         let unit = unit.to_ascii_lowercase();
@@ -61,7 +72,7 @@ fn parse(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit(suffix.trim_start())?)
 }
 
-/// `bytes` as people read it: `1.5 GiB`.
+/// Formats a size for people, as in `1.5 GiB`.
 pub fn display_size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut power = 0;

@@ -1,4 +1,5 @@
-//! The directories of a node: made if they are missing, and locked, so that two nodes never write to the same one.
+//! The directories of a node. The node creates missing ones and locks all of them, so that two
+//! nodes never write to the same one.
 
 use std::path::{Path, PathBuf};
 
@@ -7,18 +8,18 @@ use espalier_runtime::file::{DirectoryLock, FileSystem, LockError};
 use super::ServeError;
 use crate::configuration::NodeConfiguration;
 
-/// The file of the lock.
+/// Name of the lock file.
 const LOCK_NAME: &str = "espalier.lock";
 
-/// The locks of a node's directories. Keep them as long as the node lives.
+/// The locks of a node's directories. The caller keeps them for as long as the node lives.
 #[derive(Debug)]
 pub struct Directories {
     _locks: Vec<DirectoryLock>,
 }
 
 impl Directories {
-    /// Makes and locks them. The data and the commit log have locks of their own only where they lie outside of the working
-    /// directory.
+    /// Creates and locks the directories. The data and the commit log have locks of their own only
+    /// if they lie outside of the working directory.
     pub async fn claim(configuration: &NodeConfiguration) -> Result<Self, ServeError> {
         let working = &configuration.directory;
         let storage = &configuration.storage;
@@ -52,7 +53,8 @@ async fn claim(path: PathBuf, flag: &'static str) -> Result<DirectoryLock, Serve
     }
 }
 
-/// By name alone: a path that leaves the directory again, or reaches it by a link, merely gets a lock too many.
+/// Compares names only: a path that leaves the directory again, or reaches it by a link, merely
+/// gets an unnecessary lock.
 fn lies_below(path: &Path, directory: &Path) -> bool {
     path.starts_with(directory) && path.components().all(|part| part.as_os_str() != "..")
 }

@@ -1,4 +1,4 @@
-//! Why a node cannot serve: one line each, with what to do about it.
+//! The errors of `serve`: one line each, with what the operator can do.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,26 +10,29 @@ use espalier_storage::StorageError;
 
 use crate::configuration::ConfigurationError;
 
-/// Why a node cannot serve, or did not stop cleanly.
+/// The error of a node that cannot serve or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The filter of the log is no filter.
+    /// The filter of the log cannot be parsed.
     #[error("{0}")]
     Logging(String),
     /// The settings cannot be used.
     #[error(transparent)]
     Configuration(Box<ConfigurationError>),
     /// A directory cannot be used.
-    #[error("{} cannot be used: {error}; make it writable, or give another one with {flag}", path.display())]
+    #[error(
+        "{} cannot be used: {error}; make it writable, or give another one with {flag}",
+        path.display()
+    )]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: Box<FileError>,
-        /// How to give another one.
+        /// The flag for another directory.
         flag: &'static str,
     },
-    /// Another node has the directory.
+    /// Another node holds the lock of the directory.
     #[error(
         "{} is in use by another espalier{}; stop that one, or give another directory with {flag}",
         path.display(),
@@ -38,25 +41,25 @@ pub enum ServeError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The process of the other node.
+        /// Process id of the other node, if the lock file names it.
         holder: Option<u32>,
-        /// How to give another one.
+        /// The flag for another directory.
         flag: &'static str,
     },
-    /// An address cannot be listened on.
+    /// The node cannot listen on an address.
     #[error(
         "cannot listen on {address} for {purpose}: {}; {}",
         reason(error),
         advice(error, setting)
     )]
     Listen {
-        /// What for.
+        /// The use of the address, such as CQL.
         purpose: &'static str,
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         error: io::Error,
-        /// How to give another one.
+        /// The flag for another address or port.
         setting: &'static str,
     },
     /// The kernel refuses threads or event loops.
@@ -65,10 +68,11 @@ pub enum ServeError {
     /// Storage cannot start.
     #[error("the data cannot be opened: {0}")]
     Open(Box<StorageError>),
-    /// The node started and stopped, but not all writes are in files: the next start replays the commit log.
+    /// The node did not write all memtables to SSTables before it ended; the next start replays the
+    /// commit log.
     #[error("the node did not stop cleanly: {0}; the next start replays the commit log")]
     Shutdown(Box<StorageError>),
-    /// A defect.
+    /// A shard panicked, which is a defect.
     #[error(transparent)]
     Panic(#[from] ShardPanic),
 }
@@ -79,7 +83,7 @@ impl From<ConfigurationError> for ServeError {
     }
 }
 
-/// The words without the number that repeats them.
+/// Returns the error's text without the number that repeats it.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -88,10 +92,10 @@ fn reason(error: &io::Error) -> String {
 fn advice(error: &io::Error, setting: &str) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("stop the program that has this port, or give another one with {setting}")
+            format!("stop the program that uses this port, or give another one with {setting}")
         }
         io::ErrorKind::PermissionDenied => {
-            format!("give a port above 1023 with {setting}, or start with the right to bind it")
+            format!("give a port above 1023 with {setting}, or run with the right to bind this one")
         }
         io::ErrorKind::AddrNotAvailable => "give an address that this machine has".to_owned(),
         _ => format!("give another address or port with {setting}"),

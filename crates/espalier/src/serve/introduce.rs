@@ -1,6 +1,6 @@
-//! `system.local`: what the node says about itself, which drivers read first.
+//! Writes `system.local`, the node's description of itself, which drivers read first.
 //!
-//! It is written only when it says something else than before, so that restarts do not pile up files.
+//! The node writes it only if the content changes, so that restarts do not pile up SSTables.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
 
 use super::lead::Leadership;
 
-/// Makes `system.local` true, and the schema tables as to system keyspaces.
+/// Brings `system.local` and the schema tables of the system keyspaces up to date.
 pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<(), StorageError> {
     database.describe_system_keyspaces().await?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! What shard 0 does for all: it says who we are, lets clients in, waits for the signal to stop, and stops in order.
+//! The duties of shard 0: it writes the node's description, starts the servers, waits for the
+//! signal to stop, and stops everything in order.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -14,24 +15,24 @@ use super::introduce::introduce;
 use super::listen::Addresses;
 use super::shard::ShardNode;
 
-/// What the leading shard has to know.
+/// The values that shard 0 needs.
 #[derive(Clone)]
 pub struct Leadership {
-    /// When the process began.
+    /// When the process started.
     pub began: Instant,
-    /// What `system.local` says.
+    /// The cluster name in `system.local`.
     pub cluster_name: String,
-    /// The address that clients are told.
+    /// The address that the node announces to clients.
     pub broadcast_address: IpAddr,
-    /// Where to listen.
+    /// The addresses to listen on.
     pub addresses: Addresses,
-    /// The working directory, for people.
+    /// The working directory, as text.
     pub directory: String,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: usize,
 }
 
-/// Serves until a signal comes. All shards are released at the end, whatever happens.
+/// Serves until a signal arrives. In the end it releases all shards, after an error too.
 pub async fn lead(
     node: Rc<ShardNode>,
     leadership: Leadership,
@@ -68,7 +69,7 @@ async fn listen(node: &ShardNode, addresses: &Addresses) -> Result<(), ServeErro
     Ok(())
 }
 
-/// The one line on stdout: whoever started us may wait for it.
+/// Prints the one line on stdout. The process that started the node may wait for it.
 fn announce(leadership: &Leadership) {
     let Leadership { began, addresses, directory, shards, .. } = leadership;
     let shards = match shards {
@@ -81,7 +82,7 @@ fn announce(leadership: &Leadership) {
         url(addresses.admin),
         began.elapsed().as_millis(),
     );
-    // Nobody may be there to read it.
+    // A failure is ignored, because stdout may have no reader.
     let mut output = std::io::stdout();
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
     tracing::info!("{line}");
@@ -98,20 +99,26 @@ async fn stop_servers() {
     .await;
 }
 
-/// An event for the first SIGTERM or SIGINT. A second one ends the process at once: what was acknowledged is in the commit
-/// log.
+/// Returns an event that the first SIGTERM or SIGINT sets. A second signal ends the process at
+/// once, which is safe because acknowledged writes are in the commit log.
 pub fn stop_at_signal() -> Result<Event, ServeError> {
     let stop = Event::new();
     let (first, told) = (stop_requested().map_err(ServeError::Start)?, stop.clone());
     spawn_local(async move {
         let signal = first.await;
         let second = stop_requested();
-        tracing::info!("{}: stopping; a second one stops at once", name(signal));
+        tracing::info!(
+            signal = name(signal),
+            "stopping on a signal; a second one ends the process at once"
+        );
         told.set();
         if let Ok(second) = second {
             let signal = second.await;
-            tracing::warn!("{} again: stopping at once", name(signal));
-            // As shells show a death by this signal.
+            tracing::warn!(
+                signal = name(signal),
+                "ending at once on a second signal; the next start replays the commit log"
+            );
+            // The exit status with which shells report a death by this signal.
             let number = if signal == StopSignal::Interrupt { 2 } else { 15 };
             std::process::exit(128 + number);
         }

@@ -1,4 +1,5 @@
-//! The addresses of a node: checked before the data is opened, so that a taken port is told at once.
+//! The addresses of a node. The node checks them before it opens the data, so that a used port is
+//! reported at once.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,17 +11,18 @@ use espalier_server::ServerConfig;
 
 use super::ServeError;
 
-/// Where a node listens, with the ports that the kernel chose for those that were 0.
+/// The addresses that a node listens on. The kernel has chosen a port for each 0.
 #[derive(Clone, Debug)]
 pub struct Addresses {
-    /// CQL.
+    /// For CQL.
     pub cql: SocketAddr,
-    /// The admin API and the metrics.
+    /// For the admin API and the metrics.
     pub admin: SocketAddr,
 }
 
 impl Addresses {
-    /// Checks that nobody has the addresses of `server`, and puts the chosen ports into it.
+    /// Checks that no other process uses the addresses of `server`, and stores the chosen ports in
+    /// it.
     pub async fn claim(server: &mut ServerConfig) -> Result<Self, ServeError> {
         let cql = claim(server.listen, "CQL", "--port or --host").await?;
         server.listen = cql;
@@ -36,13 +38,13 @@ impl Addresses {
         Ok(Self { cql, admin })
     }
 
-    /// The error of an address for CQL that was free a moment ago.
+    /// Returns the error for a CQL address that was free at the check.
     pub fn cql_failed(&self, error: io::Error) -> ServeError {
         let setting = "--port or --host";
         ServeError::Listen { purpose: "CQL", address: self.cql, error, setting }
     }
 
-    /// The error of an address for the admin API that was free a moment ago.
+    /// Returns the error for an admin API address that was free at the check.
     pub fn admin_failed(&self, error: io::Error) -> ServeError {
         let (address, setting) = (self.admin, ADMIN_SETTING);
         ServeError::Listen { purpose: "the admin API", address, error, setting }
@@ -51,8 +53,8 @@ impl Addresses {
 
 const ADMIN_SETTING: &str = "--set api_port=";
 
-/// How long an address may stay taken before that is an error: the kernel closes the sockets of a process that was killed
-/// behind its back, while it winds up its ring.
+/// How long an address may stay in use before that is an error. After a process was killed, the
+/// kernel closes its sockets in the background, while it tears down the process's io_uring.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 async fn claim(

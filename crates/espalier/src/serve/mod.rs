@@ -1,13 +1,13 @@
-//! `espalier serve`: from arguments to a running node, and to its end.
+//! `espalier serve`: starts a node, runs it, and stops it.
 //!
-//! Order: settings, directories (made and locked), addresses (checked), shards (data, then server), `ready`. Whatever fails
-//! before `ready` ends the process with one line that says what to do.
+//! Order: settings, directories (created and locked), addresses (checked), shards (data, then
+//! server), `ready`. An error before `ready` ends the process with one line that says what to do.
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `directories`, `listen` | what a node must have for itself |
-//! | `shard` | what each shard is made of |
-//! | `lead`, `introduce` | what shard 0 does for all |
+//! | `directories`, `listen` | resources that the node must have for itself |
+//! | `shard` | the parts of one shard |
+//! | `lead`, `introduce` | the duties of shard 0 |
 
 mod directories;
 mod error;
@@ -35,12 +35,16 @@ use lead::Leadership;
 use listen::Addresses;
 use shard::{ShardNode, SharedNode};
 
-/// Serves until a signal says to stop. `began` is when the process began.
+/// Serves until a signal arrives. `began` is when the process started.
+///
+/// # Errors
+/// Fails if the settings, a directory or an address cannot be used, if a shard cannot start or
+/// panics, or if the node does not stop cleanly.
 pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeError> {
     logging::start(arguments.log.as_deref()).map_err(ServeError::Logging)?;
     let Prepared { configuration, addresses, directories } = block_on(prepare(arguments))?;
     if let Err(error) = process::raise_open_file_limit() {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open files, keeping it; see ulimit -n");
     }
     describe(&configuration);
     let database = SharedDatabase::new();
@@ -69,14 +73,14 @@ pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeErro
     Ok(())
 }
 
-/// What a node has before it has shards.
+/// The state of a node before its shards start.
 struct Prepared {
     configuration: NodeConfiguration,
     addresses: Addresses,
     directories: Directories,
 }
 
-/// Reads the settings, takes the directories, and checks the addresses.
+/// Reads the settings, claims the directories, and checks the addresses.
 async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let content = match &arguments.config {
         Some(path) => {
@@ -92,7 +96,7 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     Ok(Prepared { configuration, addresses, directories })
 }
 
-/// One shard, from its first to its last moment.
+/// Runs one shard until the node stops.
 async fn run_shard(
     context: ShardContext,
     shared: SharedNode,
@@ -124,6 +128,6 @@ fn describe(configuration: &NodeConfiguration) {
         storage.commitlog_sync,
     );
     for (key, reason) in &configuration.ignored {
-        tracing::info!("{key} changes nothing: {reason}");
+        tracing::info!(%key, %reason, "setting has no effect");
     }
 }

@@ -1,4 +1,4 @@
-//! One shard of a running node, and how shard 0 reaches the others.
+//! One shard of a running node. Shard 0 reaches the others through it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,26 +13,26 @@ use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
 use super::ServeError;
 
-/// What all shards of a node share.
+/// The state that all shards of a node share.
 #[derive(Clone)]
 pub struct SharedNode {
     /// The settings of storage.
     pub storage: Arc<StorageConfiguration>,
-    /// What storage shares.
+    /// The shared state of storage.
     pub database: Arc<SharedDatabase>,
     /// Prepared statements.
     pub statements: Arc<PreparedCache>,
-    /// What the servers share.
+    /// The shared state of the servers.
     pub server: SharedState,
 }
 
-/// What one shard is made of.
+/// The parts of one shard.
 pub struct ShardNode {
-    /// Its part of the data.
+    /// The shard's part of the data.
     pub database: Database,
-    /// Its connections.
+    /// The shard's connections.
     pub server: Rc<ShardServer>,
-    /// Set by shard 0 when the shard may end.
+    /// Shard 0 sets it when the shard may end.
     pub finished: Event,
 }
 
@@ -42,7 +42,7 @@ thread_local! {
 }
 
 impl ShardNode {
-    /// Opens this shard's data and makes its server, which does not listen yet.
+    /// Opens the calling shard's data and creates its server, which does not listen yet.
     pub async fn open(context: ShardContext, shared: &SharedNode) -> Result<Rc<Self>, ServeError> {
         let (settings, common) = (Arc::clone(&shared.storage), Arc::clone(&shared.database));
         let database = Database::open(context, FileSystem::real(), settings, common);
@@ -55,7 +55,7 @@ impl ShardNode {
         Ok(node)
     }
 
-    /// The node of the calling shard, as soon as it is open.
+    /// Waits until the node of the calling shard is open, and returns it.
     pub async fn here() -> Rc<Self> {
         loop {
             if let Some(node) = NODE.with_borrow(Clone::clone) {
@@ -66,7 +66,7 @@ impl ShardNode {
         }
     }
 
-    /// Lets go of the node of the calling shard, which may then end.
+    /// Drops the node of the calling shard and lets the shard end.
     pub fn release() {
         if let Some(node) = NODE.take() {
             node.finished.set();

@@ -90,7 +90,7 @@ fn a_taken_port_is_told_before_anything_is_opened() {
     let path = directory.path().to_str().unwrap();
     let said = refused(&["--workdir", path, "--port", &port, "--set", "api_port=0"]);
     let expected = format!(
-        "espalier: cannot listen on 127.0.0.1:{port} for CQL: Address already in use; stop the program that has this port, or \
+        "espalier: cannot listen on 127.0.0.1:{port} for CQL: Address already in use; stop the program that uses this port, or \
          give another one with --port or --host"
     );
     assert_eq!(said, expected);

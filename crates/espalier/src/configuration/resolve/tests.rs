@@ -1,4 +1,4 @@
-//! Whole configurations: what they come to, and what is refused how.
+//! Tests of whole configurations: their values, and the errors of refused ones.
 
 use super::*;
 use crate::command_line::{Command, parse_from};
@@ -94,7 +94,7 @@ fn memory_is_split_unless_a_part_is_given() {
     assert_eq!(node.server.max_request_data_in_flight, (2 << 30) / 10);
     let node = load(&[], "memtable_heap_space: 1MiB\nmemtable_offheap_space: 2MiB\n").unwrap();
     assert_eq!(node.storage.memtable_bytes, 3 << 20);
-    assert!(refused("memtable_heap_space: 0MiB\n").contains("no memory for memtables"));
+    assert!(refused("memtable_heap_space: 0MiB\n").contains("give memtables some memory"));
     for file in ["file_cache_size: 100GiB\n", "memtable_offheap_space: 1500MiB\n"] {
         let error = load(&["--memory", "2G"], file).unwrap_err();
         assert!(error.contains("are more than --memory (2 GiB)"), "{error}");
@@ -153,7 +153,7 @@ fn bad_values_say_what_would_be_right() {
     assert!(refused("memtable_cleanup_threshold: 1.5\n").contains("up to 1"));
     assert!(refused("commitlog_sync: [batch]\n").contains("expected one value"));
     assert!(refused("native_transport_max_concurrent_connections: -2\n").contains("-1 for no"));
-    assert!(refused("data_file_directories: [/a, /b]\n").contains("there must be one"));
+    assert!(refused("data_file_directories: [/a, /b]\n").contains("give exactly one"));
     assert!(refused("commitlog_total_space: 1MiB\n").contains("commitlog_segment_size"));
     assert!(refused("rpc_address: 999.1.1.1\n").contains("give an IP address"));
     assert!(refused("column_index_size_in_kb: 4KiB\n").contains("without a unit"));
@@ -167,7 +167,7 @@ fn limits_of_connections() {
     assert_eq!((limits.total, limits.per_address), (Some(10), None));
 }
 
-/// Settings as cassandra_latest.yaml of 5.0 has them; it has `auto_snapshot: true` too.
+/// Settings of cassandra_latest.yaml (5.0), which also has `auto_snapshot: true`.
 const CASSANDRA_LATEST: &str = "
 cluster_name: 'Test Cluster'
 num_tokens: 16
@@ -253,7 +253,7 @@ fn a_stock_configuration_is_understood() {
     assert!(refused(&format!("{CASSANDRA_LATEST}auto_snapshot: true\n")).contains("auto_snapshot"));
 }
 
-/// What is shown is what is in effect: given back, it makes the same node.
+/// The shown settings are those in effect: given back, they make the same node.
 #[test]
 fn settings_are_shown_as_they_could_be_given() {
     use crate::configuration::settings::SETTINGS;
@@ -274,7 +274,8 @@ fn settings_are_shown_as_they_could_be_given() {
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let mut again = load(&given, "").unwrap();
         again.storage.memtables = node.storage.memtables.clone();
-        // Where it is not given, small partitions have no row index besides: that cannot be given.
+        // Without the setting, small partitions have no row index; no value of the setting says
+        // that.
         if node.storage.column_index_bytes.is_none() {
             again.storage.column_index_bytes = None;
         }
