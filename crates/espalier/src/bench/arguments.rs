@@ -54,10 +54,20 @@ pub enum BenchCommand {
 #[derive(Args, Clone, Debug)]
 pub struct CacheArguments {
     /// Number of rows: partitions of one row, and rows of one partition
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(200_000..=1 << 26))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = value_parser!(u64).range(200_000..=1 << 26)
+    )]
     pub rows: u64,
     /// Number of rows of the partition that is forgotten, and evicted
-    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1_000_000..=1 << 25))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000_000,
+        value_parser = value_parser!(u64).range(1_000_000..=1 << 25)
+    )]
     pub large_rows: u64,
     /// How long a task may hold the core, in microseconds; the command fails if the shortest of all
     /// rounds is longer
@@ -73,13 +83,29 @@ pub struct CacheArguments {
     pub least_reads: u32,
     /// Percentage of a hot set's reads that must be hits beside a scan; the command fails if it is
     /// lower
-    #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = value_parser!(u32).range(0..=100))]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 95,
+        value_parser = value_parser!(u32).range(0..=100)
+    )]
     pub least_hits: u32,
     /// Number of rounds of reads and of stalls; the best is printed
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = value_parser!(u32).range(1..=1000)
+    )]
     pub rounds: u32,
     /// Parts to leave out: points, stalls, scan
-    #[arg(long, value_name = "PART,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(["points", "stalls", "scan"]), hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "PART,…",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(["points", "stalls", "scan"]),
+        hide_possible_values = true
+    )]
     pub skip: Vec<String>,
     /// Directory of the node's files; it must not exist, and is removed at the end
     #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
@@ -90,10 +116,20 @@ pub struct CacheArguments {
 #[derive(Args, Clone, Debug)]
 pub struct CompactionArguments {
     /// Number of rows of each of the two files
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(100..=1 << 32))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = value_parser!(u64).range(100..=1 << 32)
+    )]
     pub rows: u64,
     /// Length of a row's value, in bytes, half of them random
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(0..=1 << 20))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = value_parser!(u32).range(0..=1 << 20)
+    )]
     pub value_bytes: u32,
     /// Directory that gets hard links to the files before they are compacted, so that another
     /// program can compact the same
@@ -108,10 +144,20 @@ pub struct CompactionArguments {
 #[derive(Args, Clone, Debug)]
 pub struct DeletionsArguments {
     /// Number of rows of the partition
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = value_parser!(u64).range(1..=1 << 32)
+    )]
     pub rows: u64,
     /// Number of rounds; the lowest of each figure is printed
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = value_parser!(u32).range(1..=1000)
+    )]
     pub rounds: u32,
     /// Directory of the node's files; it must not exist, and is removed at the end
     #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
@@ -122,17 +168,39 @@ pub struct DeletionsArguments {
 #[derive(Args, Clone, Debug)]
 pub struct MemtableArguments {
     /// Number of entries that are written: partitions, or rows of wide partitions
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = value_parser!(u64).range(1..=u64::from(u32::MAX))
+    )]
     pub partitions: u64,
     /// Number of reads of each kind; the number of slices is a hundredth of it
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = value_parser!(u64).range(1..)
+    )]
     pub reads: u64,
     /// Number of rounds; the table shows the best and the median
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = value_parser!(u32).range(1..=1000)
+    )]
     pub rounds: u32,
     /// Kinds of memtable: trie, skiplist, and the kinds that divide the tokens among several of
     /// them, sharded_trie and sharded_skiplist
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',', default_value = "trie,skiplist", value_parser = PossibleValuesParser::new(KINDS), hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "KIND,…",
+        value_delimiter = ',',
+        default_value = "trie,skiplist",
+        value_parser = PossibleValuesParser::new(KINDS),
+        hide_possible_values = true
+    )]
     pub kinds: Vec<String>,
     /// Shapes of keys
     #[arg(
@@ -146,10 +214,21 @@ pub struct MemtableArguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub rows: Option<u64>,
     /// Bytes of a value
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u32).range(8..=1 << 20))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 8,
+        value_parser = value_parser!(u32).range(8..=1 << 20)
+    )]
     pub value_bytes: u32,
     /// Percentages of the writes that go to one dominating partition
-    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,10,20,50", value_parser = value_parser!(u8).range(0..=100))]
+    #[arg(
+        long,
+        value_name = "PERCENT,…",
+        value_delimiter = ',',
+        default_value = "0,10,20,50",
+        value_parser = value_parser!(u8).range(0..=100)
+    )]
     pub dominating: Vec<u8>,
     /// Number of tasks that read while one task writes
     #[arg(long, value_name = "N", default_value_t = 4)]

@@ -71,7 +71,8 @@ async fn measure(
 ) -> Result<(), BenchError> {
     let rows = arguments.rows;
     node.query(
-        "CREATE KEYSPACE bench_deletions WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
+        "CREATE KEYSPACE bench_deletions WITH replication = {'class': 'SimpleStrategy', \
+         'replication_factor': 1} \
          AND durable_writes = false",
     )
     .await?;
@@ -103,7 +104,8 @@ async fn measure(
         }
     }
     print_line(format_args!(
-        "\"its stall\" and \"stall\": the longest time for which a task held the core while deleting, and in a flush after it\n\
+        "\"its stall\" and \"stall\": the longest time for which a task held the core while \
+         deleting, and in a flush after it\n\
          each the least of {} rounds, as the system interrupts any task now and then",
         arguments.rounds
     ))

@@ -31,7 +31,8 @@ pub enum BenchError {
     Directory(#[from] espalier_runtime::file::FileError),
     /// The measurement's directory exists; it is removed at the end, so it must be new.
     #[error(
-        "{} exists: remove it if an interrupted measurement left it, or choose another directory with --workdir",
+        "{} exists: remove it if an interrupted measurement left it, or choose another directory with \
+         --workdir",
         .0.display()
     )]
     Exists(std::path::PathBuf),

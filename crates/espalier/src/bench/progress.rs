@@ -14,7 +14,7 @@ pub struct Progress {
     drawn: Option<Instant>,
 }
 
-/// A step whose total is known.
+/// A step with a known total.
 pub struct Step<'a> {
     progress: &'a mut Progress,
     what: String,

@@ -90,7 +90,8 @@ async fn open(
     let node = InProcessNode::open_shard(context, Arc::new(configuration), shared, statements);
     let node = Rc::new(node.await?);
     node.query(
-        "CREATE KEYSPACE bench_cache WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
+        "CREATE KEYSPACE bench_cache WITH replication = {'class': 'SimpleStrategy', \
+         'replication_factor': 1} \
          AND durable_writes = false",
     )
     .await?;

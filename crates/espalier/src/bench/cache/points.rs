@@ -114,9 +114,11 @@ impl Figures {
         print_line(format_args!(
             "{} partitions of one row, keys and values of 8 bytes\n\
              memory of a cached row      {counted:>12.1} bytes ({} rows, {} bytes in use)\n\
-             by which the process grew   {grown:>12.1} bytes for each ({grown_bytes} bytes, beside pages; {in_all:.1} since before rows were written)\n\
+             by which the process grew   {grown:>12.1} bytes for each ({grown_bytes} bytes, beside \
+             pages; {in_all:.1} since before rows were written)\n\
              reads that fill the cache   {fills_s:>12.0} a core second\n\
-             reads of cached rows        {reads_s:>12.0} a core second (best of {}); {hits:.3} % from the cache\n\
+             reads of cached rows        {reads_s:>12.0} a core second (best of {}); {hits:.3} % \
+             from the cache\n\
              the same, {PIPELINED} at a time      {reads_ahead_s:>12.0} a core second",
             arguments.rows, metrics.rows, metrics.used_bytes, arguments.rounds,
         ))?;

@@ -104,10 +104,12 @@ impl Figures {
     ) -> Result<(), BenchError> {
         let Self { limit_bytes, hits_alone, hits_beside_keys, hits_beside_scan, evictions } = self;
         print_line(format_args!(
-            "{HOT} hot rows read by a skewed client, {SCANNED} others read once, room for {HELD} ({limit_bytes} bytes)\n\
+            "{HOT} hot rows read by a skewed client, {SCANNED} others read once, room for {HELD} \
+             ({limit_bytes} bytes)\n\
              hits of the client alone                    {hits_alone:>8.3} %\n\
              hits while others are read by their keys    {hits_beside_keys:>8.3} %\n\
-             hits while all of the table is scanned      {hits_beside_scan:>8.3} %   (rows evicted in all: {evictions})",
+             hits while all of the table is scanned      {hits_beside_scan:>8.3} %   (rows evicted \
+             in all: {evictions})",
         ))?;
         let least = f64::from(arguments.least_hits);
         verdicts.at_least(

@@ -55,12 +55,14 @@ async fn measure(
     progress: &mut Progress,
 ) -> Result<(), BenchError> {
     node.query(&format!(
-        "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} \
+        "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
+         'replication_factor': 1}} \
          AND durable_writes = false"
     ))
     .await?;
     node.query(&format!(
-        "CREATE TABLE {KEYSPACE}.{TABLE} (k bigint, c bigint, v blob, PRIMARY KEY (k, c)) WITH compaction = \
+        "CREATE TABLE {KEYSPACE}.{TABLE} (k bigint, c bigint, v blob, PRIMARY KEY (k, c)) WITH \
+         compaction = \
          {{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}}"
     ))
     .await?;
@@ -138,7 +140,8 @@ async fn measure(
         "two files of {rows} rows in partitions of {ROWS}, half of which are in both"
     ))?;
     print_line(format_args!(
-        "{stored_in:.1} MB stored, {plain_in:.1} MB before compression, became {stored_out:.1} and {plain_out:.1} MB in \
+        "{stored_in:.1} MB stored, {plain_in:.1} MB before compression, became {stored_out:.1} and \
+         {plain_out:.1} MB in \
          {elapsed_s:.2} s, {seconds:.2} s of a core"
     ))?;
     print_line(format_args!("MB before compression, by the second that a core worked:"))?;
@@ -146,7 +149,8 @@ async fn measure(
     print_line(format_args!("  the compaction wrote        {:>8.0}", plain_out / seconds))?;
     for (write, rows) in alone.write.into_iter().zip(["in memory", "in the processor's cache"]) {
         print_line(format_args!(
-            "  that file written alone     {:>8.0}   {:.0} % of LZ4; its rows are {rows}, and it is sealed in the end",
+            "  that file written alone     {:>8.0}   {:.0} % of LZ4; its rows are {rows}, and it \
+             is sealed in the end",
             write / MEGA,
             100.0 * write / alone.compress
         ))?;
@@ -157,7 +161,8 @@ async fn measure(
         alone.decompress / MEGA
     ))?;
     print_line(format_args!(
-        "rows read: {:.0} thousand by the second of a core; the longest that a task held the core: {stall_us} us",
+        "rows read: {:.0} thousand by the second of a core; the longest that a task held the core: \
+         {stall_us} us",
         (2 * rows) as f64 / seconds / 1e3
     ))
 }

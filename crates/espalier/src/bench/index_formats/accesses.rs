@@ -1,13 +1,13 @@
-//! Which rows are read: as the published tests have it.
+//! Chooses the rows to read, as the published tests do.
 
 use espalier_runtime::random::Generator;
 
 use super::arguments::Test;
 
-/// The standard deviation of cassandra-stress's gaussian distribution: a third of the distance from the middle to the ends.
+/// Standard deviations between the middle and an end of cassandra-stress's gaussian distribution.
 const DEVIATIONS: f64 = 3.0;
 
-/// Row after row.
+/// An endless sequence of row numbers.
 pub struct Accesses {
     test: Test,
     count: u64,
@@ -17,15 +17,15 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Of a table of so many rows.
+    /// Creates the sequence for a table of `count` rows.
     pub fn new(test: Test, count: u64, seed: u64) -> Self {
         let mut random = Generator::from_seed(seed);
         let next = random.below(count);
         Self { test, count, random, next, is_sequential: false }
     }
 
-    /// The number of the next row. The typical test has two loaders that go through the rows in their order and two that
-    /// choose around the middle; all others choose evenly.
+    /// Returns the number of the next row. The typical test has two loaders that read the rows in
+    /// order and two that choose around the middle; all other tests choose uniformly.
     pub fn next(&mut self) -> u64 {
         if self.test != Test::Typical {
             return self.random.below(self.count);
@@ -44,7 +44,7 @@ impl Accesses {
         }
     }
 
-    /// By Box and Muller.
+    /// Returns a normally distributed number, by the Box-Muller method.
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.random.fraction()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.random.fraction()).cos()
@@ -66,7 +66,7 @@ mod tests {
             }
             let around = accesses.next();
             assert!(around < 3000);
-            // One deviation to both sides: 68 of 100.
+            // One deviation to both sides holds 68 of 100 rows.
             inner += u32::from((1000..2000).contains(&around));
         }
         assert!((6500..7200).contains(&inner), "{inner}");

@@ -6,13 +6,19 @@ use clap::{Args, ValueEnum, builder::BoolishValueParser, value_parser};
 
 use crate::bench::simple_query::Compression;
 
-/// What is compared, and on how much data.
+/// The contenders, and the amount of data.
 #[derive(Args, Clone, Debug)]
 pub struct IndexFormatsArguments {
-    /// The size of all tests: rows of `typical`; key-value has eight times as many, long-prefixes half as many
-    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = value_parser!(u64).range(1000..=1 << 32))]
+    /// Size of all tests: rows of `typical`; key-value has eight times as many, long-prefixes half
+    /// as many
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 500_000,
+        value_parser = value_parser!(u64).range(1000..=1 << 32)
+    )]
     pub rows: u64,
-    /// What to measure
+    /// Tests to run
     #[arg(
         long,
         value_name = "TEST,…",
@@ -26,40 +32,54 @@ pub struct IndexFormatsArguments {
     /// Version of SSTables with tries: da or mt
     #[arg(long, value_name = "VERSION", default_value = "da")]
     pub trie: String,
-    /// Bytes of Summary.db for each byte of Data.db of one more legacy contender, as ScyllaDB has it; 0: leave that one out
+    /// Bytes of Summary.db for each byte of Data.db of one more legacy contender, as in ScyllaDB; 0
+    /// leaves that contender out
     #[arg(long, value_name = "RATIO", default_value_t = 0.0005)]
     pub sstable_summary_ratio: f64,
-    /// Memory for pages and rows, in percent of Data.db, the same for all contenders [default: by test]
+    /// Memory for pages and rows, in percent of Data.db, the same for all contenders [default: by
+    /// test]
     #[arg(long, value_name = "PERCENT")]
     pub memory_percent: Option<f64>,
     /// Whether the typical test has a row cache, of a fifth of Data.db; the others have none
-    #[arg(long, value_name = "0|1", default_value = "1", num_args = 0..=1, default_missing_value = "1", value_parser = BoolishValueParser::new())]
+    #[arg(
+        long,
+        value_name = "0|1",
+        default_value = "1",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        value_parser = BoolishValueParser::new()
+    )]
     pub enable_cache: bool,
-    /// How Data.db is compressed
+    /// Compressor of Data.db
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub compression: Compression,
-    /// What the 99th percentile of the latency may be at most, in ms
+    /// Limit of the 99th percentile of the latency, in ms
     #[arg(long, value_name = "MS", default_value_t = 10.0)]
     pub p99_ms: f64,
-    /// How long each load lasts, in seconds
+    /// Duration of each load, in seconds
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     pub seconds: f64,
-    /// How many reads are under way while the cache is filled and the first estimate is made
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = value_parser!(u32).range(1..=4096))]
+    /// Number of reads under way while the cache is filled and the first estimate is made
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 128,
+        value_parser = value_parser!(u32).range(1..=4096)
+    )]
     pub concurrency: u32,
-    /// Processor to stay on [default: the last one that is allowed]
+    /// Processor to pin to [default: the last one that is allowed]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
-    /// Write all figures to a file
+    /// Write all figures to a JSON file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the report with its drawings to a file, which needs no other
+    /// Write the report with its drawings to a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Seed of the reads' order
+    /// Seed of the order of the reads
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Where its nodes have their files meanwhile; it must not exist
+    /// Directory of the nodes' files; it must not exist, and is removed at the end
     #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
     pub workdir: PathBuf,
 }
@@ -75,12 +95,12 @@ pub enum Test {
     LargePartitions,
     /// Clusterings of 2,048 bytes that share all but the last eight
     LongPrefixes,
-    /// One row of a partition of a million, nothing of it in memory
+    /// Single rows of a partition of a million rows, with nothing in memory
     WidePartition,
 }
 
 impl Test {
-    /// As it is asked for.
+    /// Returns the test's name in arguments and reports.
     pub fn name(self) -> &'static str {
         match self {
             Test::Typical => "typical",

@@ -1,4 +1,5 @@
-//! One test: the files, the nodes over them, a search for each in turns, and the load that all of them bear.
+//! Runs one test: writes the files, opens a node for each format, searches for each one's highest
+//! rate in turns, and applies the load that all of them sustain.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,20 +15,22 @@ use super::search::RateSearch;
 use crate::bench::BenchError;
 use crate::bench::progress::Progress;
 
-/// The caches have what they will keep before anything counts: so many times their size is read from the disk.
+/// The caches are warm before anything counts: this multiple of their size is read from the disk.
 const WARM_UP: u64 = 8;
 
-/// And no longer than that.
+/// Limit of the time for warming up.
 const MOST_WARM_UP: Duration = Duration::from_secs(20);
 
-/// The load that all bear is looked at for so many times as long as a step of the search.
+/// Duration of the equal load, as a multiple of a step of the search.
 const EQUAL_LOAD: f64 = 3.0;
 
-/// The row cache of the typical test, of Data.db.
+/// Size of the typical test's row cache, as a part of Data.db.
 const ROW_CACHE: f64 = 0.2;
 
-/// Memory in percent of Data.db, where nothing else is asked for. Published: nodes of 64 GiB, 650 million rows of 1,280 bytes
-/// (7 percent) or of 8 bytes and a key. Here the trie of test 2 fits beside some data, and the entries of Index.db do not.
+/// Returns the default memory in percent of Data.db.
+///
+/// The published nodes had 64 GiB for 650 million rows of 1,280 bytes (7 percent), or of a key and
+/// 8 bytes. Here the trie of test 2 fits beside some data, and the entries of Index.db do not.
 fn memory_percent(test: Test) -> f64 {
     match test {
         Test::Typical => 25.0,
@@ -36,7 +39,7 @@ fn memory_percent(test: Test) -> f64 {
     }
 }
 
-/// The formats, the legacy ones first.
+/// Returns the formats to compare, the legacy ones first.
 pub fn formats(arguments: &IndexFormatsArguments, test: Test) -> Vec<Format> {
     let format = |name: String, version: &str, summary_ratio| Format {
         directory: arguments.workdir.join(name.replace([' ', '='], "-")),
@@ -47,7 +50,7 @@ pub fn formats(arguments: &IndexFormatsArguments, test: Test) -> Vec<Format> {
     };
     let (legacy, trie) = (&arguments.legacy, &arguments.trie);
     let mut formats = vec![format(legacy.clone(), legacy, None)];
-    // Of wide partitions, the summary has next to nothing in any case.
+    // For wide partitions the summary holds next to nothing at any ratio.
     let ratio = arguments.sstable_summary_ratio;
     if ratio > 0.0 && matches!(test, Test::Typical | Test::KeyValue) {
         formats.push(format(format!("{legacy} ratio={ratio}"), legacy, Some(ratio)));
@@ -157,7 +160,7 @@ async fn loads(
     Ok(figures)
 }
 
-/// Fills the cache, then reads as fast as it goes.
+/// Fills the cache, then reads as fast as possible.
 async fn closed(
     contender: &Rc<Contender>,
     memory_bytes: u64,

@@ -1,4 +1,4 @@
-//! One way to index the same rows: a node of one shard over one SSTable, with its own memory.
+//! A contender: a node of one shard over one SSTable of one format, with its own memory.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -20,35 +20,35 @@ use crate::bench::BenchError;
 use crate::bench::node::{Found, InProcessNode};
 use crate::bench::simple_query::entries::ExpectedRow;
 
-/// The keyspace of the table, which is called `t`.
+/// Keyspace of the table, which is named `t`.
 const KEYSPACE: &str = "ks";
 
-/// What a node may keep in memory.
+/// Limits of a node's memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// Pages and rows.
+    /// Bytes of pages and rows together.
     pub bytes: usize,
-    /// The most that rows may take of it.
+    /// Bytes that rows may take of it.
     pub row_bytes: usize,
 }
 
-/// A format, and how its files are made.
+/// A format, and the way in which its files are made.
 #[derive(Clone, Debug)]
 pub struct Format {
-    /// For people.
+    /// The name for the report.
     pub name: String,
     /// Version of the SSTables.
     pub version: String,
-    /// Of Summary.db; by `min_index_interval` if there is none.
+    /// Bytes of Summary.db for each byte of Data.db; if `None`, `min_index_interval` decides.
     pub summary_ratio: Option<f64>,
-    /// Bytes of rows between entries of the row index; the default of the version if there are none.
+    /// Bytes of rows between entries of the row index; if `None`, the version's default.
     pub column_index_bytes: Option<u32>,
-    /// Where its node has its files.
+    /// Directory of its node's files.
     pub directory: PathBuf,
 }
 
 impl Format {
-    /// Settings of its node.
+    /// Returns the settings of its node.
     pub fn configuration(&self, memory: Memory) -> StorageConfiguration {
         let mut storage = StorageConfiguration::new(&self.directory);
         storage.page_cache_bytes = memory.bytes;
@@ -60,7 +60,7 @@ impl Format {
         storage
     }
 
-    /// Whether its index is a trie.
+    /// Returns true if its index is a trie.
     pub fn has_trie(&self) -> bool {
         Version::named(&self.version).is_some_and(|features| features.has_trie_index())
     }
@@ -72,7 +72,8 @@ impl Format {
         InProcessNode::open_shard(context, configuration, SharedDatabase::new(), statements).await
     }
 
-    /// Makes the table on a new node, which is stopped again; gives the table and the directory for its SSTables.
+    /// Creates the table on a new node and stops the node; returns the table and the directory for
+    /// its SSTables.
     pub async fn create_table(
         &self,
         population: &Population,
@@ -81,7 +82,8 @@ impl Format {
         let node = self.node(Memory::default()).await?;
         let created = async {
             node.query(&format!(
-                "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} \
+                "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
+                 'replication_factor': 1}} \
                  AND durable_writes = false"
             ))
             .await?;
@@ -100,7 +102,7 @@ impl Format {
     }
 }
 
-/// A format whose node is open.
+/// A format with an open node.
 pub struct Contender {
     pub format: Format,
     node: InProcessNode,
@@ -109,7 +111,7 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Opens the node over the files that are there, with so much memory for pages.
+    /// Opens the node over existing files, within `memory`.
     pub async fn open(
         format: Format,
         population: Population,
@@ -126,7 +128,7 @@ impl Contender {
         Ok(Rc::new(Self { format, node, population, select }))
     }
 
-    /// What its table holds.
+    /// Returns the population of its table.
     pub fn population(&self) -> &Population {
         &self.population
     }
@@ -144,7 +146,7 @@ impl Contender {
         }
     }
 
-    /// What it has done so far, on this thread.
+    /// Returns the resources that this thread and the node have used so far.
     pub fn cost(&self) -> Cost {
         let metrics = self.node.database().metrics();
         Cost {
@@ -157,13 +159,13 @@ impl Contender {
         }
     }
 
-    /// Stops the node; its files stay.
+    /// Stops the node and keeps its files.
     pub async fn close(contender: Rc<Self>) -> Result<(), BenchError> {
         contender.node.database().shutdown().await?;
         Ok(())
     }
 
-    /// Removes what a format's node had.
+    /// Removes the files of a format's node.
     pub async fn remove(format: &Format) -> Result<(), BenchError> {
         Ok(FileSystem::real().remove_dir_all(&format.directory).await?)
     }

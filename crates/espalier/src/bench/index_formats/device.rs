@@ -1,4 +1,5 @@
-//! What the disk gives: random reads of 4 KiB of a file, around the kernel's page cache, with many under way.
+//! Measures the disk: random reads of 4 KiB of a file, around the kernel's page cache, with many
+//! under way.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -12,7 +13,7 @@ use espalier_runtime::time::Instant;
 
 use crate::bench::BenchError;
 
-/// Reads a second on this core. The file must have a page.
+/// Returns reads a second on this core. The file must have at least one page.
 pub async fn reads_per_s(
     path: &Path,
     under_way: u32,

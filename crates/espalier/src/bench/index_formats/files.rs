@@ -1,6 +1,7 @@
-//! The data: the same rows in an SSTable of each format, by the writer that flushes use, in the order of their tokens.
+//! Writes the data: the same rows in an SSTable of each format, with the flush's writer, in token
+//! order.
 //!
-//! Memory: 16 bytes for each partition, and what the writers need.
+//! Memory: 16 bytes for each partition, and the writers' own memory.
 
 use std::path::PathBuf;
 
@@ -21,20 +22,20 @@ use super::population::Population;
 use crate::bench::BenchError;
 use crate::bench::progress::Progress;
 
-/// Of all rows, in µs.
+/// Timestamp of all rows, in µs.
 const TIMESTAMP: i64 = 1_750_000_000_000_000;
 
-/// Components and their bytes.
+/// Names of components with their sizes in bytes.
 pub type Sizes = Vec<(&'static str, u64)>;
 
-/// What was written in one format.
+/// The files of one format.
 #[derive(Clone, Debug)]
 pub struct Written {
     pub sizes: Sizes,
     pub data_path: PathBuf,
 }
 
-/// Makes the files of all formats.
+/// Writes the files of all formats.
 pub async fn write(
     population: &Population,
     formats: &[Format],

@@ -1,7 +1,9 @@
-//! Loads: as many reads as go with some under way (closed), or reads that are due at a rate whatever becomes of them (open).
+//! Loads: a closed loop keeps a number of reads under way; an open loop issues reads at a fixed
+//! rate, whatever their latency.
 //!
-//! Latencies of an open loop count from when a read was due, so that what waits behind a slow one counts. At most
-//! [`MOST_UNDER_WAY`] are under way, as clients bound theirs; what is due meanwhile waits, and that counts too.
+//! Latencies of an open loop count from when a read was due, so that reads behind a slow one count
+//! as slow. At most [`MOST_UNDER_WAY`] reads are under way, as clients bound theirs; the wait of
+//! later reads counts too.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,16 +23,16 @@ use crate::bench::progress::Step;
 
 const MOST_UNDER_WAY: u32 = 1024;
 
-/// Whoever is so many times the limit late will not come back below it.
+/// A load that lags this multiple of the latency limit will not recover; it ends.
 const HOPELESS: f64 = 20.0;
 
-/// A timer may be so late; before that, the core is asked again and again.
+/// Timers may be this late; for the last part of a wait, the clock is polled.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 
-/// Reads of a task of a closed loop between looks at the clock.
+/// Reads of a closed loop's task between two looks at the clock.
 const BLOCK: u32 = 16;
 
-/// What all reads of a load share.
+/// State that all reads of a load share.
 #[derive(Default)]
 struct Board {
     latencies_us: RefCell<Vec<f64>>,
@@ -69,7 +71,7 @@ impl Board {
     }
 }
 
-/// Reads with so many under way for so long, or until the disk has given so many bytes.
+/// Keeps `under_way` reads under way until `limit` is reached.
 pub async fn closed(
     contender: &Rc<Contender>,
     under_way: u32,
@@ -108,15 +110,15 @@ pub async fn closed(
     board.figure(contender, &before, None, false)
 }
 
-/// When a closed loop ends: at the first of these.
+/// The end of a closed loop: the first of these limits that is reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub duration: Duration,
-    /// That the disk has given.
+    /// Bytes that were read from the disk.
     pub read_bytes: u64,
 }
 
-/// Reads that are due evenly, so many a second.
+/// Issues `rate` reads a second, evenly spaced.
 pub async fn open(
     contender: &Rc<Contender>,
     rate: f64,
@@ -152,7 +154,7 @@ pub async fn open(
     board.figure(contender, &before, Some(rate), gave_up)
 }
 
-/// The last part of the way by asking the kernel again and again, as timers come late.
+/// Waits until `due`; polls the clock for the last part, because timers come late.
 async fn wait_until(due: Instant) {
     loop {
         let left = due.since(Instant::now());
@@ -166,7 +168,8 @@ async fn wait_until(due: Instant) {
     }
 }
 
-/// Reads a row at once if all of it is in memory; otherwise goes on with it beside what is due next.
+/// Reads a row at once if all of it is in memory; otherwise the read goes on in a task beside the
+/// next due reads.
 async fn read(contender: &Rc<Contender>, board: &Rc<Board>, number: u64, due: Instant) {
     let own = contender.clone();
     let mut reading = Box::pin(async move { own.read(number).await });

@@ -1,10 +1,13 @@
-//! `espalier bench index-formats`: legacy indexes against tries, on the same rows with the same memory.
+//! `espalier bench index-formats`: compares legacy indexes with tries, on the same rows with the
+//! same memory.
 //!
-//! The four tests of ScyllaDB's published comparison ("How ScyllaDB's Trie-Based Index Delivers Up to 3X More Throughput",
-//! appendix), scaled down: for each, the same rows are written in each format; each format is read by a node of its own, one
-//! shard in this process without sockets, with a page cache of a size that is smaller than the data and the same for all. A
-//! search finds the highest rate at which the 99th percentile is good enough; formats take turns, step by step, so that they see the same
-//! machine. Every row that is read is compared with what was written.
+//! The tests are the four of ScyllaDB's published comparison ("How ScyllaDB's Trie-Based Index
+//! Delivers Up to 3X More Throughput", appendix), scaled down. For each test the same rows are
+//! written in each format. Each format is read by a node of its own: one shard in this process
+//! without sockets, with a page cache that is smaller than the data and has the same size for all
+//! formats. A search finds the highest rate at which the 99th percentile stays within its limit.
+//! Formats take turns, step by step, so that they see the same machine. Every row that is read is
+//! compared with the row that was written.
 
 mod accesses;
 mod arguments;
@@ -33,14 +36,14 @@ use super::progress::Progress;
 use arguments::Test;
 use figures::TestFigure;
 
-/// All that was measured.
+/// All figures of a run.
 #[derive(Default)]
 pub struct Record {
     pub tests: Vec<TestFigure>,
     pub wide: Vec<wide::WideFigure>,
 }
 
-/// Measures, prints, and leaves nothing behind.
+/// Measures, prints, and removes all files.
 pub fn run(arguments: &IndexFormatsArguments) -> Result<(), BenchError> {
     check(arguments)?;
     let core = arguments.core.or_else(|| allowed_cpus().last().copied()).unwrap_or(0);

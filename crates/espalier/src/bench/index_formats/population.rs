@@ -1,4 +1,5 @@
-//! The rows of a test: keys, clusterings and values are functions of the row's number, so that all that is read can be checked.
+//! The rows of a test. Keys, clusterings and values are functions of the row's number, so that
+//! every row that is read can be checked.
 
 use bytes::Bytes;
 use espalier_cql::Value;
@@ -11,25 +12,25 @@ use crate::bench::simple_query::entries::Entries;
 const LARGE_PARTITION_ROWS: u64 = 460_000;
 const LONG_PREFIX_ROWS: u64 = 46_000;
 
-/// Bytes of a clustering. Test 3 only calls it large; 64 is our choice.
+/// Bytes of a clustering. The published test 3 only calls it large; 64 is an arbitrary choice.
 const LARGE_CLUSTERING_BYTES: usize = 64;
 const LONG_CLUSTERING_BYTES: usize = 2048;
 
-/// As cassandra-stress makes them.
+/// Bytes of a key, as in cassandra-stress.
 const KEY_BYTES: usize = 10;
 
-/// What the table of a test holds.
+/// The content of a test's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Population {
     pub test: Test,
     pub partitions: u64,
-    /// Rows of each partition; 0 if the table has no clustering, and so one row in each.
+    /// Rows of each partition; 0 if the table has no clustering, and so one row in each partition.
     pub partition_rows: u64,
     pub entries: Entries,
 }
 
 impl Population {
-    /// Of a test, where the typical one has so many rows.
+    /// Returns the population of `test`, in proportion to the `rows` of the typical test.
     pub fn of(test: Test, rows: u64) -> Self {
         let narrow = |rows, columns, value_bytes| Self {
             test,
@@ -37,7 +38,7 @@ impl Population {
             partition_rows: 0,
             entries: Entries { count: rows, columns, value_bytes },
         };
-        // At least two partitions, however few rows.
+        // There are at least two partitions, however few the rows.
         let wide = |rows: u64, most: u64, value_bytes| {
             let partition_rows = most.min(rows / 2).max(1);
             let partitions = rows.div_ceil(partition_rows);
@@ -58,12 +59,12 @@ impl Population {
         }
     }
 
-    /// Whether rows have a clustering.
+    /// Returns true if rows have a clustering.
     pub fn has_clustering(&self) -> bool {
         self.partition_rows > 0
     }
 
-    /// Columns and key, as CREATE TABLE has them.
+    /// Returns the column definitions and the key for CREATE TABLE.
     pub fn definition(&self) -> String {
         let columns: Vec<_> = self.columns().map(|name| format!("{name} blob")).collect();
         let columns = columns.join(", ");
@@ -74,12 +75,12 @@ impl Population {
         }
     }
 
-    /// Names of the columns beside the key.
+    /// Returns the names of the columns beside the key.
     pub fn columns(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.entries.columns).map(|at| format!("c{at}"))
     }
 
-    /// Key of a partition.
+    /// Returns the key of a partition.
     pub fn key(&self, partition: u64) -> Vec<u8> {
         if self.test == Test::WidePartition {
             return (partition as i32).to_be_bytes().to_vec();
@@ -90,7 +91,7 @@ impl Population {
         key
     }
 
-    /// Clustering of a row in its partition; in their order.
+    /// Returns the clustering of a row of a partition; clusterings ascend with `row`.
     pub fn clustering(&self, row: u64) -> Vec<u8> {
         match self.test {
             Test::WidePartition => (row as i32).to_be_bytes().to_vec(),
@@ -100,7 +101,7 @@ impl Population {
                 clustering
             }
             _ => {
-                // Evenly spread, each at a random place of its part.
+                // Rows are evenly spread, each at a random place of its interval.
                 let stride = u64::MAX / self.partition_rows.max(1);
                 let place = row * stride + scatter(row) % stride;
                 (0..LARGE_CLUSTERING_BYTES as u64 / 8)
@@ -113,7 +114,7 @@ impl Population {
         }
     }
 
-    /// Partition of a row, and its place there.
+    /// Returns the partition of a row, and the row's place in it.
     pub fn place(&self, number: u64) -> (u64, u64) {
         match self.partition_rows {
             0 => (number, 0),
@@ -121,7 +122,7 @@ impl Population {
         }
     }
 
-    /// The full key of a row, for SELECT.
+    /// Returns the full key of a row, for SELECT.
     pub fn full_key(&self, number: u64) -> Vec<Value> {
         let (partition, row) = self.place(number);
         let mut values = vec![Value::Bytes(Bytes::from(self.key(partition)))];

@@ -1,26 +1,27 @@
-//! The figures that were published, to stand beside ours.
+//! The published figures, to compare with.
 
 use super::arguments::Test;
 
-/// One row of the published table, and what the text says beside it.
+/// One row of the published table, with figures of its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
-    /// As its title has it.
+    /// The published title.
     pub title: &'static str,
-    /// Operations a second at a 99th percentile of at most 10 ms, three nodes: legacy, trie.
+    /// Operations a second at a 99th percentile of at most 10 ms on three nodes: legacy, trie.
     pub throughput: (u32, u32),
-    /// That percentile, in ms: legacy, trie.
+    /// The 99th percentile, in ms: legacy, trie.
     pub p99_ms: (f64, f64),
-    /// What ours is to reach: how many times the throughput.
+    /// The goal for this build: throughput of the trie as a multiple of the legacy index's.
     pub ratio: f64,
-    /// And by how much of its own the 99th percentile at equal load falls.
+    /// The goal for the fall of the 99th percentile at equal load, as a part of the legacy index's.
     pub p99_less: Option<f64>,
 }
 
-/// Bytes of the index that the legacy format reads from the disk at equal load for each that the trie reads.
+/// Index bytes that the legacy format reads from the disk for each byte that the trie reads, at
+/// equal load.
 pub const INDEX_BYTES: f64 = 7.0;
 
-/// Of a test; the wide partition is another text.
+/// Returns the published figures of a test; those of the wide partition are in another text.
 pub fn of(test: Test) -> Option<Published> {
     let (title, throughput, p99_ms, ratio, p99_less) = match test {
         Test::Typical => {

@@ -1,18 +1,19 @@
-//! The highest rate that is good enough: steps until one that is and one that is not are near each other.
+//! Searches the highest rate within the latency's limit: steps until a good rate and a bad rate are
+//! close to each other.
 //!
-//! A disk or a hypervisor that holds everything up for a tenth of a second once makes any rate a bad one: a rate counts as bad when
-//! it was so several times in a row.
+//! A disk or a hypervisor that stalls everything once for a tenth of a second makes any rate a bad
+//! one. Therefore a rate counts as bad only after several bad tries in a row.
 
-/// The two are as near as that.
+/// The search ends when the bad rate is at most this multiple of the good one.
 const PRECISION: f64 = 1.04;
 
-/// A step up, or down, while nothing is known beyond.
+/// Factor of a step up or down while no bound is known on that side.
 const STRIDE: f64 = 1.25;
 
-/// So often a rate is tried before it counts as bad.
+/// Number of tries before a rate counts as bad.
 const TRIES: u32 = 3;
 
-/// Bounds the time of a search whose outcomes contradict each other.
+/// Limit of the steps, for searches with contradictory outcomes.
 const MOST_STEPS: u32 = 36;
 
 /// A search under way.
@@ -21,24 +22,24 @@ pub struct RateSearch {
     next: f64,
     good: Option<f64>,
     bad: Option<f64>,
-    /// How often the next one has been bad so far.
+    /// Number of bad tries of the next rate so far.
     failures: u32,
     steps: u32,
 }
 
 impl RateSearch {
-    /// Begins at an estimate, above 0.
+    /// Begins the search at an estimate, which is raised to at least 1.
     pub fn new(estimate: f64) -> Self {
         Self { next: estimate.max(1.0), good: None, bad: None, failures: 0, steps: 0 }
     }
 
-    /// What to try now; `None` if it is over.
+    /// Returns the rate to try next; `None` if the search is over.
     pub fn next(&self) -> Option<f64> {
         let is_near = self.good.zip(self.bad).is_some_and(|(good, bad)| bad <= good * PRECISION);
         (!is_near && self.steps < MOST_STEPS && self.next >= 1.0).then_some(self.next)
     }
 
-    /// What came of it.
+    /// Records the outcome of a try.
     pub fn record(&mut self, rate: f64, is_good: bool) {
         self.steps += 1;
         self.failures = if is_good { 0 } else { self.failures + 1 };
@@ -49,7 +50,7 @@ impl RateSearch {
         match is_good {
             true => {
                 self.good = Some(self.good.unwrap_or(0.0).max(rate));
-                // What was bad below was bad luck.
+                // A lower rate that seemed bad had bad luck.
                 self.bad = self.bad.filter(|bad| *bad > rate);
             }
             false => self.bad = Some(self.bad.unwrap_or(f64::MAX).min(rate)),

@@ -1,5 +1,6 @@
-//! The experiment with the wide partition: one row of a million of 300 bytes, nothing of it in memory, by the size of the blocks
-//! that the row index tells apart (ScyllaDB's change "conf: pair sstable_format=ms with column_index_size_in_kb=1").
+//! The experiment with the wide partition: single rows of 300 bytes of a partition of a million,
+//! with nothing in memory, by the block size of the row index (ScyllaDB's change "conf: pair
+//! sstable_format=ms with column_index_size_in_kb=1").
 
 use espalier_runtime::random::Generator;
 
@@ -12,27 +13,29 @@ use crate::bench::BenchError;
 use crate::bench::memtable::latency::Percentiles;
 use crate::bench::progress::Progress;
 
-/// How many rows are read, one after the other.
+/// Number of rows that are read, one after the other.
 const READS: u64 = 200;
 
-/// What was published for the trie with this size of blocks: index pages, reads of Data.db, bytes of these.
+/// Published figures of the trie: block size in KiB, index pages, reads of Data.db, bytes of these
+/// reads.
 pub const PUBLISHED: [(u32, u64, u64, u64); 2] = [(1, 5, 1, 4107), (64, 3, 2, 65_536)];
 
-/// One size of blocks in one format.
+/// Figures of one block size in one format.
 #[derive(Clone, Debug)]
 pub struct WideFigure {
     pub name: String,
     pub has_trie: bool,
     pub column_index_kib: u32,
     pub files: Sizes,
-    /// Index pages, reads of Data.db and bytes of these: of all reads the mean, and the most of a single one.
+    /// Index pages, reads of Data.db and bytes of these reads: the mean and the maximum of a single
+    /// read.
     pub index_pages: (f64, u64),
     pub data_reads: (f64, u64),
     pub data_bytes: (f64, u64),
     pub latency: Percentiles,
 }
 
-/// Measures all sizes.
+/// Measures all block sizes.
 pub async fn measure(
     arguments: &IndexFormatsArguments,
     progress: &mut Progress,
@@ -73,7 +76,7 @@ async fn read(
     seed: u64,
     progress: &mut Progress,
 ) -> Result<WideFigure, BenchError> {
-    // No memory, and around it: each read begins with nothing.
+    // Without memory and with BYPASS CACHE, each read begins with empty caches.
     let contender = Contender::open(format.clone(), population, Memory::default(), true).await?;
     let mut step = progress.step(format!("{}: single rows", format.name), READS);
     let mut random = Generator::from_seed(seed);

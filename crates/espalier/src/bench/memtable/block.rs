@@ -1,25 +1,26 @@
-//! A block of entries, made before it is measured: bound values, and the rows that must come back.
+//! A block of entries, prepared outside the measured time: bound values, and the rows that reads
+//! must return.
 
 use bytes::Bytes;
 use espalier_cql::Value;
 
 use super::keys::{Population, put_value};
 
-/// So many entries are made at a time. Their bytes stay in the second-level cache.
+/// Number of entries of a block. Their bytes fit into the second-level cache.
 pub const BLOCK: u64 = 512;
 
-/// What is written or read.
+/// The entries that are written and read.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     /// The keys.
     pub population: Population,
-    /// How many entries.
+    /// Number of entries.
     pub count: u64,
-    /// Of each value, at least eight.
+    /// Bytes of each value, at least eight.
     pub value_bytes: usize,
 }
 
-/// Some entries.
+/// A number of entries with their values and rows.
 pub struct Block {
     values: Vec<Value>,
     rows: Bytes,
@@ -28,7 +29,7 @@ pub struct Block {
 }
 
 impl Data {
-    /// The entries with these numbers.
+    /// Prepares the entries with these numbers.
     pub fn block(&self, numbers: impl IntoIterator<Item = u64>, is_absent: bool) -> Block {
         let mut rows = Vec::new();
         let mut ends = Vec::new();
@@ -37,14 +38,14 @@ impl Data {
             self.put_row(number, is_absent, &mut rows, |place| places.push(place));
             ends.push(rows.len() as u32);
         }
-        // The values are slices of the rows, as those of a connection are slices of the request.
+        // The values are slices of the rows, as a connection's values are slices of the request.
         let rows = Bytes::from(rows);
         let values = places.into_iter().map(|place| Value::Bytes(rows.slice(place))).collect();
         Block { values, rows, ends, key_columns: self.population.key_columns().len() }
     }
 
-    /// An entry as `SELECT *` gives it: key columns, then the value, each behind its length as be32. `note` is told where each
-    /// column lies.
+    /// Appends an entry as `SELECT *` returns it: key columns, then the value, each behind its
+    /// length as be32. `note` receives the place of each column.
     pub fn put_row(
         &self,
         number: u64,
@@ -64,12 +65,12 @@ impl Data {
 }
 
 impl Block {
-    /// Values for INSERT, entry by entry.
+    /// Returns the values for INSERT, entry by entry.
     pub fn writes(&self) -> impl ExactSizeIterator<Item = &[Value]> {
         self.values.chunks_exact(self.key_columns + 1)
     }
 
-    /// Values for SELECT, entry by entry, and the row that there is.
+    /// Returns the values for SELECT, entry by entry, with the row of that key.
     pub fn reads(&self) -> impl Iterator<Item = (&[Value], &[u8])> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let rows =

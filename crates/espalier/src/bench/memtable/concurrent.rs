@@ -1,8 +1,10 @@
-//! Reads during writes: tasks on the shard of the memtable, as the connections of a node are.
+//! Measures reads during writes: reader tasks run on the memtable's shard, as the connections of a
+//! node do.
 //!
-//! Each reader has a read due every millisecond, or a page every ten, whether the last one was fast or not, so that what waits behind a slow one counts.
-//! One writer writes as fast as it can and gives way as any task does. What a reader sees is checked: a row that was
-//! written is there, and a page has all rows of its range that were there when it was asked for.
+//! Each reader has a read due every millisecond, or a page every ten, whether the last one was fast
+//! or not, so that reads behind a slow one count as slow. One writer writes as fast as it can and
+//! yields as any task does. Reads are checked: a row that was written is there, and a page has all
+//! rows of its range that were written before it was requested.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,27 +26,28 @@ use crate::bench::node::{Found, InProcessNode};
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Pages take longer: the readers are not to fill the core.
+/// Period of page reads. They take longer, and the readers must not fill the core.
 const PERIOD_OF_PAGES: Duration = Duration::from_millis(10);
 
 /// Rows of a page.
 const PAGE_ROWS: i32 = 100;
 
-/// What writer and readers share.
+/// State that writer and readers share.
 struct Scene {
     node: Rc<InProcessNode>,
     table: Table,
     data: Data,
-    /// How many entries were written, in the population's order.
+    /// Number of entries written so far, in the population's order.
     written: Cell<u64>,
-    /// For each entry of a wide partition, as the how-manieth it was written; 0 if not yet.
+    /// For each entry of a wide partition its position in the order of writes, from 1; 0 if it is
+    /// not written yet.
     sequence: RefCell<Vec<u32>>,
     is_over: Cell<bool>,
     began: Instant,
 }
 
 impl Bench<'_> {
-    /// Point reads of partitions, and pages of a wide partition, while these are written.
+    /// Measures point reads of partitions, and pages of a wide partition, during writes.
     pub(super) async fn concurrent(&mut self) -> Result<(), BenchError> {
         for (what, shape) in [("rows", KeyShape::Random), ("pages", KeyShape::Wide)] {
             for kind in &self.arguments.kinds {
@@ -121,7 +124,8 @@ impl Bench<'_> {
     }
 }
 
-/// Writes all entries, and again from the first on as long as it has not taken `least`. Gives writes per second.
+/// Writes all entries, and again from the first entry on until `least` has passed. Returns writes a
+/// second.
 async fn write(scene: &Scene, least: Duration) -> Result<f64, BenchError> {
     let Scene { node, table, data, .. } = scene;
     let mut count = 0;
@@ -156,7 +160,7 @@ async fn read(scene: Rc<Scene>, reader: u32, seed: u64) -> Result<Vec<Sample>, B
     let mut random = Generator::from_seed(seed ^ u64::from(reader) << 32);
     let mut samples = Vec::new();
     let period = if scene.data.population.has_rows() { PERIOD_OF_PAGES } else { PERIOD };
-    // They do not all come at once.
+    // Readers begin at different times.
     let mut due = scene.began + period.mul_f64(random.fraction());
     while !scene.is_over.get() {
         sleep_until(due).await;
@@ -183,7 +187,7 @@ async fn read(scene: Rc<Scene>, reader: u32, seed: u64) -> Result<Vec<Sample>, B
     Ok(samples)
 }
 
-/// Reads a row that was written; tells when that was done.
+/// Reads a row that was written; returns the time at which the read was done.
 async fn one(scene: &Scene, values: &[Value], row: &[u8]) -> Result<Instant, BenchError> {
     let found = scene.node.read(&scene.table.select, values, row).await?;
     let done = Instant::now();
@@ -193,7 +197,8 @@ async fn one(scene: &Scene, values: &[Value], row: &[u8]) -> Result<Instant, Ben
     Ok(done)
 }
 
-/// Reads a page of rows from one on that was written; tells when that was done.
+/// Reads a page of rows from entry `first` on, which was written; returns the time at which the
+/// read was done.
 async fn page(scene: &Scene, values: &[Value], first: u64) -> Result<Instant, BenchError> {
     let before = scene.written.get();
     let page = scene.node.page(&scene.table.page, values, PAGE_ROWS, None).await?;

@@ -1,4 +1,5 @@
-//! One partition that takes a part of all writes, the others one each: the paper's skewed workload (works 002, figure 13).
+//! Measures the paper's skewed workload: one partition takes a part of all writes, every other
+//! write has its own partition ("Trie Memtables in Cassandra", Lambov, VLDB 2022, figure 13).
 
 use espalier_runtime::random::Generator;
 

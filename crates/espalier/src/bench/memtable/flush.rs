@@ -1,4 +1,4 @@
-//! A memtable becomes an SSTable, and its pages get into memory.
+//! Measures a flush, and loads the SSTable's pages into memory.
 
 use espalier_runtime::{file::FileSystem, random::Generator};
 
@@ -9,10 +9,10 @@ use crate::bench::node::InProcessNode;
 use crate::bench::watch::{Round, Watch};
 use crate::bench::{BenchError, progress::Step};
 
-/// One of so many rows is read from the SSTable: that is several of each page.
+/// One of this many rows is read from the SSTable, which touches each page several times.
 const ROWS_FOR_EACH_READ: u64 = 4;
 
-/// Flushes the table; gives the time and the bytes of rows in the file.
+/// Flushes the table; returns the time and the bytes of rows in the file.
 pub async fn flush(
     node: &InProcessNode,
     table: &Table,
@@ -29,7 +29,7 @@ pub async fn flush(
     Ok((round, data_bytes(node, &table.name).await?))
 }
 
-/// Bytes of Data.db of a table.
+/// Returns the size of a table's Data.db, in bytes.
 async fn data_bytes(node: &InProcessNode, table: &str) -> Result<u64, BenchError> {
     let files = FileSystem::real();
     let keyspace = node.directory().join("data").join(KEYSPACE);

@@ -1,19 +1,20 @@
-//! The data: entries numbered from 0, each with a primary key of the shape that is measured and a value.
+//! The data: entries numbered from 0, each with a value and a primary key of the measured shape.
 //!
-//! Key and value are functions of the number, and the number can be had back from the value, so that whatever is read can be
-//! checked without keeping a copy. Random keys are those of the peer's SimpleQuery, so that both have the same data.
+//! Key and value are functions of the number, and the number can be computed from the value, so
+//! that every row that is read can be checked without a copy. Random keys are those of the peer's
+//! SimpleQuery, so that both have the same data.
 
 use clap::ValueEnum;
 use espalier_mutation::Token;
 
-/// What primary keys are like.
+/// A shape of primary keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KeyShape {
     /// A partition key of eight bytes that look random
     Random,
-    /// A partition key that counts up; its token comes first in a memtable and does not
+    /// A partition key that counts up; a memtable orders it by its random token
     Sequential,
-    /// A partition key of text of which all but 16 characters are common to all
+    /// A partition key of text that is the same in all keys but for 16 characters
     Prefix,
     /// A partition key of three columns: text, int, bigint
     Composite,
@@ -22,7 +23,7 @@ pub enum KeyShape {
 }
 
 impl KeyShape {
-    /// As it stands in arguments and reports.
+    /// Returns the name in arguments and reports.
     pub fn name(self) -> &'static str {
         match self {
             KeyShape::Random => "random",
@@ -34,27 +35,28 @@ impl KeyShape {
     }
 }
 
-/// Which keys there are and in what order they are written.
+/// The keys, and the order in which they are written.
 #[derive(Clone, Copy, Debug)]
 pub enum Population {
-    /// Each key once.
+    /// Each key is written once.
     Shape {
-        /// Of all keys.
+        /// Shape of all keys.
         shape: KeyShape,
-        /// Of each wide partition.
+        /// Rows of each wide partition.
         rows: u64,
     },
-    /// So many percent of the writes go to different rows of one partition, the rest to as many partitions.
+    /// `percent` of the writes go to different rows of one partition, each of the others to a
+    /// partition of its own.
     Dominated {
-        /// 0 to 100.
+        /// Percentage from 0 to 100.
         percent: u64,
     },
 }
 
-/// Text that keys with a long prefix begin with: 64 bytes.
+/// Common prefix of keys with a long prefix: 64 bytes.
 const PREFIX: &str = "eu-west-1/customers/acme-corporation/devices/thermometers/serial";
 
-/// `key` of SimpleQuery: a bijection.
+/// Maps a number to the key that SimpleQuery's `key` gives it: a bijection.
 pub fn scatter(number: u64) -> u64 {
     let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash ^= hash >> 32;
@@ -62,10 +64,11 @@ pub fn scatter(number: u64) -> u64 {
     hash ^ (hash >> 29)
 }
 
-/// Odd, so that it has an inverse modulo 2^64.
+/// An odd factor has an inverse modulo 2^64.
 const VALUE_FACTOR: u64 = 0xA24B_AED4_963E_E407;
 
-/// The inverse by Newton's iteration: each step doubles the number of right bits, of which an odd number has three.
+/// The inverse by Newton's iteration: each step doubles the number of correct bits, of which an odd
+/// number has three.
 const VALUE_INVERSE: u64 = {
     let mut inverse = VALUE_FACTOR;
     let mut step = 0;
@@ -76,20 +79,21 @@ const VALUE_INVERSE: u64 = {
     inverse
 };
 
-/// The value of an entry, over and over up to `length` bytes, of which there are at least eight.
+/// Appends the value of an entry: eight bytes, repeated up to `length` bytes, which is at least
+/// eight.
 pub fn put_value(number: u64, length: usize, out: &mut Vec<u8>) {
     let word = number.wrapping_mul(VALUE_FACTOR).to_be_bytes();
     out.extend(word.iter().cycle().take(length));
 }
 
-/// The number of the entry that has a value.
+/// Returns the number of the entry that has this value.
 pub fn number_of_value(value: &[u8]) -> Option<u64> {
     let word = value.first_chunk::<8>()?;
     Some(u64::from_be_bytes(*word).wrapping_mul(VALUE_INVERSE))
 }
 
-/// A bijection on the numbers below `count`, which looks random: steps that are bijections on the bits, again until it falls
-/// below.
+/// Maps `number` to another number below `count`: a bijection that looks random. Steps that are
+/// bijections on the bits are repeated until the result is below `count`.
 pub fn shuffled(number: u64, count: u64) -> u64 {
     let bits = (64 - count.saturating_sub(1).leading_zeros()).max(2);
     let mask = u64::MAX >> (64 - bits);
@@ -107,7 +111,7 @@ pub fn shuffled(number: u64, count: u64) -> u64 {
 }
 
 impl Population {
-    /// Whether the table has a clustering column.
+    /// Returns true if the table has a clustering column.
     pub fn has_rows(self) -> bool {
         matches!(
             self,
@@ -115,7 +119,7 @@ impl Population {
         )
     }
 
-    /// Columns of the partition key and clustering, with their types.
+    /// Returns the columns of partition key and clustering, with their types.
     pub fn key_columns(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Population::Shape { shape, .. } => match shape {
@@ -128,12 +132,12 @@ impl Population {
         }
     }
 
-    /// How many of them are of the partition key.
+    /// Returns the number of key columns that belong to the partition key.
     pub fn partition_columns(self) -> usize {
         self.key_columns().len() - usize::from(self.has_rows())
     }
 
-    /// The entry that is written as the `index`th of `count`.
+    /// Returns the entry that is written at position `index` of `count`.
     pub fn number_at(self, index: u64, count: u64) -> u64 {
         match self {
             Population::Shape { shape: KeyShape::Wide, .. } => shuffled(index, count),
@@ -141,14 +145,14 @@ impl Population {
         }
     }
 
-    /// The number of an entry that is not among the first `count`, for a number below that; where there are rows, between
-    /// those that are.
+    /// Returns the number of an entry that is not among the first `count`, for a number below
+    /// `count`; in wide partitions its row lies between existing rows.
     fn absent(self, number: u64, count: u64) -> u64 {
         number + count
     }
 
-    /// Hands each column of the primary key to `put`, in order. `count` is how many entries there are; an entry that `is_absent`
-    /// has a key that none of them has.
+    /// Passes each column of the primary key to `put`, in order. The table has `count` entries; if
+    /// `is_absent`, the key is one that none of them has.
     pub fn key(self, number: u64, count: u64, is_absent: bool, mut put: impl FnMut(&[u8])) {
         let other = if is_absent { self.absent(number, count) } else { number };
         match self {
@@ -164,7 +168,7 @@ impl Population {
                 }
                 KeyShape::Wide => {
                     put(&scatter(number / rows).to_be_bytes());
-                    // Even ones are there.
+                    // Even rows are present.
                     put(&(number % rows * 2 + u64::from(is_absent)).to_be_bytes());
                 }
             },
@@ -177,7 +181,8 @@ impl Population {
         }
     }
 
-    /// Which partition an entry of wide partitions is in; others have their own each.
+    /// Returns the partition of an entry of wide partitions; in other populations each entry has
+    /// its own.
     pub fn partition_of(self, number: u64) -> u64 {
         match self {
             Population::Shape { shape: KeyShape::Wide, rows } => number / rows,
@@ -185,7 +190,7 @@ impl Population {
         }
     }
 
-    /// The token of an entry's partition.
+    /// Returns the token of an entry's partition.
     pub fn token(self, number: u64, count: u64) -> Token {
         let mut columns: [Vec<u8>; 3] = Default::default();
         let mut at = 0;
@@ -197,7 +202,7 @@ impl Population {
         token(&columns[..self.partition_columns()])
     }
 
-    /// How many partitions `count` entries have.
+    /// Returns the number of partitions of `count` entries.
     pub fn partitions(self, count: u64) -> u64 {
         match self {
             Population::Shape { shape: KeyShape::Wide, rows } => count.div_ceil(rows),
@@ -210,7 +215,7 @@ impl Population {
     }
 }
 
-/// The token of a partition key's columns.
+/// Returns the token of a partition key's columns.
 pub fn token(columns: &[&[u8]]) -> Token {
     if let [column] = columns {
         return Token::of(column);

@@ -1,35 +1,35 @@
-//! Latencies of reads: when they were due, how long they waited and how long they took.
+//! Latencies of reads: the due time, the wait and the duration.
 
 /// One read.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When it was due, in seconds since the readers began.
+    /// Due time, in seconds since the readers began.
     pub at_s: f64,
-    /// From then until it was done, in µs.
+    /// Time from then until the read was done, in µs.
     pub latency_us: f64,
-    /// Of that the read itself, with what ran in between if it gave way, in µs.
+    /// Time of the read itself, in µs, including other tasks that ran while it had yielded.
     pub service_us: f64,
 }
 
 const READS_OF_A_PART: usize = 200;
 const MOST_PARTS: usize = 100;
 
-/// The reads of one sort during writes.
+/// The reads of one kind during writes.
 #[derive(Clone, Debug)]
 pub struct LatencyFigure {
-    /// What was read meanwhile.
+    /// The kind of reads.
     pub what: &'static str,
     /// The kind of memtable.
     pub kind: String,
-    /// How many tasks read.
+    /// Number of tasks that read.
     pub readers: u32,
-    /// Entries that were written meanwhile, a second by the clock.
+    /// Entries written meanwhile, a second by the clock.
     pub writes_per_s: f64,
-    /// All reads, in the order in which they were due.
+    /// All reads, in the order of their due times.
     pub samples: Vec<Sample>,
 }
 
-/// Of some reads, in µs.
+/// Percentiles of some reads, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Percentiles {
@@ -40,7 +40,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of these values; by the nearest rank.
+    /// Computes the percentiles of these values, by the nearest rank.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -53,18 +53,19 @@ impl Percentiles {
 }
 
 impl LatencyFigure {
-    /// From when a read was due.
+    /// Returns the percentiles from the due times on.
     pub fn latency(&self) -> Percentiles {
         Percentiles::of(self.samples.iter().map(|sample| sample.latency_us))
     }
 
-    /// Of the reads themselves.
+    /// Returns the percentiles of the reads themselves.
     pub fn service(&self) -> Percentiles {
         Percentiles::of(self.samples.iter().map(|sample| sample.service_us))
     }
 
-    /// Percentiles of the latency in equal parts of the time, each with the second in which it begins; parts without reads are left
-    /// out. There are at most a hundred parts, and fewer of fewer reads, so that a 99th percentile is not just the maximum.
+    /// Returns percentiles of the latency in equal parts of the time, each with the second in which
+    /// it begins. Parts without reads are left out. There are at most [`MOST_PARTS`] parts, and
+    /// fewer of fewer reads, so that a 99th percentile is not just the maximum.
     pub fn over_time(&self) -> Vec<(f64, Percentiles)> {
         let parts = (self.samples.len() / READS_OF_A_PART).clamp(1, MOST_PARTS);
         let end = self.samples.iter().map(|sample| sample.at_s).fold(0.0, f64::max);
@@ -105,7 +106,7 @@ mod tests {
             samples,
         };
         let parts = figure.over_time();
-        // 1601 reads are eight parts of 250 s each; those in the middle have fewer of them.
+        // 1601 reads make eight parts of 250 s each; the middle parts have fewer reads.
         assert_eq!(parts.len(), 8);
         assert_eq!((parts[0].0, parts[0].1.max_us), (0.0, 249.0));
         assert_eq!((parts[3].0, parts[3].1.max_us), (750.0, 799.0));

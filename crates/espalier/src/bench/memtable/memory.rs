@@ -1,30 +1,31 @@
-//! What a memtable takes: structure and content, and whether the process has grown by as much.
+//! Memory of a memtable: structure and content, checked against the growth of the process.
 
 use espalier_storage::memtable::MemtableMemory;
 
-/// What a memtable takes, and what it holds.
+/// Memory of a memtable, and its contents.
 #[derive(Clone, Debug)]
 pub struct MemoryFigure {
-    /// The data.
+    /// Name of the data.
     pub keys: String,
-    /// The kind of memtable, or of whom it is.
+    /// Kind of memtable, or name of the peer.
     pub kind: String,
-    /// What it holds and takes. Where a peer does not tell structure from content, all is structure.
+    /// The memtable's counts and bytes. Where a peer does not separate structure from content, all
+    /// is structure.
     pub memory: MemtableMemory,
-    /// Whether structure and content are told apart.
+    /// True if structure and content are separate figures.
     pub is_split: bool,
-    /// What the process has grown by, as a check.
+    /// Growth of the process, as a check.
     pub resident_bytes: u64,
 }
 
 impl MemoryFigure {
-    /// Bytes of structure and content for each row.
+    /// Returns bytes of structure and content for each row.
     pub fn per_row(&self) -> f64 {
         let bytes = self.memory.structure_bytes + self.memory.content_bytes;
         bytes as f64 / self.memory.rows.max(1) as f64
     }
 
-    /// Bytes of structure and content for each partition.
+    /// Returns bytes of structure and content for each partition.
     pub fn per_partition(&self) -> f64 {
         let bytes = self.memory.structure_bytes + self.memory.content_bytes;
         bytes as f64 / self.memory.partitions.max(1) as f64

@@ -1,7 +1,7 @@
-//! `espalier bench memtable`: what a memtable costs, by kind of memtable and shape of keys.
+//! `espalier bench memtable`: measures memtables, by kind of memtable and shape of keys.
 //!
-//! For each shape, round by round, each kind in turn: a new table is filled, read in all ways, flushed and dropped. Everything
-//! that is read is checked, and what is wrong ends the measurement.
+//! For each shape, round by round, each kind in turn: a new table is filled, read in all ways,
+//! flushed and dropped. Every row that is read is checked, and a wrong row ends the measurement.
 
 mod block;
 mod concurrent;
@@ -50,7 +50,7 @@ pub fn run(arguments: &MemtableArguments) -> Result<(), BenchError> {
     })
 }
 
-/// What all parts of the measurement need.
+/// State that all parts of the measurement use.
 struct Bench<'a> {
     arguments: &'a MemtableArguments,
     node: Rc<InProcessNode>,
@@ -59,18 +59,18 @@ struct Bench<'a> {
     tables_made: u64,
 }
 
-/// Memory that no measurement comes near: memtables are not flushed before they are told to.
+/// Memory that no measurement comes near, so that memtables are flushed only on request.
 const MEMTABLE_BYTES: usize = 1 << 40;
 
 async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {
     let node = Rc::new(InProcessNode::open(&arguments.workdir, MEMTABLE_BYTES).await?);
-    // What is read of SSTables is to be read of them.
+    // Reads of SSTables must not be answered by the row cache.
     node.database().set_row_cache_limit(0);
     let (record, progress) = (Record::default(), Progress::new());
     let mut bench = Bench { arguments, node, record, progress, tables_made: 0 };
     let outcome = Box::pin(bench.all()).await;
     bench.progress.clear();
-    // The directory goes, whatever happened.
+    // The directory is removed whatever the outcome.
     let closed = InProcessNode::close_shared(bench.node).await;
     outcome?;
     closed.map(|()| bench.record)
@@ -118,7 +118,7 @@ impl Bench<'_> {
         Table::create(&self.node, &name, kind, population).await
     }
 
-    /// One round of one shape and kind.
+    /// Runs one round of one shape and kind.
     async fn shape(&mut self, shape: KeyShape, kind: &str, round: u32) -> Result<(), BenchError> {
         let arguments = self.arguments;
         let count = arguments.partitions;
@@ -141,7 +141,8 @@ impl Bench<'_> {
         let memory = memory.unwrap_or_default();
         if node.database().metrics().flushes > flushes {
             let reason = format!(
-                "{count} entries are too many: a {kind} memtable came near its own limit and was flushed"
+                "{count} entries are too many: a {kind} memtable came near its own limit and was \
+                 flushed"
             );
             return Err(BenchError::Wrong(reason));
         }
@@ -169,7 +170,7 @@ impl Bench<'_> {
         table.drop(&self.node).await
     }
 
-    /// Scan, slices, flush, and reads of what was flushed.
+    /// Measures scan, slices, flush, and reads of the flushed rows.
     async fn bulk(
         &mut self,
         table: &Table,
@@ -208,7 +209,7 @@ impl Bench<'_> {
     }
 }
 
-/// The memtable holds what was written, no more and no less.
+/// Checks that the memtable counts exactly the partitions and rows that were written.
 fn check_counts(data: &Data, memory: &MemtableMemory) -> Result<(), BenchError> {
     let expected = (data.population.partitions(data.count), data.count);
     if (memory.partitions, memory.rows) != expected {

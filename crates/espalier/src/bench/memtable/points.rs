@@ -1,6 +1,8 @@
-//! One entry at a time: prepared INSERTs of all of them, prepared SELECTs of random ones, of those that are there and of others.
+//! Measures one entry at a time: prepared INSERTs of all entries, prepared SELECTs of random
+//! entries, present and absent.
 //!
-//! Blocks are made while no watch runs. What the loop itself costs is a measure of its own.
+//! Blocks are prepared outside the measured time. The cost of the loop itself is a measure of its
+//! own.
 
 use std::hint::black_box;
 
@@ -36,7 +38,7 @@ pub async fn write(
     Ok(round)
 }
 
-/// Reads `reads` random entries; of others, with keys like theirs, if they are to be `absent`.
+/// Reads `reads` random entries; if `absent`, entries with similar keys that were not written.
 pub async fn read(
     node: &InProcessNode,
     table: &Table,
@@ -70,7 +72,7 @@ pub async fn read(
     Ok(round)
 }
 
-/// The loop alone: what `read` would cost if the node cost nothing.
+/// Runs the loop alone: the time of `read` without the node.
 pub async fn idle(data: &Data, reads: u64, random: &mut Generator) -> Round {
     let mut round = Round::default();
     while round.operations < reads {
@@ -125,7 +127,8 @@ mod tests {
                     1000
                 );
 
-                // Other values, more entries, and keys that are there after all.
+                // Other values, more entries than written, and absent keys that are present are all
+                // errors.
                 let others = Data { value_bytes: 9, ..data };
                 let found = read(&node, &table, &others, 500, false, &mut random, &mut step).await;
                 let text = found.unwrap_err().to_string();

@@ -1,5 +1,8 @@
-//! The bare trie, as db_bench measures RocksDB's memtable: keys of 16 bytes, values of 100, each written once in random order, then
-//! read in random order. No node, no CQL, no log on either side; RocksDB's write path has its batch and its sequence numbers.
+//! Measures the bare trie as db_bench measures RocksDB's memtable: keys of 16 bytes and values of
+//! 100, each written once in random order, then read in random order.
+//!
+//! Neither side has a node, CQL or a log; RocksDB's write path has its batch and its sequence
+//! numbers.
 
 use std::hint::black_box;
 
@@ -15,16 +18,16 @@ use crate::bench::BenchError;
 use crate::bench::progress::Step;
 use crate::bench::watch::{Round, Watch};
 
-/// Bytes of a value, which is in a box of its own.
+/// Bytes of a value, which has an allocation of its own.
 pub const VALUE_BYTES: usize = 100;
 
-/// Bytes of a key: a number, and zeros behind it as db_bench has them.
+/// Bytes of a key: a number, followed by zeros as in db_bench.
 pub const KEY_BYTES: usize = 16;
 
 type Key = [u8; KEY_BYTES];
 
 impl Bench<'_> {
-    /// Round by round, the trie and then RocksDB, if there is a db_bench.
+    /// Measures, round by round, the trie and then RocksDB, if db_bench is found.
     pub(super) async fn raw(&mut self) -> Result<(), BenchError> {
         let arguments = self.arguments;
         let program = rocksdb::find(arguments.db_bench.as_deref());
@@ -60,7 +63,7 @@ fn key(number: u64) -> Key {
     key
 }
 
-/// A value that tells its key.
+/// Fills a value that identifies its key.
 fn fill(number: u64, value: &mut [u8; VALUE_BYTES]) {
     value.fill(number as u8);
     value[..8].copy_from_slice(&number.to_be_bytes());
@@ -101,7 +104,7 @@ fn measure(
         let mut values = Vec::with_capacity(keys.len());
         let watch = Watch::start();
         for key in &keys {
-            // db_bench copies the value too.
+            // The value is copied, because db_bench copies it too.
             let mut copy = [0; VALUE_BYTES];
             if let Some(value) = trie.get(key) {
                 copy.copy_from_slice(value);

@@ -1,38 +1,38 @@
-//! What was measured, before it is shown.
+//! The figures of a run, before they are reported.
 
 use super::latency::LatencyFigure;
 use super::memory::MemoryFigure;
 use crate::bench::watch::Round;
 
-/// What was done.
+/// A kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Prepared INSERTs.
     Write,
-    /// Prepared SELECTs of rows that are there.
+    /// Prepared SELECTs of present rows.
     ReadHit,
-    /// Prepared SELECTs of rows that are not there.
+    /// Prepared SELECTs of absent rows.
     ReadMiss,
-    /// All rows in order, by pages.
+    /// All rows in order, page by page.
     Scan,
-    /// A hundred rows.
+    /// A hundred rows upwards.
     Slice,
     /// A hundred rows downwards.
     SliceDown,
-    /// A memtable becomes an SSTable.
+    /// A flush of a memtable to an SSTable.
     Flush,
-    /// Prepared SELECTs of rows of that SSTable, whose pages are in memory.
+    /// Prepared SELECTs of rows of that SSTable, with its pages in memory.
     ReadFile,
     /// Puts into a bare trie.
     RawPut,
     /// Gets from a bare trie.
     RawGet,
-    /// The loop that measures.
+    /// The measuring loop alone.
     Loop,
 }
 
 impl Measure {
-    /// As it stands in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Write => "write",
@@ -49,7 +49,7 @@ impl Measure {
         }
     }
 
-    /// What is counted.
+    /// Returns the unit of the operations.
     pub fn unit(self) -> &'static str {
         match self {
             Measure::Scan | Measure::Flush => "rows",
@@ -59,40 +59,41 @@ impl Measure {
     }
 }
 
-/// All rounds of one measure of one kind of memtable with one sort of keys.
+/// All rounds of one measure of one kind of memtable with one shape of keys.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The data, such as `random`.
+    /// Name of the data, such as `random`.
     pub keys: String,
-    /// The kind of memtable, or who else did it.
+    /// Kind of memtable, or name of the peer.
     pub kind: String,
-    /// What was done.
+    /// The kind of operation.
     pub measure: Measure,
-    /// In the order in which they were run.
+    /// The rounds, in the order in which they ran.
     pub rounds: Vec<Round>,
-    /// What each round wrote to disk; 0 if nothing.
+    /// Bytes that each round wrote to disk; 0 if none.
     pub bytes: u64,
 }
 
 impl Series {
-    /// The fastest round by the clock.
+    /// Returns the fastest round by the clock.
     pub fn best(&self) -> Round {
         self.sorted().last().copied().unwrap_or_default()
     }
 
-    /// Operations for each second on the core, of the round where there were most; `None` if that is not known.
+    /// Returns the operations for each second of core time, of the round with the most; `None` if
+    /// the core time is unknown.
     pub fn best_per_core_s(&self) -> Option<f64> {
         let known = self.rounds.iter().filter(|round| !round.lap.core.is_zero());
         known.map(Round::per_core_s).max_by(f64::total_cmp)
     }
 
-    /// The round in the middle; of an even number the slower one.
+    /// Returns the median round; of an even number, the slower of the middle two.
     pub fn median(&self) -> Round {
         let rounds = self.sorted();
         rounds.get(rounds.len().saturating_sub(1) / 2).copied().unwrap_or_default()
     }
 
-    /// Slowest first.
+    /// Returns the rounds, slowest first.
     fn sorted(&self) -> Vec<Round> {
         let mut rounds = self.rounds.clone();
         rounds.sort_by(|one, other| one.per_s().total_cmp(&other.per_s()));
@@ -100,26 +101,26 @@ impl Series {
     }
 }
 
-/// Everything.
+/// All figures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// In the order in which they were first measured.
+    /// The series, in the order in which they were first measured.
     pub series: Vec<Series>,
-    /// What memtables took, in the largest of all rounds.
+    /// Memory of memtables, in the largest of all rounds.
     pub memory: Vec<MemoryFigure>,
     /// Reads during writes.
     pub latencies: Vec<LatencyFigure>,
-    /// What was not measured, and why.
+    /// Parts that were not measured, each with the reason.
     pub notes: Vec<String>,
 }
 
 impl Record {
-    /// One more round.
+    /// Adds a round.
     pub fn add(&mut self, keys: &str, kind: &str, measure: Measure, round: Round) {
         self.add_bytes(keys, kind, measure, round, 0);
     }
 
-    /// One more round, which wrote so many bytes to disk.
+    /// Adds a round that wrote `bytes` bytes to disk.
     pub fn add_bytes(
         &mut self,
         keys: &str,
@@ -144,8 +145,8 @@ impl Record {
         }
     }
 
-    /// What a memtable took. Of several rounds the one counts in which the process grew most: in others it had memory left over
-    /// from the round before.
+    /// Adds the memory of a memtable. Of several rounds, the one in which the process grew most
+    /// counts: in others, the allocator reused memory of the round before.
     pub fn add_memory(&mut self, figure: MemoryFigure) {
         let found = self
             .memory
@@ -158,7 +159,7 @@ impl Record {
         }
     }
 
-    /// What was measured of it.
+    /// Returns the series of these keys, this kind and this measure.
     pub fn find(&self, keys: &str, kind: &str, measure: Measure) -> Option<&Series> {
         self.series
             .iter()

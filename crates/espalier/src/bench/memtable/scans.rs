@@ -1,4 +1,4 @@
-//! Many entries at a time: all of them in order, and slices of a hundred up and down.
+//! Measures many entries at a time: all of them in order, and slices of a hundred up and down.
 
 use bytes::Bytes;
 use espalier_cql::Value;
@@ -11,13 +11,14 @@ use crate::bench::node::InProcessNode;
 use crate::bench::watch::{Round, Watch};
 use crate::bench::{BenchError, progress::Step};
 
-/// Rows of a page: what drivers ask for.
+/// Rows of a page: the drivers' default.
 pub const PAGE_ROWS: i32 = 5000;
 
-/// Slices that are made ready at a time.
+/// Number of slices that are prepared at a time.
 const SLICES: u64 = 64;
 
-/// Reads all rows by pages and checks that they are all entries, in order. Gives the numbers of the entries in that order.
+/// Reads all rows by pages and checks that they are exactly the entries, in order. Returns the
+/// entries' numbers in that order.
 pub async fn scan(
     node: &InProcessNode,
     table: &Table,
@@ -43,7 +44,7 @@ pub async fn scan(
             None => break,
         }
     }
-    // They ascend and each is one of them, so none is missing if the number is right.
+    // Rows ascend and each is an entry, so the count shows whether one is missing.
     if round.operations != data.count {
         let rows = round.operations;
         return Err(BenchError::Wrong(format!("a scan gave {rows} of {} rows", data.count)));
@@ -51,7 +52,7 @@ pub async fn scan(
     Ok((round, order))
 }
 
-/// Reads slices from random places on. `order` is that of a scan.
+/// Reads slices from random places on. `order` is the order of a scan.
 pub async fn slices(
     node: &InProcessNode,
     table: &Table,
@@ -90,7 +91,7 @@ pub async fn slices(
     Ok(round)
 }
 
-/// The values of a slice that begins at a random place, and the rows it must give.
+/// Returns the values of a slice that begins at a random place, and the rows that it must return.
 fn slice(data: &Data, order: &[u32], start: u64, down: bool) -> (Vec<Value>, Vec<u8>) {
     let numbers: Vec<u64> = if data.population.has_rows() {
         let partition = |number: u64| data.population.partition_of(number);

@@ -7,41 +7,44 @@ use espalier_cql::Prepared;
 use super::keys::Population;
 use crate::bench::{BenchError, node::InProcessNode};
 
-/// Where tables are.
+/// The keyspace of the tables.
 pub const KEYSPACE: &str = "bench_memtable";
 
-/// A table and what is done with it.
+/// A table with its prepared statements.
 pub struct Table {
-    /// Its name.
+    /// The table's name.
     pub name: String,
-    /// All columns of one entry.
+    /// Inserts all columns of one entry.
     pub insert: Arc<Prepared>,
-    /// One row by its whole key.
+    /// Selects one row by its whole key.
     pub select: Arc<Prepared>,
-    /// All rows.
+    /// Selects all rows.
     pub scan: Arc<Prepared>,
-    /// A hundred rows from one on; where there are no rows in partitions, a hundred partitions behind one.
+    /// Selects a hundred rows from a row on; in tables without clustering, a hundred partitions
+    /// behind one.
     pub slice: Arc<Prepared>,
-    /// All rows of a partition from one on; as `slice` where there are no rows in partitions.
+    /// Selects all rows of a partition from a row on; in tables without clustering, partitions as
+    /// `slice` does.
     pub page: Arc<Prepared>,
-    /// A hundred rows down from one on, where there are rows in partitions.
+    /// Selects a hundred rows downwards from a row; only in tables with clustering.
     pub slice_down: Option<Arc<Prepared>>,
 }
 
 /// Rows of a slice.
 pub const SLICE_ROWS: usize = 100;
 
-/// Makes the keyspace. Nothing in it is logged: memtables are measured, not the disk.
+/// Creates the keyspace, without a commit log: memtables are measured, not the disk.
 pub async fn create_keyspace(node: &InProcessNode) -> Result<(), BenchError> {
     let text = format!(
-        "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} \
+        "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
+         'replication_factor': 1}} \
          AND durable_writes = false"
     );
     node.query(&text).await.map(drop)
 }
 
 impl Table {
-    /// Makes it.
+    /// Creates the table.
     pub async fn create(
         node: &InProcessNode,
         name: &str,
@@ -87,7 +90,7 @@ impl Table {
         })
     }
 
-    /// Drops it with all it holds.
+    /// Drops the table with its data.
     pub async fn drop(self, node: &InProcessNode) -> Result<(), BenchError> {
         node.query(&format!("DROP TABLE {KEYSPACE}.{}", self.name)).await.map(drop)
     }

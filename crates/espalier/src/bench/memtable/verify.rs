@@ -1,4 +1,4 @@
-//! Whether rows that came back are those that were written, in order.
+//! Checks that the returned rows are the written ones, in order.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::block::Data;
 use super::keys::{number_of_value, token};
 use crate::bench::BenchError;
 
-/// Checks rows as they come.
+/// Checks rows in the order in which they are returned.
 pub struct RowCheck<'a> {
     data: &'a Data,
     last: Option<(Token, i64)>,
@@ -16,12 +16,13 @@ pub struct RowCheck<'a> {
 }
 
 impl<'a> RowCheck<'a> {
-    /// Nothing has come yet.
+    /// Creates a check that expects the first row.
     pub fn new(data: &'a Data) -> Self {
         Self { data, last: None, expected: Vec::new() }
     }
 
-    /// Checks all rows of a page; gives the numbers of their entries to `seen`.
+    /// Checks all rows of a page; passes the numbers of their entries to `seen`. Returns the number
+    /// of rows.
     pub fn page(&mut self, content: &[u8], mut seen: impl FnMut(u64)) -> Result<u64, BenchError> {
         let mut rest = content;
         let mut count = 0;
@@ -32,7 +33,7 @@ impl<'a> RowCheck<'a> {
         Ok(count)
     }
 
-    /// Takes a row off `rest`, which must be an entry behind the last one in the order of the table.
+    /// Takes a row off `rest`; it must be an entry behind the last one in the table's order.
     fn row(&mut self, rest: &mut &[u8]) -> Result<u64, BenchError> {
         let start = *rest;
         let mut columns: [&[u8]; 4] = [&[]; 4];

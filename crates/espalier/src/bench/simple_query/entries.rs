@@ -1,13 +1,15 @@
-//! Entries: a key of eight bytes that look random, and columns whose values begin with eight bytes of their own.
+//! Entries: a key of eight bytes that look random, and columns with values that begin with eight
+//! bytes of their own.
 //!
-//! Key and values are functions of the number, so that what is read can be checked without keeping a copy.
+//! Key and values are functions of the number, so that rows that are read can be checked without a
+//! copy.
 
 use bytes::Bytes;
 use espalier_cql::Value;
 
 use crate::bench::memtable::scatter;
 
-/// What partitions are like.
+/// Number and shape of the entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries {
     pub count: u64,
@@ -15,7 +17,7 @@ pub struct Entries {
     pub value_bytes: usize,
 }
 
-/// What all values have behind their first bytes.
+/// Returns the bytes that all values have behind their first eight.
 fn filler(length: usize) -> impl Iterator<Item = u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(37) ^ 0x8F)
 }
@@ -25,14 +27,15 @@ fn word(number: u64, column: usize) -> [u8; 8] {
     word.wrapping_add(column as u64).to_be_bytes()
 }
 
-/// The row that a SELECT of the columns must give: only what differs is written anew for each entry.
+/// The row that a SELECT of the columns must return. Only the bytes that differ are rewritten for
+/// each entry.
 pub struct ExpectedRow {
     row: Vec<u8>,
     entries: Entries,
 }
 
 impl ExpectedRow {
-    /// Of no entry yet.
+    /// Creates the row of no entry yet.
     pub fn new(entries: Entries) -> Self {
         let length = (entries.value_bytes as u32).to_be_bytes();
         let row = (0..entries.columns)
@@ -41,7 +44,7 @@ impl ExpectedRow {
         Self { row, entries }
     }
 
-    /// Of an entry.
+    /// Returns the row of an entry.
     #[inline]
     pub fn of(&mut self, number: u64) -> &[u8] {
         let stride = 4 + self.entries.value_bytes;
@@ -56,13 +59,13 @@ impl ExpectedRow {
 }
 
 impl Entries {
-    /// The key; of an entry that is not there if the number is not below the count.
+    /// Returns the key of an entry; the entry does not exist if the number is not below the count.
     #[inline]
     pub fn key(number: u64) -> [u8; 8] {
         scatter(number).to_be_bytes()
     }
 
-    /// Key and values, for INSERT.
+    /// Returns key and values, for INSERT.
     pub fn values(&self, number: u64) -> Vec<Value> {
         let mut bytes = Vec::with_capacity(8 + self.columns * self.value_bytes);
         bytes.extend_from_slice(&Self::key(number));

@@ -1,4 +1,4 @@
-//! What an iteration did, and what several have in common.
+//! Figures of an iteration, and statistics of several.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Iteration {
     pub operations: u64,
-    /// By the clock; of several shards the longest.
+    /// Time by the clock; of several shards the longest.
     pub clock: Duration,
-    /// That threads were on a core, in all.
+    /// Time that threads were on a core, in total.
     pub core: Duration,
     pub allocations: u64,
     pub page_hits: u64,
     pub page_reads: u64,
-    /// `None` where the machine does not count them.
+    /// Instructions; `None` if the machine does not count them.
     pub instructions: Option<u64>,
 }
 
@@ -31,22 +31,22 @@ impl AddAssign for Iteration {
 }
 
 impl Iteration {
-    /// Operations a second.
+    /// Returns operations a second.
     pub fn tps(&self) -> f64 {
         self.operations as f64 / self.clock.as_secs_f64().max(1e-9)
     }
 
-    /// So many of something for each operation.
+    /// Returns `count` for each operation.
     pub fn per_operation(&self, count: u64) -> f64 {
         count as f64 / self.operations.max(1) as f64
     }
 
-    /// The part of the time that the threads were on a core.
+    /// Returns the part of the time that the threads were on a core.
     pub fn busy(&self, shards: usize) -> f64 {
         self.core.as_secs_f64() / (self.clock.as_secs_f64() * shards as f64).max(1e-9)
     }
 
-    /// Pages that were found, of those that were asked for.
+    /// Returns the share of requested pages that were in memory.
     pub fn hit_rate(&self) -> f64 {
         match self.page_hits + self.page_reads {
             0 => 0.0,
@@ -55,18 +55,18 @@ impl Iteration {
     }
 }
 
-/// Operations a second over several iterations, as perf-simple-query sums them up.
+/// Operations a second over several iterations, with perf-simple-query's statistics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     pub median: f64,
-    /// The median of the distances from the median.
+    /// Median of the distances from the median.
     pub median_absolute_deviation: f64,
     pub maximum: f64,
     pub minimum: f64,
 }
 
 impl Throughput {
-    /// Of at least one iteration.
+    /// Computes the statistics of at least one iteration.
     pub fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         let middle = median(&mut values);
@@ -81,7 +81,7 @@ impl Throughput {
     }
 }
 
-/// Sorts them, and gives the middle one, or the mean of the middle two.
+/// Sorts the values, and returns the middle one, or the mean of the middle two.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;

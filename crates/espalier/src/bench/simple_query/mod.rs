@@ -1,7 +1,9 @@
-//! `espalier bench simple-query`: prepared statements of one row, in this process, after ScyllaDB's perf-simple-query.
+//! `espalier bench simple-query`: measures prepared statements of one row in this process, after
+//! ScyllaDB's perf-simple-query.
 //!
-//! A table of one row for each partition is filled and flushed to one SSTable; then random rows are read (or written) for a
-//! second at a time, by many tasks on each shard. What is read is compared with what was written.
+//! A table of one row for each partition is filled and flushed to one SSTable. Then many tasks on
+//! each shard read (or write) random rows, for a second at a time. Every row that is read is
+//! compared with the row that was written.
 
 mod arguments;
 pub(in crate::bench) mod entries;
@@ -30,7 +32,7 @@ use crate::configuration::MemoryBudget;
 use figures::Iteration;
 use shard::{KEYSPACE, Shard};
 
-/// What all shards share.
+/// State that all shards share.
 #[derive(Clone)]
 struct Shared {
     arguments: Arc<SimpleQueryArguments>,
@@ -45,7 +47,7 @@ thread_local! {
     static FINISHED: Event = Event::new();
 }
 
-/// Measures, prints, and leaves nothing behind.
+/// Measures, prints, and removes all files.
 pub fn run(arguments: &SimpleQueryArguments) -> Result<(), BenchError> {
     let machine = Machine::this();
     let count = usize::from(arguments.smp);
@@ -80,7 +82,7 @@ fn configuration(arguments: &SimpleQueryArguments) -> Result<StorageConfiguratio
     if arguments.write {
         storage.memtable_bytes = to_usize(budget.memtables);
     } else {
-        // What is read is to be in one SSTable.
+        // All rows must be in one SSTable.
         storage.memtable_bytes = 1 << 40;
         storage.memtable_cleanup_threshold = 1.0;
     }
@@ -96,7 +98,8 @@ async fn run_shard(
     machine: Machine,
 ) -> Result<(), BenchError> {
     let directory = shared.arguments.workdir.clone();
-    // It is removed in the end, with whatever is in it. Before that is known, no shard makes it.
+    // The directory is removed at the end, with everything in it. No shard creates it before this
+    // check.
     if context.index == 0 && FileSystem::real().exists(&directory).await? {
         return Err(BenchError::Exists(directory));
     }
@@ -133,7 +136,7 @@ async fn run_shard(
     outcome.and(stopped).and(removed)
 }
 
-/// Tells all shards what to do.
+/// Directs all shards through the measurement.
 async fn lead(context: ShardContext, shared: &Shared, machine: &Machine) -> Result<(), BenchError> {
     let arguments = &shared.arguments;
     let node = OPENED.with_borrow(Clone::clone);
@@ -157,7 +160,7 @@ async fn lead(context: ShardContext, shared: &Shared, machine: &Machine) -> Resu
     }
     report::begin(arguments, machine)?;
     count_allocations();
-    // Without a figure: what is compiled, cached and allocated at first.
+    // A first iteration without a figure: it pays for compilation, caches and allocations.
     iterate(context, arguments, 0).await?;
     let mut iterations = Vec::new();
     for number in 1..=arguments.duration {

@@ -10,14 +10,15 @@ use crate::bench::machine::{Machine, build, program_json};
 use crate::bench::print_line;
 use espalier_runtime::file::FileSystem;
 
-/// Below that part of the time on a core, something else ran or the disk was waited for.
+/// Below this share of time on a core, the core had other work or a thread waited for the disk.
 const UNDISTURBED: f64 = 0.97;
 
-/// What is going to be measured.
+/// Prints the head: the parameters of the measurement.
 pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) -> Result<(), BenchError> {
     let SimpleQueryArguments { partitions, columns, value_bytes, .. } = arguments;
     print_line(format_args!(
-        "espalier {} ({}) on {}\n{}{} of random rows, {partitions} partitions with {columns} columns of {value_bytes} bytes, \
+        "espalier {} ({}) on {}\n{}{} of random rows, {partitions} partitions with {columns} \
+         columns of {value_bytes} bytes, \
          sstable_format {}, compression {:?}, concurrency {}, {} shards",
         env!("CARGO_PKG_VERSION"),
         build(),
@@ -31,7 +32,8 @@ pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) -> Result<(), 
     ))?;
     if let Err(error) = InstructionCounter::of_this_thread() {
         print_line(format_args!(
-            "instructions are not counted: {error}; bench/instructions_per_query.sh counts them with callgrind"
+            "instructions are not counted: {error}; bench/instructions_per_query.sh counts them \
+             with callgrind"
         ))?;
     }
     Ok(())
@@ -44,14 +46,15 @@ fn instructions(iteration: &Iteration) -> String {
     }
 }
 
-/// A line of its own.
+/// Prints the line of an iteration.
 pub fn iteration(iteration: &Iteration, shards: usize) -> Result<(), BenchError> {
     print_line(format_args!("{}", line(iteration, shards)))
 }
 
 fn line(iteration: &Iteration, shards: usize) -> String {
     format!(
-        "{:.2} tps ({:5.2} allocs/op, {:6.3} page reads/op, {:6.2} page hits/op, {:5.1}% of pages hit, {}, {:3.0}% busy, {:6.0} ns of core/op, \
+        "{:.2} tps ({:5.2} allocs/op, {:6.3} page reads/op, {:6.2} page hits/op, {:5.1}% of pages \
+         hit, {}, {:3.0}% busy, {:6.0} ns of core/op, \
          0 errors)",
         iteration.tps(),
         iteration.per_operation(iteration.allocations),
@@ -64,7 +67,7 @@ fn line(iteration: &Iteration, shards: usize) -> String {
     )
 }
 
-/// All iterations together, and the file.
+/// Prints the statistics of all iterations, and writes the JSON file.
 pub async fn end(
     arguments: &SimpleQueryArguments,
     machine: &Machine,
@@ -89,7 +92,10 @@ pub async fn end(
         throughput.maximum, throughput.minimum
     ))?;
     if iterations.iter().any(|one| one.page_reads == 0 && one.busy(shards) < UNDISTURBED) {
-        print_line(format_args!("something else ran: a core was not there for all of the time"))?;
+        print_line(format_args!(
+            "other work ran on a core during the measurement; repeat it on an \
+             idle machine"
+        ))?;
     }
     let Some(path) = &arguments.json_result else { return Ok(()) };
     let document = document(arguments, machine, iterations, &throughput);

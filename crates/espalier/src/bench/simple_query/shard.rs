@@ -22,13 +22,13 @@ use crate::bench::BenchError;
 use crate::bench::node::{Found, InProcessNode};
 use crate::bench::watch::Watch;
 
-/// Entries whose keys are made at once; a task asks between them whether its time is over.
+/// Number of entries prepared at once; between blocks, a task checks whether its time is over.
 const BLOCK: u64 = 32;
 
 /// The keyspace of the table.
 pub const KEYSPACE: &str = "ks";
 
-/// A shard, its table being there.
+/// A shard with its table and statements.
 pub struct Shard {
     node: Rc<InProcessNode>,
     context: ShardContext,
@@ -43,7 +43,7 @@ thread_local! {
     static SHARD: RefCell<Option<Rc<Shard>>> = const { RefCell::new(None) };
 }
 
-/// Until when a task goes on.
+/// The end of a task.
 #[derive(Clone, Copy)]
 enum Until {
     Time(Instant),
@@ -51,13 +51,14 @@ enum Until {
 }
 
 impl Shard {
-    /// Makes the table; once for all shards.
+    /// Creates the table, once for all shards.
     pub async fn create_table(
         node: &InProcessNode,
         arguments: &SimpleQueryArguments,
     ) -> Result<(), BenchError> {
         node.query(&format!(
-            "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} \
+            "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
+             'replication_factor': 1}} \
              AND durable_writes = false"
         ))
         .await?;
@@ -71,7 +72,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The calling shard's; it is found by [`Shard::here`] from now on.
+    /// Creates the calling shard's state, which [`Shard::here`] returns from then on.
     pub fn install(
         node: Rc<InProcessNode>,
         context: ShardContext,
@@ -96,13 +97,13 @@ impl Shard {
         Ok(())
     }
 
-    /// The calling shard's.
+    /// Returns the calling shard's state.
     pub fn here() -> Result<Rc<Self>, BenchError> {
         let missing = || BenchError::Wrong("a shard was asked before it was ready".to_owned());
         SHARD.with_borrow(Clone::clone).ok_or_else(missing)
     }
 
-    /// Lets go of the calling shard's.
+    /// Drops the calling shard's state.
     pub fn release() {
         SHARD.set(None);
     }
@@ -119,7 +120,7 @@ impl Shard {
         Ok(())
     }
 
-    /// One iteration of this shard.
+    /// Runs one iteration of this shard.
     pub async fn iterate(self: Rc<Self>, seed: u64) -> Result<Iteration, BenchError> {
         let tasks = u64::from(self.arguments.concurrency);
         let pages = self.node.database().metrics();
@@ -154,7 +155,7 @@ impl Shard {
         })
     }
 
-    /// One task.
+    /// Runs one task.
     async fn run(self: Rc<Self>, seed: u64, until: Until) -> Result<u64, BenchError> {
         let mut random = Generator::from_seed(seed);
         let mut expected = ExpectedRow::new(self.entries);
@@ -200,7 +201,8 @@ impl Shard {
     async fn read(&self, numbers: &[u64], expected: &mut ExpectedRow) -> Result<(), BenchError> {
         let is_absent = self.arguments.absent;
         let behind = if is_absent { self.entries.count } else { 0 };
-        // One piece of memory for the keys of a block, as those of a connection are slices of what it has read.
+        // One allocation holds the keys of a block, as a connection's keys are slices of its read
+        // buffer.
         let keys: Vec<u8> =
             numbers.iter().flat_map(|number| Entries::key(number + behind)).collect();
         let keys = Bytes::from(keys);
@@ -223,7 +225,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &InProcessNode {
         &self.node
     }

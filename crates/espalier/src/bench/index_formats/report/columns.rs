@@ -1,8 +1,8 @@
-//! The columns of a table of loads. What is of index, data and core is for each row that was read.
+//! The columns of a table of loads. Figures of index, data and core are for each row that was read.
 
 use super::super::figures::{ContenderFigure, LoadFigure, TestFigure};
 
-/// Their heads, in two lines.
+/// The head of each column, in two lines.
 pub const HEADS: [(&str, &str); 13] = [
     ("", "reads/s"),
     ("p50", "us"),
@@ -19,7 +19,7 @@ pub const HEADS: [(&str, &str); 13] = [
     ("of the", "disk %"),
 ];
 
-/// One load.
+/// Returns the cells of one load.
 pub fn cells(figure: &LoadFigure, test: &TestFigure) -> [String; 13] {
     let (latency, cost) = (&figure.latency, &figure.cost);
     let busy = cost.core.as_secs_f64() / cost.clock.as_secs_f64().max(1e-9);
@@ -40,7 +40,7 @@ pub fn cells(figure: &LoadFigure, test: &TestFigure) -> [String; 13] {
     ]
 }
 
-/// Which loads of a contender are shown.
+/// The loads of a contender that are shown.
 pub const LOADS: [(&str, fn(&ContenderFigure) -> Option<LoadFigure>); 3] = [
     ("as fast as it goes", |one| Some(one.closed)),
     ("highest that is good enough", |one| one.highest),

@@ -1,4 +1,5 @@
-//! The report as one file of HTML: the published table with ours beside it, and for each test what was measured, drawn.
+//! The report as one HTML file: the published table beside the measured one, and drawings for each
+//! test.
 
 use std::fmt::Write as _;
 
@@ -12,18 +13,23 @@ use super::plots;
 use super::verdict::Verdict;
 use crate::bench::machine::{Machine, build};
 
-const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222}\
+const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:900px;margin:2em auto;padding:0 \
+                     1em;color:#222}\
 table{border-collapse:collapse;margin:1em 0;font-size:13px}\
 th,td{border-bottom:1px solid #ddd;padding:.25em .6em;text-align:right}\
 th:first-child,td:first-child{text-align:left}.met{color:#2f7d4f}.missed{color:#b8404f}svg{max-width:100%;height:auto}";
 
-/// The whole document.
+/// Returns the whole document.
 pub fn document(record: &Record, machine: &Machine, arguments: &IndexFormatsArguments) -> String {
     let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Index formats</title><style>{STYLE}</style></head><body>\n\
-         <h1>Legacy index against trie</h1>\n<p>espalier {} ({}) on {}. Legacy {}, trie {}, compression {:?}; {} seconds for each load; a load is good \
-         enough with a 99th percentile of at most {} ms. One shard in one process on one core, without sockets, its load generator on the same core; \
-         only the typical test has a row cache. Every row that was read was compared with what was written.</p>\n",
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Index \
+         formats</title><style>{STYLE}</style></head><body>\n\
+         <h1>Legacy index against trie</h1>\n<p>espalier {} ({}) on {}. Legacy {}, trie {}, \
+         compression {:?}; {} seconds for each load; a load is good \
+         enough with a 99th percentile of at most {} ms. One shard in one process on one core, \
+         without sockets, its load generator on the same core; \
+         only the typical test has a row cache. Every row that was read was compared with what was \
+         written.</p>\n",
         env!("CARGO_PKG_VERSION"),
         build(),
         escape(&machine.line()),
@@ -64,7 +70,7 @@ fn table(heads: &[&str], rows: &[Vec<String>], out: &mut String) {
     out.push_str("</tr></table>\n");
 }
 
-/// A figure, green where it is as good as what was published.
+/// Formats a figure, green if it is as good as the published one.
 fn judged(
     value: Option<f64>,
     is_met: impl Fn(f64) -> bool,
@@ -125,8 +131,10 @@ fn summary(record: &Record, out: &mut String) {
     out.push_str("<h2>Beside the published figures</h2>\n");
     table(&heads, &rows, out);
     out.push_str(
-        "<p>Published: ScyllaDB on three nodes of eight cores with 650 or 46 million rows, whole requests over the network. Here the ratio is of \
-         one core, against the better one of the legacy contenders. Index bytes: published 7 : 1.</p>\n",
+        "<p>Published: ScyllaDB on three nodes of eight cores with 650 or 46 million rows, whole \
+         requests over the network. Here the ratio is of \
+         one core, against the better one of the legacy contenders. Index bytes: published 7 : \
+         1.</p>\n",
     );
     out.push_str(&plots::ratios(&bars));
 }
@@ -137,7 +145,8 @@ fn one(test: &TestFigure, arguments: &IndexFormatsArguments, out: &mut String) {
     let mib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
     let _ = writeln!(
         out,
-        "<h2>{title}</h2>\n<p>{} rows in {} partitions; {} MiB of memory, of which rows may take {}; the disk gives {:.0} random reads of 4 KiB a second to one core with {} \
+        "<h2>{title}</h2>\n<p>{} rows in {} partitions; {} MiB of memory, of which rows may take \
+         {}; the disk gives {:.0} random reads of 4 KiB a second to one core with {} \
          under way.</p>",
         population.entries.count,
         population.partitions,
@@ -174,7 +183,8 @@ fn one(test: &TestFigure, arguments: &IndexFormatsArguments, out: &mut String) {
 
 fn wide(figures: &[WideFigure], out: &mut String) {
     out.push_str(
-        "<h2>One row of a wide partition, nothing in memory</h2>\n<p>Mean (most) of 200 single rows of 300 bytes, each read with an empty cache.</p>\n",
+        "<h2>One row of a wide partition, nothing in memory</h2>\n<p>Mean (most) of 200 single \
+         rows of 300 bytes, each read with an empty cache.</p>\n",
     );
     let heads = ["", "index pages", "data reads", "data bytes", "p50 µs", "published"];
     let rows: Vec<Vec<String>> = figures

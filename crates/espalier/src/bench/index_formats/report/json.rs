@@ -1,4 +1,4 @@
-//! The report for machines.
+//! The report as a JSON document.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::verdict::Verdict;
 use crate::bench::machine::{Machine, build};
 use crate::bench::memtable::latency::Percentiles;
 
-/// The whole document.
+/// Returns the whole document.
 pub fn document(record: &Record, machine: &Machine, arguments: &IndexFormatsArguments) -> String {
     let document = json!({
         "program": { "version": env!("CARGO_PKG_VERSION"), "build": build() },

@@ -1,4 +1,4 @@
-//! What was measured, for people, for machines and as a page with drawings.
+//! Reports the figures as text, as JSON, and as a page with drawings.
 
 mod columns;
 mod html;
@@ -17,7 +17,7 @@ use super::arguments::IndexFormatsArguments;
 use crate::bench::machine::Machine;
 use crate::bench::{BenchError, print_line};
 
-/// Prints it, and writes the files that were asked for.
+/// Prints the report, and writes the files that the arguments name.
 pub async fn give(
     record: &Record,
     machine: &Machine,

@@ -1,4 +1,4 @@
-//! Drawings of one test: latency over load, and what a row costs of the disk.
+//! Drawings of one test: latency over load, and disk bytes for each row.
 
 use super::super::figures::{ContenderFigure, LoadFigure, TestFigure};
 use crate::svg::{Anchor, anchored_text, document, polyline, rectangle, text};
@@ -9,7 +9,7 @@ const RIGHT: f64 = 30.0;
 const HEIGHT: f64 = 260.0;
 const BAR: f64 = 18.0;
 
-/// Of the contenders, in their order: the trie is the last and green.
+/// Returns a contender's colour: green for the trie, and one by position for the others.
 pub fn colour(one: &ContenderFigure, at: usize) -> &'static str {
     match one.has_trie {
         true => "#2f7d4f",
@@ -17,7 +17,8 @@ pub fn colour(one: &ContenderFigure, at: usize) -> &'static str {
     }
 }
 
-/// The 99th percentile over the rate, both logarithmic, of all steps of the search; a line at the limit.
+/// Draws the 99th percentile over the rate, both logarithmic, of all steps of the search, with a
+/// line at the limit.
 pub fn latency(test: &TestFigure, limit_us: f64) -> String {
     let steps = || test.contenders.iter().flat_map(|one| &one.steps);
     let range = |pick: fn(&LoadFigure) -> f64, first: f64| {
@@ -58,7 +59,7 @@ pub fn latency(test: &TestFigure, limit_us: f64) -> String {
     document(WIDTH, top + HEIGHT + 26.0, &body)
 }
 
-/// Bytes from the disk for each row at equal load: those of the index, and behind them those of the data.
+/// Draws the bytes from the disk for each row at equal load: first of the index, then of the data.
 pub fn disk(test: &TestFigure) -> String {
     let mut body = String::new();
     let title = "bytes from the disk for each row at equal load: index (dark), data (light)";
@@ -84,7 +85,7 @@ pub fn disk(test: &TestFigure) -> String {
     document(WIDTH, y + 12.0, &body)
 }
 
-/// How many times the throughput, ours beside the published, of all tests.
+/// Draws the ratio of throughput of all tests, measured beside published.
 pub fn ratios(rows: &[(&str, Option<f64>, f64)]) -> String {
     let mut body = String::new();
     text(20.0, 24.0, 15.0, "throughput of the trie for each one of legacy", &mut body);
@@ -103,7 +104,7 @@ pub fn ratios(rows: &[(&str, Option<f64>, f64)]) -> String {
         }
         y += 8.0;
     }
-    // As fast as legacy.
+    // A line marks the throughput of the legacy index.
     rectangle(left + scale, 36.0, 1.0, y - 40.0, "#b8404f", &mut body);
     document(WIDTH, y + 8.0, &body)
 }
@@ -118,7 +119,7 @@ fn legend(test: &TestFigure, y: f64, out: &mut String) -> f64 {
     y + 14.0
 }
 
-/// 1, 2 and 5 of each decade between two values.
+/// Returns 1, 2 and 5 of each decade between two values.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let all = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade)));

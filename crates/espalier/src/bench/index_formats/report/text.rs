@@ -11,10 +11,11 @@ use super::text_wide;
 use super::verdict::Verdict;
 use crate::bench::machine::{Machine, build};
 
-/// Everything.
+/// Returns the whole report.
 pub fn report(record: &Record, machine: &Machine, arguments: &IndexFormatsArguments) -> String {
     let mut out = format!(
-        "espalier {} ({}) on {}\nlegacy {} against trie {}, compression {:?}, every row was compared with what was written\n",
+        "espalier {} ({}) on {}\nlegacy {} against trie {}, compression {:?}, every row was \
+         compared with what was written\n",
         env!("CARGO_PKG_VERSION"),
         build(),
         machine.line(),

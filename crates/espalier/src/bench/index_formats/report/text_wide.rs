@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use super::super::wide::{PUBLISHED, WideFigure};
 
-/// A table.
+/// Appends a table of the figures.
 pub fn report(figures: &[WideFigure], out: &mut String) {
     if figures.is_empty() {
         return;
     }
     let _ = writeln!(
         out,
-        "\nOne row of a wide partition, nothing in memory: mean (most) of 200 rows\n{:<14} {:>14} {:>14} {:>18} {:>9} {:>14} {:>8}",
+        "\nOne row of a wide partition, nothing in memory: mean (most) of 200 rows\n{:<14} {:>14} \
+         {:>14} {:>18} {:>9} {:>14} {:>8}",
         "", "index pages", "data reads", "data bytes", "p50 us", "row index MiB", ""
     );
     for one in figures {

@@ -1,22 +1,24 @@
-//! The ratios that the comparison is about: the trie against the better one of the legacy contenders.
+//! Ratios of the comparison: the trie against the best legacy contender.
 
 use super::super::figures::TestFigure;
 
-/// Of one test; what could not be measured is left out.
+/// Ratios of one test; a ratio that could not be measured is `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verdict {
-    /// Highest rate of the trie for each one of legacy.
+    /// The trie's highest rate as a multiple of the legacy index's.
     pub throughput: Option<f64>,
-    /// By which part the trie's 99th percentile is higher at equal load; below 0 if it is lower.
+    /// Relative change of the 99th percentile at equal load from legacy to trie; negative if the
+    /// trie's is lower.
     pub p99_change: Option<f64>,
-    /// Bytes of the index that legacy reads from the disk for each one that the trie reads, at equal load.
+    /// Index bytes that legacy reads from the disk for each byte that the trie reads, at equal
+    /// load.
     pub index_bytes: Option<f64>,
-    /// Reads from the disk for each row at equal load: legacy, trie.
+    /// Disk reads for each row at equal load: legacy, trie.
     pub disk_reads: Option<(f64, f64)>,
 }
 
 impl Verdict {
-    /// Compares them.
+    /// Computes the ratios.
     pub fn of(figure: &TestFigure) -> Self {
         let Some((legacy, trie)) = figure.pair() else { return Self::default() };
         let highest = legacy.highest.zip(trie.highest);

@@ -1,5 +1,6 @@
-// Cassandra's own classes on the data of `espalier bench memtable`: prepared statements in this process, without sockets and without
-// commit log. Lines that begin with RESULT are JSON, for espalier.
+// Cassandra's own classes on the data of `espalier bench memtable`: prepared statements in this
+// process, without sockets and without commit log. Lines that begin with RESULT are JSON, for
+// espalier.
 //
 // usage: SimpleQuery KIND PARTITIONS READS ROUNDS VALUE_BYTES SEED [scan] [slice] [flush]
 import com.sun.management.OperatingSystemMXBean;
@@ -129,7 +130,7 @@ public class SimpleQuery {
         return ByteBuffer.allocate(valueBytes).putLong(0, i * FACTOR);
     }
 
-    /** The time on the core is that of all threads: the collector and the flush have their own. */
+    /** Measures the core time of all threads: the collector and the flush have their own. */
     static void measure(String name, Work work) throws Exception {
         System.gc();
         long clock = System.nanoTime(), core = SYSTEM.getProcessCpuTime();

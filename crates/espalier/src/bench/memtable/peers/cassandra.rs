@@ -1,7 +1,9 @@
-//! Cassandra's own classes in a process of their own, with the data of the random keys: `SimpleQuery.java` beside this file.
+//! Measures Cassandra's own classes in a process of their own, with the data of the random keys:
+//! `SimpleQuery.java` in this directory.
 //!
-//! From an installation only the jars are used; configuration, data and compiled class are in the measurement's own directory, so a
-//! node that runs from the installation is left alone. The flags are those that Cassandra needs on Java 11 and 17.
+//! Only the jars of an installation are used. Configuration, data and compiled class are in the
+//! measurement's own directory, so a node that runs from the installation is not affected. The
+//! flags are those that Cassandra needs on Java 11 and 17.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -23,17 +25,19 @@ use crate::bench::watch::{Lap, Round};
 
 const PROGRAM: &str = include_str!("SimpleQuery.java");
 
-/// Where the project's own tests have it, seen from the root of the repository.
+/// The installation of the project's own tests, relative to the root of the repository.
 const USUAL: &str = ".deps/cassandra/node";
 
-/// Heap for each partition: several times what it takes there, so that nothing is flushed and little is collected.
+/// Heap for each partition, in bytes: several times a partition's memory, so that nothing is
+/// flushed and little is collected.
 const HEAP_BYTES_PER_PARTITION: u64 = 3000;
 const LEAST_HEAP_BYTES: u64 = 2 << 30;
 
-/// More reads tell nothing more, and there are several rounds of them in each of four runs.
+/// Limit of the reads: more give no more information, and each of four runs has several rounds of
+/// them.
 const MOST_READS: u64 = 1_000_000;
 
-/// Kinds that Cassandra has too.
+/// Kinds of memtable that Cassandra has too.
 const KINDS: [&str; 2] = ["trie", "skiplist"];
 
 /// An installation that can be used.
@@ -44,7 +48,7 @@ pub struct Cassandra {
 }
 
 impl Bench<'_> {
-    /// Finds Cassandra and compiles what it shall do; notes why not.
+    /// Finds Cassandra and compiles the program; if that fails, notes the reason.
     pub(in crate::bench::memtable) async fn cassandra(
         &mut self,
     ) -> Result<Option<Cassandra>, BenchError> {
@@ -55,7 +59,8 @@ impl Bench<'_> {
             Err(reason) if told.is_some() => return Err(failed(reason)),
             Err(reason) => {
                 let note = format!(
-                    "Cassandra was not measured: {reason}; name an installation with --cassandra, such as \
+                    "Cassandra was not measured: {reason}; name an installation with --cassandra, \
+                     such as \
                      interop/cassandra/install.sh makes"
                 );
                 self.record.notes.push(note);
@@ -74,7 +79,8 @@ impl Bench<'_> {
         }
     }
 
-    /// One process for each kind that both have. Once before and once after our own rounds.
+    /// Runs one process for each common kind. It is called once before and once after this
+    /// process's own rounds.
     pub(in crate::bench::memtable) async fn run_cassandra(
         &mut self,
         cassandra: &Cassandra,
@@ -104,7 +110,7 @@ impl Bench<'_> {
         let mut results = 0;
         for line in output.lines().filter_map(|line| line.strip_prefix("RESULT ")) {
             let result: Value = serde_json::from_str(line)
-                .map_err(|error| failed(format!("cannot make out its line {line}: {error}")))?;
+                .map_err(|error| failed(format!("cannot parse its line {line}: {error}")))?;
             let seconds = |name: &str| {
                 Duration::try_from_secs_f64(result[name].as_f64().unwrap_or(0.0))
                     .unwrap_or_default()
@@ -123,7 +129,7 @@ impl Bench<'_> {
                 Some("slice") => Measure::Slice,
                 Some("flush") => Measure::Flush,
                 Some("read SSTable") => Measure::ReadFile,
-                _ => return Err(failed(format!("cannot make out its line {line}"))),
+                _ => return Err(failed(format!("cannot parse its line {line}"))),
             };
             self.record.add("random", &kind, measure, round);
             results += 1;
@@ -135,7 +141,8 @@ impl Bench<'_> {
     }
 }
 
-/// What its heap grew by, all of it, as it does not tell structure from content.
+/// Returns the growth of its heap, all of it as structure, because Cassandra does not separate
+/// structure from content.
 fn memory(kind: &str, result: &Value) -> MemoryFigure {
     let bytes = |name: &str| result[name].as_u64().unwrap_or(0);
     MemoryFigure {
@@ -153,7 +160,7 @@ fn memory(kind: &str, result: &Value) -> MemoryFigure {
     }
 }
 
-/// The directory of the jars, and the one that is Java's agent.
+/// Returns the directory of the jars, and the jar that is Java's agent.
 async fn find_jars(root: &Path) -> Result<(PathBuf, PathBuf), String> {
     let files = FileSystem::real();
     for directory in [root.join("lib"), root.to_owned()] {
@@ -191,7 +198,7 @@ impl Cassandra {
         finished("javac", compile.stdin(Stdio::null()).output()).map(drop)
     }
 
-    /// Removes what a run before has left: each begins with nothing.
+    /// Removes the data of an earlier run, so that each begins empty.
     async fn forget(&self) -> Result<(), BenchError> {
         let (files, data) = (FileSystem::real(), self.directory.join("data"));
         if files.exists(&data).await? {
@@ -242,7 +249,7 @@ impl Cassandra {
     }
 }
 
-/// Of the Java that is meant.
+/// Returns the path of a Java tool: from `JAVA_HOME`, else from the search path.
 fn tool(name: &str) -> PathBuf {
     match std::env::var_os("JAVA_HOME") {
         Some(home) => Path::new(&home).join("bin").join(name),
@@ -250,7 +257,7 @@ fn tool(name: &str) -> PathBuf {
     }
 }
 
-/// What it printed, if it ended well.
+/// Returns the output of a process that ended successfully.
 fn finished(name: &str, output: std::io::Result<Output>) -> Result<String, BenchError> {
     let output = output.map_err(|error| failed(format!("{name}: {error}")))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -266,19 +273,26 @@ fn finished(name: &str, output: std::io::Result<Output>) -> Result<String, Bench
 }
 
 fn configuration(root: &Path) -> String {
-    // Nobody talks to it, but it listens for other nodes.
+    // No other node talks to it, but it listens on a port for other nodes.
     let port = 20_000 + std::process::id() % 20_000;
     let root = root.display();
     let mut text = format!(
-        "cluster_name: peer\nnum_tokens: 1\npartitioner: org.apache.cassandra.dht.Murmur3Partitioner\n\
-         commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\nlisten_address: 127.0.0.1\nstorage_port: {port}\n\
-         rpc_address: 127.0.0.1\nstart_native_transport: false\nendpoint_snitch: SimpleSnitch\nauto_snapshot: false\n\
-         storage_compatibility_mode: NONE\nsstable:\n  selected_format: bti\nmemtable_allocation_type: heap_buffers\n\
-         memtable_cleanup_threshold: 0.9\nmemtable:\n  configurations:\n    skiplist:\n      class_name: SkipListMemtable\n    \
-         trie:\n      class_name: TrieMemtable\n    default:\n      inherits: trie\nseed_provider:\n  \
-         - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n    parameters: [{{seeds: \"127.0.0.1:{port}\"}}]\n"
+        "cluster_name: peer\nnum_tokens: 1\npartitioner: \
+         org.apache.cassandra.dht.Murmur3Partitioner\n\
+         commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\nlisten_address: \
+         127.0.0.1\nstorage_port: {port}\n\
+         rpc_address: 127.0.0.1\nstart_native_transport: false\nendpoint_snitch: \
+         SimpleSnitch\nauto_snapshot: false\n\
+         storage_compatibility_mode: NONE\nsstable:\n  selected_format: \
+         bti\nmemtable_allocation_type: heap_buffers\n\
+         memtable_cleanup_threshold: \
+         0.9\nmemtable:\n  configurations:\n    skiplist:\n      class_name: SkipListMemtable\n    \
+         trie:\n      class_name: TrieMemtable\n    default:\n      inherits: \
+         trie\nseed_provider:\n  \
+         - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n    parameters: \
+         [{{seeds: \"127.0.0.1:{port}\"}}]\n"
     );
-    // Half of the heap, and all of that before anything is flushed.
+    // Half of the heap; a memtable may fill all of that before it is flushed.
     let memtable_mib = (total_bytes() / 10 * 6 / 2) >> 20;
     let _ = writeln!(text, "memtable_heap_space: {memtable_mib}MiB");
     for (name, directory) in [
@@ -293,8 +307,10 @@ fn configuration(root: &Path) -> String {
     text
 }
 
-const LOGGING: &str = "<configuration><appender name=\"S\" class=\"ch.qos.logback.core.ConsoleAppender\"><target>System.err</target>\
-<encoder><pattern>%-5level %msg%n</pattern></encoder></appender><root level=\"WARN\"><appender-ref ref=\"S\"/></root></configuration>\n";
+const LOGGING: &str = "<configuration><appender name=\"S\" \
+                       class=\"ch.qos.logback.core.ConsoleAppender\"><target>System.err</target>\
+<encoder><pattern>%-5level %msg%n</pattern></encoder></appender><root level=\"WARN\"><appender-ref \
+ref=\"S\"/></root></configuration>\n";
 
 const EXPORTS: [&str; 9] = [
     "java.base/jdk.internal.misc",

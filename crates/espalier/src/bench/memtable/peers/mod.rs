@@ -1,10 +1,10 @@
-//! Others that do the same on this machine, in the same run.
+//! Peers: other programs that do the same work on this machine, in the same run.
 
 pub mod cassandra;
 pub mod rocksdb;
 
-/// As it stands in reports, before the kind of its memtable.
+/// Name in reports, before the kind of its memtable.
 pub const CASSANDRA: &str = "Cassandra";
 
-/// As it stands in reports.
+/// Name in reports.
 pub const ROCKSDB: &str = "RocksDB skip list";

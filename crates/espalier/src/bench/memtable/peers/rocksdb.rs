@@ -1,4 +1,4 @@
-//! db_bench of RocksDB: its skip-list memtable without a log and without flushes.
+//! Measures RocksDB with db_bench: its skip-list memtable without a log and without flushes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,10 +8,11 @@ use crate::bench::BenchError;
 use crate::bench::memtable::raw::{KEY_BYTES, VALUE_BYTES};
 use crate::bench::watch::{Lap, Round};
 
-/// What db_bench 7.8 gave for put and get on two cores of a virtual machine; its settings then are not on record.
+/// Put and get of db_bench 7.8 on two cores of a virtual machine; its settings then are not on
+/// record.
 const STORED: (u64, u64) = (390_000, 398_000);
 
-/// Where it is: as told, else as the search path has it.
+/// Finds db_bench: at the given path, else in the search path.
 pub fn find(told: Option<&Path>) -> Option<PathBuf> {
     if let Some(told) = told {
         return Some(told.to_owned());
@@ -20,26 +21,27 @@ pub fn find(told: Option<&Path>) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join("db_bench")).find(|at| at.is_file())
 }
 
-/// What to say where it is not.
+/// Returns the note for a run without db_bench.
 pub fn stored_figures() -> String {
     format!(
-        "db_bench is not in PATH and was not named with --db-bench, so RocksDB was not measured in this run; an earlier run on such \
+        "db_bench is not in PATH and was not named with --db-bench, so RocksDB was not measured in \
+         this run; an earlier run on such \
          a machine gave {} puts and {} gets a second",
         STORED.0, STORED.1
     )
 }
 
-/// What it gave.
+/// The figures of a run.
 pub struct Figures {
-    /// Puts.
+    /// The puts.
     pub put: Round,
-    /// Gets.
+    /// The gets.
     pub get: Round,
-    /// Why it thinks that they are not what they could be.
+    /// db_bench's warning about its own figures, such as a slow build.
     pub warning: Option<String>,
 }
 
-/// Puts and gets.
+/// Runs puts and gets.
 pub fn run(
     program: &Path,
     directory: &Path,
@@ -54,7 +56,7 @@ pub fn run(
             "--memtablerep=skip_list",
         ])
         .args(["--disable_wal=1", "--compression_type=none", "--use_existing_db=0"])
-        // Nothing is flushed: that comes near no memory that one has.
+        // A write buffer of 64 GiB is never full, so nothing is flushed.
         .args(["--write_buffer_size=68719476736", "--db_write_buffer_size=0"])
         .arg(format!("--num={entries}"))
         .arg(format!("--reads={reads}"))
@@ -73,7 +75,7 @@ pub fn run(
     }
     let line = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
-        line.ok_or_else(|| failed(format!("it says nothing of {name}")))
+        line.ok_or_else(|| failed(format!("its output has no figure of {name}")))
     };
     let (put, get) = (line("filluniquerandom")?, line("readrandom")?);
     if !get.contains(&format!("({reads} of {reads} found)")) {
@@ -88,13 +90,14 @@ pub fn run(
                     core: Duration::ZERO,
                 },
             })
-            .ok_or_else(|| failed(format!("cannot make out its line: {line}")))
+            .ok_or_else(|| failed(format!("cannot parse its line: {line}")))
     };
     let warning = text.lines().find_map(|line| line.strip_prefix("WARNING: ")).map(str::to_owned);
     Ok(Figures { put: round(put, entries)?, get: round(get, reads)?, warning })
 }
 
-/// What each operation took: from `name : 2.564 micros/op 390000 ops/sec ...`. Operations a second are more exact.
+/// Returns the µs of an operation from `name : 2.564 micros/op 390000 ops/sec ...`. It uses
+/// operations a second, which are more exact.
 fn micros(line: &str) -> Option<f64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "ops/sec" || *word == "ops/sec;")?;
@@ -109,7 +112,8 @@ mod tests {
     #[test]
     fn lines_of_all_versions_are_understood() {
         let old = "fillrandom   :       2.564 micros/op 390015 ops/sec;   43.1 MB/s";
-        let new = "readrandom   :       2.512 micros/op 398089 ops/sec 2.512 seconds 1000000 operations;   44.0 MB/s (1000000 of 1000000 found)";
+        let new = "readrandom   :       2.512 micros/op 398089 ops/sec 2.512 seconds 1000000 \
+                   operations;   44.0 MB/s (1000000 of 1000000 found)";
         assert_eq!(micros(old), Some(1e6 / 390_015.0));
         assert_eq!(micros(new), Some(1e6 / 398_089.0));
         assert_eq!(micros("fillrandom : Not implemented"), None);

@@ -1,4 +1,5 @@
-//! The report as drawings: bars for each measure, all kinds and peers side by side; memory in parts; latencies over time.
+//! The report as drawings: bars for each measure with all kinds and peers, stacked bars for memory,
+//! and latencies over time.
 
 use super::text::thousands;
 use crate::bench::memtable::latency::LatencyFigure;
@@ -16,7 +17,7 @@ const STRUCTURE: &str = "#2f7d4f";
 const CONTENT: &str = "#9bd08a";
 const UNSPLIT: &str = "#8aa0b8";
 
-/// Names of files, with what is in them.
+/// Returns the drawings: each file's name and its content.
 pub fn draw(record: &Record) -> Vec<(String, String)> {
     let mut drawings = Vec::new();
     let mut measures: Vec<_> = record.series.iter().map(|series| series.measure).collect();
@@ -48,7 +49,7 @@ fn file_name(title: &str) -> String {
     format!("{}.svg", title.replace(' ', "-"))
 }
 
-/// Bars of the best rounds, with a tick at the median.
+/// Draws bars of the best rounds, with a tick at the median.
 fn speeds(title: &str, series: &[&Series]) -> String {
     let mut kinds: Vec<&str> = Vec::new();
     for one in series {
@@ -83,7 +84,7 @@ fn speeds(title: &str, series: &[&Series]) -> String {
     document(WIDTH, y + 30.0, &body)
 }
 
-/// Bytes for each row, structure and content stacked.
+/// Draws bytes for each row, structure and content stacked.
 fn memory(record: &Record) -> String {
     let most = record.memory.iter().map(|figure| figure.per_row()).fold(1.0, f64::max);
     let scale = (WIDTH - LEFT - RIGHT) / most;
@@ -108,7 +109,7 @@ fn memory(record: &Record) -> String {
     document(WIDTH, y + 16.0, &body)
 }
 
-/// Median, 99th percentile and maximum over time, on a logarithmic scale.
+/// Draws median, 99th percentile and maximum over time, on a logarithmic scale.
 fn latency(what: &str, figures: &[&LatencyFigure]) -> String {
     const HEIGHT: f64 = 260.0;
     const LINES: [(&str, &str); 3] = [("p50", "#9bd08a"), ("p99", "#2f7d4f"), ("max", "#b8404f")];

@@ -10,7 +10,7 @@ use crate::bench::memtable::memory::MemoryFigure;
 use crate::bench::memtable::record::{Record, Series};
 use crate::bench::watch::Round;
 
-/// All of it.
+/// Returns the whole document.
 pub fn document(
     record: &Record,
     ratios: &[Ratio],

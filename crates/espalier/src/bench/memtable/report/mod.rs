@@ -1,4 +1,4 @@
-//! What was measured, for people, for machines and as pictures.
+//! Reports the figures as text, as JSON and as drawings.
 
 mod charts;
 mod json;
@@ -15,7 +15,7 @@ use crate::bench::arguments::MemtableArguments;
 use crate::bench::machine::Machine;
 use crate::bench::print_line;
 
-/// Prints it, and writes the files that were asked for.
+/// Prints the report, and writes the files that the arguments name.
 pub async fn give(
     record: &Record,
     machine: &Machine,

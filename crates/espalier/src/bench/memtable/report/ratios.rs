@@ -1,14 +1,15 @@
-//! What is how many times as fast, or as large, as something else that was measured in the same run.
+//! Ratios of speed and of memory between figures of the same run.
 //!
-//! Best rounds are compared: the first rounds of Java are those of a compiler that is not done. Each ratio of speeds is given
-//! by the clock and by the time on a core, each of the rounds that are best by it; where something else ran too, only the latter means anything.
+//! Best rounds are compared, because Java's first rounds run before its compiler is done. Each
+//! ratio of speeds is given by the clock and by the time on a core, each of the rounds that are
+//! best by it. If the machine had other work, only the latter is meaningful.
 
 use crate::bench::arguments::MemtableArguments;
 use crate::bench::memtable::memory::MemoryFigure;
 use crate::bench::memtable::peers::{CASSANDRA, ROCKSDB};
 use crate::bench::memtable::record::{Measure, Record, Series};
 
-/// What the project has set itself.
+/// A goal of the project.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// The ratio or more.
@@ -18,7 +19,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Whether a ratio is good enough.
+    /// Returns true if a ratio meets the goal.
     pub fn is_met(self, ratio: f64) -> bool {
         match self {
             Goal::AtLeast(goal) => ratio >= goal,
@@ -27,26 +28,26 @@ impl Goal {
     }
 }
 
-/// One figure over another.
+/// One figure divided by another.
 #[derive(Clone, Debug)]
 pub struct Ratio {
-    /// Of what to what.
+    /// Description of both figures.
     pub what: String,
-    /// The one in question.
+    /// The figure in question.
     pub ours: f64,
-    /// What it is compared with.
+    /// The figure that it is compared with.
     pub theirs: f64,
-    /// Of both.
+    /// Unit of both figures.
     pub unit: &'static str,
-    /// By the clock.
+    /// Ratio by the clock.
     pub ratio: f64,
-    /// By the time on a core; none of memory, or if it is not known.
+    /// Ratio by the time on a core; `None` for memory, or if a core time is unknown.
     pub core_ratio: Option<f64>,
-    /// What the project has set itself, if anything.
+    /// The project's goal, if it has one.
     pub goal: Option<Goal>,
 }
 
-/// All that can be made of what was measured.
+/// Returns all ratios that the record allows.
 pub fn ratios(record: &Record, arguments: &MemtableArguments) -> Vec<Ratio> {
     let mut all = Vec::new();
     for kind in &arguments.kinds {
@@ -92,7 +93,7 @@ fn beside_cassandra(record: &Record, kind: &str, all: &mut Vec<Ratio>) {
     all.extend(memory(record, what, ("random", kind), ("random", &theirs), None));
 }
 
-/// The trie to another kind.
+/// Adds the ratios of the trie to another kind.
 fn beside_other_kind(record: &Record, other: &str, all: &mut Vec<Ratio>) {
     for series in record.series.iter().filter(|series| series.kind == TRIE) {
         let (keys, measure) = (series.keys.as_str(), series.measure);
@@ -113,7 +114,7 @@ fn beside_other_kind(record: &Record, other: &str, all: &mut Vec<Ratio>) {
     }
 }
 
-/// A row of a wide partition to a small partition: costs, not speeds.
+/// Adds the ratios of a row of a wide partition to a small partition: costs, not speeds.
 fn wide_beside_small(record: &Record, kind: &str, all: &mut Vec<Ratio>) {
     for measure in [Measure::Write, Measure::ReadHit, Measure::Slice] {
         let wide = record.find("wide", kind, measure);
@@ -173,7 +174,7 @@ fn memory(
     Some(Ratio { what, ours, theirs, unit, ratio, core_ratio: None, goal })
 }
 
-/// The memory of a partition, for which there is a goal in bytes.
+/// Returns the goal for the memory of a partition, in bytes.
 pub fn memory_goal(figure: &MemoryFigure) -> Option<Goal> {
     (figure.kind == TRIE && figure.keys == "random").then_some(Goal::AtMost(96.0))
 }

@@ -8,10 +8,10 @@ use crate::bench::machine::{Machine, build};
 
 use crate::bench::memtable::record::{Record, Series};
 
-/// Below that part of the time on a core, something else ran.
+/// Below this share of time on a core, the thread had to share the core.
 const UNDISTURBED: f64 = 0.97;
 
-/// All of it.
+/// Returns the whole report.
 pub fn report(
     record: &Record,
     ratios: &[Ratio],
@@ -72,7 +72,8 @@ fn measures(record: &Record, out: &mut String) {
         out.push('\n');
     }
     out.push_str(
-        "best: the fastest round by the clock; ns: its time for each; busy: the part of it on the core. core ns: time on the core, the least of all rounds.\n",
+        "best: the fastest round by the clock; ns: its time for each; busy: the part of it on the \
+         core. core ns: time on the core, the least of all rounds.\n",
     );
 }
 
@@ -116,7 +117,10 @@ fn memory(record: &Record, out: &mut String) {
             goal(memory_goal(figure), figure.per_row()),
         );
     }
-    out.push_str("structure, content: bytes for each row, B/row: both. RSS: what the process grew by while it was written.\n");
+    out.push_str(
+        "structure, content: bytes for each row, B/row: both. RSS: growth of the process \
+         while it was written.\n",
+    );
 }
 
 fn latencies(record: &Record, out: &mut String) {
@@ -157,7 +161,8 @@ fn latencies(record: &Record, out: &mut String) {
         );
     }
     out.push_str(
-        "p50 to max: by the clock, from when a read was due, each reader one row every ms or one page every 10 ms, while one task never stops writing. read: without the wait.\n",
+        "p50 to max: by the clock, from when a read was due, each reader one row every ms or one \
+         page every 10 ms, while one task never stops writing. read: without the wait.\n",
     );
 }
 
@@ -184,7 +189,10 @@ fn ratios(ratios: &[Ratio], out: &mut String) {
             goal(ratio.goal, ratio.ratio)
         );
     }
-    out.push_str("of the best rounds; by clock is what counts if all were busy on the core, by core if not.\n");
+    out.push_str(
+        "ratios of the best rounds; use by clock if all were busy on the core, else by \
+         core.\n",
+    );
 }
 
 fn goal(goal: Option<Goal>, value: f64) -> String {
@@ -208,7 +216,8 @@ fn notes(record: &Record, machine: &Machine, out: &mut String) {
     if disturbed > 0 {
         let _ = writeln!(
             out,
-            "\nnote: of {disturbed} measures even the best round had to share the core: by core is right there, by clock is not"
+            "\nnote: in {disturbed} measures even the best round had to share the core: use by \
+             core there, not by clock"
         );
     }
     for note in machine.notice.iter().chain(&record.notes) {
@@ -216,12 +225,12 @@ fn notes(record: &Record, machine: &Machine, out: &mut String) {
     }
 }
 
-/// One digit behind the point of what is small.
+/// Formats a number; below 1000 with one decimal.
 fn short(value: f64) -> String {
     if value < 1000.0 { format!("{value:.1}") } else { thousands(value) }
 }
 
-/// `1,234,567`.
+/// Formats a number as `1,234,567`.
 pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut out = String::new();
