@@ -1,8 +1,9 @@
-//! Who may come in: how many connections, and how many bytes of requests may be in flight at once.
+//! Admission limits the number of connections and the bytes of requests in flight.
 //!
-//! Connections are counted for the whole node, because they come and go rarely. Bytes in flight are counted by each shard
-//! for itself against its share of the limits, so that a request touches no memory that another core writes.
-//! A request larger than the whole limit is still admitted when nothing else is in flight: it could never run otherwise.
+//! Connections are counted for the whole node, because they open and close rarely. Each shard
+//! counts the bytes in flight for itself, against its share of the limits, so that a request
+//! touches no memory that another core writes. A request larger than the whole limit is admitted
+//! when nothing else is in flight: it could never run otherwise.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -12,16 +13,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use espalier_runtime::time::Instant;
 use hashbrown::HashMap;
 
-/// The limits of `native_transport_max_concurrent_connections[_per_ip]`; `None` is no limit.
+/// Limits of `native_transport_max_concurrent_connections[_per_ip]`; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionLimits {
-    /// Connections of the node.
+    /// Limit of the connections of the node.
     pub total: Option<usize>,
-    /// Connections from one address.
+    /// Limit of the connections from one address.
     pub per_address: Option<usize>,
 }
 
-/// Counts the node's connections and spreads them over the shards; all shards share one.
+/// Counts the node's connections and distributes them to the shards; all shards share one counter.
 #[derive(Debug)]
 pub(crate) struct ConnectionCounter {
     limits: ConnectionLimits,
@@ -34,7 +35,7 @@ struct OpenConnections {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// A place among the connections of a shard; dropping it gives it back.
+/// A connection that is counted for a shard; dropping it ends the count.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace {
     counter: Arc<ConnectionCounter>,
@@ -43,13 +44,14 @@ pub(crate) struct ConnectionPlace {
 }
 
 impl ConnectionCounter {
-    /// No connection yet on any of `shards` shards.
+    /// Creates a counter for `shards` shards without a connection.
     pub fn new(limits: ConnectionLimits, shards: usize) -> Arc<Self> {
         let open = OpenConnections { by_shard: vec![0; shards.max(1)], by_address: HashMap::new() };
         Arc::new(Self { limits, open: Mutex::new(open) })
     }
 
-    /// Lets a connection in, to `shard` or else to the one that has the fewest; or says which limit forbids it.
+    /// Admits a connection to `shard`, or without a choice to the shard with the fewest
+    /// connections. The error is the name of the setting that forbids it.
     pub fn enter(
         self: &Arc<Self>,
         address: IpAddr,
@@ -73,7 +75,7 @@ impl ConnectionCounter {
         Ok(ConnectionPlace { counter: Arc::clone(self), address, shard })
     }
 
-    /// Connections that are open.
+    /// Returns the number of open connections.
     #[cfg(test)]
     pub fn open(&self) -> usize {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).by_shard.iter().sum()
@@ -81,7 +83,7 @@ impl ConnectionCounter {
 }
 
 impl ConnectionPlace {
-    /// The shard that is to serve the connection.
+    /// Returns the shard that serves the connection.
     pub fn shard(&self) -> usize {
         self.shard
     }
@@ -111,15 +113,15 @@ pub(crate) struct RequestAdmission {
     addresses: AddressAccounts,
 }
 
-/// Bytes that are counted for each address on one shard.
+/// Bytes that one shard counts for each address.
 #[derive(Debug, Default)]
 pub(crate) struct AddressAccounts {
     by_address: RefCell<HashMap<IpAddr, Rc<Cell<usize>>>>,
 }
 
 impl AddressAccounts {
-    /// The bytes of `address`. Entries without a holder are dropped here, so that the map does not
-    /// grow with every address ever seen.
+    /// Returns the account of `address`. A full map first drops the entries without a holder, so
+    /// that it does not grow with every address ever seen.
     pub fn of(&self, address: IpAddr) -> Rc<Cell<usize>> {
         let mut by_address = self.by_address.borrow_mut();
         if by_address.len() == by_address.capacity() {
@@ -129,7 +131,8 @@ impl AddressAccounts {
     }
 }
 
-/// Whether `bytes` more are within a limit. One item may exceed it if nothing else is counted.
+/// Returns whether `bytes` more are within a limit. One item may exceed the limit if nothing else
+/// is counted.
 pub(crate) fn fits(used: usize, bytes: usize, limit: usize) -> bool {
     used == 0 || used.saturating_add(bytes) <= limit
 }
@@ -140,10 +143,11 @@ pub(crate) struct AddressAccount {
     of_address: Rc<Cell<usize>>,
 }
 
-/// A request in flight: its bytes; dropping it ends the flight.
+/// The bytes of a request in flight; dropping it ends the count.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    /// When it was taken out of the receive buffer, if it is one of those that are timed.
+    /// Time at which the reader took the request out of the receive buffer, if the request is
+    /// timed.
     pub taken_at: Option<Instant>,
     bytes: usize,
     total: Rc<Cell<usize>>,
@@ -151,7 +155,8 @@ pub(crate) struct InFlight {
 }
 
 impl RequestAdmission {
-    /// A shard's share of `native_transport_max_request_data_in_flight` and `.._per_ip`, in bytes.
+    /// Creates an account with a shard's share of `native_transport_max_request_data_in_flight` and
+    /// `.._per_ip`, in bytes.
     pub fn new(limit: usize, limit_per_address: usize) -> Self {
         Self {
             limit,
@@ -161,12 +166,12 @@ impl RequestAdmission {
         }
     }
 
-    /// The account of a new connection from `address`.
+    /// Returns the account of a new connection from `address`.
     pub fn account(&self, address: IpAddr) -> AddressAccount {
         AddressAccount { of_address: self.addresses.of(address) }
     }
 
-    /// Admits a request of `bytes`, or says which limit forbids it.
+    /// Admits a request of `bytes`. The error is the name of the setting that forbids it.
     pub fn admit(&self, account: &AddressAccount, bytes: usize) -> Result<InFlight, &'static str> {
         let (total, of_address) = (self.in_flight.get(), account.of_address.get());
         if !fits(total, bytes, self.limit) {
@@ -181,7 +186,7 @@ impl RequestAdmission {
         Ok(InFlight { taken_at: None, bytes, total, of_address })
     }
 
-    /// Bytes in flight.
+    /// Returns the bytes in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.get()
     }

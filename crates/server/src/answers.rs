@@ -49,7 +49,7 @@ pub(crate) struct AnswerMemory {
     addresses: AddressAccounts,
     waiting: RefCell<VecDeque<Waiter>>,
     probes: Semaphore,
-    /// Time of the last such probe.
+    /// Time of the last probe of a connection whose last answer was too large.
     probed_again_at: Cell<Option<Instant>>,
 }
 
@@ -62,7 +62,7 @@ struct Waiter {
     grant: oneshot::Sender<Reservation>,
 }
 
-/// Bytes that are counted for an answer; dropping it gives them back.
+/// Bytes that are reserved for an answer; dropping it releases them.
 pub(crate) struct Reservation {
     memory: Rc<AnswerMemory>,
     account: AnswerAccount,
@@ -70,7 +70,7 @@ pub(crate) struct Reservation {
 }
 
 impl AnswerMemory {
-    /// An account with a shard's limits, in bytes.
+    /// Creates an account with a shard's limits, in bytes.
     pub fn new(limit: usize, limit_per_address: usize) -> Rc<Self> {
         Rc::new(Self {
             limit,
@@ -83,12 +83,12 @@ impl AnswerMemory {
         })
     }
 
-    /// The account of a new connection from `address`.
+    /// Returns the account of a new connection from `address`.
     pub fn account(&self, address: IpAddr) -> AnswerAccount {
         self.addresses.of(address)
     }
 
-    /// Bytes that are reserved.
+    /// Returns the reserved bytes.
     pub fn used(&self) -> usize {
         self.used.get()
     }
@@ -129,7 +129,8 @@ impl AnswerMemory {
         self.probes.acquire(1).await
     }
 
-    /// Whether a connection whose last answer was too large may probe now.
+    /// Returns whether a connection whose last answer was too large may probe, at most once in
+    /// [`PROBE_PAUSE`].
     pub fn may_probe_again(&self) -> bool {
         let now = Instant::now();
         let last = self.probed_again_at.get();
@@ -188,7 +189,7 @@ impl AnswerMemory {
 }
 
 impl Reservation {
-    /// Bytes that the answer may take.
+    /// Returns the bytes that the answer may take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

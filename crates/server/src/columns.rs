@@ -1,7 +1,9 @@
-//! The columns of prepared statements in wire form, so that a result copies them instead of encoding them anew.
+//! The cache of the columns of prepared statements in wire form, so that a result copies them
+//! instead of encoding them again.
 //!
-//! The key is the address of the metadata, which stays good because the cache holds the metadata.
-//! Memory: at most [`CAPACITY`] entries on a shard; then all go and those in use come back.
+//! The key is the address of the metadata, which stays valid because the cache holds the metadata.
+//! Memory: at most [`CAPACITY`] entries on a shard; a full cache drops all of them, and later
+//! requests add the used ones again.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -15,16 +17,17 @@ use crate::convert::encode_columns;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::response::EncodedColumns;
 
-/// Entries of one shard. Arbitrary; an application has tens or hundreds of statements.
+/// Maximum number of entries of one shard. Arbitrary; an application has tens or hundreds of
+/// statements.
 const CAPACITY: usize = 10_000;
 
-/// One shard's results in wire form.
+/// The cached columns of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnCache {
     by_address: RefCell<HashMap<usize, Rc<CachedColumns>, RandomState>>,
 }
 
-/// The columns of a result in wire form, for each version once it is asked for.
+/// The columns of a result in wire form. Each version is encoded when a request first needs it.
 #[derive(Debug)]
 pub(crate) struct CachedColumns {
     metadata: Arc<ResultMetadata>,
@@ -32,7 +35,7 @@ pub(crate) struct CachedColumns {
 }
 
 impl ColumnCache {
-    /// The columns of a prepared statement's result.
+    /// Returns the columns of a prepared statement's result.
     pub fn get(&self, metadata: &Arc<ResultMetadata>) -> Rc<CachedColumns> {
         let mut by_address = self.by_address.borrow_mut();
         let address = Arc::as_ptr(metadata).addr();
@@ -50,7 +53,7 @@ impl ColumnCache {
 }
 
 impl CachedColumns {
-    /// The wire form of `version`.
+    /// Returns the wire form of `version`.
     pub fn encoded(&self, version: ProtocolVersion) -> &EncodedColumns {
         let [v3, v4, v5] = &self.encoded;
         let cell = match version {

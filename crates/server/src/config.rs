@@ -1,4 +1,5 @@
-//! What the server is told to do. Keys have the names of cassandra.yaml and scylla.yaml; sizes are in bytes.
+//! The settings of the server. Keys have the names of cassandra.yaml and scylla.yaml; sizes are in
+//! bytes.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,29 +9,31 @@ use crate::protocol::DEFAULT_MAX_FRAME_SIZE;
 /// Settings of the native transport and the admin API.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// `rpc_address` and `native_transport_port`: where CQL clients connect.
+    /// `rpc_address` and `native_transport_port`: the address at which CQL clients connect.
     pub listen: SocketAddr,
-    /// `native_shard_aware_transport_port` on the same address: there the client's port chooses the shard.
+    /// `native_shard_aware_transport_port` on the same address, where the client's port chooses the
+    /// shard.
     pub shard_aware_listen: Option<SocketAddr>,
-    /// `api_address` and `api_port`: the admin HTTP API and the metrics.
+    /// `api_address` and `api_port`: the address of the admin HTTP API and of the metrics.
     pub admin_listen: Option<SocketAddr>,
-    /// `native_transport_max_frame_size`
+    /// `native_transport_max_frame_size`: the longest body of a request, in bytes.
     pub max_frame_size: usize,
-    /// `native_transport_max_concurrent_connections[_per_ip]`
+    /// `native_transport_max_concurrent_connections[_per_ip]`: the limits of open connections.
     pub connection_limits: ConnectionLimits,
-    /// `native_transport_max_request_data_in_flight`, of the whole node.
+    /// `native_transport_max_request_data_in_flight`: bytes, for the whole node.
     pub max_request_data_in_flight: usize,
-    /// `native_transport_max_request_data_in_flight_per_ip`, of the whole node.
+    /// `native_transport_max_request_data_in_flight_per_ip`: bytes, for the whole node.
     pub max_request_data_in_flight_per_ip: usize,
-    /// `broadcast_rpc_address`: what others are told of where this node is. Without the setting, the address that it listens on.
+    /// `broadcast_rpc_address`: the address of this node that clients read. Without the setting, it
+    /// is the address on which the node listens.
     pub broadcast_address: IpAddr,
-    /// `trace_type_query_ttl`, in seconds: how long the rows of traces live.
+    /// `trace_type_query_ttl`, in seconds: the TTL of the rows of traces.
     pub trace_ttl_s: u32,
 }
 
 impl ServerConfig {
-    /// The defaults for a node with `memory` bytes: a tenth of them for requests in flight, a fortieth for those of one
-    /// address, as Cassandra has it for its heap.
+    /// Returns the defaults for a node with `memory` bytes. Requests in flight get a tenth of them,
+    /// and those of one address a fortieth, which are the shares of the heap in Cassandra.
     pub fn new(listen: SocketAddr, memory: usize) -> Self {
         Self {
             listen,

@@ -1,4 +1,4 @@
-//! Between the words of the protocol and those of the CQL crate.
+//! Conversions between the types of the protocol and those of the CQL crate.
 
 use bytes::Bytes;
 use espalier_cql as cql;
@@ -8,15 +8,16 @@ use crate::protocol::request::{ParametersTail, QueryParameters, Value, Values};
 use crate::protocol::response::{ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse};
 use crate::protocol::{Consistency, ProtocolVersion, SchemaChange, SchemaChangeKind, SchemaTarget};
 
-/// Bound values in the form that the CQL crate takes; most statements have few, and need no allocation.
-#[allow(clippy::large_enum_variant)] // lives on the stack of one request
+/// Bound values in the form that the CQL crate takes. Most statements have few values, which need
+/// no allocation.
+#[allow(clippy::large_enum_variant)] // it is on the stack of one request
 pub(crate) enum BoundValues<'a> {
     Positional(SmallVec<[cql::Value; 8]>),
     Named(Vec<(&'a str, cql::Value)>),
 }
 
 impl<'a> BoundValues<'a> {
-    /// Shares the bytes of `values` with the receive buffer.
+    /// Converts `values`; their bytes stay shared with the receive buffer.
     pub fn new(values: &Values<'a>) -> Self {
         let convert = |index| match values.get(index) {
             Some(Value::Set(_)) => cql::Value::Bytes(values.shared(index).unwrap_or_default()),
@@ -38,7 +39,7 @@ impl<'a> BoundValues<'a> {
     }
 }
 
-/// The options of QUERY and EXECUTE.
+/// Returns the options of QUERY and EXECUTE.
 pub(crate) fn query_options<'a>(
     parameters: &QueryParameters<'a>,
     values: &'a BoundValues<'_>,
@@ -51,7 +52,7 @@ pub(crate) fn query_options<'a>(
     }
 }
 
-/// The options of BATCH.
+/// Returns the options of BATCH.
 pub(crate) fn batch_options<'a>(
     consistency: Consistency,
     tail: &ParametersTail<'a>,
@@ -69,7 +70,7 @@ pub(crate) fn batch_options<'a>(
     }
 }
 
-/// The wire form of columns.
+/// Returns the wire form of `columns`.
 pub(crate) fn encode_columns(
     version: ProtocolVersion,
     columns: &[cql::ColumnSpec],
@@ -83,8 +84,8 @@ pub(crate) fn encode_columns(
     EncodedColumns::new(version, specs)
 }
 
-/// An error of the CQL crate as a client sees it. Codes with fields that only a cluster can fill are told with the fields
-/// of a cluster of one node that did not answer.
+/// Converts an error of the CQL crate to the client's error. If only a cluster can fill the error's
+/// fields, they get the values of a one-node cluster that did not answer.
 pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> ErrorResponse {
     use crate::protocol::response::WriteType;
     let (received, block_for) = (0, 1);
@@ -144,7 +145,7 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
     ErrorResponse { message: error.message, detail }
 }
 
-/// A schema change as a client sees it.
+/// Converts a schema change to its form in the protocol.
 pub(crate) fn schema_change(change: &cql::SchemaChange) -> SchemaChange {
     SchemaChange {
         kind: match change.change {

@@ -1,4 +1,4 @@
-//! Who wants to hear of what: the connections of one shard that sent REGISTER.
+//! The registry of events holds the connections of one shard that sent REGISTER.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -16,12 +16,13 @@ pub(crate) struct EventRegistry {
 }
 
 impl EventRegistry {
-    /// Adds a connection; call it once for each.
+    /// Adds a connection. The caller adds each connection once.
     pub fn add(&self, connection: &Rc<Connection>) {
         self.connections.borrow_mut().push(Rc::downgrade(connection));
     }
 
-    /// Sends `event` to the connections of this shard that want it, and forgets those that are gone.
+    /// Sends `event` to the connections of this shard that registered for it, and removes closed
+    /// connections from the registry.
     fn send(&self, event: &Event) {
         self.connections.borrow_mut().retain(|connection| {
             let Some(connection) = connection.upgrade() else { return false };
@@ -33,7 +34,8 @@ impl EventRegistry {
     }
 }
 
-/// Sends `event` to all connections of the node that want it. Call it on a shard; it does not wait.
+/// Sends `event` to all connections of the node that registered for it. The caller is on a shard;
+/// the call does not wait.
 pub(crate) fn broadcast(event: Event) {
     let Some(context) = current_shard() else { return };
     for shard in 0..context.count {

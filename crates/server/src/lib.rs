@@ -1,7 +1,9 @@
-//! Native protocol, sessions, admin HTTP, metrics.
+//! The server crate serves CQL clients by the native protocol, and operators by an admin HTTP API
+//! with metrics.
 //!
-//! One [`ShardServer`] on each shard accepts connections and serves them there. A request flows `connection` (frames) →
-//! `dispatch` (messages) → the CQL crate → `dispatch` → the connection's send buffer.
+//! One [`ShardServer`] on each shard accepts connections and serves them there. A request flows
+//! `connection` (frames) → `dispatch` (messages) → the CQL crate → `dispatch` → the connection's
+//! send buffer.
 
 // The futures of a request nest from the connection down to the disk.
 #![recursion_limit = "256"]

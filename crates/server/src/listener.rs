@@ -1,8 +1,9 @@
-//! Accepts connections and brings each to its shard.
+//! The listener accepts connections and passes each to its shard.
 //!
-//! Every shard listens on the same address. On the usual port a connection goes to the shard that has the fewest, so that a
-//! few connections spread evenly (the kernel's own spreading does not) and a shard-aware driver covers all shards soon.
-//! On the shard-aware port the client chooses: shard = its port modulo the number of shards.
+//! Every shard listens on the same address. On the usual port a connection goes to the shard with
+//! the fewest connections, so that a few connections spread evenly (the kernel's own spreading does
+//! not) and a shard-aware driver soon has one on each shard. On the shard-aware port the client
+//! chooses: shard = its port modulo the number of shards.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +17,8 @@ use crate::admission::ConnectionPlace;
 use crate::connection::Connection;
 use crate::shard::ShardServer;
 
-/// How long to wait when the kernel has no descriptor or memory for another connection.
+/// Pause after a failed accept, which happens when the kernel has no descriptor or memory for
+/// another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How a listener chooses the shard of a connection.
@@ -28,7 +30,7 @@ pub(crate) enum Placement {
     ClientPort,
 }
 
-/// Accepts for ever; cancel the task to stop.
+/// Accepts connections for ever; cancel the task to stop.
 pub(crate) async fn accept_all(
     server: Rc<ShardServer>,
     listener: TcpListener,
@@ -38,7 +40,7 @@ pub(crate) async fn accept_all(
         match listener.accept().await {
             Ok((stream, peer)) => place(&server, stream, peer, placement),
             Err(error) => {
-                tracing::warn!(%error, "accepting a connection failed");
+                tracing::warn!(%error, "accepting a connection failed, trying again in 0.1 s; a limit of open files may be too low");
                 time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -54,7 +56,7 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, placemen
         Ok(place) => place,
         Err(limit) => {
             server.metrics.connections_refused.increment();
-            tracing::warn!(%peer, limit, "refused a connection");
+            tracing::warn!(%peer, limit, "refused a connection: the limit is reached");
             return;
         }
     };
@@ -66,16 +68,16 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, placemen
         Ok(stream) => {
             let arrive = move || async move {
                 if let Err(error) = arrive(stream, peer, place) {
-                    tracing::warn!(%peer, %error, "a connection was lost on its way to its shard");
+                    tracing::warn!(%peer, %error, "moving a connection to its shard failed, it is closed");
                 }
             };
             spawn_local(submit_to(target, arrive)).detach();
         }
-        Err(error) => tracing::warn!(%peer, %error, "a connection cannot go to its shard"),
+        Err(error) => tracing::warn!(%peer, %error, "detaching a connection failed, it is closed"),
     }
 }
 
-/// A connection comes from the shard that accepted it.
+/// Begins to serve a connection that another shard accepted.
 fn arrive(stream: DetachedStream, peer: SocketAddr, place: ConnectionPlace) -> io::Result<()> {
     let server = ShardServer::current().ok_or(io::ErrorKind::NotConnected)?;
     begin(server, TcpStream::attach(stream)?, peer, place);
@@ -83,7 +85,7 @@ fn arrive(stream: DetachedStream, peer: SocketAddr, place: ConnectionPlace) -> i
 }
 
 fn begin(server: Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, place: ConnectionPlace) {
-    // Answers are written whole: waiting for more to send would only delay them.
+    // The connection writes whole answers: waiting for more bytes would only delay them.
     if let Err(error) = stream.set_nodelay(true).and_then(|()| stream.set_keepalive(true)) {
         tracing::debug!(%peer, %error, "setting a connection's options failed");
     }

@@ -1,4 +1,4 @@
-//! What SUPPORTED tells, and what STARTUP may ask for.
+//! The options that SUPPORTED lists, and the checks of the options that STARTUP asks for.
 
 use espalier_storage::ClientSession;
 
@@ -6,21 +6,22 @@ use crate::protocol::request::Startup;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{Compression, ProtocolVersion};
 
-/// The version of CQL that this node speaks: that of Cassandra 5.0.
+/// The version of CQL that this node speaks: the version of Cassandra 5.0.
 pub const CQL_VERSION: &str = "3.4.7";
 
-/// Where a connection ended up; shard-aware drivers send each request to a connection of the shard that owns its token.
+/// The shard of a connection. Shard-aware drivers send each request to a connection of the shard
+/// that owns the request's token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShardInfo {
     /// The connection's shard.
     pub index: usize,
-    /// How many shards there are.
+    /// The number of shards of the node.
     pub count: usize,
     /// A port on which the client's own port chooses the shard (port modulo the number of shards).
     pub shard_aware_port: Option<u16>,
 }
 
-/// The options of SUPPORTED.
+/// Returns the options of SUPPORTED.
 pub(crate) fn supported(shard: ShardInfo) -> Vec<(String, Vec<String>)> {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let one = |value: String| vec![value];
@@ -40,8 +41,9 @@ pub(crate) fn supported(shard: ShardInfo) -> Vec<(String, Vec<String>)> {
     options
 }
 
-/// The compression that STARTUP asks for, or the error that answers it. Cassandra refuses a CQL version that is not a
-/// version or is older than 3, and accepts all others (the Rust driver says 4.0.0); so do we.
+/// Returns the compression that STARTUP asks for, or the error that answers STARTUP. Like
+/// Cassandra, this refuses a CQL version that does not parse or is older than 3, and accepts all
+/// others (the Rust driver sends 4.0.0).
 pub(crate) fn accept_startup(
     version: ProtocolVersion,
     startup: &Startup<'_>,
@@ -65,9 +67,10 @@ pub(crate) fn accept_startup(
     }
 }
 
-/// What is kept of what a client says of itself: as long as it is connected, so it must not be much.
+/// Returns the description of a client from its STARTUP options. The node keeps it for as long as
+/// the client is connected, so its size is bounded.
 pub(crate) fn session_of(version: ProtocolVersion, startup: &Startup<'_>) -> ClientSession {
-    /// Drivers send half a dozen.
+    /// Drivers send about six options.
     const MOST_OPTIONS: usize = 16;
     const MOST_CHARACTERS: usize = 128;
     let cut = |text: &str| text.chars().take(MOST_CHARACTERS).collect::<String>();

@@ -1,4 +1,5 @@
-//! What one shard's server is made of, how it starts and stops, and how other shards find it.
+//! The server of one shard: its parts, its start and stop, and the way in which other shards find
+//! it.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -27,17 +28,19 @@ use crate::options::ShardInfo;
 use crate::started::Started;
 use crate::traces::Traces;
 
-/// Requests of one shard that read pages of rows at the same time: each holds up to a page. As many as the threads of
-/// Cassandra that do it.
+/// Limit of concurrent requests of one shard that read pages of rows, because each holds up to a
+/// page. It equals the number of threads with which Cassandra serves requests
+/// (`native_transport_max_threads`).
 const MAX_ROW_READERS: usize = 128;
 
-/// Unsent bytes that a shard's clients may hold however little memory there is: some pages.
+/// Minimum limit of the unsent bytes of a shard's clients, however little memory the node has: some
+/// pages.
 const MIN_UNSENT_LIMIT: usize = 32 << 20;
 
 /// Minimum limit of the bytes of answers for the clients of one address: some pages.
 const MIN_ANSWERS_OF_ADDRESS: usize = 16 << 20;
 
-/// How long a stop waits for requests under way.
+/// Time for which a stop waits for requests under way.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 thread_local! {
@@ -45,7 +48,7 @@ thread_local! {
     static CURRENT: RefCell<Weak<ShardServer>> = const { RefCell::new(Weak::new()) };
 }
 
-/// What the servers of all shards share.
+/// State that the servers of all shards share.
 #[derive(Clone, Debug)]
 pub struct SharedState {
     config: Arc<ServerConfig>,
@@ -54,7 +57,7 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// For a node of `shards` shards, which starts now.
+    /// Creates the state of a node with `shards` shards; the node's uptime begins here.
     pub fn new(config: ServerConfig, shards: usize) -> Self {
         let connections = ConnectionCounter::new(config.connection_limits, shards);
         Self { config: Arc::new(config), connections, started: Started::now() }
@@ -80,16 +83,16 @@ pub struct ShardServer {
     pub(crate) max_unsent_bytes: usize,
     /// Memory of answers that are being read or wait to be sent.
     pub(crate) answers: Rc<AnswerMemory>,
-    /// Places for requests that read pages of rows.
+    /// Permits of requests that read pages of rows.
     pub(crate) row_readers: Semaphore,
-    /// For the row of an EXECUTE that is answered on the spot.
+    /// Buffer for the row of an EXECUTE that is answered without a future.
     pub(crate) row: RefCell<Vec<u8>>,
     open: RefCell<Vec<Weak<Connection>>>,
     acceptors: RefCell<Vec<JoinHandle<()>>>,
 }
 
 impl ShardServer {
-    /// A server on the calling shard that does not listen yet.
+    /// Creates a server on the calling shard that does not listen yet.
     pub fn new(shared: &SharedState, context: ShardContext, processor: QueryProcessor) -> Rc<Self> {
         let config = Arc::clone(&shared.config);
         let share = |limit: usize| limit / context.count.max(1);
@@ -136,7 +139,12 @@ impl ShardServer {
         CURRENT.with_borrow(Weak::upgrade)
     }
 
-    /// Begins to accept connections; gives the address of the usual port. All shards may listen on the same address.
+    /// Begins to accept connections and returns the address of the usual port. All shards may
+    /// listen on the same address.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot bind one of the two addresses.
     pub fn listen(self: &Rc<Self>) -> io::Result<SocketAddr> {
         let options = ListenOptions { shared: true, ..ListenOptions::default() };
         let listener = TcpListener::bind(self.config.listen, options)?;
@@ -148,8 +156,12 @@ impl ShardServer {
         Ok(address)
     }
 
-    /// Begins to serve the admin API and the metrics, if the configuration has an address for them; gives the address.
-    /// For one shard of the node.
+    /// Begins to serve the admin API and the metrics if the configuration has an address for them,
+    /// and returns that address. The caller does this on one shard of the node.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot bind the address.
     pub fn listen_admin(self: &Rc<Self>) -> io::Result<Option<SocketAddr>> {
         let Some(address) = self.config.admin_listen else { return Ok(None) };
         let (address, acceptor) = admin::listen(self, address)?;
@@ -157,7 +169,7 @@ impl ShardServer {
         Ok(Some(address))
     }
 
-    /// The numbers of this shard.
+    /// Returns the metrics of this shard.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let shard = self.shard.index;
         let mut samples = Vec::new();
@@ -169,13 +181,13 @@ impl ShardServer {
         };
         push(
             "espalier_transport_in_flight_bytes",
-            "Bytes of requests that are being served.",
+            "Bytes of requests in flight.",
             Kind::Gauge,
             self.admission.in_flight() as u64,
         );
         push(
             "espalier_transport_unsent_bytes",
-            "Bytes of responses that clients have not taken yet.",
+            "Bytes of responses that wait for clients to read them.",
             Kind::Gauge,
             self.unsent_bytes.get() as u64,
         );
@@ -207,13 +219,13 @@ impl ShardServer {
         if let Some(report) = loop_report() {
             push(
                 "scylla_reactor_polls",
-                "Times that the kernel was asked for completions.",
+                "Polls of the kernel for completions.",
                 Kind::Counter,
                 report.kernel_looks,
             );
             push(
                 "espalier_reactor_asleep_us",
-                "Time that the shard had nothing to do, in microseconds.",
+                "Time in which the shard slept without work, in microseconds.",
                 Kind::Counter,
                 report.asleep_us,
             );
@@ -221,7 +233,7 @@ impl ShardServer {
         if shard == 0 {
             push(
                 "process_resident_memory_bytes",
-                "Memory of the process that is in use.",
+                "Resident memory of the process, in bytes.",
                 Kind::Gauge,
                 espalier_runtime::memory::resident_bytes(),
             );
@@ -234,13 +246,13 @@ impl ShardServer {
         self.acceptors.borrow_mut().push(acceptor);
     }
 
-    /// The clients that are connected to this shard.
+    /// Returns the clients that are connected to this shard.
     fn clients(&self) -> Vec<ConnectedClient> {
         let open = self.open.borrow();
         open.iter().filter_map(Weak::upgrade).filter_map(|client| client.describe()).collect()
     }
 
-    /// Adds a connection to those that a stop closes.
+    /// Adds a connection to the list of connections that a stop closes.
     pub(crate) fn remember(&self, connection: &Rc<Connection>) {
         let mut open = self.open.borrow_mut();
         if open.len() == open.capacity() {
@@ -249,7 +261,7 @@ impl ShardServer {
         open.push(Rc::downgrade(connection));
     }
 
-    /// Accepts no more, closes all connections, and waits a while for the requests under way.
+    /// Stops accepting, closes all connections, and waits at most 5 s for the requests under way.
     pub async fn stop(&self) {
         let acceptors = std::mem::take(&mut *self.acceptors.borrow_mut());
         for acceptor in acceptors {
@@ -261,7 +273,7 @@ impl ShardServer {
             connection.close();
         }
         if time::timeout(STOP_PATIENCE, closed).await.is_err() {
-            tracing::warn!("requests were still under way when the server stopped");
+            tracing::warn!("requests were still under way after 5 s, the stop goes on");
         }
     }
 }

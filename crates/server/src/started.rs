@@ -1,10 +1,10 @@
-//! When the node started.
+//! The moment at which the node started, for uptime and generation.
 
 use std::time::Duration;
 
 use espalier_runtime::time::{self, Instant};
 
-/// A moment, by both clocks.
+/// The moment of the start, by the monotonic clock and by the clock of the day.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     at: Instant,
@@ -16,12 +16,13 @@ impl Started {
         Self { at: Instant::now(), second: time::now_seconds() }
     }
 
-    /// The time since then.
+    /// Returns the time since the start.
     pub fn uptime(&self) -> Duration {
         self.at.elapsed()
     }
 
-    /// What tells this start from earlier ones, as Cassandra does it: its second since 1970.
+    /// Returns the second of the start since 1970, which distinguishes this start from earlier
+    /// ones, as in Cassandra.
     pub fn generation(&self) -> i64 {
         self.second
     }

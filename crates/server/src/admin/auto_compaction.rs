@@ -1,4 +1,4 @@
-//! Whether compactions begin by themselves, by ScyllaDB's paths.
+//! Reads and sets by ScyllaDB's paths whether compactions of a table start by themselves.
 
 use espalier_storage::Database;
 
@@ -8,7 +8,8 @@ use super::{
     routes::unanswered,
 };
 
-/// Answers `POST` (let them) and `DELETE /storage_service/auto_compaction/KEYSPACE?cf=TABLES`.
+/// Answers `POST`, which enables them, and `DELETE
+/// /storage_service/auto_compaction/KEYSPACE?cf=TABLES`, which disables them.
 pub(super) async fn of_keyspace(
     database: &Database,
     request: &HttpRequest,

@@ -1,4 +1,4 @@
-//! What the row cache knows of a partition, as JSON.
+//! Explains as JSON which part of a partition the row cache holds.
 
 use std::rc::Rc;
 
@@ -26,7 +26,7 @@ pub(super) async fn explain(
         return HttpResponse::error(400, &format!("Column family '{keyspace}:{name}' not found"));
     };
     if is_virtual(keyspace) {
-        let reason = format!("{keyspace}.{name} is a virtual table: nothing of it is cached");
+        let reason = format!("{keyspace}.{name} is a virtual table: it is never cached");
         return HttpResponse::error(400, &reason);
     }
     let key = match parse_key(table, text) {
@@ -39,7 +39,7 @@ pub(super) async fn explain(
     }
 }
 
-/// A partition key as nodetool takes it: the values of its columns with colons between.
+/// Parses a partition key as nodetool takes it: the values of its columns with colons between.
 fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> {
     let columns = table.partition_key_columns();
     let values: Vec<&str> = match columns.len() {
@@ -71,19 +71,18 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
 
 fn render(table: &TableMetadata, explanation: &CacheExplanation) -> String {
     let (state, why) = match explanation {
-        CacheExplanation::NodeIsOff => ("off", "the node has no row cache (enable_cache)"),
+        CacheExplanation::NodeIsOff => ("off", "the row cache is off (setting enable_cache)"),
         CacheExplanation::TableIsOff => ("off", "the table's caching has 'enabled': 'false'"),
         CacheExplanation::Unknown => (
             "unknown",
-            "nothing was read of it since the start, or since it was evicted or forgotten: the next read asks the files",
+            "the partition was not read since the start, or since it was evicted or dropped: the next read goes to the SSTables",
         ),
         CacheExplanation::Known(known) if is_whole(known) => {
-            ("complete", "all of it is held: no read asks the files")
+            ("complete", "all of it is cached: no read goes to the SSTables")
         }
-        CacheExplanation::Known(_) => (
-            "partial",
-            "a read asks the files for what is between the ranges, before and behind them",
-        ),
+        CacheExplanation::Known(_) => {
+            ("partial", "reads go to the SSTables for rows between, before and after the ranges")
+        }
     };
     let mut text = format!("{{\"state\": {}, \"why\": {}", json_string(state), json_string(why));
     if let CacheExplanation::Known(known) = explanation {
@@ -115,7 +114,8 @@ fn render_range(table: &TableMetadata, range: &KnownRange) -> String {
     format!("{{\"from\": {start}, \"to\": {end}, \"rows\": {}}}", range.rows)
 }
 
-/// `null` where the partition begins or ends; in clustering order, which of descending columns is from above.
+/// Returns a bound as JSON: `null` where the partition begins or ends. Bounds are in clustering
+/// order, in which a descending column begins with its highest value.
 fn render_bound(table: &TableMetadata, bound: &ClusteringBound) -> String {
     if bound.is_unbounded() {
         return "null".to_owned();

@@ -8,7 +8,7 @@ use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use super::long_list::long_list;
 use crate::shard::ShardServer;
 
-/// Answers a request whose path is one of these.
+/// Answers a request with one of these paths.
 pub(super) async fn answer(
     server: &Rc<ShardServer>,
     request: &HttpRequest,
@@ -72,7 +72,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
     HttpResponse::error(status, &error.to_string())
 }
 
-/// ScyllaDB answers what has no result with an empty body.
+/// Answers a request without a result: an empty body, as in ScyllaDB.
 pub(super) fn outcome(result: Result<(), StorageError>) -> HttpResponse {
     match result {
         Ok(()) => HttpResponse::json(""),
@@ -80,7 +80,7 @@ pub(super) fn outcome(result: Result<(), StorageError>) -> HttpResponse {
     }
 }
 
-/// The names that a parameter lists with commas.
+/// Returns the names that a parameter lists with commas.
 pub(super) fn names<'a>(request: &'a HttpRequest, parameter: &str) -> Vec<&'a str> {
     let names = request.parameter(parameter).unwrap_or_default().split(',').map(str::trim);
     names.filter(|name| !name.is_empty()).collect()
@@ -90,7 +90,7 @@ pub(super) fn flag(request: &HttpRequest, name: &str, default: bool) -> bool {
     request.parameter(name).map_or(default, |value| value.eq_ignore_ascii_case("true"))
 }
 
-/// What is asked for, table by table; `None` for the whole keyspace.
+/// Returns the requested tables; one `None` for the whole keyspace.
 fn tables_of(request: &HttpRequest) -> Vec<Option<&str>> {
     match names(request, "cf").as_slice() {
         [] => vec![None],
@@ -98,8 +98,9 @@ fn tables_of(request: &HttpRequest) -> Vec<Option<&str>> {
     }
 }
 
-/// One table after another, or the whole keyspace; those behind one that fails have their turn, unless somebody stopped it. The first failure
-/// is told.
+/// Runs `work` for one table after another, or for the whole keyspace. After a failure the other
+/// tables follow, unless an operator stopped the work or the node shuts down. Returns the first
+/// failure.
 async fn for_tables_of(
     request: &HttpRequest,
     work: impl AsyncFn(Option<&str>) -> Result<(), StorageError>,
@@ -111,7 +112,8 @@ async fn for_tables_of(
     failure.told()
 }
 
-/// The answer if one of the tables is not there: nothing is begun with the others then.
+/// Returns the error if one of the requested tables does not exist, so that the request begins with
+/// none of them.
 fn unknown_table(
     database: &Database,
     keyspace: &str,
@@ -142,13 +144,14 @@ async fn compact(database: &Database, keyspace: &str, request: &HttpRequest) -> 
     outcome(compacted.await)
 }
 
-/// Cassandra's parameters of a range: behind the one token, up to and with the other; one that is not given is the end of the ring.
+/// Parses Cassandra's parameters of a token range: after `startToken`, up to and with `endToken`. A
+/// missing one is the end of the ring.
 fn range(request: &HttpRequest) -> Result<Option<TokenRange>, String> {
     let token = |name: &str, otherwise: i64| match request.parameter(name) {
         None => Ok(otherwise),
         Some(text) => text
             .parse()
-            .map_err(|_| format!("{name}={text} is not a token, a number of 64 bits with sign")),
+            .map_err(|_| format!("{name}={text} is not a token, which is a signed 64-bit number")),
     };
     let (after, through) = (token("startToken", i64::MIN)?, token("endToken", i64::MAX)?);
     let is_given = ["startToken", "endToken"].iter().any(|name| request.parameter(name).is_some());
@@ -199,7 +202,7 @@ async fn compactions(database: &Database) -> String {
     json_list(running)
 }
 
-/// What `system.compaction_history` holds, the newest first.
+/// Answers with the rows of `system.compaction_history`, the newest first.
 async fn history(database: &Database) -> HttpResponse {
     match database.compaction_history().await {
         Ok(history) => HttpResponse::json(long_list(history.iter().map(past)).await),

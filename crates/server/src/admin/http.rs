@@ -1,13 +1,14 @@
-//! As much of HTTP/1.1 as an admin API needs: one request after the other on a connection, no body of interest, answers
-//! with a length. Sans-IO.
+//! The part of HTTP/1.1 that an admin API needs: one request after the other on a connection,
+//! bodies that are skipped, answers with a length. Sans-IO.
 //!
-//! Memory: a head of at most [`MAX_HEAD`] bytes; a body is skipped as it arrives, at most [`MAX_BODY`] bytes.
-//! Source: RFC 9112.
+//! Memory: a head of at most [`MAX_HEAD`] bytes and a body of at most [`MAX_BODY`] bytes, which the
+//! caller buffers with the request. Source: RFC 9112.
 
-/// Longest request line and headers together, in bytes. Arbitrary.
+/// Maximum length of request line and headers together, in bytes. Arbitrary.
 pub const MAX_HEAD: usize = 8 * 1024;
 
-/// Longest body that is skipped before the connection is refused. Arbitrary.
+/// Maximum length of a body, which is skipped, in bytes. A longer one is refused and ends the
+/// connection. Arbitrary.
 const MAX_BODY: usize = 64 * 1024;
 
 /// A request.
@@ -17,33 +18,34 @@ pub struct HttpRequest {
     pub method: String,
     /// The segments of the path, percent-decoded.
     pub path: Vec<String>,
-    /// The parameters of the query, percent-decoded, in their order.
+    /// The parameters of the query, percent-decoded, in the order in which they were sent.
     pub query: Vec<(String, String)>,
     /// Whether the connection stays open.
     pub keep_alive: bool,
-    /// Bytes of head and body together: consume so many.
+    /// Bytes of head and body together; the caller consumes this many.
     pub length: usize,
 }
 
 impl HttpRequest {
-    /// The first value of a query parameter.
+    /// Returns the first value of a query parameter.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// What the bytes at hand are.
+/// The result of parsing the bytes received so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// The start of a request.
+    /// The bytes are the start of a request.
     Incomplete,
-    /// A whole request.
+    /// The bytes begin with a whole request.
     Request(HttpRequest),
-    /// Nothing to be answered but with this; then close.
+    /// The bytes are not a request that is served. The caller sends this answer and closes the
+    /// connection.
     Refused(HttpResponse),
 }
 
-/// Looks for a request at the front of `bytes`.
+/// Parses the request at the front of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
     let Some(head_length) = head_length(bytes) else {
         return match bytes.len() {
@@ -63,7 +65,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         return refuse(400, "the request line is not METHOD TARGET VERSION");
     };
     if !version.starts_with("HTTP/1.") {
-        return refuse(505, "only HTTP/1.1 is spoken here");
+        return refuse(505, "only HTTP/1.1 is supported");
     }
     let mut keep_alive = version != "HTTP/1.0";
     let mut body_length = 0;
@@ -102,7 +104,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     })
 }
 
-/// Bytes up to and with the empty line, if it is there within [`MAX_HEAD`].
+/// Returns the number of bytes up to and with the empty line, if it is within [`MAX_HEAD`].
 fn head_length(bytes: &[u8]) -> Option<usize> {
     let window = &bytes[..bytes.len().min(MAX_HEAD)];
     window.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
@@ -148,29 +150,29 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// 200 with JSON.
+    /// Creates an answer with status 200 and JSON.
     pub fn json(body: impl Into<String>) -> Self {
         Self { status: 200, content_type: "application/json", body: body.into() }
     }
 
-    /// 200 with plain text.
+    /// Creates an answer with status 200 and plain text in Prometheus's format.
     pub fn text(body: impl Into<String>) -> Self {
         let content_type = "text/plain; version=0.0.4; charset=utf-8";
         Self { status: 200, content_type, body: body.into() }
     }
 
-    /// An error in the form that ScyllaDB's API has.
+    /// Creates an error in the form of ScyllaDB's API.
     pub fn error(status: u16, message: &str) -> Self {
         let body = format!("{{\"message\": {}, \"code\": {status}}}", json_string(message));
         Self { status, content_type: "application/json", body }
     }
 
-    /// What went wrong in the node, if something did: the body, not what was wrong with the request.
+    /// Returns the body if the node failed; `None` if it did not, or if the request was wrong.
     pub fn failure(&self) -> Option<&str> {
         (self.status == 500).then_some(self.body.as_str())
     }
 
-    /// Appends the answer as it is sent.
+    /// Appends the encoded answer to `out`.
     pub fn encode(&self, keep_alive: bool, out: &mut Vec<u8>) {
         let reason = match self.status {
             200 => "OK",
@@ -196,12 +198,12 @@ impl HttpResponse {
     }
 }
 
-/// Values in JSON as a JSON list.
+/// Returns the JSON list of `values`, which are JSON.
 pub fn json_list(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(", "))
 }
 
-/// `text` as a JSON string, with its quotes.
+/// Returns `text` as a JSON string, with its quotes.
 pub fn json_string(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);
     json.push('"');

@@ -1,8 +1,8 @@
-//! Lists that may be long.
+//! JSON lists that may be long.
 
 use espalier_runtime::maybe_yield;
 
-/// Values in JSON as a JSON list. It gives way between them.
+/// Returns the JSON list of `values`, which are JSON; yields between them.
 pub(super) async fn long_list(values: impl Iterator<Item = String>) -> String {
     let mut list = String::from("[");
     for value in values {

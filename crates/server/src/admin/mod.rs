@@ -1,5 +1,7 @@
-//! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus. It trusts whoever reaches it, as there, so
-//! that it listens on the loopback address unless told otherwise.
+//! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus.
+//!
+//! It has no authentication, as in ScyllaDB, so that it listens on the loopback address unless the
+//! configuration names another.
 
 mod auto_compaction;
 mod cache;

@@ -1,4 +1,5 @@
-//! What the node is, by the paths that ScyllaDB has for a ring of nodes: here it is all of the ring.
+//! Describes the node by the paths that ScyllaDB has for a ring of nodes: this node is the whole
+//! ring.
 
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ use crate::shard::ShardServer;
 /// Answers a GET of one of these paths.
 pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpResponse {
     let database = server.processor.database();
-    // What clients are told, as in `system.local`.
+    // The address that clients read in `system.local`.
     let address = json_string(&server.config.broadcast_address.to_string());
     match path {
         ["storage_service", "load"] => HttpResponse::json(load(database).await.to_string()),
@@ -51,7 +52,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpRespo
     }
 }
 
-/// A map with one entry, both in JSON, as ScyllaDB writes maps.
+/// Answers with a map of one entry, both sides in JSON, in ScyllaDB's form of maps.
 fn pair(key: &str, value: &str) -> HttpResponse {
     HttpResponse::json(list(format!("{{\"key\": {key}, \"value\": {value}}}")))
 }
@@ -60,12 +61,12 @@ fn list(only: String) -> String {
     json_list(std::iter::once(only))
 }
 
-/// Bytes of all files of all SSTables.
+/// Returns the bytes of all files of all SSTables.
 async fn load(database: &Database) -> u64 {
     database.table_statistics().await.iter().map(|table| table.sstable_bytes).sum()
 }
 
-/// Of all shards.
+/// Returns the row cache's metrics, summed over all shards.
 async fn row_cache() -> RowCacheMetrics {
     let metrics = submit_to_all(|_| async {
         ShardServer::current().map(|server| server.processor.database().row_cache_metrics())
@@ -75,7 +76,8 @@ async fn row_cache() -> RowCacheMetrics {
     sum
 }
 
-/// A number as JSON. Entries are partitions, as in both Cassandra and ScyllaDB.
+/// Returns a metric of the row cache as JSON. Entries are partitions, as in both Cassandra and
+/// ScyllaDB.
 fn of_row_cache(what: &str, metrics: &RowCacheMetrics) -> Option<String> {
     let hits = metrics.reads_without_misses;
     Some(match what {

@@ -1,9 +1,10 @@
-//! Which parameters requests that change something take. Another one is refused: a mistyped name would widen what is asked for
-//! to all tables, or to all snapshots.
+//! Checks the parameters of requests that change something. An unknown parameter is refused: a
+//! mistyped name would widen the request to all tables, or to all snapshots.
 
 use super::http::HttpRequest;
 
-/// What each takes: ours first, behind them those of ScyllaDB that its tools may send and that change nothing here.
+/// Returns the parameters that a path takes: first ours, then those of ScyllaDB that its tools may
+/// send and that have no effect here. `None` if the path changes nothing.
 fn known(path: &[&str]) -> Option<&'static [&'static str]> {
     match path {
         ["storage_service", "keyspace_flush", _] => Some(&["cf"]),
@@ -50,7 +51,7 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Parameters that are `true` or `false`.
+/// Parameters with the value `true` or `false`.
 const FLAGS: [&str; 6] = [
     "flush_memtables",
     "exclude_current_version",
@@ -60,7 +61,8 @@ const FLAGS: [&str; 6] = [
     "consider_only_existing_data",
 ];
 
-/// A parameter that is there and empty, or has an empty name in its list, as of a variable that is not set in somebody's script.
+/// Returns the name of a parameter that is empty or has an empty name in its list, for example
+/// because a script's variable is not set.
 fn empty_one(request: &HttpRequest) -> Option<&str> {
     let is_empty = |name: &str, value: &str| match name {
         "kn" | "cf" | "tables" => value.split(',').any(|part| part.trim().is_empty()),
@@ -70,10 +72,10 @@ fn empty_one(request: &HttpRequest) -> Option<&str> {
     empty.map(|(name, _)| name.as_str())
 }
 
-/// What is wrong with the parameters of a request.
+/// Checks the parameters of a request. The error describes the first fault.
 pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
-    // A scrub and an upgrade are asked for with GET.
+    // A scrub and an upgrade change files, although they are requested with GET.
     let is_change = matches!(request.method.as_str(), "POST" | "DELETE")
         || matches!(
             path.as_slice(),
@@ -85,7 +87,7 @@ pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let Some(known) = known(&path) else { return Ok(()) };
     if let Some(name) = empty_one(request) {
         return Err(format!(
-            "The parameter '{}' is empty, or has an empty name in its list: leave it out if what holds without it is meant, which may be all there is",
+            "The parameter '{}' is empty, or has an empty name in its list: leave it out only if the request may apply to all tables or snapshots",
             name.escape_debug()
         ));
     }
@@ -94,7 +96,7 @@ pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let again = request.query.iter().enumerate().find(|(at, (name, _))| is_again(*at, name));
     if let Some((_, (name, _))) = again {
         return Err(format!(
-            "The parameter '{}' is there twice: several names go into one, with commas",
+            "The parameter '{}' occurs twice: list several names in one parameter, with commas",
             name.escape_debug()
         ));
     }
@@ -102,8 +104,8 @@ pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let Some((name, _)) = unknown else { return check_flags(request) };
     let name = name.escape_debug();
     Err(match known {
-        [] => format!("There is no parameter '{name}' here: this takes none"),
-        known => format!("There is no parameter '{name}' here: this takes {}", known.join(", ")),
+        [] => format!("There is no parameter '{name}' here: there is none"),
+        known => format!("There is no parameter '{name}' here: there are {}", known.join(", ")),
     })
 }
 
@@ -116,7 +118,7 @@ fn check_flags(request: &HttpRequest) -> Result<(), String> {
         .parameter("consider_only_existing_data")
         .is_some_and(|value| value.eq_ignore_ascii_case("true"))
     {
-        return Err("consider_only_existing_data=true is not supported: what is outside of a compaction is always looked at".into());
+        return Err("consider_only_existing_data=true is not supported: a compaction always considers the data outside of it".into());
     }
     match request.query.iter().find(|(name, value)| is_wrong(name, value)) {
         None => Ok(()),
@@ -126,7 +128,7 @@ fn check_flags(request: &HttpRequest) -> Result<(), String> {
     }
 }
 
-/// Whether there is something that a request with this path and another method changes.
+/// Returns whether a request with this path and another method changes something.
 pub(super) fn is_known(path: &[&str]) -> bool {
     known(path).is_some()
 }
@@ -146,8 +148,8 @@ mod tests {
     #[test]
     fn what_would_be_left_out_without_a_word_is_refused() {
         for (query, expected) in [
-            ("cf=a&cf=b", "there twice"),
-            ("cf=a&flush_memtables=true&flush_memtables=false", "there twice"),
+            ("cf=a&cf=b", "occurs twice"),
+            ("cf=a&flush_memtables=true&flush_memtables=false", "occurs twice"),
             ("consider_only_existing_data=true", "not supported"),
             ("consider_only_existing_data=maybe", "neither"),
         ] {
@@ -193,7 +195,7 @@ mod tests {
                 "/storage_service/keyspace_scrub/ks?cf=t&scrub_mode=SKIP&disable_snapshot=true",
             ),
             ("POST", "/storage_service/compaction_throughput?value=5"),
-            // Whoever collects metrics may mark what they ask for.
+            // A collector of metrics may add parameters of its own.
             ("GET", "/metrics?from=here"),
         ] {
             assert_eq!(check(&request(method, target)), Ok(()), "{target}");

@@ -1,4 +1,5 @@
-//! What the paths mean. Names and results are those of ScyllaDB's API, so that its tools and tests work.
+//! Routes each request of the admin API by its method and path. Names and results are those of
+//! ScyllaDB's API, so that its tools and tests work.
 
 use std::rc::Rc;
 
@@ -73,7 +74,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "keyspace_flush", keyspace]) => {
             flush(server, keyspace, request.parameter("cf")).await
         }
-        // All tokens are this node's: there is nothing to clean up.
+        // All tokens belong to this node, so a cleanup has nothing to remove.
         ("POST", ["storage_service", "keyspace_cleanup", keyspace]) => {
             let schema = server.processor.database().schema();
             let Some(known) = schema.keyspace(keyspace) else {
@@ -91,7 +92,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "sstables", keyspace]) => {
             import(server, keyspace, request.parameter("cf"), request.parameter("path")).await
         }
-        // ScyllaDB's way to empty its caches, which its tests know.
+        // ScyllaDB empties its caches by this path, and its tests use it.
         ("POST", ["lsa", "compact"]) => {
             server.processor.database().forget_cached_rows().await;
             HttpResponse::json("")
@@ -107,16 +108,18 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
     }
 }
 
-/// Of a method that a path does not take, or a path that is not there.
+/// Answers a request with an unknown path, or with a method that its path does not take.
 pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
     match method {
-        "GET" if super::parameters::is_known(path) => HttpResponse::error(405, "This needs POST"),
+        "GET" if super::parameters::is_known(path) => {
+            HttpResponse::error(405, "This path needs POST")
+        }
         "GET" | "POST" => not_found(),
-        _ => HttpResponse::error(405, "This is not served here: most paths take GET or POST"),
+        _ => HttpResponse::error(405, "Unsupported method: most paths take GET or POST"),
     }
 }
 
-/// The numbers of all shards.
+/// Answers with the metrics of all shards.
 async fn metrics() -> HttpResponse {
     let samples = submit_to_all(|_| async {
         ShardServer::current().map(|server| server.samples()).unwrap_or_default()
@@ -137,7 +140,7 @@ fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
     }
 }
 
-/// Sets the share of requests that all shards trace unasked.
+/// Sets the share of requests that all shards trace by chance.
 async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
     let probability: Option<f64> = given.and_then(|text| text.parse().ok());
     let Some(probability) = probability.filter(|number| (0.0..=1.0).contains(number)) else {
@@ -153,20 +156,44 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
 }
 
 fn not_found() -> HttpResponse {
-    const MESSAGE: &str = "Not found. There are, with ?cf=TABLE for one table of a keyspace: \
-        GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
-        &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
-        GET /compaction_manager/compactions; GET /compaction_manager/metrics/pending_tasks_by_table; GET /compaction_manager/compaction_history; \
-        POST /compaction_manager/stop_compaction?type=TYPE; POST /compaction_manager/stop_keyspace_compaction/KEYSPACE?type=TYPE (with &tables=TABLES); \
-        GET and POST /storage_service/compaction_throughput (with ?value=MEBIBYTES); POST and DELETE /storage_service/auto_compaction/KEYSPACE; GET, POST and DELETE /column_family/autocompaction/KEYSPACE:TABLE; POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
-        GET /storage_service/keyspace_scrub/KEYSPACE (with scrub_mode=ABORT, SKIP or VALIDATE); \
-        GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
-        POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \
-        POST /system/drop_sstable_caches (pages of files as well); GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY; \
-        GET and POST /storage_service/trace_probability (with ?probability=NUMBER); GET /storage_service/keyspaces; GET /column_family/name; \
-        GET /column_family/statistics; GET /column_family/metrics/METRIC/KEYSPACE:TABLE; GET /cache_service/metrics/row/METRIC; \
-        GET /storage_service/load, load_map, hostid/local, host_id, tokens, tokens_endpoint, ownership, ownership/KEYSPACE, generation_number; \
-        GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; GET /system/uptime_ms";
+    // Each path of `answer` is listed here by hand.
+    const MESSAGE: &str = "Not found. KS is a keyspace; \
+        cf=TABLE,TABLE limits most requests to some of its tables. \
+        Metrics: GET /metrics. \
+        Flush: POST /storage_service/flush; POST /storage_service/keyspace_flush/KS. \
+        Compaction: POST /storage_service/keyspace_compaction/KS \
+        (startToken=TOKEN&endToken=TOKEN for the files of a token range); \
+        POST /compaction_manager/force_user_defined_compaction?data_files=FILE,FILE; \
+        GET /compaction_manager/compactions or compaction_info; \
+        GET /compaction_manager/compaction_history; \
+        GET /compaction_manager/metrics/pending_tasks and pending_tasks_by_table; \
+        POST /compaction_manager/stop_compaction?type=TYPE; \
+        POST /compaction_manager/stop_keyspace_compaction/KS?type=TYPE&tables=TABLE,TABLE; \
+        GET and POST /storage_service/compaction_throughput \
+        (value=MEBIBYTES a second, 0 for no limit); \
+        POST and DELETE /storage_service/auto_compaction/KS; \
+        GET, POST and DELETE /column_family/autocompaction/KS:TABLE. \
+        Files: GET or POST /storage_service/keyspace_upgrade_sstables/KS \
+        (exclude_current_version=true for files of other versions only); \
+        GET or POST /storage_service/keyspace_scrub/KS (scrub_mode=ABORT, SKIP or VALIDATE); \
+        POST /storage_service/keyspace_cleanup/KS (a single node has nothing to clean up); \
+        POST /storage_service/sstables/KS?cf=TABLE&path=DIRECTORY (imports SSTables); \
+        GET and DELETE /storage_service/orphans (DELETE needs path=DIRECTORY). \
+        Snapshots: GET, POST and DELETE /storage_service/snapshots (tag=TAG&kn=KS); \
+        POST /storage_service/restore?keyspace=KS&table=TABLE&snapshot=TAG. \
+        Caches: POST /lsa/compact (drops cached rows); \
+        POST /system/drop_sstable_caches (drops cached rows and pages); \
+        GET /cache_service/row_cache/explain/KS?cf=TABLE&key=KEY; \
+        GET /cache_service/metrics/row/METRIC. \
+        Tracing: GET and POST /storage_service/trace_probability (probability=NUMBER from 0 to 1). \
+        Tables: GET /storage_service/keyspaces; GET /column_family/name; \
+        GET /column_family/name/keyspace; GET /column_family/statistics; \
+        GET /column_family/metrics/METRIC/KS:TABLE. \
+        Node: GET /storage_service/ followed by load, load_map, host_id, hostid/local, tokens, \
+        tokens_endpoint, ownership, ownership/KS, generation_number, nodes/joining, nodes/leaving, \
+        nodes/moving, native_transport, rpc_server, is_starting, operation_mode, release_version \
+        or schema_version; GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; \
+        GET /system/uptime_ms.";
     HttpResponse::error(404, MESSAGE)
 }
 
@@ -188,7 +215,7 @@ fn tables(server: &ShardServer) -> HttpResponse {
     HttpResponse::json(json_list(names.map(|name| json_string(&name))))
 }
 
-/// Flushes a keyspace, or the tables of it that `tables` lists with commas.
+/// Flushes a keyspace, or some of its tables, which `tables` lists with commas.
 async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> HttpResponse {
     let database = server.processor.database();
     let schema = database.schema();
@@ -203,7 +230,8 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
             &format!("Column family '{keyspace}:{unknown}' not found"),
         );
     }
-    // As Cassandra does with every change of the schema: files without their table are of no use to whoever copies them.
+    // The schema is flushed too, as Cassandra does after every change of it: copied SSTables are of
+    // no use without the definition of their table.
     let schema_keyspace = ("system_schema", None);
     let wanted: Vec<_> = match names.is_empty() {
         true => vec![schema_keyspace, (keyspace, None)],
@@ -215,7 +243,7 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
     flush_each(database, wanted).await
 }
 
-/// Whole keyspaces, or tables of them: those behind one that fails have their turn.
+/// Flushes whole keyspaces, or tables of them. After a failure the rest is flushed all the same.
 async fn flush_each(database: &Database, wanted: Vec<(&str, Option<&str>)>) -> HttpResponse {
     let mut failure = FirstFailure::none();
     for (keyspace, table) in wanted {
@@ -226,7 +254,8 @@ async fn flush_each(database: &Database, wanted: Vec<(&str, Option<&str>)>) -> H
     outcome(failure.told())
 }
 
-/// ScyllaDB's loading of new SSTables; `path` is our own, Cassandra's `nodetool import` has it.
+/// Imports SSTables by ScyllaDB's path; the parameter `path` is our own, as in Cassandra's
+/// `nodetool import`.
 async fn import(
     server: &ShardServer,
     keyspace: &str,
@@ -240,7 +269,7 @@ async fn import(
     if directory.as_ref().is_some_and(|directory| !directory.is_absolute()) {
         return HttpResponse::error(
             400,
-            "The path must begin with /: the node has its own directory",
+            "The path must be absolute: the node has its own working directory",
         );
     }
     super::snapshots::imported(server.processor.database().import(keyspace, table, directory).await)

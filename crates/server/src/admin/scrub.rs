@@ -1,4 +1,4 @@
-//! Scrubs by ScyllaDB's path: files that may be damaged.
+//! Scrubs by ScyllaDB's path, which check or rewrite files that may be damaged.
 
 use espalier_storage::{Database, ScrubMode, ScrubReport};
 
@@ -8,12 +8,12 @@ use super::{
     snapshots::tables_wanted,
 };
 
-/// What ScyllaDB answers.
+/// The statuses with which ScyllaDB answers.
 const DONE: u32 = 0;
 const STOPPED: u32 = 1;
 const VALIDATION_ERRORS: u32 = 3;
 
-/// `GET /storage_service/keyspace_scrub/KEYSPACE`.
+/// Answers `GET /storage_service/keyspace_scrub/KEYSPACE`.
 pub(super) async fn scrub(
     database: &Database,
     keyspace: &str,
@@ -37,14 +37,14 @@ pub(super) async fn scrub(
 
 fn mode(request: &HttpRequest) -> Result<ScrubMode, String> {
     let mode = request.parameter("scrub_mode");
-    // The older way to ask for it.
+    // The older parameter for the mode.
     let otherwise = if flag(request, "skip_corrupted", false) { "SKIP" } else { "ABORT" };
     match mode.unwrap_or(otherwise).to_ascii_uppercase().as_str() {
         "ABORT" => Ok(ScrubMode::Abort),
         "SKIP" => Ok(ScrubMode::Skip),
         "VALIDATE" => Ok(ScrubMode::Validate),
         "SEGREGATE" => Err(
-            "scrub_mode SEGREGATE is not supported. SKIP is: it leaves out partitions that cannot be read, and keeps a snapshot"
+            "scrub_mode SEGREGATE is not supported. SKIP is: it drops unreadable partitions and keeps a snapshot"
                 .into(),
         ),
         other => Err(format!(
@@ -54,12 +54,15 @@ fn mode(request: &HttpRequest) -> Result<ScrubMode, String> {
     }
 }
 
-/// There is no quarantine here: all files are where they were.
+/// Checks the parameter `quarantine_mode`. This node has no quarantine: a scrub moves no file.
 fn check_quarantine(request: &HttpRequest) -> Result<(), String> {
     let mode = request.parameter("quarantine_mode").unwrap_or_default().to_ascii_uppercase();
     match mode.as_str() {
         "" | "INCLUDE" | "EXCLUDE" => Ok(()),
-        "ONLY" => Err("quarantine_mode ONLY: no file is ever put into quarantine here".into()),
+        "ONLY" => {
+            Err("quarantine_mode ONLY is not supported: this node puts no file into quarantine"
+                .into())
+        }
         other => Err(format!("There is no quarantine_mode '{}'", other.escape_debug())),
     }
 }

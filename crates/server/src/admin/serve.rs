@@ -1,6 +1,8 @@
-//! The admin API's listener and connections. One shard has it; what concerns all shards is asked of them.
+//! The listener and the connections of the admin API. One shard has it; a request that concerns all
+//! shards is sent to them.
 //!
-//! Memory: at most [`MAX_CONNECTIONS`] connections, each with one head of a request and one answer.
+//! Memory: at most [`MAX_CONNECTIONS`] connections, each with the buffer of one request and one
+//! answer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,16 +18,18 @@ use super::http::{self, MAX_HEAD, Parsed};
 use super::routes;
 use crate::shard::ShardServer;
 
-/// Connections at once; more wait to be accepted. Arbitrary.
+/// Limit of open connections; more wait to be accepted. Arbitrary.
 const MAX_CONNECTIONS: usize = 64;
 
-/// A connection that says nothing for so long is closed.
+/// Time without a byte after which a connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long to wait when the kernel has no descriptor or memory for another connection.
+/// Pause after a failed accept, which happens when the kernel has no descriptor or memory for
+/// another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Begins to serve the admin API at `address`; gives the address that it got, and the task to cancel for a stop.
+/// Begins to serve the admin API at `address`. Returns the address on which it listens, and the
+/// task that a stop cancels.
 pub(crate) fn listen(
     server: &Rc<ShardServer>,
     address: SocketAddr,
@@ -51,7 +55,7 @@ async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
                 .detach();
             }
             Err(error) => {
-                tracing::warn!(%error, "accepting an admin connection failed");
+                tracing::warn!(%error, "accepting an admin connection failed, trying again in 0.1 s");
                 time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -78,7 +82,7 @@ async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
             Parsed::Request(request) => {
                 buffer.advance(request.length);
                 let response = routes::answer(server, &request).await;
-                // Whoever asked may have gone meanwhile.
+                // The client may have gone meanwhile, so the log has the failure too.
                 if let Some(reason) = response.failure() {
                     let path = request.path.join("/");
                     tracing::warn!(

@@ -1,4 +1,4 @@
-//! Snapshots by ScyllaDB's paths, and the way back from them.
+//! Snapshots by ScyllaDB's paths, and restores from them.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -12,7 +12,7 @@ use super::compaction::{failure, flag, names, outcome};
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use crate::shard::ShardServer;
 
-/// Answers a request whose path is one of these.
+/// Answers a request with one of these paths.
 pub(super) async fn answer(
     server: &Rc<ShardServer>,
     request: &HttpRequest,
@@ -38,7 +38,7 @@ pub(super) async fn answer(
             },
             None => HttpResponse::error(400, "This needs ?path=DIRECTORY; GET lists them"),
         },
-        _ => HttpResponse::error(405, "This needs another method"),
+        _ => HttpResponse::error(405, "This path needs another method"),
     }
 }
 
@@ -58,8 +58,8 @@ fn orphan(orphan: &Orphan) -> String {
     )
 }
 
-/// Makes a table what its snapshot has; the table itself, if it was dropped. The parameters are ScyllaDB's, which has its snapshots
-/// elsewhere.
+/// Restores a table from its snapshot; creates the table first if it was dropped. The parameters
+/// have ScyllaDB's names, although ScyllaDB keeps its snapshots elsewhere.
 async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
     let database = server.processor.database();
     let given = |name| given(request, name);
@@ -92,22 +92,22 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
     }
     let restored = database.restore(keyspace, table, tag).await;
     if is_made && restored.is_err() {
-        // As it was: a table that is there and empty would seem to be what the snapshot had.
+        // Undoes the creation: an empty table would look like the content of the snapshot.
         let drop = format!("DROP TABLE \"{keyspace}\".\"{table}\"");
         if let Err(error) = execute(server, &drop).await {
-            tracing::warn!(%error, keyspace, table, "a table that was made for a restore that failed is left");
+            tracing::warn!(%error, keyspace, table, "dropping the table that a failed restore created failed: the table is left, drop it");
         }
     }
     imported(restored)
 }
 
-/// Executes a statement of the node's own.
+/// Executes a statement on behalf of the node.
 async fn execute(server: &ShardServer, statement: &str) -> Result<(), espalier_cql::Error> {
     let mut client = ClientState::default();
     server.processor.query(statement, &mut client, &QueryOptions::default()).await.map(drop)
 }
 
-/// What came into a table.
+/// Answers with the SSTables, partitions and bytes that were added to a table.
 pub(super) fn imported(result: Result<Imported, StorageError>) -> HttpResponse {
     match result {
         Ok(imported) => HttpResponse::json(format!(
@@ -137,7 +137,7 @@ pub(super) fn tables_wanted(
     keyspaces: &[&str],
     tables: &[&str],
 ) -> Result<Vec<SnapshotTable>, String> {
-    // Those without files, too.
+    // Keyspaces without files count too.
     let is_there = |name: &str| schema.keyspace(name).is_some() && !is_virtual(name);
     if let Some(unknown) = keyspaces.iter().find(|name| !is_there(name)) {
         return Err(format!("Keyspace {unknown} does not exist"));
@@ -169,7 +169,7 @@ async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResp
     outcome(database.clear_snapshots(tag, &names(request, "kn"), &names(request, "cf")).await)
 }
 
-/// By tag, as ScyllaDB lists them.
+/// Returns the snapshots by tag, in ScyllaDB's form.
 fn snapshots(found: Vec<SnapshotDetails>) -> String {
     let mut by_tag: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for details in found {

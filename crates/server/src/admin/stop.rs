@@ -1,4 +1,4 @@
-//! Ends compactions, of some type.
+//! Stops compactions of a type.
 
 use espalier_storage::{CompactionKind, Database};
 
@@ -7,12 +7,13 @@ use super::{
     http::{HttpRequest, HttpResponse},
 };
 
-/// What operators call them: names of Cassandra, and of ScyllaDB where it has another one.
+/// The types by which operators name compactions: Cassandra's names, and ScyllaDB's where they
+/// differ.
 const TYPES: [(&str, &[CompactionKind]); 7] = [
-    // All that merges files, and the splits that come before that.
+    // All compactions that merge files, and the splits that precede them.
     ("COMPACTION", &[CompactionKind::Compaction, CompactionKind::Major, CompactionKind::Split]),
     ("MAJOR_COMPACTION", &[CompactionKind::Major]),
-    // Nothing here is ever cleaned up, so that there is nothing to stop.
+    // This node never runs a cleanup, so there is none to stop.
     ("CLEANUP", &[]),
     ("SCRUB", &[CompactionKind::Scrub]),
     ("UPGRADE_SSTABLES", &[CompactionKind::Upgrade]),
@@ -46,7 +47,7 @@ pub(super) async fn stop_in(
     }
 }
 
-/// Those of a type; of COMPACTION if none is given.
+/// Returns the kinds of a type; those of COMPACTION if no type is given.
 fn kinds(given: Option<&str>) -> Result<&'static [CompactionKind], String> {
     let name = given.unwrap_or("COMPACTION");
     let found = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));

@@ -1,4 +1,4 @@
-//! What is counted of tables, by the names of ScyllaDB's metrics.
+//! Statistics of tables, by the names of ScyllaDB's metrics.
 
 use std::collections::HashMap;
 
@@ -10,15 +10,15 @@ use super::{
     long_list::long_list,
 };
 
-/// A number of a table as JSON.
+/// Formats a metric of a table as JSON.
 type Metric = fn(&Numbers) -> String;
 
-/// What there is of each table. Reads, writes and tombstones are not counted by table.
+/// The metrics of each table. Reads, writes and tombstones are not counted by table.
 const METRICS: [(&str, Metric); 20] = [
     ("live_ss_table_count", |of| of.table.sstables.to_string()),
     ("old_ss_table_count", |of| of.table.old_sstables.to_string()),
     ("live_disk_space_used", |of| of.table.sstable_bytes.to_string()),
-    // What a compaction has replaced loses its name at once.
+    // The files that a compaction has replaced are unlinked at once, so they add nothing.
     ("total_disk_space_used", |of| of.table.sstable_bytes.to_string()),
     ("snapshots_size", |of| of.snapshots_bytes.to_string()),
     ("compression_ratio", |of| compression_ratio(&of.table).to_string()),
@@ -40,14 +40,15 @@ const METRICS: [(&str, Metric); 20] = [
     }),
 ];
 
-/// All that is known of a table.
+/// The numbers of a table.
 struct Numbers {
     table: TableStatistics,
-    /// Bytes of its snapshots that it does not have itself any more.
+    /// Bytes in the table's snapshots that the table itself no longer has.
     snapshots_bytes: u64,
 }
 
-/// Answers `GET /column_family/statistics`, which is ours: all metrics of all tables, of one moment.
+/// Answers `GET /column_family/statistics`, a path of our own: all metrics of all tables, read at
+/// the same time.
 pub(super) async fn statistics(database: &Database) -> HttpResponse {
     match numbers(database).await {
         Ok(numbers) => HttpResponse::json(long_list(numbers.iter().map(object)).await),
@@ -98,7 +99,8 @@ fn object(of: &Numbers) -> String {
     format!("{{{}}}", members.join(", "))
 }
 
-/// Stored by plain bytes of what is compressed; −1 if nothing is, as Cassandra has it.
+/// Returns stored bytes divided by uncompressed bytes, of the compressed SSTables; −1 if there are
+/// none, as in Cassandra.
 fn compression_ratio(table: &TableStatistics) -> f64 {
     match table.uncompressed_bytes {
         0 => -1.0,

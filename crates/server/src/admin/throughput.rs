@@ -1,4 +1,4 @@
-//! `compaction_throughput` by ScyllaDB's path, in MiB a second.
+//! Reads and sets `compaction_throughput` by ScyllaDB's path, in MiB a second.
 
 use espalier_storage::Database;
 
@@ -6,7 +6,7 @@ use super::http::HttpResponse;
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// Answers `GET /storage_service/compaction_throughput`: 0 for as many as they can.
+/// Answers `GET /storage_service/compaction_throughput`; 0 means no limit.
 pub(super) fn get(database: &Database) -> HttpResponse {
     let bytes = database.compaction_bytes_per_second().unwrap_or(0);
     HttpResponse::json((bytes as f64 / MEBIBYTE as f64).to_string())
@@ -21,12 +21,12 @@ pub(super) async fn set(database: &Database, given: Option<&str>) -> HttpRespons
         }
         None => HttpResponse::error(
             400,
-            "This needs ?value= with a whole number of MiB a second, of 31 bits; 0 for as many as compactions can",
+            "This needs ?value= with a whole number of MiB a second, below 2^31; 0 means no limit",
         ),
     }
 }
 
-/// No more than Cassandra takes.
+/// Parses a throughput, within the range that Cassandra accepts.
 fn parse(text: &str) -> Option<u64> {
     let number: i32 = text.parse().ok()?;
     u64::try_from(number).ok()

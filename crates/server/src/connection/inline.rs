@@ -1,7 +1,9 @@
-//! Runs a future where it is made if it can finish without waiting, and hands it back to be spawned if it cannot.
+//! The inline runner polls a future once in the calling task. A future that has to wait is returned
+//! to the caller, which spawns it.
 //!
-//! This is what lets one connection answer a whole batch of requests with one write and no task switch. The memory of a
-//! future that finished is used again for the next: the usual request allocates nothing for its future.
+//! So one connection answers a whole batch of requests with one write and without a task switch.
+//! The runner reuses the memory of a finished future for the next one: the usual request allocates
+//! nothing for its future.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -18,8 +20,8 @@ impl<F: Future<Output = ()>> InlineRunner<F> {
         Self { finished: None }
     }
 
-    /// Polls `future` once. `None` if it is done, else the future: spawn it, so that it is polled again and learns its
-    /// new task's waker.
+    /// Polls `future` once. Returns `None` if it is done, else the future. The caller spawns it, so
+    /// that the new task polls it again and registers its own waker.
     pub async fn run(&mut self, future: F) -> Option<Pin<Box<F>>> {
         let mut running = match self.finished.take() {
             Some(mut memory) => {

@@ -1,13 +1,17 @@
-//! One connection: reads as much as is there, decodes all whole frames, runs each request, writes all answers at once.
+//! A connection reads all bytes that have arrived, decodes the whole frames, runs each request, and
+//! writes all answers at once.
 //!
-//! A request that finishes without waiting is answered inline: a batch of requests costs one read, one write and no task
-//! switch. Others become tasks, which have their turns together, and answer out of order by their stream id. Whoever finds the socket free writes, also for
-//! the others ([`Connection::flush`]); so there is no writer task.
+//! A request that finishes without waiting is answered inline: a batch of requests costs one read,
+//! one write and no task switch. Other requests become tasks, which share one turn of the event
+//! loop and answer out of order by their stream id. A task that has an answer writes it if the
+//! socket is free, together with the answers of the other tasks ([`Connection::flush`]); so there
+//! is no writer task.
 //!
-//! Memory, besides requests in flight (see [`crate::admission`]; up to sixteen are taken out of the buffer at a
-//! time): the receive buffer, which grows only with bytes that have arrived, to at most a frame; the send buffer, of which a reader waits to be rid before it reads on once it holds
-//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks. The connection reads no rows either
-//! while so much is unsent (see [`room`]).
+//! Memory per connection, besides requests in flight (see [`crate::admission`]; the reader takes up
+//! to sixteen of them out of its buffer at a time): a receive buffer, which grows only with bytes
+//! that have arrived, to at most one frame; a send buffer; and at most [`MAX_WAITING_REQUESTS`]
+//! tasks. Once the send buffer holds [`MAX_UNSENT`] bytes, the reader stops reading until the
+//! buffer drains, and the requests read no rows (see [`room`]).
 
 mod inline;
 mod reader;
@@ -35,14 +39,16 @@ use crate::shard::ShardServer;
 
 use reader::{Next, Reader};
 
-/// Unsent bytes that make a reader wait: a client that does not read its answers gets no more of them.
+/// Limit of unsent bytes at which the reader waits: a client that does not read its answers gets no
+/// more of them.
 const MAX_UNSENT: usize = 1024 * 1024;
 
 /// The connection splits longer writes into pieces of this size in bytes, so that other connections
 /// run between the kernel's copies. Arbitrary: a copy takes a tenth of a millisecond.
 const MAX_WRITE: usize = 256 * 1024;
 
-/// Requests of one connection that may wait at once; then it reads no more until some are done.
+/// Limit of requests of one connection that wait at the same time. At the limit the reader reads no
+/// more until a request is done.
 const MAX_WAITING_REQUESTS: usize = 8192;
 
 /// Limit of requests of one connection that read rows at the same time.
@@ -52,37 +58,39 @@ const MAX_ROW_READERS: usize = 32;
 pub(crate) struct Connection {
     pub server: Rc<ShardServer>,
     pub send: RefCell<SendBuffer>,
-    /// What the client sees as its session; replaced as a whole when it changes.
+    /// The client's session state; replaced as a whole when it changes.
     pub client: RefCell<Rc<ClientState>>,
     pub registered: Cell<EventTypes>,
     pub account: AddressAccount,
     pub acknowledgements: AcknowledgementQueue,
     pub peer: SocketAddr,
-    /// Set by STARTUP.
+    /// The options of the client; set by STARTUP.
     session: OnceCell<ClientSession>,
     stream: TcpStream,
     writing: Cell<bool>,
-    /// Bytes that a write under way has taken out of `send`.
+    /// Bytes that the write under way has taken out of `send`.
     written_bytes: Cell<usize>,
-    /// Bytes of this connection that the shard's account of unsent bytes has.
+    /// Bytes of this connection in the shard's account of unsent bytes.
     unsent_noted: Cell<usize>,
     broken: Cell<bool>,
     waiting_requests: Cell<usize>,
-    /// Something that a reader may wait for has happened.
+    /// Notified when a condition has changed for which the reader may wait.
     eased: Notify,
-    /// A write is done, or there will be none any more.
+    /// Notified after each write, and when the connection closes.
     sent: Notify,
     row_readers: Semaphore,
     /// Permits for planned QUERY statements that may read rows.
     planned_queries: Semaphore,
     answer_account: AnswerAccount,
-    /// Expected bytes of the next answer with rows, from recent ones; 0 before the first.
+    /// Expected size of the next answer with rows, in bytes, from recent answers; 0 before the
+    /// first.
     expected_answer: Cell<usize>,
-    /// The last answer was read without a reservation and was too large to be kept.
+    /// Whether the last answer was read without a reservation and was too large to be kept.
     probe_failed: Cell<bool>,
-    /// Memory of the answers in `send`.
+    /// Reserved memory of the answers in `send`.
     held: RefCell<Option<Reservation>>,
-    /// Requests that have to wait: of all of them together one turn, beside those of other connections.
+    /// Requests that have to wait. Together they have one turn of the event loop, like each other
+    /// connection.
     requests: TaskGroup,
     _place: ConnectionPlace,
     _pass: GatePass,
@@ -154,7 +162,7 @@ impl Connection {
         self.close();
     }
 
-    /// What others are told of the client; `None` when the connection has ended.
+    /// Describes the client for `system_views.clients`; `None` when the connection has ended.
     pub fn describe(&self) -> Option<ConnectedClient> {
         (!self.broken.get()).then(|| ConnectedClient {
             address: self.peer.ip(),
@@ -164,12 +172,12 @@ impl Connection {
         })
     }
 
-    /// What the client sees as its session now.
+    /// Returns the client's session state.
     pub fn client(&self) -> Rc<ClientState> {
         Rc::clone(&self.client.borrow())
     }
 
-    /// Ends the connection: a read under way ends, what was not written is dropped.
+    /// Closes the connection: a read under way ends, and unsent bytes are dropped.
     pub fn close(&self) {
         self.broken.set(true);
         // Requests under way must not keep answers that no client will take.
@@ -181,7 +189,7 @@ impl Connection {
         self.sent.notify_all();
     }
 
-    /// Adds a response.
+    /// Adds a response to the send buffer.
     pub fn respond(&self, stream: StreamId, extras: &ResponseExtras<'_>, response: &Response<'_>) {
         if self.broken.get() {
             self.held.take();
@@ -199,25 +207,25 @@ impl Connection {
         self.note_unsent();
     }
 
-    /// Tells the shard's account of unsent bytes how many there are here.
+    /// Updates this connection's bytes in the shard's account of unsent bytes.
     fn note_unsent(&self) {
         let unsent = self.send.borrow().len() + self.written_bytes.get();
         let others = self.server.unsent_bytes.get() - self.unsent_noted.replace(unsent);
         self.server.unsent_bytes.set(others + unsent);
     }
 
-    /// Whether the client must take its unsent answers before it gets more rows: at more than
-    /// [`MAX_UNSENT`], or at one byte while all clients of the shard exceed the shard's limit.
+    /// Returns whether the client must read its unsent answers before it gets more rows: at more
+    /// than [`MAX_UNSENT`], or at one byte while all clients of the shard exceed the shard's limit.
     pub fn is_behind(&self) -> bool {
         let is_strained = self.server.unsent_bytes.get() > self.server.max_unsent_bytes;
         let allowed = if is_strained { 0 } else { MAX_UNSENT };
         self.send.borrow().len() + self.written_bytes.get() > allowed && !self.broken.get()
     }
 
-    /// Sends an event, or gives up on a client that reads nothing.
+    /// Sends an event. Closes the connection if its client does not read what it registered for.
     pub fn notify(self: &Rc<Self>, event: &Event) {
         if self.send.borrow().len() > MAX_UNSENT {
-            tracing::warn!(peer = %self.peer, "closing a connection that does not read its events");
+            tracing::warn!(peer = %self.peer, "closing a connection: its client does not read the events for which it registered");
             return self.close();
         }
         self.send.borrow_mut().write_event(event);
@@ -225,13 +233,14 @@ impl Connection {
         spawn_local(async move { connection.flush().await }).detach();
     }
 
-    /// Adds an error response.
+    /// Adds an error response to the send buffer.
     pub fn refuse(&self, stream: StreamId, error: &ErrorResponse) {
         trace_event!("Answering with an error: {}", error.message);
         self.respond(stream, &ResponseExtras::default(), &Response::Error(error));
     }
 
-    /// Writes what there is to write, unless a write is under way: whoever does that writes this too.
+    /// Writes the send buffer to the socket. If a write is under way, the task that writes sends
+    /// these bytes too.
     pub async fn flush(&self) {
         if self.writing.replace(true) {
             return;
@@ -273,14 +282,15 @@ impl Connection {
         (Ok(()), Vec::new())
     }
 
-    /// Waits until a write under way is done.
+    /// Waits until the write under way is done.
     async fn written(&self) {
         while self.writing.get() && !self.broken.get() {
             self.eased.notified().await;
         }
     }
 
-    /// Holds the reader back while the client takes no answers or too many of its requests wait.
+    /// Makes the reader wait while the client does not read its answers or too many of its requests
+    /// wait.
     async fn wait_until_eased(&self) {
         let strained = || {
             (self.writing.get() && self.send.borrow().len() > MAX_UNSENT)
@@ -291,7 +301,7 @@ impl Connection {
         }
     }
 
-    /// Lets a request that has to wait go on as a task.
+    /// Continues a request that has to wait as a task.
     fn spawn(self: &Rc<Self>, request: impl Future<Output = ()> + 'static) {
         self.begin_waiting();
         let connection = Rc::clone(self);
@@ -302,14 +312,14 @@ impl Connection {
         });
     }
 
-    /// A request cannot be answered at once.
+    /// Counts a request that cannot be answered at once.
     pub fn begin_waiting(&self) {
         self.server.metrics.requests_waited.increment();
         self.server.metrics.requests_serving.increment();
         self.waiting_requests.set(self.waiting_requests.get() + 1);
     }
 
-    /// A request that had to wait is answered.
+    /// Ends the count of a request that had to wait, once it is answered.
     pub fn end_waiting(&self) {
         self.server.metrics.requests_serving.decrement();
         let waiting = self.waiting_requests.get();

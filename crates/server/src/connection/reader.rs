@@ -1,4 +1,4 @@
-//! The receiving side of a connection: frames in, requests started.
+//! The reader is the receiving side of a connection: it decodes frames and starts requests.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,40 +21,44 @@ use crate::protocol::{
 };
 use crate::traces::TraceChoice;
 
-/// Space for a read on a connection that sends little, and on one that sends much. Arbitrary: the first is what an idle
-/// connection costs, the second is where fewer system calls no longer pay.
+/// Space for a read, in bytes, on a connection that receives little and on one that receives much.
+/// Arbitrary: the first is the cost of an idle connection; beyond the second, fewer system calls
+/// gain nothing.
 const MIN_READ_BYTES: usize = 4 * 1024;
 const MAX_READ_BYTES: usize = 64 * 1024;
 
-/// Most bytes by which the receive buffer grows before they have arrived.
+/// Limit of the bytes by which the receive buffer grows before they have arrived.
 const MAX_GROWTH: usize = 1024 * 1024;
 
-/// Requests that have arrived together, of which the memory that they will take is fetched together: at most so many, and no more
-/// once they have so many bytes.
+/// Limits of the requests that are taken out of the buffer together, so that the memory they will
+/// touch is fetched together: their number, and the number of their bytes at which no more are
+/// taken.
 const MAX_AHEAD: usize = 16;
 const MAX_AHEAD_BYTES: usize = 64 * 1024;
 
-/// How long, and for how many bytes, a client is listened to after its connection's last answer.
+/// Limits of the time for which, and of the bytes that, the reader still reads after the last
+/// answer of a connection.
 const PARTING_TIME: Duration = Duration::from_secs(1);
 const PARTING_BYTES: usize = 1024 * 1024;
 
-/// The bytes of a request, or the limit that forbids it.
+/// The bytes of a request in flight, or the name of the setting that forbids it.
 type Admitted = Result<InFlight, &'static str>;
 
-/// What to do after a frame.
+/// The next step of the connection after the frames are served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Continue,
     Close,
 }
 
-/// Reads frames and starts a request, made by `serve`, for each.
+/// Reads frames and starts a request for each, a future made by `serve`.
 pub(super) struct Reader<S, F> {
     connection: Rc<Connection>,
     serve: S,
     decoder: Decoder,
     buffer: BytesMut,
-    /// Requests that were taken out of the buffer and are yet to be served, and whether their bytes were admitted.
+    /// Requests that the reader took out of the buffer and has not served yet, each with the result
+    /// of its admission.
     arrived: VecDeque<(Envelope, Admitted)>,
     runner: InlineRunner<F>,
     started: bool,
@@ -74,7 +78,7 @@ where
         Self { connection, serve, decoder, buffer, arrived, runner, started: false, read_bytes }
     }
 
-    /// Reads once; gives the count of bytes, 0 at the end of the stream.
+    /// Reads once and returns the number of bytes, 0 at the end of the stream.
     pub async fn fill(&mut self) -> io::Result<usize> {
         let mut buffer = std::mem::take(&mut self.buffer);
         if buffer.is_empty() && buffer.capacity() > 2 * self.read_bytes {
@@ -97,15 +101,16 @@ where
         result
     }
 
-    /// Parts from the client after the last answer: waits until it has gone too. Closing at once, with bytes unread, would
-    /// reset the connection, and the client might never see why.
+    /// Ends the connection after the last answer: waits, for a bounded time, until the client has
+    /// closed its side too. A close at once, with bytes unread, would reset the connection, and the
+    /// client might never read the answer.
     pub async fn part(&mut self) {
         self.connection.written().await;
         let _ = self.connection.stream.shutdown(Shutdown::Write);
         let _ = time::timeout(PARTING_TIME, self.discard(PARTING_BYTES)).await;
     }
 
-    /// Reads up to `limit` bytes for nothing, until the end of the stream.
+    /// Reads and discards up to `limit` bytes, until the end of the stream.
     async fn discard(&mut self, mut limit: usize) {
         while limit > 0 {
             self.buffer.clear();
@@ -145,8 +150,8 @@ where
         }
     }
 
-    /// Takes as many requests of a started connection as are to be served together; then what the decoder had behind them, if it
-    /// was asked.
+    /// Takes the requests of a started connection that are served together out of the buffer.
+    /// Returns the decoder's result that ended the batch; `None` if the batch ended at its limits.
     fn take_arrived(&mut self) -> Option<Result<Option<Envelope>, DecodeFailure>> {
         let (mut bytes, mut taken_at) = (0, None);
         while self.arrived.len() < MAX_AHEAD && bytes < MAX_AHEAD_BYTES {

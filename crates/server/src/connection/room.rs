@@ -28,7 +28,7 @@ const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
 /// Bytes that an aggregate over all rows reserves, for the rows that it reads at a time. Arbitrary.
 const AGGREGATE_BYTES: usize = 1 << 20;
 
-/// How long a request waits for memory before the client gets OVERLOADED: Cassandra's
+/// Time for which a request waits for memory before the client gets OVERLOADED: Cassandra's
 /// `read_request_timeout`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -41,7 +41,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Bytes at which the read must end.
+    /// Returns the bytes at which the read must end.
     pub fn bytes(&self) -> usize {
         self.reservation.as_ref().map_or(SMALL_ANSWER, Reservation::bytes)
     }
@@ -133,7 +133,7 @@ impl Connection {
         }
         waited.map_err(|_| {
             self.server.metrics.requests_shed.increment();
-            let message = "Clients hold too many rows that they have not read \
+            let message = "Clients have too many unread rows \
                 (native_transport_max_request_data_in_flight, .._per_ip): try again later";
             ErrorResponse::new(ErrorDetail::Overloaded, message)
         })

@@ -1,7 +1,6 @@
-//! Writes that are applied and wait for the commit log only: answered in their order by one task of the connection, which
-//! sleeps while there are none. Group commit makes many of them durable at once, so that they share a wake and a write.
-//!
-//! Memory: one entry for each request in flight.
+//! Acknowledges writes that are applied and wait only for the commit log. One task of the
+//! connection answers them in their order, and ends when none is left. Group commit makes many of
+//! them durable at once, so that they share a wake and a write.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,7 +16,7 @@ use crate::convert::error_response;
 use crate::metrics::RequestKind;
 use crate::protocol::{Consistency, Response, ResponseExtras, StreamId};
 
-/// The acknowledgements that a connection owes.
+/// The acknowledgements that a connection still has to send.
 #[derive(Default)]
 pub(crate) struct AcknowledgementQueue {
     waiting: RefCell<VecDeque<(StreamId, CommitTicket, InFlight)>>,
@@ -46,7 +45,7 @@ async fn acknowledge_all(connection: Rc<Connection>) {
         let next = queue.waiting.borrow_mut().pop_front();
         let Some((stream, ticket, in_flight)) = next else { break };
         if !ticket.is_acknowledged() {
-            // What is durable by now goes out before the next wait.
+            // Acknowledgements that are ready go out before the next wait.
             connection.flush().await;
         }
         match ticket.await {

@@ -1,4 +1,4 @@
-//! EXECUTE: on the spot if nothing must be waited for, else as a future.
+//! Serves EXECUTE: without a future if nothing has to wait, else as a future.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use crate::protocol::request::Execute;
 use crate::protocol::response::ErrorResponse;
 use crate::protocol::{Consistency, Envelope, Header, Opcode, Request};
 
-/// Bytes of memory that the buffer for single rows may keep.
+/// Maximum capacity, in bytes, that the buffer for single rows keeps between requests.
 const MAX_KEPT_ROW: usize = 64 * 1024;
 
-/// Serves an EXECUTE without making a future, if it can be. Gives `in_flight` back if it cannot, or is something else.
+/// Serves an EXECUTE without creating a future. Returns `in_flight` if the request has to wait or
+/// has another opcode.
 pub(crate) fn serve_now(
     connection: &Rc<Connection>,
     envelope: &Envelope,
@@ -42,10 +43,11 @@ pub(crate) fn serve_now(
     })
 }
 
-/// Longer requests are left to themselves: looking at their values twice would cost more than it brings.
+/// Maximum body, in bytes, of a request that is looked ahead. For a longer one, looking at its
+/// values twice would cost more than it gains.
 const MAX_AHEAD_BODY: usize = 4 * 1024;
 
-/// Fetches the memory that EXECUTEs which follow one another will take.
+/// Prefetches the memory that a batch of EXECUTEs will touch.
 pub(crate) fn look_ahead<'a>(
     connection: &Connection,
     envelopes: impl IntoIterator<Item = &'a Envelope>,
@@ -54,7 +56,8 @@ pub(crate) fn look_ahead<'a>(
     let executes = envelopes.into_iter().filter(|envelope| {
         envelope.header.opcode == Opcode::Execute && envelope.body.len() <= MAX_AHEAD_BODY
     });
-    // What is wrong, or not planned here, is for when it is served.
+    // Wrong requests, and statements without a plan on this shard, are left to the serving of each
+    // request.
     let statements: SmallVec<[_; 16]> = executes
         .filter_map(|envelope| {
             let Ok(Request::Execute(execute)) = Request::decode(envelope) else { return None };
@@ -70,7 +73,7 @@ pub(crate) fn look_ahead<'a>(
     }
 }
 
-/// Gives `in_flight` back if the statement must wait.
+/// Executes a statement without waiting; returns `in_flight` if the statement has to wait.
 fn execute_now(
     connection: &Rc<Connection>,
     header: Header,
@@ -123,7 +126,8 @@ fn execute_now(
     }
 }
 
-/// Serves an EXECUTE that is traced the way that it would take otherwise; false if that is the way of those that wait.
+/// Serves a traced EXECUTE by the path that it would take untraced. Returns false, without an
+/// answer, if that is the path of requests that have to wait.
 async fn execute_traced(
     connection: &Rc<Connection>,
     header: Header,
@@ -160,14 +164,14 @@ async fn execute_traced(
     Ok(true)
 }
 
-/// Serves an EXECUTE that must wait, or is traced.
+/// Serves an EXECUTE that has to wait or is traced.
 pub(super) async fn serve_execute(
     connection: &Rc<Connection>,
     header: Header,
     execute: Execute<'_>,
 ) -> Result<(), ErrorResponse> {
     connection.server.metrics.requests_execute.increment();
-    // In a box: nearly all requests are not traced, and need no place for it.
+    // In a box: nearly all requests are untraced, and their futures need no space for it.
     if trace::is_on() && Box::pin(execute_traced(connection, header, &execute)).await? {
         return Ok(());
     }
@@ -188,7 +192,7 @@ fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a
     Columns::Prepared { skip, known_id: execute.result_metadata_id }
 }
 
-/// The prepared statement of an id, or the error that makes the driver prepare it (again).
+/// Returns the prepared statement of an id, or the error that makes the driver prepare it again.
 pub(super) fn find_prepared(
     connection: &Connection,
     id: &[u8],

@@ -1,4 +1,5 @@
-//! Which requests are reads and which are writes: by the first word of a statement, which costs nothing beside serving it.
+//! Decides whether a request is a read or a write, by the first word of its statement. This costs
+//! nothing compared with serving the request.
 
 use espalier_cql::grammar::split_statements;
 
@@ -6,7 +7,8 @@ use crate::connection::Connection;
 use crate::metrics::RequestKind;
 use crate::protocol::Request;
 
-/// What the latency of a request is counted as; `None` if it neither reads nor writes rows of tables.
+/// Returns the histogram that counts a request; `None` if the request neither reads nor writes rows
+/// of tables.
 pub(super) fn kind_of(connection: &Connection, request: &Request<'_>) -> Option<RequestKind> {
     match request {
         Request::Query(query) => kind_of_statement(query.text),
@@ -20,7 +22,7 @@ pub(super) fn kind_of(connection: &Connection, request: &Request<'_>) -> Option<
 
 fn kind_of_statement(text: &str) -> Option<RequestKind> {
     let text = text.trim_start();
-    // Some tools put a comment in front of what they send.
+    // Some tools put a comment before the statement.
     let is_behind_comment = text.starts_with(['-', '/']);
     let text = match is_behind_comment {
         true => split_statements(text).first().copied()?,
@@ -33,7 +35,7 @@ fn kind_of_statement(text: &str) -> Option<RequestKind> {
     ["INSERT", "UPDATE", "DELETE", "BEGIN"].into_iter().any(is).then_some(RequestKind::Write)
 }
 
-/// Whether a statement may return rows.
+/// Returns whether a statement may return rows.
 pub(super) fn may_return_rows(text: &str) -> bool {
     let is = |word: &str| first_word(text).eq_ignore_ascii_case(word);
     !["INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE", "USE"].into_iter().any(is)

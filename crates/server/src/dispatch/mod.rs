@@ -1,7 +1,9 @@
-//! Serves one request of a connection that is past STARTUP: from its envelope to its response in the send buffer.
+//! The dispatch serves one request of a connection that is past STARTUP: from its envelope to its
+//! response in the send buffer.
 //!
-//! EXECUTE is tried on the spot first ([`serve_now`]); a write that is applied but not yet durable is answered by the
-//! connection's [`acknowledge`] queue. Everything else is a future, polled once before it becomes a task.
+//! EXECUTE is first tried without a future ([`serve_now`]); the connection's [`acknowledge`] queue
+//! answers a write that is applied but not yet durable. Every other request is a future, which is
+//! polled once before it becomes a task.
 
 pub(crate) mod acknowledge;
 mod execute;
@@ -32,7 +34,7 @@ use kind::{kind_of, may_return_rows};
 use read::execute_with_room;
 use respond::{Columns, finish};
 
-/// Serves the request of `envelope`, whose bytes count as in flight until it is done.
+/// Serves the request of `envelope`. Its bytes count as in flight until it is done.
 pub(crate) async fn serve_request(
     connection: Rc<Connection>,
     envelope: Envelope,
@@ -100,7 +102,7 @@ async fn serve(
         }
         Request::AuthResponse(_) => {
             metrics.requests_auth_response.increment();
-            Err(protocol_error("Unexpected message AUTH_RESPONSE: nothing was asked"))
+            Err(protocol_error("Unexpected message AUTH_RESPONSE: no authentication needed"))
         }
         // The connection's reader serves STARTUP itself.
         Request::Startup(_) => Err(protocol_error("Unexpected message STARTUP")),

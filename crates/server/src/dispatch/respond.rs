@@ -1,4 +1,4 @@
-//! From the result of a statement to its response.
+//! Encodes the result of a statement as its response.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::events;
 use crate::protocol::response::{ErrorResponse, Rows, RowsMetadata};
 use crate::protocol::{Consistency, Event, Header, ProtocolVersion, Response, ResponseExtras};
 
-/// How the client wants the columns of a result told.
+/// The columns that a response describes to the client.
 #[derive(Clone, Copy)]
 pub(super) enum Columns<'a> {
-    /// Of a statement that was sent as text.
+    /// The statement was sent as text.
     Unprepared {
-        /// The client needs none.
+        /// The client needs no columns.
         skip: bool,
     },
-    /// Of a prepared statement.
+    /// The statement was prepared.
     Prepared {
-        /// The client knows them from PREPARE.
+        /// The client knows the columns from PREPARE.
         skip: bool,
-        /// Version 5: the id of what the client knows.
+        /// Version 5: the id of the columns that the client knows.
         known_id: Option<&'a [u8]>,
     },
 }
@@ -79,7 +79,7 @@ impl RowsRef<'_> {
         RowsRef { row_count: 0, content: &[], paging_state: None, warnings: &[] };
 }
 
-/// Writes the response that a page of rows is.
+/// Writes the response of a page of rows.
 pub(super) fn respond_rows(
     connection: &Connection,
     header: Header,

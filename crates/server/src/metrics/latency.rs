@@ -1,13 +1,16 @@
-//! How long reads and writes take: histograms of one shard, of samples.
+//! Histograms of the latencies of reads and writes of one shard, from samples.
 //!
-//! A clock costs a twentieth of the fastest read, so not every request is timed. Chosen are groups of requests that were
-//! taken out of a receive buffer together, at random, one in [`GROUPS_PER_SAMPLE`] on average, before anybody knows what
-//! they will take: those that must wait are as likely to be in as those that are answered at once, and percentiles are those of
-//! all requests that are not refused at once. (If all that wait were timed, and few of the others, a miss in a hundred would be the median.)
+//! Reading the clock costs a twentieth of the fastest read, so not every request is timed. The unit
+//! of sampling is a group of requests that the reader took out of a receive buffer together. One
+//! group in [`GROUPS_PER_SAMPLE`] on average is chosen at random, before it is known how long its
+//! requests will take. So requests that have to wait are as likely to be timed as those that are
+//! answered at once, and the percentiles are those of all requests that are not refused at once.
+//! (If all waiting requests were timed, but few of the others, a miss in a hundred would be the
+//! median.)
 //!
-//! The first group is always chosen, so that a fresh node shows that something is measured.
+//! The first group is always timed, so that a fresh node shows that the histograms work.
 //!
-//! Memory: 100 numbers for each of the two.
+//! Memory: about 100 numbers for each of the two histograms.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -17,14 +20,15 @@ use espalier_runtime::time::Instant;
 
 use super::{Counter, Kind, Sample};
 
-/// Of so many groups of requests one is timed, on average. Arbitrary: it makes the clock cost a few nanoseconds a request.
+/// One group of requests in this many is timed, on average. Arbitrary: the clock then costs a few
+/// nanoseconds a request.
 const GROUPS_PER_SAMPLE: u64 = 16;
 
-/// Buckets with an upper bound: four for each doubling, as in ScyllaDB, up to its greatest bound of 2^25 µs (34 s). ScyllaDB's
-/// begin at 512 µs, ours at 1 µs.
+/// Number of buckets with an upper bound: four for each doubling, as in ScyllaDB, up to its
+/// greatest bound of 2^25 µs (34 s). ScyllaDB's buckets begin at 512 µs, ours at 1 µs.
 const BUCKETS: usize = 96;
 
-/// What the latency of a request is counted as.
+/// The histogram in which the latency of a request is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     /// SELECT.
@@ -38,17 +42,19 @@ pub(crate) enum RequestKind {
 pub(crate) struct RequestLatencies {
     reads: LatencyHistogram,
     writes: LatencyHistogram,
-    /// Groups that go by until one is timed.
+    /// Groups that are skipped until one is timed.
     groups_left: Cell<u64>,
 }
 
 impl RequestLatencies {
-    /// A group of requests is taken out of a receive buffer: the time, if they are to be timed.
+    /// Returns the time if a group of requests, which is being taken out of a receive buffer, is to
+    /// be timed.
     #[inline]
     pub fn begin(&self) -> Option<Instant> {
         match self.groups_left.get() {
             0 => {
-                // At random, lest clients whose requests come in turns be seen in the same turn always.
+                // At random: clients that send requests in a fixed order would otherwise be sampled
+                // always at the same place of it.
                 self.groups_left.set(random::below(2 * GROUPS_PER_SAMPLE - 1));
                 Some(Instant::now())
             }
@@ -59,7 +65,8 @@ impl RequestLatencies {
         }
     }
 
-    /// A request is answered, that was taken out of the buffer at `taken_at` if it is one that is timed.
+    /// Records the latency of an answered request. `taken_at` is the time at which it was taken out
+    /// of the receive buffer, if it is timed.
     #[inline]
     pub fn end(&self, kind: RequestKind, taken_at: Option<Instant>) {
         let Some(taken_at) = taken_at else { return };
@@ -69,12 +76,12 @@ impl RequestLatencies {
         }
     }
 
-    /// The histograms as samples of shard `shard`.
+    /// Appends the histograms as samples of shard `shard`.
     pub fn samples(&self, shard: usize, samples: &mut Vec<Sample>) {
         self.reads.samples(
             "scylla_storage_proxy_coordinator_read_latency",
             "Microseconds from when a SELECT is taken out of the receive buffer until its answer is in the send buffer. \
-             Sampled: of requests that come together, one group in 16 is timed, at random; the count is of samples.",
+             Sampled: one group in 16 of requests that arrive together is timed, at random; the count is of samples.",
             shard,
             samples,
         );
@@ -82,17 +89,17 @@ impl RequestLatencies {
             "scylla_storage_proxy_coordinator_write_latency",
             "Microseconds from when an INSERT, UPDATE, DELETE or BATCH is taken out of the receive buffer until its \
              acknowledgement is in the send buffer. \
-             Sampled: of requests that come together, one group in 16 is timed, at random; the count is of samples.",
+             Sampled: one group in 16 of requests that arrive together is timed, at random; the count is of samples.",
             shard,
             samples,
         );
     }
 }
 
-/// Counts of latencies by size.
+/// Counts latencies by size.
 #[derive(Debug)]
 struct LatencyHistogram {
-    /// The last is of those beyond all bounds.
+    /// The buckets with a bound, then one for the latencies above all bounds.
     buckets: [Counter; BUCKETS + 1],
     sum_ns: Counter,
 }
@@ -140,7 +147,7 @@ impl LatencyHistogram {
     }
 }
 
-/// The first bucket whose bound is not less than `latency_us`.
+/// Returns the first bucket whose bound is not less than `latency_us`.
 fn bucket_of(latency_us: u64) -> usize {
     let below = latency_us.saturating_sub(1);
     let bucket = match below.checked_ilog2() {
@@ -150,7 +157,8 @@ fn bucket_of(latency_us: u64) -> usize {
     usize::try_from(bucket).unwrap_or(BUCKETS).min(BUCKETS)
 }
 
-/// The greatest latency in a bucket that has a bound: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 µs and so on.
+/// Returns the greatest latency in a bucket that has a bound: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14,
+/// 16, 20 µs and so on.
 fn bound_us(bucket: usize) -> u64 {
     let (doublings, quarter) = (bucket / 4, bucket as u64 % 4);
     match doublings {

@@ -1,7 +1,8 @@
-//! Counters of one shard, and how Prometheus reads those of all.
+//! Counters of one shard, and their export to Prometheus.
 //!
-//! A counter is a plain cell: no other core touches it. A scrape asks every shard for a snapshot and adds the `shard`
-//! label. Names are ScyllaDB's where the meaning is the same, so that existing dashboards work.
+//! A counter is a plain cell: no other core touches it. A scrape asks every shard for a snapshot
+//! and adds the `shard` label. Names are ScyllaDB's where the meaning is the same, so that existing
+//! dashboards work.
 
 mod latency;
 mod render;
@@ -13,7 +14,7 @@ pub(crate) use latency::{RequestKind, RequestLatencies};
 pub(crate) use render::{Kind, Sample, render};
 pub(crate) use storage::samples as storage_samples;
 
-/// A number that only grows (or, for a gauge, is set).
+/// A number that only grows, or a gauge, which also goes down.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(Cell<u64>);
 
@@ -28,12 +29,12 @@ impl Counter {
         self.0.set(self.0.get().wrapping_add(count));
     }
 
-    /// Takes one off a gauge.
+    /// Subtracts one from a gauge.
     pub fn decrement(&self) {
         self.0.set(self.0.get().wrapping_sub(1));
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(&self) -> u64 {
         self.0.get()
     }
@@ -68,7 +69,7 @@ pub(crate) struct TransportMetrics {
 }
 
 impl TransportMetrics {
-    /// The counters as samples of shard `shard`.
+    /// Appends the counters as samples of shard `shard`.
     pub fn samples(&self, shard: usize, samples: &mut Vec<Sample>) {
         let mut push = |name, help, kind, label: Option<(&'static str, &str)>, value: &Counter| {
             let mut labels = format!("shard=\"{shard}\"");
@@ -87,7 +88,7 @@ impl TransportMetrics {
         );
         push(
             "scylla_transport_current_connections",
-            "Connections open now.",
+            "Connections that are open.",
             Kind::Gauge,
             None,
             &self.connections_open,
@@ -119,14 +120,14 @@ impl TransportMetrics {
         }
         push(
             "scylla_transport_requests_serving",
-            "Requests that wait for something now.",
+            "Requests that are waiting for a disk, a timer or another shard.",
             Kind::Gauge,
             None,
             &self.requests_serving,
         );
         push(
             "espalier_transport_requests_waited",
-            "Requests that could not be answered at once, but had to wait for a disk, a timer or another shard.",
+            "Requests that had to wait for a disk, a timer or another shard.",
             Kind::Counter,
             None,
             &self.requests_waited,
@@ -147,7 +148,7 @@ impl TransportMetrics {
         );
         push(
             "espalier_transport_unprepared",
-            "EXECUTE and BATCH requests that named a statement that is not prepared here.",
+            "EXECUTE and BATCH requests of a statement that is not prepared on this node.",
             Kind::Counter,
             None,
             &self.responses_unprepared,
@@ -182,7 +183,7 @@ impl TransportMetrics {
         );
         push(
             "espalier_traces_dropped",
-            "Traces of requests that were not written: too many waited, or the write failed.",
+            "Traces of requests that were dropped: too many waited, or the write failed.",
             Kind::Counter,
             None,
             &self.traces_dropped,

@@ -1,36 +1,37 @@
-//! The text format of Prometheus (version 0.0.4).
+//! Renders the text format of Prometheus (version 0.0.4).
 
 use std::fmt::Write;
 
-/// What a number means.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// The number only grows.
     Counter,
-    /// It goes up and down.
+    /// The number goes up and down.
     Gauge,
-    /// Counts by size: cumulative buckets, the sum, the count.
+    /// The numbers are counts by size: cumulative buckets, the sum, the count.
     Histogram,
 }
 
-/// One number.
+/// One number of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// The metric's name.
     pub name: &'static str,
-    /// What stands behind the name: of histograms, which of its numbers this is.
+    /// Suffix of the name: in a histogram, the role of this number.
     pub suffix: &'static str,
-    /// A sentence about it.
+    /// The help text, one sentence.
     pub help: &'static str,
-    /// What the number means.
+    /// The kind of the metric.
     pub kind: Kind,
-    /// Labels with their values, as they stand between braces.
+    /// Labels with their values, as they are written between braces.
     pub labels: String,
     /// The number.
     pub value: f64,
 }
 
-/// The text of all samples, those of one metric together as the format demands, and in the order in which they were.
+/// Returns the text of all samples. Those of one metric are together, as the format demands, in the
+/// order in which they were given.
 pub fn render(mut samples: Vec<Sample>) -> String {
     samples.sort_by_key(|sample| sample.name);
     let mut text = String::with_capacity(samples.len() * 80);

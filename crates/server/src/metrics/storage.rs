@@ -1,10 +1,10 @@
-//! The storage engine's numbers under their Prometheus names.
+//! Exports the metrics of the storage engine under their Prometheus names.
 
 use espalier_storage::StorageMetrics;
 
 use super::{Kind, Sample};
 
-/// The numbers of shard `shard` as samples.
+/// Appends the metrics of shard `shard` as samples.
 pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<Sample>) {
     let mut push = |name, kind, value: u64, help| {
         let labels = format!("shard=\"{shard}\"");
@@ -31,7 +31,7 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "espalier_flushes_delayed_us",
         counter,
         metrics.flush_delay_us,
-        "Microseconds that they waited.",
+        "Microseconds that flushes waited because compactions could not keep up.",
     );
     push(
         "espalier_writes_slowed",
@@ -43,37 +43,37 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "espalier_dead_ranges",
         gauge,
         metrics.dead_ranges,
-        "Ranges of tables in which no row is known to be visible.",
+        "Ranges of tables without a visible row in the empty-range caches.",
     );
     push(
         "espalier_dead_range_passes",
         counter,
         metrics.dead_range_passes,
-        "Times that reads went on behind such a range.",
+        "Times that a read skipped a range of the empty-range caches.",
     );
     push(
         "scylla_compaction_manager_compactions",
         gauge,
         metrics.running_compactions,
-        "Compactions that run.",
+        "Compactions that are running.",
     );
     push(
         "scylla_compaction_manager_pending_compactions",
         gauge,
         metrics.pending_compactions,
-        "Compactions that the strategies want and that have not begun.",
+        "Compactions that the strategies want and that have not started.",
     );
     push(
         "espalier_compaction_surplus_sstables",
         gauge,
         metrics.surplus_sstables,
-        "SSTables that may hold one partition beyond what the strategy leaves there, in the table where they are the most.",
+        "Score: SSTables that may hold one partition beyond the number that the strategy aims at, maximum over tables.",
     );
     push(
         "scylla_compaction_manager_completed_compactions",
         counter,
         metrics.compactions,
-        "Compactions that were done.",
+        "Compactions that were completed.",
     );
     push(
         "scylla_compaction_manager_failed_compactions",
@@ -91,7 +91,7 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "espalier_compacted_bytes_read",
         counter,
         metrics.compacted_bytes_in,
-        "Bytes of Data.db, as stored, that were compacted.",
+        "Bytes of Data.db, as stored, that compactions have read.",
     );
     push(
         "espalier_compacted_bytes_written",
@@ -125,7 +125,7 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "scylla_sstables_bloom_filter_memory_size",
         gauge,
         metrics.filter_bytes,
-        "Memory of the filters of open SSTables, which is taken from that of pages and rows.",
+        "Memory of the filters of open SSTables; it reduces the memory for cached pages and rows.",
     );
     let cache = &metrics.row_cache;
     push("scylla_cache_bytes_used", gauge, cache.used_bytes, "Memory of cached rows.");
@@ -136,13 +136,13 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         (
             "scylla_cache_reads_with_misses",
             cache.reads_with_misses,
-            "Reads through the row cache that had to ask SSTables.",
+            "Reads through the row cache that had to read SSTables.",
         ),
-        ("scylla_cache_row_hits", cache.row_hits, "Rows given by the row cache."),
+        ("scylla_cache_row_hits", cache.row_hits, "Rows served from the row cache."),
         (
             "scylla_cache_row_misses",
             cache.row_misses,
-            "Rows that reads through the row cache had from SSTables.",
+            "Rows that reads through the row cache served from SSTables.",
         ),
         ("scylla_cache_row_insertions", cache.row_insertions, "Rows added to the row cache."),
         (
@@ -153,24 +153,28 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         (
             "scylla_cache_row_evictions",
             cache.row_evictions,
-            "Rows that made room in the row cache.",
+            "Rows evicted from the row cache to make room.",
         ),
         (
             "scylla_cache_partition_evictions",
             cache.partition_evictions,
-            "Partitions of which the last entry made room.",
+            "Partitions whose last entry was evicted from the row cache to make room.",
         ),
         (
             "scylla_cache_row_removals",
             cache.row_removals,
-            "Rows that left the row cache as they were deleted or their table was forgotten.",
+            "Rows removed from the row cache because a deletion covers them or the cached rows of their table were dropped.",
         ),
         (
             "scylla_cache_rows_merged_from_memtable",
             cache.row_merges,
-            "Rows of flushed memtables that met the same row in the row cache.",
+            "Rows of flushed memtables that were merged into a cached row.",
         ),
-        ("espalier_cache_refusals", cache.refusals, "Entries that found no room in the row cache."),
+        (
+            "espalier_cache_refusals",
+            cache.refusals,
+            "Insertions into the row cache that were refused for lack of memory.",
+        ),
     ];
     for (name, value, help) in counters {
         push(name, counter, value, help);

@@ -1,11 +1,14 @@
-//! Tracing of requests: which ones, what is kept of them, and how it comes into `system_traces`.
+//! Tracing of requests: which requests are traced, how much of a trace is kept, and how it reaches
+//! `system_traces`.
 //!
-//! A request is traced if its client asks (the flag of the protocol, which cqlsh's `TRACING ON` sets) or by chance
-//! (`POST /storage_service/trace_probability`). While it is served its [`Trace`] is entered, and whatever it comes by adds
-//! events ([`espalier_runtime::trace`]). The answer carries the trace's id if the client asked; the rows are written after
-//! it, by a task of the shard, so that nobody waits for them.
+//! A request is traced if its client asks for it (by the protocol's flag, which cqlsh's `TRACING
+//! ON` sets) or by chance (`POST /storage_service/trace_probability`). While the request is served
+//! its [`Trace`] is entered, and the code that serves it adds events ([`espalier_runtime::trace`]).
+//! The answer carries the trace's id if the client asked; a task of the shard writes the rows after
+//! the answer, so that no client waits for them.
 //!
-//! Memory: what is said there of traces, and at most [`MAXIMUM_QUEUED`] that wait to be written; more are dropped and counted.
+//! Memory: the bound of each trace (see [`espalier_runtime::trace`]), and at most
+//! [`MAXIMUM_QUEUED`] traces that wait to be written; more are dropped and counted.
 
 mod parameters;
 mod writer;
@@ -20,24 +23,24 @@ use uuid::Uuid;
 use crate::connection::Connection;
 use crate::protocol::{Flags, Header, Opcode, Request};
 
-/// Traces of one shard that wait to be written.
+/// Limit of the traces of one shard that wait to be written.
 const MAXIMUM_QUEUED: usize = 256;
 
 /// Whether a request is traced, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceChoice {
     No,
-    /// By chance: the client is not told.
+    /// Traced by chance; the answer does not carry the id.
     Drawn,
-    /// The client wants to know the id.
+    /// The client asked for the trace; the answer carries the id.
     Asked,
 }
 
-/// One shard's traces.
+/// The traces of one shard.
 #[derive(Default)]
 pub(crate) struct Traces {
     probability: Cell<f64>,
-    /// The same as a bound for random numbers; 0 is never.
+    /// The probability as a bound for random numbers; 0 is never.
     threshold: Cell<u64>,
     queue: RefCell<VecDeque<Box<TracedRequest>>>,
     is_writing: Cell<bool>,
@@ -48,7 +51,7 @@ pub(crate) struct TracedRequest {
     trace: Trace,
     id: Uuid,
     started_at_us: i64,
-    /// What it was, in Cassandra's words.
+    /// The name of the request in Cassandra's words.
     name: &'static str,
     parameters: Vec<(String, String)>,
     client: std::net::IpAddr,
@@ -56,7 +59,7 @@ pub(crate) struct TracedRequest {
 }
 
 impl Traces {
-    /// Whether to trace a request.
+    /// Returns whether to trace a request.
     #[inline]
     pub fn choose(&self, header: Header) -> TraceChoice {
         if !header.flags.has(Flags::TRACING) && self.threshold.get() == 0 {
@@ -80,21 +83,21 @@ impl Traces {
         }
     }
 
-    /// The share of requests that are traced unasked.
+    /// Returns the share of requests that are traced by chance.
     pub fn probability(&self) -> f64 {
         self.probability.get()
     }
 
-    /// Sets the share of requests that are traced unasked: 0 to 1.
+    /// Sets the share of requests that are traced by chance: 0 to 1.
     pub fn set_probability(&self, probability: f64) {
         self.probability.set(probability);
-        // The greatest number is not less than itself: of 2^64 requests one is not traced.
+        // The largest random number is not below itself: at 1.0, one request of 2^64 is not traced.
         self.threshold.set((probability * u64::MAX as f64) as u64);
     }
 }
 
 impl TracedRequest {
-    /// Begins a trace, if one was chosen.
+    /// Begins a trace if `choice` asks for one.
     pub fn begin(connection: &Connection, choice: TraceChoice) -> Option<Box<Self>> {
         let told = match choice {
             TraceChoice::No => return None,
@@ -113,7 +116,7 @@ impl TracedRequest {
         }))
     }
 
-    /// Notes what the request is.
+    /// Records the request's name and parameters.
     pub fn describe(&mut self, connection: &Connection, request: &Request<'_>) {
         let (name, parameters) = parameters::describe(connection, request);
         self.name = name;
@@ -127,7 +130,7 @@ impl TracedRequest {
         &self.trace
     }
 
-    /// The request is answered: its trace will be written.
+    /// Ends the trace after the answer and queues it to be written.
     pub fn end(mut self: Box<Self>, connection: &Connection) {
         self.duration_us = u64::try_from(self.trace.elapsed().as_micros()).unwrap_or(u64::MAX);
         let server = &connection.server;

@@ -1,6 +1,6 @@
-//! What `system_traces.sessions` says of a request: names and keys are Cassandra's.
+//! Describes a request for `system_traces.sessions`: names and keys are Cassandra's.
 //!
-//! Memory: long statements and values are cut, and what is beyond [`MAXIMUM_BYTES`] is left out.
+//! Memory: long statements and values are cut, and parameters beyond [`MAXIMUM_BYTES`] are dropped.
 
 use espalier_types::literal::to_cql_literal;
 
@@ -8,11 +8,11 @@ use crate::connection::Connection;
 use crate::protocol::Request;
 use crate::protocol::request::{ParametersTail, QueryParameters, StatementRef, Value};
 
-/// Bytes of a statement.
+/// Maximum bytes of a statement.
 const MAXIMUM_STATEMENT_BYTES: usize = 32 << 10;
-/// Bytes of a value, as in Cassandra.
+/// Maximum bytes of a value, as in Cassandra.
 const MAXIMUM_VALUE_BYTES: usize = 1000;
-/// Bytes of all parameters of a request.
+/// Maximum bytes of all parameters of a request.
 const MAXIMUM_BYTES: usize = 128 << 10;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Parameters {
     bytes: usize,
 }
 
-/// The name of a request, and its parameters.
+/// Returns the name of a request, and its parameters.
 pub(super) fn describe(
     connection: &Connection,
     request: &Request<'_>,
@@ -109,7 +109,8 @@ impl Parameters {
 }
 
 fn value_text(column_type: &espalier_types::CqlType, bytes: &[u8]) -> String {
-    // A literal is as long as its value or longer: of a long one no more than the begin is printed, as a blob.
+    // A literal is at least as long as its value: a long value is printed only in part, as text if
+    // it is UTF-8, else as a blob.
     if bytes.len() > MAXIMUM_VALUE_BYTES {
         let begin = bytes.get(..MAXIMUM_VALUE_BYTES / 2).unwrap_or_default();
         let begin = match std::str::from_utf8(begin) {
@@ -121,7 +122,7 @@ fn value_text(column_type: &espalier_types::CqlType, bytes: &[u8]) -> String {
     cut(&to_cql_literal(column_type, bytes), MAXIMUM_VALUE_BYTES)
 }
 
-/// The text, or as much of its begin and a mark that it goes on.
+/// Returns the text, or its first `bytes` with a mark that it continues.
 fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

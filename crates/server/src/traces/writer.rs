@@ -1,4 +1,4 @@
-//! Writes traces that are complete: one task of the shard, which ends when there are none left.
+//! Writes complete traces: one task of the shard, which ends when no trace is left.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use espalier_storage::{
 use super::TracedRequest;
 use crate::shard::ShardServer;
 
-/// Events that are written with one mutation: some hundred microseconds of work. Most traces have fewer, and are seen
-/// whole as soon as they are written, as some drivers do not wait long.
+/// Events that one mutation writes: some hundred microseconds of work. Most traces have fewer, and
+/// are visible as a whole as soon as they are written, because some drivers do not wait long.
 const EVENTS_AT_ONCE: usize = 128;
 
 /// Traces that are written at the same time, so that they share syncs of the commit log.
@@ -24,7 +24,7 @@ pub(super) fn start(server: Rc<ShardServer>) {
     if server.traces.is_writing.replace(true) {
         return;
     }
-    // A stop waits for what is in the queue; after it there is nobody to tell.
+    // A stop waits for the traces in the queue; after it, no trace is written.
     match server.gate.enter() {
         Ok(pass) => spawn_local(write_all(server, pass)).detach(),
         Err(_) => server.traces.is_writing.set(false),
@@ -49,7 +49,7 @@ async fn write_all(server: Rc<ShardServer>, _pass: GatePass) {
                 Ok(()) => server.metrics.traces_written.increment(),
                 Err(error) => {
                     server.metrics.traces_dropped.increment();
-                    tracing::debug!(%error, "a trace cannot be written");
+                    tracing::debug!(%error, "writing a trace failed, it is dropped");
                 }
             }
         }
@@ -57,7 +57,8 @@ async fn write_all(server: Rc<ShardServer>, _pass: GatePass) {
     server.traces.is_writing.set(false);
 }
 
-/// Writes the events, and with the last of them the session: a client that sees that takes the trace for complete.
+/// Writes the events, and with the last of them the session: a client that reads the session
+/// assumes that the trace is complete.
 async fn write(server: &ShardServer, request: &TracedRequest) -> Result<(), StorageError> {
     let database = server.processor.database();
     let config = &server.config;
