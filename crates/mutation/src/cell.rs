@@ -1,42 +1,45 @@
-//! One value with its write timestamp, or the tombstone of one; and the liveness of a row.
+//! Defines cells (a value or a tombstone, with a write timestamp) and the liveness of a row.
 
 use bytes::Bytes;
 
-/// `local_deletion_time` of a cell that neither expires nor is a tombstone.
+/// The `local_deletion_time` of a cell that neither expires nor is a tombstone.
 pub const NO_DELETION_TIME: u32 = u32::MAX;
-/// `timestamp` of a row without liveness.
+/// The `timestamp` of a row without liveness.
 pub const NO_TIMESTAMP: i64 = i64::MIN;
-/// The ttl of a liveness that is only a deletion (dead row marker of a view).
+/// The ttl of a liveness that is only a deletion (a dead row marker of a view).
 pub const EXPIRED_LIVENESS_TTL: u32 = i32::MAX as u32;
-/// The longest TTL that CQL takes: 20 years.
+/// The longest TTL that CQL accepts: 20 years, in seconds.
 pub const MAXIMUM_TTL_SECONDS: u32 = 630_720_000;
 
-/// A cell. `ttl > 0`: expiring at `local_deletion_time` s; `ttl == 0` and a deletion time: a tombstone.
+/// A cell: a live value, an expiring value or a tombstone.
+///
+/// With `ttl > 0` it expires at second `local_deletion_time`. With `ttl == 0` and a deletion time
+/// it is a tombstone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Write timestamp in µs.
     pub timestamp: i64,
     /// Time to live in seconds, 0 for none.
     pub ttl: u32,
-    /// Second at which the cell expires or was deleted; [`NO_DELETION_TIME`] for neither.
+    /// Second at which the cell expires or was deleted; [`NO_DELETION_TIME`] if neither applies.
     pub local_deletion_time: u32,
     /// The serialised value; empty for a tombstone.
     pub value: Bytes,
 }
 
 impl Cell {
-    /// A value that does not expire.
+    /// Makes a cell that does not expire.
     pub fn live(timestamp: i64, value: Bytes) -> Self {
         Self { timestamp, ttl: 0, local_deletion_time: NO_DELETION_TIME, value }
     }
 
-    /// A value that expires at second `local_expiration`.
+    /// Makes a cell that expires at second `local_expiration`.
     pub fn expiring(timestamp: i64, ttl: u32, local_expiration: u32, value: Bytes) -> Self {
         debug_assert!(ttl > 0);
         Self { timestamp, ttl, local_deletion_time: local_expiration, value }
     }
 
-    /// A deletion done at second `local_deletion_time`.
+    /// Makes a tombstone of a deletion at second `local_deletion_time`.
     pub fn tombstone(timestamp: i64, local_deletion_time: u32) -> Self {
         Self { timestamp, ttl: 0, local_deletion_time, value: Bytes::new() }
     }
@@ -58,16 +61,17 @@ impl Cell {
     }
 }
 
-/// A cell whose value lies somewhere else: in a packed row, in a [`Cell`], or among the bound values of a statement.
+/// A cell that borrows its value from a packed row, from a [`Cell`], or from the bound values of a
+/// statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRef<'a> {
     /// Write timestamp in µs.
     pub timestamp: i64,
-    /// Seconds, 0 for none.
+    /// Time to live in seconds, 0 for none.
     pub ttl: u32,
-    /// Expiry or deletion, in seconds.
+    /// Second at which the cell expires or was deleted; [`NO_DELETION_TIME`] if neither applies.
     pub local_deletion_time: u32,
-    /// The value.
+    /// The serialised value; empty for a tombstone.
     pub value: &'a [u8],
 }
 
@@ -100,28 +104,29 @@ impl<'a> From<&'a Cell> for CellRef<'a> {
     }
 }
 
-/// The liveness of a row's primary key: what an INSERT leaves, so that the row exists without a value.
+/// The liveness of a row's primary key. An INSERT writes it, so that the row exists without a
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Liveness {
     /// Write timestamp in µs; [`NO_TIMESTAMP`] if the row has no liveness.
     pub timestamp: i64,
     /// Time to live in seconds, 0 for none.
     pub ttl: u32,
-    /// Second of expiry; [`NO_DELETION_TIME`] for none.
+    /// Second of expiry; [`NO_DELETION_TIME`] if it does not expire.
     pub local_expiration: u32,
 }
 
 impl Liveness {
-    /// No liveness.
+    /// The absence of a liveness.
     pub const NONE: Liveness =
         Liveness { timestamp: NO_TIMESTAMP, ttl: 0, local_expiration: NO_DELETION_TIME };
 
-    /// A liveness that does not expire.
+    /// Makes a liveness that does not expire.
     pub const fn live(timestamp: i64) -> Self {
         Self { timestamp, ttl: 0, local_expiration: NO_DELETION_TIME }
     }
 
-    /// Whether there is none.
+    /// Returns whether the row has no liveness.
     pub const fn is_none(&self) -> bool {
         self.timestamp == NO_TIMESTAMP
     }
@@ -131,14 +136,17 @@ impl Liveness {
         self.ttl != 0
     }
 
-    /// Whether a reader at second `now_s` sees the row by it.
+    /// Returns whether the liveness makes the row visible to a reader at second `now_s`.
     pub const fn is_live(&self, now_s: u32) -> bool {
         !self.is_none()
             && (self.local_expiration == NO_DELETION_TIME
                 || (self.ttl != EXPIRED_LIVENESS_TTL && now_s < self.local_expiration))
     }
 
-    /// Whether this one wins over `other`: later timestamp; then expired over live, expiring over not, later expiry.
+    /// Returns whether this liveness wins over `other`.
+    ///
+    /// The later timestamp wins; then expired over live, expiring over not expiring, and the later
+    /// expiry.
     pub const fn supersedes(&self, other: &Liveness) -> bool {
         if self.timestamp != other.timestamp {
             return self.timestamp > other.timestamp;

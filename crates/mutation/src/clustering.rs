@@ -1,7 +1,8 @@
 //! Positions inside a partition: clusterings of rows, bounds of ranges, and how they compare.
 //!
-//! A position is a list of values, possibly a prefix of the clustering columns, and a kind that says on which side of
-//! everything with that prefix it lies. Source: reference 9.4 and 12.1.
+//! A position is a list of values, possibly a prefix of the clustering columns, and a kind. The
+//! kind says on which side of everything with that prefix the position lies. Sources:
+//! docs/formats/data.md for markers on disk, docs/formats/byte-comparable.md for the order.
 
 use std::cmp::Ordering;
 
@@ -10,10 +11,12 @@ use espalier_types::CqlType;
 
 use crate::Direction;
 
-/// Values of clustering columns. `None` is null (only in prefixes of compact tables), empty bytes are an empty value.
+/// Values of clustering columns. `None` is null (only in prefixes of compact tables); empty bytes
+/// are an empty value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clustering {
-    /// As many as the table has clustering columns; none for a static row or a table without them.
+    /// One value for each clustering column of the table; none for a static row or a table without
+    /// clustering columns.
     pub values: Box<[Option<Bytes>]>,
 }
 
@@ -36,7 +39,7 @@ pub enum BoundKind {
 }
 
 impl BoundKind {
-    /// The kind with the number that is on disk, if it is one.
+    /// Returns the kind that has this number on disk, if there is one.
     pub fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             0 => Self::ExclusiveEnd,
@@ -49,7 +52,7 @@ impl BoundKind {
         })
     }
 
-    /// −1: before everything with the prefix; +1: after it.
+    /// Returns −1 if the bound lies before everything with the prefix, and +1 if it lies after it.
     pub fn weight(self) -> i8 {
         match self {
             Self::ExclusiveEnd | Self::InclusiveStart | Self::ExclusiveEndInclusiveStart => -1,
@@ -57,17 +60,18 @@ impl BoundKind {
         }
     }
 
-    /// Whether it is both an end and a start.
+    /// Returns whether one range ends and another starts here.
     pub fn is_boundary(self) -> bool {
         matches!(self, Self::ExclusiveEndInclusiveStart | Self::InclusiveEndExclusiveStart)
     }
 
-    /// Whether a range starts here (also at a boundary).
+    /// Returns whether a range starts here (also at a boundary).
     pub fn is_start(self) -> bool {
         !matches!(self, Self::ExclusiveEnd | Self::InclusiveEnd)
     }
 
-    /// The kind for a marker at a position of this weight, by what ends and what begins there.
+    /// Returns the kind of a marker at a position of this weight, given whether a range ends and
+    /// whether one starts there.
     pub fn for_marker(weight: i8, ends: bool, starts: bool) -> Self {
         match (weight < 0, ends, starts) {
             (true, true, true) => Self::ExclusiveEndInclusiveStart,
@@ -83,51 +87,52 @@ impl BoundKind {
 /// A position between rows: a prefix of clustering values and the side.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClusteringBound {
-    /// Side and role.
+    /// The side and the role (start, end or both).
     pub kind: BoundKind,
     /// A prefix of the clustering values; empty for the partition's start or end.
     pub values: Box<[Option<Bytes>]>,
 }
 
 impl ClusteringBound {
-    /// Before all rows.
+    /// Makes the bound before all rows.
     pub fn bottom() -> Self {
         Self { kind: BoundKind::InclusiveStart, values: Box::default() }
     }
 
-    /// After all rows.
+    /// Makes the bound after all rows.
     pub fn top() -> Self {
         Self { kind: BoundKind::InclusiveEnd, values: Box::default() }
     }
 
-    /// Whether it is the start or the end of the partition.
+    /// Returns whether the bound is the start or the end of the partition.
     pub fn is_unbounded(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The position to compare by.
+    /// Returns the position to compare by.
     pub fn position(&self) -> PositionRef<'_> {
         PositionRef { values: &self.values, weight: self.kind.weight() }
     }
 }
 
 impl Clustering {
-    /// From values none of which is null.
+    /// Makes a clustering from values, none of which is null.
     pub fn new(values: impl IntoIterator<Item = Bytes>) -> Self {
         Self { values: values.into_iter().map(Some).collect() }
     }
 
-    /// Of a static row, or of the one row of a table without clustering columns.
+    /// Makes the clustering of a static row, or of the one row of a table without clustering
+    /// columns.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The position to compare by.
+    /// Returns the position to compare by.
     pub fn position(&self) -> PositionRef<'_> {
         PositionRef { values: &self.values, weight: 0 }
     }
 
-    /// The bound just before this row.
+    /// Returns the bound just before this row.
     pub fn before(&self, kind: BoundKind) -> ClusteringBound {
         debug_assert_eq!(kind.weight(), -1);
         ClusteringBound { kind, values: self.values.clone() }
@@ -137,29 +142,30 @@ impl Clustering {
 /// A borrowed position: values and weight (−1 before, 0 row, +1 after everything with this prefix).
 #[derive(Clone, Copy, Debug)]
 pub struct PositionRef<'a> {
-    /// Values, possibly a prefix.
+    /// The values, possibly a prefix.
     pub values: &'a [Option<Bytes>],
     /// −1, 0 or +1.
     pub weight: i8,
 }
 
 impl PositionRef<'_> {
-    /// Owned copy as a bound. A row's position becomes the bound before it.
+    /// Makes a bound with a copy of the values. A row's position becomes the bound before the row.
     pub fn to_bound(self, start: bool) -> ClusteringBound {
         let kind = BoundKind::for_marker(if self.weight > 0 { 1 } else { -1 }, !start, start);
         ClusteringBound { kind, values: self.values.into() }
     }
 }
 
-/// Compares positions by the types of the clustering columns. Cheap to share.
+/// Compares positions by the types of the clustering columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusteringComparator {
-    /// (type, whether the column is in descending order), in order of the columns.
+    /// The type of each clustering column, and whether the column is in descending order.
     pub types: Box<[(CqlType, bool)]>,
 }
 
 impl ClusteringComparator {
-    /// Compares one value of column `index`; null sorts before empty and everything else, also in descending columns.
+    /// Compares two values of column `index`. Null sorts before empty and everything else, also in
+    /// descending columns.
     pub fn compare_value(
         &self,
         index: usize,
@@ -183,7 +189,7 @@ impl ClusteringComparator {
         self.compare_values(left.values.iter().map(Option::as_deref), left.weight, right)
     }
 
-    /// Compares a position that is not an object, given by its values and weight, with another one.
+    /// Compares a position that is given as values and weight with another one.
     #[inline]
     pub fn compare_values<'a>(
         &self,
@@ -200,8 +206,9 @@ impl ClusteringComparator {
         }
         match left_length.cmp(&right.values.len()) {
             Ordering::Equal => left_weight.cmp(&right.weight),
-            // `left` is a proper prefix: its weight says on which side of the longer one it lies. A prefix of weight 0
-            // is a row of a compact table and sorts before the longer ones.
+            // `left` is a proper prefix, and its weight says on which side of the longer one it
+            // lies. A prefix of weight 0 is a row of a compact table and sorts before the longer
+            // ones.
             Ordering::Less if left_weight > 0 => Ordering::Greater,
             Ordering::Less => Ordering::Less,
             Ordering::Greater if right.weight > 0 => Ordering::Less,
@@ -213,19 +220,19 @@ impl ClusteringComparator {
 /// A range of positions inside a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusteringSlice {
-    /// A start kind.
+    /// The first bound, of a start kind.
     pub start: ClusteringBound,
-    /// An end kind.
+    /// The last bound, of an end kind.
     pub end: ClusteringBound,
 }
 
 impl ClusteringSlice {
-    /// The whole partition.
+    /// Makes the slice of the whole partition.
     pub fn all() -> Self {
         Self { start: ClusteringBound::bottom(), end: ClusteringBound::top() }
     }
 
-    /// Exactly the row with these values (or all rows with this prefix).
+    /// Makes the slice of the row with these values, or of all rows with this prefix.
     pub fn prefix(values: Box<[Option<Bytes>]>) -> Self {
         Self {
             start: ClusteringBound { kind: BoundKind::InclusiveStart, values: values.clone() },
@@ -233,35 +240,35 @@ impl ClusteringSlice {
         }
     }
 
-    /// Whether no position can be inside.
+    /// Returns whether no position can lie inside.
     pub fn is_empty(&self, comparator: &ClusteringComparator) -> bool {
         comparator.compare(self.start.position(), self.end.position()).is_ge()
     }
 
-    /// Whether the position is inside.
+    /// Returns whether `position` lies inside.
     pub fn contains(&self, comparator: &ClusteringComparator, position: PositionRef<'_>) -> bool {
         comparator.compare(self.start.position(), position).is_le()
             && comparator.compare(position, self.end.position()).is_le()
     }
 }
 
-/// What to read of a partition: slices that do not overlap, in clustering order.
+/// The part of a partition to read: slices that do not overlap, in clustering order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusteringSlices {
-    /// Sorted, disjoint, not empty.
+    /// The slices: sorted, disjoint, none of them empty.
     pub slices: Vec<ClusteringSlice>,
 }
 
 impl ClusteringSlices {
-    /// The whole partition.
+    /// Makes the slices of the whole partition.
     pub fn all() -> Self {
         Self { slices: vec![ClusteringSlice::all()] }
     }
 
-    /// The near and the far bound of the slice that comes `index`-th on the way in `direction`.
+    /// Returns the near and the far bound of the slice that is `index`-th on a walk in `direction`.
     ///
     /// # Panics
-    /// If there are no more than `index` slices.
+    /// Panics if there are no more than `index` slices.
     pub fn bounds(
         &self,
         direction: Direction,
@@ -274,7 +281,7 @@ impl ClusteringSlices {
         direction.order(&slice.start, &slice.end)
     }
 
-    /// Sorts, drops empty slices and joins those that overlap.
+    /// Sorts the slices, drops empty ones and joins slices that overlap or touch.
     pub fn normalise(mut slices: Vec<ClusteringSlice>, comparator: &ClusteringComparator) -> Self {
         slices.retain(|slice| !slice.is_empty(comparator));
         slices.sort_by(|a, b| comparator.compare(a.start.position(), b.start.position()));
@@ -294,12 +301,12 @@ impl ClusteringSlices {
         Self { slices: joined }
     }
 
-    /// Whether the whole partition is asked for.
+    /// Returns whether the slices cover the whole partition.
     pub fn is_all(&self) -> bool {
         matches!(self.slices.as_slice(), [one] if one.start.is_unbounded() && one.end.is_unbounded())
     }
 
-    /// Whether a row is inside.
+    /// Returns whether `position` lies inside one of the slices.
     pub fn contains(&self, comparator: &ClusteringComparator, position: PositionRef<'_>) -> bool {
         let after = self
             .slices

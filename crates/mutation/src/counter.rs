@@ -1,9 +1,11 @@
-//! Counter contexts: the value of a counter cell. Source: reference 9.9.
+//! Reads, builds and merges counter contexts, the values of counter cells. Source:
+//! docs/formats/data.md.
 //!
-//! be16 header count H; H × be16 index (top bit set: a global shard); then shards of 32 bytes: 16-byte id, be64 clock,
-//! be64 count, sorted by id. We make global shards only. Cassandra before 2.1 left others, which keep their kind: of one id a
-//! global one wins over the rest, local ones add up, a remote one yields to a local one. Early ScyllaDB sorted ids as signed
-//! numbers; [`sorted`] puts them right.
+//! A context is a be16 header count H; H × be16 index of a shard (top bit set: a global shard);
+//! then shards of 32 bytes: 16-byte id, be64 clock, be64 count, sorted by id. Espalier makes global
+//! shards only. Cassandra before 2.1 left other kinds, which a merge keeps: among shards with one
+//! id a global shard wins over the rest, local shards add up, and a remote shard yields to a local
+//! one. Early ScyllaDB sorted ids as signed numbers; [`sorted`] corrects the order.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -12,11 +14,11 @@ use crate::{Cell, ColumnData, Row};
 /// One node's share of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterShard {
-    /// Id of the node that counted.
+    /// The id of the node that counted.
     pub id: [u8; 16],
-    /// Grows with each change.
+    /// The clock, which grows with each change.
     pub clock: i64,
-    /// The share.
+    /// The node's share of the total.
     pub count: i64,
 }
 
@@ -24,18 +26,18 @@ const SHARD_LENGTH: usize = 32;
 /// Marks the index of a global shard in the header.
 const GLOBAL: u16 = 0x8000;
 
-/// What a shard of a context counts as, the weakest first.
+/// The kind of a shard, in ascending order of strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ShardKind {
-    /// Not in the header: another node's, as it was known when this was written.
+    /// Not in the header: another node's share, as known when the context was written.
     Remote,
-    /// A change that a node of Cassandra before 2.1 has counted itself.
+    /// A change that a node of Cassandra before 2.1 counted itself.
     Local,
-    /// A node's whole share.
+    /// The whole share of a node.
     Global,
 }
 
-/// The shards of a context; malformed rests are ignored here, `validate` names them.
+/// Returns the shards of a context. A malformed rest is ignored here; `validate` reports it.
 pub fn shards(context: &[u8]) -> impl Iterator<Item = CounterShard> + '_ {
     let header = match context {
         [high, low, ..] => 2 + 2 * usize::from(i16::from_be_bytes([*high, *low]).max(0) as u16),
@@ -50,7 +52,7 @@ pub fn shards(context: &[u8]) -> impl Iterator<Item = CounterShard> + '_ {
     })
 }
 
-/// Whether the length fits the header.
+/// Returns whether the length of a context fits its header.
 pub fn is_well_formed(context: &[u8]) -> bool {
     match context {
         [] => true,
@@ -65,12 +67,12 @@ pub fn is_well_formed(context: &[u8]) -> bool {
     }
 }
 
-/// The sum of all shards.
+/// Returns the sum of all shards, which wraps around on overflow.
 pub fn total(context: &[u8]) -> i64 {
     shards(context).fold(0, |sum, shard| sum.wrapping_add(shard.count))
 }
 
-/// A context of global shards, from shards sorted by id.
+/// Makes a context of global shards. `shards` must be sorted by id.
 pub fn build(shards: &[CounterShard]) -> Bytes {
     build_with_kinds(shards.iter().map(|shard| (*shard, ShardKind::Global)))
 }
@@ -109,7 +111,8 @@ fn shards_with_kinds(context: &[u8]) -> Vec<(CounterShard, ShardKind)> {
     all
 }
 
-/// Merges two contexts: for each id the higher clock wins, ties by the higher count. (Shards that are not global: see above.)
+/// Merges two contexts. For each id the higher clock wins, at equal clocks the higher count; the
+/// module's head gives the rules for shards that are not global.
 pub fn merge(left: &[u8], right: &[u8]) -> Bytes {
     let mut all = shards_with_kinds(left);
     all.extend(shards_with_kinds(right));
@@ -129,7 +132,8 @@ pub fn merge(left: &[u8], right: &[u8]) -> Bytes {
     build_with_kinds(all.into_iter())
 }
 
-/// The context with its shards in order of their ids, each once; the same bytes if they are.
+/// Returns the context with its shards sorted by id, each id once. It returns the same bytes if
+/// they are sorted already or malformed.
 pub fn sorted(context: Bytes) -> Bytes {
     let ids = |context: &[u8]| shards(context).map(|shard| shard.id).is_sorted_by(|a, b| a < b);
     match ids(&context) || !is_well_formed(&context) {
@@ -138,8 +142,10 @@ pub fn sorted(context: Bytes) -> Bytes {
     }
 }
 
-/// Joins two rows of one update with the same clustering, whose counter cells hold changes (be64) instead of contexts:
-/// the changes add up, and a deletion wins over them.
+/// Joins two rows of one update that have the same clustering, and whose counter cells hold changes
+/// (be64) instead of contexts.
+///
+/// The changes add up, and a deletion wins over them.
 pub fn join_changes(into: &mut Row, from: Row) {
     into.deletion = into.deletion.max(from.deletion);
     for (id, right) in from.columns {
@@ -168,12 +174,13 @@ fn join_cells(left: &Cell, right: Cell) -> Cell {
     }
 }
 
-/// The change that a cell of an update holds; 0 if it is none.
+/// Returns the change that a cell of an update holds; 0 if the value is shorter than 8 bytes.
 pub fn change(value: &[u8]) -> i64 {
     value.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// `context` after node `id` has added `delta`; the clock grows to `clock_at_least` or by one.
+/// Returns `context` after node `id` has added `delta`. The clock grows by one, and at least to
+/// `clock_at_least`.
 pub fn add(context: &[u8], id: [u8; 16], delta: i64, clock_at_least: i64) -> Bytes {
     let mine = shards(context).filter(|shard| shard.id == id).max_by_key(|shard| shard.clock);
     let changed = match mine {
@@ -207,7 +214,8 @@ mod tests {
         let wrong = build(&[high, low]);
         assert_eq!(sorted(wrong.clone()), build(&[low, high]));
         assert_eq!(total(&wrong), 70);
-        // Beside a right one, too; and an equal share is not counted twice.
+        // The merge also corrects the order if the other context is right, and does not count an
+        // equal share twice.
         assert_eq!(merge(&wrong, &build(&[high])), build(&[low, high]));
         let right = build(&[low, high]);
         assert_eq!(sorted(right.clone()).as_ptr(), right.as_ptr());

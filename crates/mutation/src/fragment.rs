@@ -1,4 +1,8 @@
-//! What a partition is read and written as: a header, then rows and range tombstone markers in clustering order.
+//! The fragments of a partition: a header, then rows and range tombstone markers in clustering
+//! order.
+//!
+//! Readers and writers exchange partitions in this form. [`UnfilteredStream`] is the contract of
+//! all readers.
 
 use bytes::Bytes;
 
@@ -7,17 +11,20 @@ use crate::{
     PositionRef, Row,
 };
 
-/// Which way a stream walks the clustering order.
+/// The direction in which a stream walks the clustering order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// In clustering order.
     Forward,
-    /// Against it.
+    /// Against clustering order.
     Reverse,
 }
 
 impl Direction {
-    /// What comes first on the way and what comes last, of two in clustering order; or of two on the way, in clustering order.
+    /// Orders two items by the direction of the walk.
+    ///
+    /// From (lower, higher) in clustering order it makes (first, last) on the walk, and the other
+    /// way round.
     #[inline]
     pub fn order<T>(self, low: T, high: T) -> (T, T) {
         match self {
@@ -27,18 +34,18 @@ impl Direction {
     }
 }
 
-/// What precedes the rows of a partition.
+/// The head of a partition, which precedes its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionHeader {
     /// The partition's key.
     pub key: DecoratedKey,
-    /// Deletion of the whole partition.
+    /// The deletion of the whole partition.
     pub deletion: DeletionTime,
     /// The static row, if it holds anything.
     pub static_row: Option<Row>,
 }
 
-/// A row or a range tombstone marker.
+/// A fragment of a partition: a row or a range tombstone marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfiltered {
     /// A row.
@@ -47,14 +54,15 @@ pub enum Unfiltered {
     Marker(RangeTombstoneMarker),
 }
 
-/// The place where a range deletion ends, begins, or both (a boundary).
+/// A place where a range deletion ends, begins, or both (a boundary).
 ///
-/// `before` is the deletion in force just before the position **in clustering order**, `after` the one just behind it,
-/// whichever way the stream walks. At least one of them is not live. In a stream walked forward each marker's `before`
-/// equals the preceding marker's `after`; in one walked in reverse its `after` equals the preceding marker's `before`.
+/// `before` is the deletion in force just before the position **in clustering order**, `after` the
+/// one just behind it, in both directions of the walk. At least one of them is not live. In a
+/// forward stream each marker's `before` equals the preceding marker's `after`; in a reverse stream
+/// its `after` equals the preceding marker's `before`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstoneMarker {
-    /// Where: the kind says which side of equal prefixes.
+    /// The position; its kind gives the side of equal prefixes.
     pub position: ClusteringBound,
     /// The deletion that ends here.
     pub before: DeletionTime,
@@ -63,7 +71,7 @@ pub struct RangeTombstoneMarker {
 }
 
 impl Unfiltered {
-    /// The position to compare by.
+    /// Returns the position to compare by.
     pub fn position(&self) -> PositionRef<'_> {
         match self {
             Self::Row(row) => row.clustering.position(),
@@ -71,7 +79,7 @@ impl Unfiltered {
         }
     }
 
-    /// The clustering of a row.
+    /// Returns the clustering of a row, `None` for a marker.
     pub fn clustering(&self) -> Option<&Clustering> {
         match self {
             Self::Row(row) => Some(&row.clustering),
@@ -79,7 +87,7 @@ impl Unfiltered {
         }
     }
 
-    /// Whether it is a row that a walk in `direction` meets before a bound.
+    /// Returns whether the fragment is a row that a walk in `direction` meets before `bound`.
     pub fn is_row_before(
         &self,
         bound: &ClusteringBound,
@@ -97,13 +105,19 @@ impl Unfiltered {
 }
 
 impl RangeTombstoneMarker {
-    /// With `before` in force in front of a position, and `after` behind it, in clustering order. At least one is not live.
+    /// Makes a marker: in clustering order, `before` is in force in front of the position, `after`
+    /// behind it.
+    ///
+    /// At least one of them is not live.
     pub fn new(position: PositionRef<'_>, before: DeletionTime, after: DeletionTime) -> Self {
         let values = position.values.into();
         Self::at(position.weight, values, before, after)
     }
 
-    /// Where the deletion in force changes on the way in `direction`. Of the bound's kind only the side counts.
+    /// Makes a marker where the deletion in force changes `from` one `to` another on a walk in
+    /// `direction`.
+    ///
+    /// Only the side of the bound's kind counts.
     pub fn of_change(
         bound: ClusteringBound,
         from: DeletionTime,
@@ -124,54 +138,121 @@ impl RangeTombstoneMarker {
         Self { position: ClusteringBound { kind, values }, before, after }
     }
 
-    /// At the same place, with other deletions before and behind it, of which at least one is not live.
+    /// Makes a marker at the same position with other deletions, at least one of which is not live.
     pub fn with_deletions(&self, before: DeletionTime, after: DeletionTime) -> Self {
         Self::new(self.position.position(), before, after)
     }
 
-    /// The deletion that it leaves in force, on the way in `direction`.
+    /// Returns the deletion that is in force behind the marker on a walk in `direction`.
     pub fn deletion_behind(&self, direction: Direction) -> DeletionTime {
         direction.order(self.before, self.after).1
     }
 }
 
-/// A partition being read: the header is known, the rest follows one by one.
+/// A partition being read: the header is known, rows and markers follow one by one.
 ///
-/// Implementations: memtable, SSTable, merge of several. Rows and markers come in clustering order, or against it if the
-/// stream was opened in reverse. Range tombstones that reach into a slice are opened and closed at the slice's bounds.
+/// Memtables, SSTables, the row cache and the merge of several streams implement it. A stream is
+/// opened for one direction and for slices of the partition, and shows its source as of that
+/// moment: later writes do not appear.
+///
+/// # Order of fragments
+///
+/// - [`next`](Self::next) returns rows and markers in clustering order, or against it if the stream
+///   was opened in [`Direction::Reverse`]. No two fragments have the same position.
+/// - Markers form a chain. On the walk no range deletion is in force before the first marker or
+///   behind the last one, and each marker begins with the deletion that the preceding marker left
+///   in force.
+/// - A range deletion that reaches into a slice opens at the slice's near bound and closes at its
+///   far bound, so that the chain is complete within each slice.
+/// - A single memtable or SSTable does not apply deletions: its rows may hold data that the
+///   header's deletion or an open range deletion covers. A merge applies them. A merge of visible
+///   rows returns no markers.
+///
+/// # Skips and tombstone runs
+///
+/// - [`skip_to`](Self::skip_to) is a hint of the caller. It compares the positions of fragments
+///   with its bound in the direction of the walk: the caller needs no row before the bound.
+/// - [`dead_until`](Self::dead_until) is a promise of the stream. It concerns the rows between the
+///   fragment returned last and the bound that it returns, in the direction of the walk.
+/// - Of both bounds only the side of the kind counts, and neither needs to lie inside the slices.
+/// - A caller of `dead_until` passes its bound to `skip_to`. Markers may lie in between; the marker
+///   that the skip produces sums up their changes.
+///
+/// # End, errors and cancellation
+///
+/// - After the end `next` returns `None` again, and `skip_to` has no effect. One exception: a merge
+///   that ended early because of [`drop_at_most`] goes on with the next call.
+/// - After an error of `next` or `skip_to` the caller may only drop the stream. The position is
+///   undefined, and a further call can return a wrong result without an error: a merge has lost the
+///   fragment that it was moving, an SSTable's stream may report the end, and the row cache's
+///   stream may begin its slice again.
+/// - `next` and `skip_to` are not cancel safe. A future that was dropped before it completed leaves
+///   the stream as an error does: a head was taken from a merge, a file's position was moved, a gap
+///   of the cache was taken. A caller with a deadline must drop the stream together with the
+///   future, and open a new one.
+/// - Dropping a stream before its end is always allowed. It releases the stream's snapshots.
+///
+/// [`drop_at_most`]: crate::reconcile::MergedPartition::drop_at_most
 #[allow(async_fn_in_trait)]
 pub trait UnfilteredStream {
-    /// What can go wrong: an error that names file, offset and reason.
+    /// The error of a read. It names file, offset and reason.
     type Error;
 
-    /// Key, deletion and static row.
+    /// Returns key, partition deletion and static row.
     fn header(&self) -> &PartitionHeader;
 
-    /// The next row or marker; `None` at the end.
+    /// Returns the next row or marker; `None` at the end.
+    ///
+    /// May read files and may yield. See the trait for the order, and for the state after an error
+    /// or a dropped future.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the source is damaged or cannot be read. The stream must not be used
+    /// afterwards.
     async fn next(&mut self) -> Result<Option<Unfiltered>, Self::Error>;
 
-    /// The caller needs no row before `position` any more, in the direction of the walk; of its kind only the side counts.
+    /// Hints that the caller needs no row before `position`, in the direction of the walk.
     ///
-    /// A hint: the stream may leave out rows and markers before it, or give some or all of them. Either way what follows
-    /// is in order, each position once, and the markers fit: where the range deletion in force at `position` is not the
-    /// one that the markers given so far have left in force, a marker at `position`, or some before it, tell the change.
-    /// (A marker that stands at `position` anyway becomes one with that.) Positions that the stream has passed, or that
-    /// lie in front of an earlier one, are allowed and change nothing.
+    /// The stream may leave out any rows and markers before `position`, or return some or all of
+    /// them; the default implementation ignores the hint. It never leaves out a row behind
+    /// `position`. The fragments that follow keep their order and the chain of markers: if the
+    /// range deletion in force at `position` differs from what the returned markers left in force, a
+    /// marker at `position` or markers before it account for the change. If the source has a marker
+    /// at `position` itself, the stream merges both into one.
+    ///
+    /// Positions that the stream has passed, or that lie before an earlier target, are allowed and
+    /// change nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an index or the data that the skip reads is damaged or cannot be read.
+    /// The stream must not be used afterwards.
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), Self::Error> {
         let _ = position;
         Ok(())
     }
 
-    /// A bound such that the rows between the fragment given last and it, if there are any, hold nothing but tombstones,
-    /// or only what deletions of this stream cover: no reader at any time sees them. `None`: not known. For reads of what
-    /// is visible only, since flush and compaction write tombstones. Markers may lie in between: [`Self::skip_to`] the
-    /// bound tells what they come to.
+    /// Returns a bound such that the stream's rows before it and behind the fragment returned last
+    /// are invisible to all readers at any time.
+    ///
+    /// Each such row holds nothing but tombstones, or only data that deletions of this stream
+    /// cover. Rows that merely expire do not count, because whether they are visible depends on the
+    /// clock. The promise does not include the fragment returned last, which the caller judges
+    /// itself, nor does it exclude markers. It holds until the next call of [`next`](Self::next) or
+    /// [`skip_to`](Self::skip_to). `None` means that no such bound is known.
+    ///
+    /// It does no I/O. It is for reads of visible rows only: flush and compaction write tombstones
+    /// and must not skip them.
     fn dead_until(&self) -> Option<ClusteringBound> {
         None
     }
 
-    /// No liveness, cell or deletion of the partition, as far as this stream gives it, was written later (µs).
-    /// `i64::MAX` if that is not known.
+    /// Returns an upper bound, in µs, of the timestamps of all liveness, cells and deletions that
+    /// the stream and its header hold; `i64::MAX` if none is known.
+    ///
+    /// It may exceed the greatest timestamp, because memtables and SSTables know only that of all
+    /// their partitions.
     fn maximum_timestamp(&self) -> i64 {
         i64::MAX
     }

@@ -1,4 +1,4 @@
-//! Tokens, partition keys and ranges of them.
+//! Defines tokens, partition keys and ranges of them.
 
 use std::cmp::Ordering;
 
@@ -11,12 +11,12 @@ use crate::murmur3;
 pub struct Token(pub i64);
 
 impl Token {
-    /// The minimum token: that of the empty key only. No partition with data has it.
+    /// The minimum token. Only the empty key has it, so no partition with data does.
     pub const MINIMUM: Token = Token(i64::MIN);
     /// The greatest token.
     pub const MAXIMUM: Token = Token(i64::MAX);
 
-    /// The token of a serialised partition key.
+    /// Computes the token of a serialised partition key.
     #[inline]
     pub fn of(key: &[u8]) -> Token {
         if key.is_empty() {
@@ -29,12 +29,13 @@ impl Token {
     }
 }
 
-/// A serialised partition key with its token. Order: token, then key bytes unsigned.
+/// A serialised partition key with its token. Keys are ordered by token, then by their unsigned
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecoratedKey {
     /// Murmur3 token of `key`.
     pub token: Token,
-    /// The serialised key: the value of a single-column key, the composite form of a key of several columns.
+    /// The serialised key: the value itself for one column, the composite form for several columns.
     pub key: Bytes,
 }
 
@@ -44,13 +45,14 @@ impl DecoratedKey {
         Self { token: Token::of(&key), key }
     }
 
-    /// The byte that the trie index keeps beside a position: the low byte of the hash's second half.
+    /// Returns the byte that the trie index keeps beside a position: the low byte of the hash's
+    /// second half.
     pub fn hash_byte(&self) -> u8 {
         murmur3::hash(&self.key).1 as u8
     }
 }
 
-/// A [`DecoratedKey`] whose bytes lie somewhere else.
+/// A [`DecoratedKey`] that borrows its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecoratedKeyRef<'a> {
     /// Murmur3 token of `key`.
@@ -66,7 +68,7 @@ impl<'a> DecoratedKeyRef<'a> {
         Self { token: Token::of(key), key }
     }
 
-    /// By token, then key bytes, as [`DecoratedKey`]s compare.
+    /// Compares by token, then by key bytes, as [`DecoratedKey`]s do.
     #[inline]
     pub fn compare(&self, other: DecoratedKeyRef<'_>) -> Ordering {
         self.token.cmp(&other.token).then_with(|| self.key.cmp(other.key))
@@ -74,7 +76,7 @@ impl<'a> DecoratedKeyRef<'a> {
 }
 
 impl DecoratedKey {
-    /// The same, borrowed.
+    /// Borrows the key.
     #[inline]
     pub fn borrowed(&self) -> DecoratedKeyRef<'_> {
         DecoratedKeyRef { token: self.token, key: &self.key }
@@ -109,7 +111,8 @@ pub enum KeyBound {
 }
 
 impl KeyBound {
-    /// Whether this bound lies before `key` (an `Unbounded` is taken as a left bound: always before).
+    /// Returns whether this bound lies before `key`. `Unbounded` is taken as a left bound, which
+    /// lies before every key.
     pub fn is_before(&self, key: &DecoratedKey) -> bool {
         match self {
             Self::Unbounded => true,
@@ -120,7 +123,7 @@ impl KeyBound {
         }
     }
 
-    /// The token of the bound, if it has one.
+    /// Returns the token of the bound, if it has one.
     pub fn token(&self) -> Option<Token> {
         match self {
             Self::Unbounded => None,
@@ -140,60 +143,61 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// Every partition.
+    /// Makes the range of every partition.
     pub fn full() -> Self {
         Self { start: KeyBound::Unbounded, end: KeyBound::Unbounded }
     }
 
-    /// One partition.
+    /// Makes the range of one partition.
     pub fn single(key: DecoratedKey) -> Self {
         Self { start: KeyBound::BeforeKey(key.clone()), end: KeyBound::AfterKey(key) }
     }
 
-    /// Whether `key` lies right of the start.
+    /// Returns whether `key` lies behind the start.
     pub fn starts_before(&self, key: &DecoratedKey) -> bool {
         self.start.is_before(key)
     }
 
-    /// Whether `key` lies beyond the end.
+    /// Returns whether `key` lies beyond the end.
     pub fn ends_before(&self, key: &DecoratedKey) -> bool {
         !matches!(self.end, KeyBound::Unbounded) && self.end.is_before(key)
     }
 
-    /// Whether `key` is inside.
+    /// Returns whether `key` lies inside.
     pub fn contains(&self, key: &DecoratedKey) -> bool {
         self.starts_before(key) && !self.ends_before(key)
     }
 }
 
-/// Why a composite key is malformed.
+/// The reason why a composite key is malformed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CompositeError {
     /// The bytes end inside component `component`.
     #[error("composite partition key ends inside component {component} of {expected}")]
     Truncated {
-        /// Zero-based component.
+        /// The zero-based index of the component.
         component: usize,
-        /// Components the schema has.
+        /// The number of components that the schema has.
         expected: usize,
     },
     /// Bytes follow the last component.
     #[error("composite partition key has {count} bytes after its last component")]
     Trailing {
-        /// How many.
+        /// The number of bytes.
         count: usize,
     },
 }
 
-/// The serialised partition key of several columns: for each be16 length, bytes, 00. A component over 65,535
-/// bytes cannot be written; the caller checks that first.
+/// Serialises a partition key of several columns: for each component be16 length, bytes, 00.
+///
+/// A component over 65,535 bytes cannot be written; the caller checks that first.
 pub fn build_composite<V: AsRef<[u8]>>(components: &[V]) -> Bytes {
     let mut key = BytesMut::with_capacity(components.iter().map(|c| c.as_ref().len() + 3).sum());
     components.iter().for_each(|component| put_composite_component(component.as_ref(), &mut key));
     key.freeze()
 }
 
-/// Appends the next component of a partition key of several columns, see [`build_composite`].
+/// Appends the next component of a partition key of several columns; see [`build_composite`].
 #[inline]
 pub fn put_composite_component(component: &[u8], key: &mut impl BufMut) {
     debug_assert!(component.len() <= u16::MAX as usize);
@@ -202,7 +206,11 @@ pub fn put_composite_component(component: &[u8], key: &mut impl BufMut) {
     key.put_u8(0);
 }
 
-/// Takes a composite partition key of `count` components apart, without copying.
+/// Splits a composite partition key of `count` components. The components share the key's memory.
+///
+/// # Errors
+///
+/// Returns an error if the bytes end inside a component or go on after the last one.
 pub fn split_composite(key: &Bytes, count: usize) -> Result<Vec<Bytes>, CompositeError> {
     let mut components = Vec::with_capacity(count);
     let mut offset = 0;

@@ -1,10 +1,11 @@
-//! The data model: schema, keys and tokens, cells, rows, tombstones, streams of fragments, and how they reconcile.
+//! The data model: schema, keys, tokens, cells, rows, tombstones, streams of fragments, and the
+//! rules that reconcile them.
 //!
-//! Everything above (trie memtable, SSTables, commit log, CQL) speaks in these types:
+//! The layers above (trie memtable, SSTables, commit log, CQL) exchange these types:
 //!
 //! * a **partition** is named by a [`DecoratedKey`] and ordered by (token, key bytes);
-//! * inside it lie a partition deletion, a static row, and [`Unfiltered`]s: rows and range tombstone markers in
-//!   clustering order;
+//! * it holds a partition deletion, a static row, and [`Unfiltered`]s: rows and range tombstone
+//!   markers in clustering order;
 //! * a write is a [`Mutation`]: partition updates applied together;
 //! * a read is a merge of [`UnfilteredStream`]s by the rules in [`reconcile`].
 //!

@@ -1,6 +1,8 @@
-//! Murmur3 x64 128 as Cassandra computes it: seed 0, and the bytes of the tail (the last `len % 16`) are
-//! sign-extended, because Java's bytes are signed. Off-the-shelf implementations give other tokens for keys with
-//! bytes of 80 and above. Source: reference/sstable-formats.md section 6.
+//! Computes Murmur3 x64 128 with seed 0 as Cassandra does.
+//!
+//! The bytes of the tail (the last `len % 16`) are sign-extended, because Java's bytes are signed.
+//! Off-the-shelf implementations give other tokens for keys with bytes of 80 (hex) and above.
+//! Source: docs/formats/README.md.
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
@@ -13,7 +15,8 @@ fn mix(mut k: u64) -> u64 {
     k ^ (k >> 33)
 }
 
-/// The exclusive or of up to eight bytes, each sign-extended to 64 bits and shifted to its place.
+/// Returns the exclusive or of up to eight bytes, each sign-extended to 64 bits and shifted to its
+/// place.
 #[inline]
 fn sign_extended(bytes: &[u8]) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -23,14 +26,16 @@ fn sign_extended(bytes: &[u8]) -> u64 {
         Err(_) => padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
     }
     let word = u64::from_le_bytes(padded);
-    // A negative byte flips all bytes above it: those with an odd count of negative bytes below end up flipped. The
-    // product sums in each byte what lies below it.
+    // A negative byte flips all bytes above it, so a byte ends up flipped if an odd number of
+    // negative bytes lies below it. The product sums, in each byte, the negative bytes below it.
     let negative_below = ((word >> 7) & ONES).wrapping_mul(ONES << 8);
     word ^ (negative_below & ONES).wrapping_mul(0xff)
 }
 
-/// The two 64-bit halves (h1, h2) of the hash of `bytes`. h1 gives the token; h2's low byte is the hash byte of
-/// the trie index; both feed the bloom filter.
+/// Returns the two 64-bit halves (h1, h2) of the hash of `bytes`.
+///
+/// h1 gives the token, the low byte of h2 is the hash byte of the trie index, and both feed the
+/// Bloom filter.
 pub fn hash(bytes: &[u8]) -> (u64, u64) {
     let (mut h1, mut h2) = (0u64, 0u64);
     let mut blocks = bytes.chunks_exact(16);
@@ -83,13 +88,13 @@ mod tests {
         }
     }
 
-    /// The key 00000001 of the worked example in the format reference: hash byte E6.
+    /// Tests the key 00000001, the worked example of the format description: hash byte E6.
     #[test]
     fn hash_byte_of_the_worked_example() {
         assert_eq!(hash(&[0, 0, 0, 1]).1 as u8, 0xe6);
     }
 
-    /// `SELECT token(1)` on a stock node.
+    /// Tests the result of `SELECT token(1)` on a stock node.
     #[test]
     fn token_of_int_one() {
         assert_eq!(hash(&[0, 0, 0, 1]).0 as i64, -4069959284402364209);

@@ -1,18 +1,23 @@
-//! A row as one run of bytes: the form in which the memtable keeps it and the commit log writes it.
+//! Packs a row into one run of bytes, in which the memtable keeps it and the commit log writes it.
 //!
 //! ```text
-//! row     flags u8 (1 liveness, 2 expiring liveness, 4 row deletion, 8 shadowable deletion), base timestamp i64 le,
-//!         [2: ttl u32 le, expiry u32 le], [4: timestamp i64 le, local deletion time u32 le], [8: the same again],
-//!         then columns up to the end
-//! column  column id vint, kind u8 = 0..: simple -> cell; 80 complex -> [81: deletion i64 le, u32 le], vint count,
-//!         count x (vint path length, path, cell)
-//! cell    flags u8 (1 tombstone, 2 expiring, 4 value empty, 8 base timestamp, 10 ttl and expiry of the row),
-//!         [!8: timestamp i64 le] [1 or 2, !10: local deletion time u32 le] [2, !10: ttl u32 le]
-//!         [!4, !1: vint length, value]
+//! row     flags u8 (1 liveness, 2 expiring liveness, 4 row deletion, 8 shadowable deletion),
+//!         base timestamp i64,
+//!         [2: ttl u32, expiry u32], [4: timestamp i64, local deletion time u32],
+//!         [8: the same fields again], then columns up to the end
+//! column  column id vint, then kind u8
+//!         below 80: simple -> the kind is the first byte of a cell
+//!         80: complex -> [81: deletion i64, u32], vint count, count x (vint path length, path, cell)
+//! cell    flags u8 (1 tombstone, 2 expiring, 4 value empty, 8 base timestamp, 10 ttl and expiry of
+//!         the row), [!8: timestamp i64] [1 or 2, !10: local deletion time u32] [2, !10: ttl u32]
+//!         [!4: vint length, value]
 //! ```
-//! The base timestamp is the liveness's, or the first cell's where there is no liveness. The clustering is not in it:
-//! in the memtable it is the path. A row costs 9 bytes, a cell of an ordinary INSERT 3 bytes beside its value.
-//! Integers are little-endian. Input comes from memory or from behind a checksum; it is bounds-checked all the same.
+//!
+//! Kinds and flags are in hex, other integers little-endian. A vint has 7 bits a byte, the lowest
+//! first. The base timestamp is that of the liveness, or of the first cell if there is no liveness.
+//! The clustering is not part of the form; in the memtable it is the path. A row costs 9 bytes, and
+//! a cell of an ordinary INSERT 3 bytes beside its value. Input comes from memory or has passed a
+//! checksum; the reader checks its bounds nevertheless.
 
 use bytes::Bytes;
 
@@ -36,13 +41,13 @@ const CELL_EMPTY: u8 = 0x04;
 const CELL_ROW_TIMESTAMP: u8 = 0x08;
 const CELL_ROW_TTL: u8 = 0x10;
 
-/// A packed row that is not one.
+/// The error for bytes that are not a packed row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("packed row of {length} bytes is malformed at byte {offset}")]
 pub struct PackError {
-    /// Where reading stopped.
+    /// The offset in bytes at which reading stopped.
     pub offset: usize,
-    /// Length of the packed row.
+    /// The length of the packed row in bytes.
     pub length: usize,
 }
 
@@ -154,7 +159,11 @@ fn pack_cell(cell: CellRef<'_>, base: i64, liveness: &Liveness, out: &mut Vec<u8
     }
 }
 
-/// A row made of its packed form; values and paths are slices of `packed`, not copies.
+/// Makes a row from its packed form. Values and paths are slices of `packed`, not copies.
+///
+/// # Errors
+///
+/// Returns an error if the bytes are not a packed row.
 pub fn unpack_row(clustering: Clustering, packed: &Bytes) -> Result<Row, PackError> {
     let view = PackedRow::new(packed)?;
     let mut row =
@@ -186,14 +195,14 @@ fn to_cell(cell: CellRef<'_>, packed: &Bytes) -> Cell {
     }
 }
 
-/// A packed row, read in place.
+/// A packed row that is read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedRow<'a> {
     /// Liveness of the primary key.
     pub liveness: Liveness,
-    /// Row deletion.
+    /// Deletion of the whole row.
     pub deletion: DeletionTime,
-    /// Shadowable deletion, see [`Row::shadowable_deletion`]; never of a row that was written here.
+    /// Shadowable deletion, see [`Row::shadowable_deletion`]. Rows that this node writes have none.
     pub shadowable_deletion: DeletionTime,
     base: i64,
     packed: &'a [u8],
@@ -205,7 +214,7 @@ pub struct PackedRow<'a> {
 pub enum PackedColumn<'a> {
     /// One cell.
     Simple(ColumnId, CellRef<'a>),
-    /// Deletion and cells by path.
+    /// The column's deletion, and its cells in the order of their paths.
     Complex(ColumnId, DeletionTime, PackedCells<'a>),
 }
 
@@ -301,7 +310,7 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> PackedRow<'a> {
-    /// As [`Row::is_dead_for_ever`]; a malformed row is not.
+    /// Returns [`Row::is_dead_for_ever`] of the packed row, and false for a malformed one.
     #[inline]
     pub fn is_dead_for_ever(&self) -> bool {
         self.liveness.is_none()
@@ -314,8 +323,8 @@ impl<'a> PackedRow<'a> {
             })
     }
 
-    /// The strongest deletion over the row's data under `above`, that of its partition or range; see
-    /// [`RowContent::strongest_deletion`].
+    /// Returns the strongest deletion over the row's data, given the deletion `above` of its
+    /// partition or range; see [`RowContent::strongest_deletion`].
     #[inline]
     pub fn strongest_deletion(&self, above: DeletionTime) -> DeletionTime {
         let strongest = above.max(self.deletion);
@@ -325,8 +334,12 @@ impl<'a> PackedRow<'a> {
         }
     }
 
-    /// Reads the row's own part; columns are read by [`Self::columns`].
+    /// Reads the row's own part. [`Self::columns`] reads the columns.
     #[inline]
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes end inside that part.
     pub fn new(packed: &'a [u8]) -> Result<Self, PackError> {
         let mut reader = Reader { packed, offset: 0 };
         let flags = reader.byte()?;
@@ -349,7 +362,7 @@ impl<'a> PackedRow<'a> {
         Ok(Self { liveness, deletion, shadowable_deletion, base, packed, columns_at })
     }
 
-    /// The columns in ascending order of id.
+    /// Returns the columns in ascending order of id. After an error the iterator ends.
     #[inline]
     pub fn columns(&self) -> impl Iterator<Item = Result<PackedColumn<'a>, PackError>> + use<'a> {
         let (base, liveness) = (self.base, self.liveness);
@@ -401,7 +414,7 @@ fn next_complex<'a>(
     Ok(PackedColumn::Complex(id, deletion, cells))
 }
 
-/// The cells of a complex column, by path.
+/// The cells of a complex column in the order of their paths. After an error the iterator ends.
 #[derive(Clone, Debug)]
 pub struct PackedCells<'a> {
     packed: &'a [u8],

@@ -1,26 +1,26 @@
-//! A write: changes to one partition, and several of them applied together.
+//! Defines a write: changes to one partition, and several such updates applied together.
 
 use crate::{DecoratedKey, DeletionTime, RangeTombstone, Row, schema::TableId};
 
-/// Changes to one partition of one table. They become visible together.
+/// Changes to one partition of one table, which become visible together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionUpdate {
     /// The table.
     pub table: TableId,
     /// The partition.
     pub key: DecoratedKey,
-    /// Deletion of the whole partition, live if there is none.
+    /// Deletion of the whole partition; live if there is none.
     pub deletion: DeletionTime,
-    /// Change of the static row.
+    /// The change of the static row.
     pub static_row: Option<Row>,
-    /// Changed rows. Any order; the same clustering may occur more than once.
+    /// Changed rows in any order; a clustering may occur more than once.
     pub rows: Vec<Row>,
-    /// Deleted ranges. Any order, may overlap.
+    /// Deleted ranges in any order; they may overlap.
     pub range_tombstones: Vec<RangeTombstone>,
 }
 
 impl PartitionUpdate {
-    /// An update that changes nothing yet.
+    /// Makes an update that changes nothing yet.
     pub fn new(table: TableId, key: DecoratedKey) -> Self {
         Self {
             table,
@@ -32,7 +32,7 @@ impl PartitionUpdate {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether the update changes nothing.
     pub fn is_empty(&self) -> bool {
         self.deletion.is_live()
             && self.static_row.is_none()
@@ -44,6 +44,6 @@ impl PartitionUpdate {
 /// Partition updates that are logged and acknowledged together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {
-    /// One for each partition touched.
+    /// The updates, one for each partition.
     pub updates: Vec<PartitionUpdate>,
 }

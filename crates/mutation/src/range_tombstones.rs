@@ -1,4 +1,5 @@
-//! Range deletions of one partition, normalised: sorted, disjoint, the strongest at each place.
+//! Keeps the range deletions of one partition normalised: sorted, disjoint, the strongest at each
+//! place.
 
 use crate::{
     BoundKind, ClusteringBound, ClusteringComparator, DeletionTime, PositionRef,
@@ -8,25 +9,27 @@ use crate::{
 /// A deletion of a range of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstone {
-    /// A start kind.
+    /// The first bound, of a start kind.
     pub start: ClusteringBound,
-    /// An end kind.
+    /// The last bound, of an end kind.
     pub end: ClusteringBound,
-    /// When.
+    /// The time of the deletion.
     pub deletion: DeletionTime,
 }
 
-/// The boundaries of a set of range deletions: `boundaries[i]` is a position and the deletion in force behind it.
+/// The boundaries of a set of range deletions: `boundaries[i]` is a position and the deletion in
+/// force behind it.
 ///
-/// Invariants: positions strictly ascend; neighbours differ in deletion; the deletion before the first and behind the
-/// last boundary is live. Memory: two boundaries at most for each range added.
+/// Invariants: positions strictly ascend; neighbours differ in their deletion; no deletion is in
+/// force before the first and behind the last boundary. Memory: at most two boundaries for each
+/// range added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeTombstoneList {
     boundaries: Vec<(ClusteringBound, DeletionTime)>,
 }
 
 impl RangeTombstoneList {
-    /// Adds a range; where it overlaps others the deletion that supersedes stays.
+    /// Adds a range. Where it overlaps others, the deletion that supersedes stays.
     pub fn add(&mut self, comparator: &ClusteringComparator, tombstone: &RangeTombstone) {
         let (start, end) = (&tombstone.start, &tombstone.end);
         if comparator.compare(start.position(), end.position()).is_ge() {
@@ -40,7 +43,7 @@ impl RangeTombstoneList {
         self.join_equal(first.saturating_sub(1), last + 1);
     }
 
-    /// Makes sure that a boundary stands at `bound`; returns its index.
+    /// Ensures that there is a boundary at `bound`, and returns its index.
     fn split_at(&mut self, comparator: &ClusteringComparator, bound: &ClusteringBound) -> usize {
         let position = bound.position();
         let index = self
@@ -76,7 +79,7 @@ impl RangeTombstoneList {
         self.boundaries.drain(kept..to);
     }
 
-    /// The deletion in force at a position.
+    /// Returns the deletion in force at a position.
     pub fn deletion_at(
         &self,
         comparator: &ClusteringComparator,
@@ -88,17 +91,17 @@ impl RangeTombstoneList {
         self.deletion_before(index)
     }
 
-    /// The boundaries: position, and the deletion in force behind it.
+    /// Returns the boundaries: each a position and the deletion in force behind it.
     pub fn boundaries(&self) -> &[(ClusteringBound, DeletionTime)] {
         &self.boundaries
     }
 
-    /// Whether there is no range.
+    /// Returns whether there is no range.
     pub fn is_empty(&self) -> bool {
         self.boundaries.is_empty()
     }
 
-    /// The ranges, each with one deletion.
+    /// Returns the ranges, each with one deletion.
     pub fn ranges(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.boundaries.windows(2).filter(|pair| !pair[0].1.is_live()).map(|pair| RangeTombstone {
             start: with_role(&pair[0].0, true),
@@ -107,7 +110,7 @@ impl RangeTombstoneList {
         })
     }
 
-    /// The same as markers in clustering order.
+    /// Returns the ranges as markers in clustering order.
     pub fn markers(&self) -> impl Iterator<Item = RangeTombstoneMarker> + '_ {
         self.boundaries.iter().enumerate().map(|(index, (bound, after))| {
             RangeTombstoneMarker::new(bound.position(), self.deletion_before(index), *after)

@@ -1,13 +1,14 @@
-//! A row: clustering, liveness, row deletion, and the data of its columns.
+//! Defines a row: clustering, liveness, row deletion, and the data of its columns.
 
 use bytes::Bytes;
 
 use crate::{Cell, Clustering, DeletionTime, Liveness, schema::ColumnId};
 
-/// A row or a static row (then `clustering` is empty).
+/// A row, or a static row, whose `clustering` is empty.
 ///
-/// Invariants: `columns` is in ascending order of [`ColumnId`], each once; cells of a complex column are in the order
-/// of their paths. Bounded by what one write or one read row holds.
+/// Invariants: `columns` is in ascending order of [`ColumnId`], each once; the cells of a complex
+/// column are in the order of their paths. Its size is bounded by what one write or one read row
+/// holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Values of the clustering columns.
@@ -16,15 +17,16 @@ pub struct Row {
     pub liveness: Liveness,
     /// Deletion of the whole row.
     pub deletion: DeletionTime,
-    /// Deletion of the whole row as it stands in files of materialized views (reference 9.2): void once the row has a
-    /// liveness with a greater timestamp; until then it deletes as `deletion` does. Live unless it supersedes `deletion`
-    /// once rows are reconciled. Only rows of files have one: nothing that we execute makes it.
+    /// Deletion of the whole row as files of materialized views hold it (docs/formats/data.md). It
+    /// is void once the row has a liveness with a greater timestamp; until then it deletes as
+    /// `deletion` does. In reconciled rows it is live unless it supersedes `deletion`. Only rows of
+    /// files have one: no statement of Espalier makes it.
     pub shadowable_deletion: DeletionTime,
-    /// Data of the columns that have some.
+    /// Data of the columns that hold any.
     pub columns: Vec<(ColumnId, ColumnData)>,
 }
 
-/// What a column of a row holds.
+/// The data of one column of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnData {
     /// One cell.
@@ -33,17 +35,20 @@ pub enum ColumnData {
     Complex(ComplexColumn),
 }
 
-/// A non-frozen collection or UDT: its deletion, and cells by path. Source: reference 9.7.
+/// A non-frozen collection or UDT: its deletion, and its cells by path. Source:
+/// docs/formats/data.md.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComplexColumn {
-    /// Deletion of all elements before it (a whole overwrite leaves one at timestamp − 1).
+    /// Deletion of all elements written before it. Overwriting the whole column leaves one at the
+    /// write's timestamp − 1.
     pub deletion: DeletionTime,
-    /// (path, cell) in the order of the paths: list timeuuid, set element, map key, UDT be16 field index.
+    /// (path, cell) in the order of the paths. The path is a list's timeuuid, a set's element, a
+    /// map's key, or a UDT's field index (be16).
     pub cells: Vec<(Bytes, Cell)>,
 }
 
 impl Row {
-    /// A row without liveness, deletion or columns.
+    /// Makes a row without liveness, deletion or columns.
     pub fn empty(clustering: Clustering) -> Self {
         Self {
             clustering,
@@ -54,7 +59,7 @@ impl Row {
         }
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether the row holds no liveness, deletion or column.
     pub fn is_empty(&self) -> bool {
         self.liveness.is_none()
             && self.deletion.is_live()
@@ -62,13 +67,13 @@ impl Row {
             && self.shadowable_deletion.is_live()
     }
 
-    /// The data of a column.
+    /// Returns the data of a column.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnData> {
         let index = self.columns.binary_search_by_key(&id, |(column, _)| *column).ok()?;
         self.columns.get(index).map(|(_, data)| data)
     }
 
-    /// The data of a column, made by `make` if there is none yet.
+    /// Returns the data of a column, made by `make` if there is none yet.
     pub fn column_or_insert(
         &mut self,
         id: ColumnId,
@@ -84,7 +89,7 @@ impl Row {
         &mut self.columns[index].1
     }
 
-    /// Sets a simple cell.
+    /// Sets a simple cell, and replaces the column's former data.
     pub fn set_cell(&mut self, id: ColumnId, cell: Cell) {
         match self.columns.last() {
             Some((last, _)) if *last >= id => {
@@ -95,12 +100,13 @@ impl Row {
         }
     }
 
-    /// Whether a reader at second `now_s` sees the row: a live liveness, or any live cell.
+    /// Returns whether a reader at second `now_s` sees the row: it has a live liveness or any live
+    /// cell.
     pub fn is_live(&self, now_s: u32) -> bool {
         self.liveness.is_live(now_s) || self.has_live_cell(now_s)
     }
 
-    /// Whether no reader at any second sees the row: there is nothing in it but tombstones.
+    /// Returns whether no reader at any time sees the row, because it holds nothing but tombstones.
     pub fn is_dead_for_ever(&self) -> bool {
         self.liveness.is_none()
             && self.columns.iter().all(|(_, data)| match data {
@@ -111,7 +117,7 @@ impl Row {
             })
     }
 
-    /// Whether any cell is live at second `now_s`.
+    /// Returns whether any cell is live at second `now_s`.
     pub fn has_live_cell(&self, now_s: u32) -> bool {
         self.columns.iter().any(|(_, data)| match data {
             ColumnData::Simple(cell) => cell.is_live(now_s),

@@ -1,24 +1,28 @@
-//! What there is to know of a row that is to be written, whoever owns its cells: so that packing, counting and checking are
-//! written once for a [`Row`] and for one that only borrows its values.
+//! Abstracts over rows to be written, so that packing, counting and checking are written once for a
+//! [`Row`] and for a row that borrows its values.
 
 use crate::{CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::ColumnId};
 
-/// A row without its clustering. Columns are in ascending order of their ids, each once; of a row that lies in an SSTable in
-/// the order of the file, which is that of their names.
+/// A row without its clustering.
+///
+/// Columns are in ascending order of their ids, each once. In a row that lies in an SSTable they
+/// are in the order of the file, which is that of their names.
 pub trait RowContent {
-    /// Liveness of the primary key.
+    /// Returns the liveness of the primary key.
     fn liveness(&self) -> Liveness;
 
-    /// Deletion of the whole row.
+    /// Returns the deletion of the whole row.
     fn deletion(&self) -> DeletionTime;
 
-    /// See [`Row::shadowable_deletion`]; only rows of files have one.
+    /// Returns the shadowable deletion, see [`Row::shadowable_deletion`]. Only rows of files have
+    /// one.
     #[inline]
     fn shadowable_deletion(&self) -> DeletionTime {
         DeletionTime::LIVE
     }
 
-    /// The deletion that counts among the row's own data: a shadowable one is void where a newer liveness is.
+    /// Returns the deletion that applies to the row's own data. A shadowable deletion is void if
+    /// the liveness is newer.
     #[inline]
     fn strongest_deletion(&self) -> DeletionTime {
         let deletion = self.deletion();
@@ -28,28 +32,29 @@ pub trait RowContent {
         }
     }
 
-    /// Whether the shadowable deletion is not void and not covered by `other`.
+    /// Returns whether the shadowable deletion is neither void nor covered by `other`.
     #[inline]
     fn has_valid_shadowable_deletion(&self, other: &DeletionTime) -> bool {
         is_valid_shadowable(self.shadowable_deletion(), &self.liveness(), other)
     }
 
-    /// Data of the columns that have some.
+    /// Returns the data of the columns that hold any.
     fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)>;
 }
 
-/// Whether the shadowable deletion of a row with this liveness is not void and not covered by `other`.
+/// Returns whether the shadowable deletion of a row with this liveness is neither void nor covered
+/// by `other`.
 #[inline]
 pub(crate) fn is_valid_shadowable(
     shadowable: DeletionTime,
     liveness: &Liveness,
     other: &DeletionTime,
 ) -> bool {
-    // A row without liveness has the least timestamp; a live deletion supersedes nothing.
+    // A row without liveness has the least timestamp, and a live deletion supersedes nothing.
     shadowable.supersedes(other) && liveness.timestamp <= shadowable.marked_for_delete_at
 }
 
-/// What a column holds, see [`ColumnData`].
+/// The data of a column, see [`ColumnData`].
 #[derive(Clone, Copy, Debug)]
 pub enum ColumnRef<'a> {
     /// One cell.
@@ -83,14 +88,14 @@ impl RowContent for Row {
     }
 }
 
-/// A row of simple columns that owns nothing: what a statement with bound values writes.
+/// A row of simple columns that borrows its cells, as a statement with bound values writes it.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRef<'a> {
     /// Liveness of the primary key.
     pub liveness: Liveness,
     /// Deletion of the whole row.
     pub deletion: DeletionTime,
-    /// In ascending order of the ids, each once.
+    /// The cells in ascending order of their columns' ids, each id once.
     pub cells: &'a [(ColumnId, CellRef<'a>)],
 }
 

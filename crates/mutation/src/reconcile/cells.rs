@@ -1,13 +1,14 @@
-//! Two cells of the same column (and path).
+//! Reconciles two cells of one column (and path).
 
 use bytes::Bytes;
 
 use crate::{Cell, NO_DELETION_TIME, counter};
 
-/// Whether `left` stays in place of `right` (regular cells; of two equal ones the left stays).
+/// Returns whether `left` stays in place of `right`, for regular cells. If both are equal, `left`
+/// stays.
 ///
-/// Expiring cells are taken as the tombstones that they will become, so that the outcome does not depend on the
-/// clock (CASSANDRA-14592); a real tombstone still wins over an expiring cell.
+/// An expiring cell is treated as the tombstone that it will become, so that the outcome does not
+/// depend on the clock (CASSANDRA-14592). A real tombstone still wins over an expiring cell.
 pub fn cell_wins(left: &Cell, right: &Cell) -> bool {
     if left.timestamp != right.timestamp {
         return left.timestamp > right.timestamp;
@@ -28,13 +29,14 @@ pub fn cell_wins(left: &Cell, right: &Cell) -> bool {
     left.value >= right.value
 }
 
-/// The cell that stays; for counters the merge of both.
+/// Returns the cell that stays; for counters the merge of both.
 pub fn reconcile_cells(left: Cell, right: Cell, is_counter: bool) -> Cell {
     if is_counter && !left.is_tombstone() && !right.is_tombstone() {
         return merge_counters(&left, &right);
     }
     if is_counter && left.is_tombstone() != right.is_tombstone() {
-        // A counter tombstone wins whatever the timestamps: deleted counters stay dead (CASSANDRA-7346).
+        // A counter tombstone wins whatever the timestamps are: deleted counters stay deleted
+        // (CASSANDRA-7346).
         return if left.is_tombstone() { left } else { right };
     }
     if cell_wins(&left, &right) { left } else { right }

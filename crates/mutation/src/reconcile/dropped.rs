@@ -1,14 +1,16 @@
-//! Removes cells of dropped columns. Source: reference 9.10.
+//! Removes cells of dropped columns. Source: docs/formats/data.md.
 //!
-//! A cell counts if its column is there and the cell was written after the latest drop of a column
-//! of that name. The rule does not depend on where the cell lies: memtables, commit logs and the
-//! row cache ask [`remove_dropped`]; readers of files, which know columns by position, ask
+//! A cell counts if its column exists and the cell was written after the latest drop of a column of
+//! that name. The rule does not depend on where the cell lies. Memtables, commit logs and the row
+//! cache call [`remove_dropped`]. Readers of files, which identify columns by position, call
 //! [`is_before_drop`](crate::schema::is_before_drop).
 
 use crate::{ColumnData, ComplexColumn, DeletionTime, Row, schema::TableMetadata};
 
-/// Removes from a row the cells of dropped columns, and the cells before the drop of columns that
-/// were added again. Columns have the table's ids; an unknown id belongs to a dropped column.
+/// Removes from a row the cells of dropped columns, and of columns that were added again the cells
+/// from before the drop.
+///
+/// Columns carry the table's ids; an unknown id belongs to a dropped column.
 pub fn remove_dropped(table: &TableMetadata, row: &mut Row) {
     if table.dropped_columns.is_empty() {
         return;

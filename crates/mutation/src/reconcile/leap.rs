@@ -1,9 +1,11 @@
-//! Leaps of the merge: over rows of one source that a deletion of another covers, and over runs of dead rows.
+//! Leaps of a merge: it skips rows of one source that another source's deletion covers, and runs of
+//! invisible rows.
 //!
-//! Each head is known, so that the deletion that a source has open reaches at least to its head. A source in which nothing
-//! is as new as that deletion has only covered rows before that head, and need not give them. Readers of what is visible
-//! also need no row before the place where the first source may have one that is not dead. What is left out would have
-//! been dropped: the merge gives the same rows, and the same markers, with and without leaps.
+//! Each source's head is known, so the deletion that a source has open reaches at least to its
+//! head. If all data of another source is older than that deletion, all its rows before that head
+//! are covered, and it need not return them. A merge of visible rows also needs no row before the
+//! first place where any source may have a row that is not dead. The merge would drop everything
+//! that a leap omits, so it gives the same rows and markers with and without leaps.
 
 use std::cmp::Ordering;
 
@@ -13,13 +15,15 @@ use crate::{
     UnfilteredStream,
 };
 
-/// Fragments dropped one after another before the merge looks for a leap. An arbitrary choice: a leap may cost a source
-/// a descent in its row index, which is worth some rows; if it can leap again and again, these are what it pays in between.
+/// The number of consecutive dropped fragments after which the merge looks for a leap. Arbitrary: a
+/// leap may cost a source a descent in its row index, which is worth some rows. If it leaps again
+/// and again, it drops this many fragments in between.
 pub(super) const DROPS_BEFORE_LEAP: u32 = 16;
 
-/// What is known of a partition besides what its streams tell.
+/// Knowledge about a partition's invisible rows beyond that of its streams: the empty-range cache.
 pub trait KnownDead {
-    /// Where the stretch ends, on the way in `direction`, that `position` lies in and in which no row is visible; `None` if it is in none.
+    /// Returns the end, on the walk in `direction`, of the range around `position` in which no row
+    /// is visible; `None` if `position` lies in no such range.
     fn dead_until(
         &self,
         position: PositionRef<'_>,
@@ -27,20 +31,21 @@ pub trait KnownDead {
     ) -> Option<ClusteringBound>;
 }
 
-/// What the reader of a merge wants.
+/// The data that the reader of a merge wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Rows, tombstones and markers, to write them somewhere.
+    /// Rows, tombstones and markers, to be written somewhere.
     Everything,
-    /// Rows in which there is more than tombstones.
+    /// Rows that hold more than tombstones.
     VisibleRows,
 }
 
 impl Wanted {
-    /// Whether what was written at or before `timestamp` matters nowhere under `deletion`.
+    /// Returns whether data written at or before `timestamp` has no effect anywhere under
+    /// `deletion`.
     pub(super) fn is_covered(self, timestamp: i64, deletion: DeletionTime) -> bool {
         match self {
-            // Of two deletions at the same time the later by the clock stays.
+            // If two deletions have the same timestamp, the one with the later wall clock stays.
             Self::Everything => !deletion.is_live() && timestamp < deletion.marked_for_delete_at,
             Self::VisibleRows => deletion.deletes(timestamp),
         }
@@ -52,7 +57,7 @@ impl Wanted {
 }
 
 impl<S: UnfilteredStream> UnfilteredMerger<S> {
-    /// Tells sources to skip what the merge would only drop.
+    /// Makes sources skip fragments that the merge would drop.
     pub(super) async fn leap(&mut self) -> Result<(), S::Error> {
         if self.sources.len() == 1 && self.wanted == Wanted::Everything {
             return Ok(());
@@ -67,7 +72,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         }
     }
 
-    /// Drops what is before a place that is known to be dead up to there: what deletes it may have been passed over.
+    /// Drops the heads before `end`, up to which no row is visible. The deletions of these rows may
+    /// have been skipped.
     async fn drop_before(&mut self, end: &ClusteringBound) -> Result<(), S::Error> {
         for index in 0..self.sources.len() {
             while let Some(head) = &self.sources[index].head
@@ -86,7 +92,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         Ok(())
     }
 
-    /// The sources that can skip, and to where; and up to where nothing is visible, whatever heads there are.
+    /// Returns the sources that can skip, each with its target, and the bound up to which the
+    /// empty-range cache reports no visible row, whatever the heads are.
     fn leaps(&self) -> (Vec<(usize, ClusteringBound)>, Option<ClusteringBound>) {
         let covered: Vec<_> = (0..self.sources.len()).map(|index| self.covered_to(index)).collect();
         let dead: Vec<_> = self.sources.iter().map(|source| self.dead_until(source)).collect();
@@ -117,7 +124,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         (leaps, known)
     }
 
-    /// Where at the earliest the deletions may end that other sources have open and that cover all of this source.
+    /// Returns the furthest head up to which another source's open deletion covers all of this
+    /// source. The deletion may reach further.
     fn covered_to(&self, index: usize) -> Option<PositionRef<'_>> {
         let newest = self.sources[index].stream.maximum_timestamp();
         let mut covered: Option<PositionRef<'_>> = None;
@@ -136,7 +144,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         let is_dead = match source.head.as_ref()? {
             _ if self.wanted == Wanted::Everything => false,
             Unfiltered::Row(row) => {
-                // What the stream itself has in force at its head is known; it may be what makes the row dead.
+                // The deletion that the stream itself has open at its head is known, and may be the
+                // one that makes the row dead.
                 let mut row = row.clone();
                 apply_deletion(&mut row, self.partition_deletion.max(source.open));
                 self.wanted.drops(&row)
@@ -157,7 +166,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         }
     }
 
-    /// Compares in the direction of the walk.
+    /// Compares positions in the direction of the walk.
     pub(super) fn order(&self, left: PositionRef<'_>, right: PositionRef<'_>) -> Ordering {
         let order = self.table.comparator().compare(left, right);
         match self.direction {
@@ -166,7 +175,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         }
     }
 
-    /// A position as a bound, a row's as the one in front of it.
+    /// Returns a position as a bound. A row's position becomes the bound in front of the row on the
+    /// walk.
     fn bound_at(&self, position: PositionRef<'_>) -> ClusteringBound {
         let is_before = match position.weight {
             0 => self.direction == Direction::Forward,

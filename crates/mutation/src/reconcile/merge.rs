@@ -1,9 +1,10 @@
-//! The merge of several streams of one partition: memtables and any number of SSTables.
+//! Merges several streams of one partition: memtables and any number of SSTables.
 //!
-//! At each step the streams whose heads lie at the least position (greatest in reverse) move together. Rows there are
-//! reconciled and cleared of what the deletions in force cover; markers change the deletion that their stream has in
-//! force, and the merge emits a marker where the strongest deletion of all streams changes. When it drops one fragment after
-//! another it looks for a [`leap`](super::leap). Memory: one head a stream.
+//! Each step moves all streams whose heads lie at the least position (the greatest in reverse).
+//! Rows there are reconciled, and cleared of data that the deletions in force cover. A marker
+//! changes the deletion that its stream has in force, and the merge returns a marker where the
+//! strongest deletion of all streams changes. After a number of consecutive dropped fragments the
+//! merge looks for a [`leap`](super::leap). Memory: one head for each stream.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -21,11 +22,11 @@ use crate::{
 pub(super) struct Source<S> {
     pub(super) stream: S,
     pub(super) head: Option<Unfiltered>,
-    /// The range deletion of this stream in force at the place the merge has reached.
+    /// The range deletion of this stream that is in force at the merge's position.
     pub(super) open: DeletionTime,
 }
 
-/// The step-by-step merge, for those who drive several streams themselves.
+/// The step-by-step merge behind a [`MergedPartition`].
 pub struct UnfilteredMerger<S> {
     pub(super) table: Arc<TableMetadata>,
     pub(super) direction: Direction,
@@ -33,24 +34,30 @@ pub struct UnfilteredMerger<S> {
     pub(super) sources: Vec<Source<S>>,
     pub(super) partition_deletion: DeletionTime,
     pub(super) known_dead: Option<Box<dyn KnownDead>>,
-    /// Fragments that were not given.
+    /// The number of fragments that were read and not returned.
     pub(super) dropped: u64,
-    /// From so many on the merge ends at the next row that is not given, which is then in `stopped_at`.
+    /// Once `dropped` reaches this, the merge ends at the next row that it drops, and keeps it in
+    /// `stopped_at`.
     most_dropped: u64,
     stopped_at: Option<Clustering>,
-    /// The strongest range deletion emitted as open; live if it is not above the partition deletion.
+    /// The strongest range deletion that the merge has open; live if the partition deletion covers
+    /// it.
     open: DeletionTime,
 }
 
-/// One partition, reconciled. Implements [`UnfilteredStream`] itself.
+/// One reconciled partition, itself an [`UnfilteredStream`].
 pub struct MergedPartition<S> {
     header: PartitionHeader,
     merger: UnfilteredMerger<S>,
 }
 
 impl<S: UnfilteredStream> MergedPartition<S> {
-    /// Merges streams of the same partition, opened in `direction`. At least one stream. Reads each stream's first
-    /// fragment.
+    /// Merges streams of the same partition that were opened in `direction`. Reads the first
+    /// fragment of each stream. The result is `None` if there is no stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a stream's first fragment.
     pub fn new(
         table: Arc<TableMetadata>,
         direction: Direction,
@@ -59,8 +66,14 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         Self::open(table, direction, streams, Wanted::Everything, None)
     }
 
-    /// The same for readers of what is visible: gives rows only, and none that holds nothing but tombstones; what is known to be dead is
-    /// passed over. The header is as it is.
+    /// Merges streams for a reader of visible rows.
+    ///
+    /// Returns rows only, and none that holds nothing but tombstones. Skips ranges that
+    /// `known_dead` reports. The header is the same as that of [`Self::new`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a stream's first fragment.
     pub fn of_visible_rows(
         table: Arc<TableMetadata>,
         direction: Direction,
@@ -70,17 +83,21 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         Self::open(table, direction, streams, Wanted::VisibleRows, known_dead)
     }
 
-    /// Fragments that were read and not given so far.
+    /// Returns the number of fragments that were read and not returned so far.
     pub fn dropped(&self) -> u64 {
         self.merger.dropped
     }
 
-    /// Ends at a row that is not given, once `most` fragments were not.
+    /// Makes the merge end at a dropped row once it has dropped `most` fragments; see
+    /// [`Self::stopped_at`].
     pub fn drop_at_most(&mut self, most: u64) {
         self.merger.most_dropped = most;
     }
 
-    /// The row at which it ended before its end: what lies behind that was not read.
+    /// Returns the row at which the merge ended early, and forgets it. Call it when `next` returned
+    /// `None`.
+    ///
+    /// Fragments behind the row were not returned. The next call of `next` goes on there.
     pub fn stopped_at(&mut self) -> Option<Clustering> {
         self.merger.stopped_at.take()
     }
@@ -117,7 +134,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     }
 }
 
-/// The header of a partition from those of its streams; `None` of none.
+/// Merges the headers of a partition's streams; returns `None` if there is none.
 pub fn merge_headers<'a>(
     table: &TableMetadata,
     headers: impl Iterator<Item = &'a PartitionHeader> + Clone,
@@ -155,7 +172,12 @@ impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {
 }
 
 impl<S: UnfilteredStream> UnfilteredMerger<S> {
-    /// The next row or marker of the merge.
+    /// Returns the next row or marker of the merge; see [`UnfilteredStream::next`] for the state
+    /// after an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a stream. The merge must not be used afterwards.
     pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let mut dropped = 0;
         while let Some(least) = self.least_source() {
@@ -172,14 +194,15 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
             }
             if dropped == DROPS_BEFORE_LEAP {
                 dropped = 0;
-                // Rare, and large: in a box it does not make each step's future larger.
+                // A leap is rare and its future large; the box keeps the future of each step small.
                 Box::pin(self.leap()).await?;
             }
         }
         Ok(None)
     }
 
-    /// Tells the sources that are before a position to go there. Their heads are given all the same.
+    /// Makes the sources that are before a position skip to it. Their heads are returned
+    /// nevertheless.
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), S::Error> {
         for index in 0..self.sources.len() {
             let head = self.sources[index].head.as_ref();
@@ -192,7 +215,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         Ok(())
     }
 
-    /// The row that a source has at its head.
+    /// Returns the clustering of a source's head, if that is a row.
     fn row_ahead(&self, source: usize) -> Option<Clustering> {
         match &self.sources[source].head {
             Some(Unfiltered::Row(row)) => Some(row.clustering.clone()),
@@ -216,7 +239,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         self.order(left.position(), right.position())
     }
 
-    /// Moves all sources at the position of source `least`.
+    /// Moves all sources that are at the position of source `least`.
     async fn step(&mut self, least: usize) -> Result<Option<Unfiltered>, S::Error> {
         let Some(first) = self.sources[least].head.take() else { return Ok(None) };
         let single = self.sources.len() == 1;
@@ -281,7 +304,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         Some(Unfiltered::Marker(marker))
     }
 
-    /// The strongest of the deletions that the streams have open.
+    /// Sets `open` to the strongest deletion of the streams, unless the partition deletion covers
+    /// it.
     pub(super) fn settle_open(&mut self) {
         let deletions = self.sources.iter().map(|source| source.open);
         let strongest = deletions.fold(DeletionTime::LIVE, DeletionTime::max);

@@ -1,6 +1,8 @@
-//! CQL's reconciliation: which of two writes stays. By timestamp; at equal timestamps a deletion wins over a value, an
-//! expiring cell over one that is not, then the greater value. The rules are those of Cassandra 5.0 (see the notes at
-//! each function), so that the same files read the same on both.
+//! Reconciles writes by CQL's rules: which of two writes stays.
+//!
+//! The later timestamp wins; at equal timestamps a deletion wins over a value, an expiring cell
+//! over one that does not expire, and then the greater value. The rules are those of Cassandra 5.0
+//! (each function notes its own), so that both read the same files alike.
 
 mod cells;
 mod dropped;

@@ -1,4 +1,4 @@
-//! Rows with the same clustering, and rows under a deletion.
+//! Merges rows with the same clustering, and applies deletions to rows.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use crate::{
     Cell, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, RowContent, schema::TableMetadata,
 };
 
-/// Merges `right` into `left`; both have the same clustering.
+/// Merges `right` into `left`. Both have the same clustering.
 pub fn merge_rows_into(table: &TableMetadata, left: &mut Row, right: Row) {
     let columns = std::mem::take(&mut left.columns);
     let clustering = std::mem::take(&mut left.clustering);
@@ -17,7 +17,8 @@ pub fn merge_rows_into(table: &TableMetadata, left: &mut Row, right: Row) {
     *left = merge_rows(table, old, right);
 }
 
-/// The reconciliation of two rows with the same clustering. Nothing is purged but what the row's own deletion covers.
+/// Reconciles two rows with the same clustering. Purges only data that the row's own deletion
+/// covers.
 pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
     let liveness =
         if right.liveness.supersedes(&left.liveness) { right.liveness } else { left.liveness };
@@ -47,7 +48,8 @@ pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
     let shadowable_deletion = left.shadowable_deletion.max(right.shadowable_deletion);
     let clustering = left.clustering;
     let mut row = Row { clustering, liveness, deletion, shadowable_deletion, columns };
-    // What it covers stays until all rows are merged: one with a newer liveness may follow and make it void.
+    // Data that it covers stays until all rows are merged, because a row with a newer liveness may
+    // follow and make it void.
     if !row.has_valid_shadowable_deletion(&deletion) {
         row.shadowable_deletion = DeletionTime::LIVE;
     }
@@ -57,15 +59,16 @@ pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
     row
 }
 
-/// Before counter cells are merged, those go that `active` covers: the merge has the later timestamp of both, and would
-/// bring the shares in a deleted one back.
+/// Removes the counter cells that `active` covers before a merge. The merged cell has the later
+/// timestamp of both, so it would bring back the shares of a deleted one.
 pub(super) fn remove_deleted_counters(table: &TableMetadata, row: &mut Row, active: DeletionTime) {
     if table.is_counter() && !active.is_live() {
         remove_deleted(row, active);
     }
 }
 
-/// Merges rows of counters at the same place, with `active` and all other deletions over them in view.
+/// Merges counter rows at the same place. `active` and the rows' own deletions are applied before
+/// the merge.
 pub fn merge_counters(
     table: &TableMetadata,
     mut row: Row,
@@ -96,7 +99,8 @@ fn merge_columns(
             let compare = |a: &Bytes, b: &Bytes| table.compare_paths(id, a, b);
             ColumnData::Complex(merge_complex(l, r, is_counter, compare))
         }
-        // A column cannot be both; a file that says so was checked before. The complex one stays.
+        // A column cannot be both, and the reader refuses a file that says so. The complex column
+        // stays.
         (complex @ ColumnData::Complex(_), _) | (_, complex @ ColumnData::Complex(_)) => complex,
     }
 }
@@ -131,7 +135,8 @@ fn merge_complex(
     ComplexColumn { deletion, cells }
 }
 
-/// Reconciles two cells of one element, and keeps the winner's path: 1 and 1.0 are one element.
+/// Reconciles two cells of one element and keeps the winner's path: the elements 1 and 1.0 are the
+/// same.
 fn reconcile_elements(
     (left_path, left): (Bytes, Cell),
     (right_path, right): (Bytes, Cell),
@@ -148,9 +153,11 @@ fn reconcile_elements(
     (if winner == right_cell { right_path } else { left_path }, winner)
 }
 
-/// Removes from a row what `active` (a partition or range deletion) covers; a row deletion that `active` supersedes
-/// goes too. A shadowable deletion that is not void is applied as well, so that this comes after all merging. Returns
+/// Removes from a row the data that `active` (a partition or range deletion) covers; returns
 /// whether anything is left.
+///
+/// A row deletion that `active` supersedes is removed too. A shadowable deletion that is not void
+/// is applied as well, so this call must come after all merging.
 pub fn apply_deletion(row: &mut Row, active: DeletionTime) -> bool {
     let mut strongest = active;
     if row.deletion.supersedes(&active) {

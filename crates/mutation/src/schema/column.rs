@@ -1,14 +1,17 @@
-//! Columns.
+//! Defines the columns of a table.
 
 use espalier_types::CqlType;
 
-/// Names a column of a table as long as the process lives. Ids are never reused, also not after DROP and ADD of the
-/// same name, so that rows in memory stay readable across ALTER TABLE. Files and commit log segments name columns by
-/// name and translate.
+/// The id of a column, valid as long as the process lives.
+///
+/// An id is not reused, so that rows in memory stay readable across ALTER TABLE. A column that is
+/// dropped and added again gets its former id if its kind is the same and it is complex as before
+/// ([`TableBuilder`](super::TableBuilder)). Files and commit log segments identify columns by name,
+/// and their readers translate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u32);
 
-/// The part that a column plays.
+/// The role of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum ColumnKind {
@@ -19,7 +22,7 @@ pub enum ColumnKind {
 }
 
 impl ColumnKind {
-    /// The name in `system_schema.columns`.
+    /// Returns the name in `system_schema.columns`.
     pub fn name(self) -> &'static str {
         match self {
             Self::PartitionKey => "partition_key",
@@ -29,7 +32,7 @@ impl ColumnKind {
         }
     }
 
-    /// The kind with that name.
+    /// Returns the kind with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::PartitionKey, Self::Clustering, Self::Static, Self::Regular]
             .into_iter()
@@ -40,54 +43,57 @@ impl ColumnKind {
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDefinition {
-    /// Stable id within the table.
+    /// The id, which is stable within the table.
     pub id: ColumnId,
-    /// Name in its stored case.
+    /// The name in its stored case.
     pub name: String,
-    /// Its part.
+    /// The role of the column.
     pub kind: ColumnKind,
-    /// Position among the columns of its kind (partition key and clustering); 0 otherwise.
+    /// The position among the columns of its kind (partition key and clustering); 0 otherwise.
     pub position: usize,
-    /// Type of its values.
+    /// The type of its values.
     pub column_type: CqlType,
     /// Whether a clustering column is in descending order.
     pub reversed: bool,
 }
 
 impl ColumnDefinition {
-    /// Partition key or clustering.
+    /// Returns whether the column is part of the partition key or of the clustering.
     pub fn is_primary_key(&self) -> bool {
         matches!(self.kind, ColumnKind::PartitionKey | ColumnKind::Clustering)
     }
 
-    /// Non-frozen collection or UDT.
+    /// Returns whether the column is a non-frozen collection or UDT.
     pub fn is_complex(&self) -> bool {
         self.column_type.is_multi_cell()
     }
 }
 
-/// Record of a dropped column. Reads ignore its cells at or before `dropped_time_us`, also after a
-/// column of that name is added again; they show later cells then.
+/// A record of a dropped column.
+///
+/// Reads ignore its cells at or before `dropped_time_us`, even after a column of that name was
+/// added again; then they show later cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedColumn {
-    /// Name.
+    /// The name of the column.
     pub name: String,
-    /// Type it had.
+    /// The type that the column had.
     pub column_type: CqlType,
-    /// Static or regular.
+    /// The column's kind: static or regular.
     pub kind: ColumnKind,
-    /// Write timestamp in µs of the drop.
+    /// The write timestamp of the drop, in µs.
     pub dropped_time_us: i64,
 }
 
 impl DroppedColumn {
-    /// Whether the drop removes a cell with this write timestamp in µs.
+    /// Returns whether the drop removes a cell with this write timestamp, in µs.
     pub const fn deletes(&self, timestamp: i64) -> bool {
         is_before_drop(self.dropped_time_us, timestamp)
     }
 }
 
-/// Whether a drop at `dropped_time_us` removes a cell written at `timestamp`; both in µs.
+/// Returns whether a drop at `dropped_time_us` removes a cell written at `timestamp`, both in µs.
+///
 /// `i64::MIN` means that there was no drop.
 #[inline]
 pub const fn is_before_drop(dropped_time_us: i64, timestamp: i64) -> bool {

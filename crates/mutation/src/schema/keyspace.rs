@@ -1,4 +1,4 @@
-//! Keyspaces, and the schema as a whole.
+//! Defines keyspaces, and the schema as a whole.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,9 +10,10 @@ use super::{TableId, TableMetadata};
 /// A keyspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyspaceMetadata {
-    /// Name in its stored case.
+    /// The name in its stored case.
     pub name: String,
-    /// Replication options; kept and shown, not acted upon: there is one node.
+    /// Replication options. The node keeps and shows them, but does not act on them, because it is
+    /// the only one.
     pub replication: BTreeMap<String, String>,
     /// Whether writes go to the commit log.
     pub durable_writes: bool,
@@ -24,8 +25,9 @@ pub struct KeyspaceMetadata {
     pub unreadable: Unreadable,
 }
 
-/// Tables and types whose rows in the schema tables the node could not read when it started. They
-/// keep their rows, files and names until they are dropped.
+/// Tables and types whose rows in the schema tables the node could not read when it started.
+///
+/// They keep their rows, files and names until they are dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {
     /// Tables by name.
@@ -37,24 +39,24 @@ pub struct Unreadable {
 /// A table that is left out of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableTable {
-    /// Its id, if its row has one.
+    /// The table's id, if its row has one.
     pub id: Option<TableId>,
-    /// Why the node cannot read it.
+    /// The reason why the node cannot read it.
     pub reason: String,
 }
 
-/// All keyspaces: an immutable snapshot, replaced as a whole by a schema change.
+/// All keyspaces: an immutable snapshot that a schema change replaces as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     /// Keyspaces by name.
     pub keyspaces: BTreeMap<String, Arc<KeyspaceMetadata>>,
-    /// `schema_version` of `system.local`.
+    /// The `schema_version` of `system.local`.
     pub version: Uuid,
     by_id: BTreeMap<TableId, Arc<TableMetadata>>,
 }
 
 impl Schema {
-    /// From keyspaces.
+    /// Makes a schema of keyspaces.
     pub fn new(keyspaces: BTreeMap<String, Arc<KeyspaceMetadata>>, version: Uuid) -> Self {
         let by_id = keyspaces
             .values()
@@ -64,29 +66,29 @@ impl Schema {
         Self { keyspaces, version, by_id }
     }
 
-    /// The keyspace of that name.
+    /// Returns the keyspace of that name.
     pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceMetadata>> {
         self.keyspaces.get(name)
     }
 
-    /// The table of that name.
+    /// Returns the table of that name.
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<TableMetadata>> {
         self.keyspaces.get(keyspace)?.tables.get(name)
     }
 
-    /// The table with that id.
+    /// Returns the table with that id.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableMetadata>> {
         self.by_id.get(&id)
     }
 
-    /// Whether a table of that id is left out because the node cannot read it.
+    /// Returns whether a table of that id is left out because the node cannot read it.
     pub fn is_unreadable(&self, id: TableId) -> bool {
         let keyspaces = self.keyspaces.values();
         let mut tables = keyspaces.flat_map(|keyspace| keyspace.unreadable.tables.values());
         tables.any(|table| table.id == Some(id))
     }
 
-    /// All tables.
+    /// Returns all tables.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableMetadata>> {
         self.by_id.values()
     }

@@ -1,4 +1,5 @@
-//! Keyspaces, tables, columns and types: immutable values that a schema change replaces.
+//! Defines keyspaces, tables, columns and types as immutable values, which a schema change
+//! replaces.
 
 mod column;
 mod keyspace;

@@ -1,8 +1,10 @@
-//! Table options, by the names that Cassandra gives them.
+//! Defines table options under Cassandra's names.
 
 use std::collections::BTreeMap;
 
-/// The options of a table. Defaults are Cassandra 5.0's, but for the compaction strategy, which is that of its
+/// The options of a table.
+///
+/// Defaults are those of Cassandra 5.0, except for the compaction strategy, which is that of its
 /// `cassandra_latest.yaml`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
@@ -63,34 +65,42 @@ impl Default for TableOptions {
     }
 }
 
-/// What the `compression` option says, read.
+/// The parsed `compression` option.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompressionOptions {
-    /// Simple class name: `LZ4Compressor`, ...
+    /// The simple class name (`LZ4Compressor`, ...).
     pub class: String,
-    /// Bytes, a power of two.
+    /// The length of a chunk in bytes, a power of two.
     pub chunk_length: u32,
-    /// 0: always store compressed.
+    /// The ratio of uncompressed to compressed length below which a chunk is stored uncompressed; 0
+    /// always compresses.
     pub min_compress_ratio: f64,
-    /// Options of the compressor itself (`compression_level`, ...).
+    /// Options of the compressor (`compression_level`, ...).
     pub parameters: BTreeMap<String, String>,
 }
 
-/// A reader holds a chunk whole, and few bytes of a file can stand for one, so there is a largest: 16 MiB, far beyond any use.
+/// The largest chunk, in KiB. A reader holds a chunk as a whole, and a few bytes of a file can
+/// stand for one, so there is a limit: 16 MiB, far beyond any use.
 const MAXIMUM_CHUNK_KIBIBYTES: u32 = 16 * 1024;
 
-/// The extension that names the version of SSTables to write for a table.
+/// The extension that gives the version of the SSTables to write for a table.
 pub const SSTABLE_FORMAT: &str = "sstable_format";
 
 impl TableOptions {
-    /// Version letters of the SSTables to write for this table, if it is not the node's `sstable_format`.
+    /// Returns the version letters of the SSTables to write for this table, if it is not the node's
+    /// `sstable_format`.
     ///
-    /// It is an extension, which Cassandra carries along and does not read, so that a schema can go there and back.
+    /// The setting is an extension, which Cassandra keeps but does not read, so that a schema can
+    /// move to Cassandra and back.
     pub fn sstable_format(&self) -> Option<&str> {
         self.extensions.get(SSTABLE_FORMAT).and_then(|name| std::str::from_utf8(name).ok())
     }
 
-    /// The compression to write with; `None` for uncompressed tables. The error says which option is wrong.
+    /// Returns the compression to write with; `None` for uncompressed tables.
+    ///
+    /// # Errors
+    ///
+    /// Returns a text that says which option is wrong.
     pub fn compression_options(&self) -> Result<Option<CompressionOptions>, String> {
         let option = |name: &str| self.compression.get(name).map(String::as_str);
         if option("enabled").is_some_and(|enabled| enabled.eq_ignore_ascii_case("false")) {
@@ -150,11 +160,13 @@ impl TableOptions {
     }
 }
 
-/// Whether the compressor knows its options. To be asked when they are set: a table that cannot be flushed must not take
-/// writes. Classes that nobody here knows are the writer's business.
+/// Checks that the compressor knows its options and accepts their values.
+///
+/// The check happens when the options are set, because a table that cannot be flushed must not take
+/// writes. The SSTable writer refuses unknown classes itself.
 fn check_parameters(class: &str, parameters: &BTreeMap<String, String>) -> Result<(), String> {
     let in_range = |value: &str, least: i32, most: i32| {
-        // Longer texts than any number needs would grow the head of CompressionInfo.db.
+        // A text longer than any number would enlarge the head of CompressionInfo.db.
         let number = if value.len() <= 8 { value.parse::<i32>().ok() } else { None };
         number.is_some_and(|number| (least..=most).contains(&number))
     };

@@ -1,4 +1,4 @@
-//! A table: columns by part, by id and by name, options, dropped columns.
+//! Defines a table: its columns by role, id and name, its options, and its dropped columns.
 
 use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range};
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, TableOptions};
 use crate::ClusteringComparator;
 
-/// A table's id; part of its directory's name.
+/// The id of a table, which is part of its directory's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub Uuid);
 
@@ -19,22 +19,24 @@ impl fmt::Display for TableId {
     }
 }
 
-/// An immutable description of a table. A change makes a new one ([`TableMetadata::rebuild`]).
+/// An immutable description of a table. A change makes a new one with [`TableMetadata::rebuild`].
 #[derive(Debug, PartialEq)]
 pub struct TableMetadata {
-    /// Id.
+    /// The table's id.
     pub id: TableId,
-    /// Keyspace name.
+    /// The name of the keyspace.
     pub keyspace: String,
-    /// Table name.
+    /// The name of the table.
     pub name: String,
-    /// Options.
+    /// The table's options.
     pub options: TableOptions,
     /// Dropped columns by name.
     pub dropped_columns: BTreeMap<String, DroppedColumn>,
-    /// Counts the changes within the process: a prepared statement is stale if its table's differs.
+    /// The number of changes within the process. A prepared statement is stale if its version
+    /// differs.
     pub version: u64,
-    /// Partition key, clustering, static, regular; statics and regulars in order of name bytes.
+    /// Columns in the order partition key, clustering, static, regular; static and regular ones are
+    /// sorted by the bytes of their names.
     columns: Vec<ColumnDefinition>,
     partition_key: Range<usize>,
     clustering: Range<usize>,
@@ -45,13 +47,13 @@ pub struct TableMetadata {
     comparator: ClusteringComparator,
     next_column_id: u32,
     is_counter: bool,
-    /// Ids of the columns that are dropped and were not added again.
+    /// Ids of columns that were dropped and not added again.
     dropped_ids: BTreeMap<String, DroppedId>,
     /// The latest drop of a column that was added again, in µs; `i64::MIN` if there is none.
     newest_former_drop_us: i64,
 }
 
-/// The id that a dropped column had, for a column of the same name that is added later.
+/// The id of a dropped column, for a column of the same name that is added later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct DroppedId {
     id: ColumnId,
@@ -59,7 +61,7 @@ struct DroppedId {
     is_complex: bool,
 }
 
-/// Collects what a table is made of.
+/// Collects the parts of a table.
 #[derive(Clone, Debug)]
 pub struct TableBuilder {
     id: TableId,
@@ -74,7 +76,7 @@ pub struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// A table without columns and with default options.
+    /// Starts a table without columns and with default options.
     pub fn new(keyspace: impl Into<String>, name: impl Into<String>, id: TableId) -> Self {
         Self {
             id,
@@ -108,8 +110,10 @@ impl TableBuilder {
         self
     }
 
-    /// The id of a new column. A column that is added again gets its former id, so that memtables
-    /// show its cells after the drop, as files do, which know columns by name.
+    /// Returns the id of a new column.
+    ///
+    /// A column that is added again gets its former id, so that memtables show its cells after the
+    /// drop. Files do so too, because they identify columns by name.
     fn id_of_new(&mut self, name: &str, kind: ColumnKind, is_complex: bool) -> ColumnId {
         match self.dropped_ids.remove(name) {
             Some(former) if former.kind == kind && former.is_complex == is_complex => former.id,
@@ -121,7 +125,7 @@ impl TableBuilder {
         }
     }
 
-    /// Adds the next partition key column. Key columns' types are frozen by the caller.
+    /// Adds the next partition key column. The caller freezes the type.
     pub fn partition_key(self, name: &str, column_type: CqlType) -> Self {
         self.add(name, ColumnKind::PartitionKey, column_type, false)
     }
@@ -141,7 +145,8 @@ impl TableBuilder {
         self.add(name, ColumnKind::Regular, column_type, false)
     }
 
-    /// Removes a static or regular column, remembering the drop.
+    /// Removes a static or regular column and records the drop. Does nothing if there is no such
+    /// column.
     pub fn drop_column(mut self, name: &str, dropped_time_us: i64) -> Self {
         if let Some(index) = self.columns.iter().position(|column| column.name == name) {
             let column = self.columns.remove(index);
@@ -158,13 +163,13 @@ impl TableBuilder {
         self
     }
 
-    /// Remembers a drop that happened before (read from the schema tables).
+    /// Records an earlier drop, which was read from the schema tables.
     pub fn dropped(mut self, dropped: DroppedColumn) -> Self {
         self.dropped_columns.insert(dropped.name.clone(), dropped);
         self
     }
 
-    /// Changes a column in place (rename, altered UDT).
+    /// Changes columns in place (a rename, an altered UDT).
     pub fn update_columns(mut self, change: impl FnMut(&mut ColumnDefinition)) -> Self {
         self.columns.iter_mut().for_each(change);
         self
@@ -237,7 +242,7 @@ impl TableBuilder {
 }
 
 impl TableMetadata {
-    /// A builder that holds this table, with the next version.
+    /// Starts a builder with this table's parts and the next version.
     pub fn rebuild(&self) -> TableBuilder {
         TableBuilder {
             id: self.id,
@@ -252,52 +257,57 @@ impl TableMetadata {
         }
     }
 
-    /// All columns: partition key, clustering, then statics and regulars, each by name. This is the order of `SELECT *`.
+    /// Returns all columns: partition key and clustering by position, then static and regular ones
+    /// by name. This is the order of `SELECT *`.
     pub fn columns(&self) -> &[ColumnDefinition] {
         &self.columns
     }
 
-    /// Partition key columns in key order.
+    /// Returns the partition key columns in key order.
     pub fn partition_key_columns(&self) -> &[ColumnDefinition] {
         &self.columns[self.partition_key.clone()]
     }
 
-    /// Clustering columns in key order.
+    /// Returns the clustering columns in key order.
     pub fn clustering_columns(&self) -> &[ColumnDefinition] {
         &self.columns[self.clustering.clone()]
     }
 
-    /// Static columns by name.
+    /// Returns the static columns by name.
     pub fn static_columns(&self) -> &[ColumnDefinition] {
         &self.columns[self.statics.clone()]
     }
 
-    /// Regular columns by name.
+    /// Returns the regular columns by name.
     pub fn regular_columns(&self) -> &[ColumnDefinition] {
         &self.columns[self.regulars.clone()]
     }
 
-    /// The column of that name.
+    /// Returns the column of that name.
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
         self.by_name.get(name).and_then(|index| self.columns.get(*index))
     }
 
-    /// The column with that id; `None` once it is dropped.
+    /// Returns the column with that id; `None` once it is dropped.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnDefinition> {
         let index = (*self.by_id.get(id.0 as usize)?)?;
         self.columns.get(index as usize)
     }
 
-    /// The latest drop of a column that was added again, in µs; `i64::MIN` if there is none. All
-    /// later cells of the table's columns count.
+    /// Returns the time of the latest drop of a column that was added again, in µs; `i64::MIN` if
+    /// there is none.
+    ///
+    /// All later cells of the table's columns count.
     #[inline]
     pub fn newest_former_drop_us(&self) -> i64 {
         self.newest_former_drop_us
     }
 
-    /// The table with the dropped columns that `keep` selects, as if they had been added again. A
-    /// writer with this table keeps cells after the drop, because the column may be added again.
-    /// `None` if `keep` selects no column. Counters cannot be added again.
+    /// Returns the table with the dropped columns that `keep` selects, as if they had been added
+    /// again; `None` if it selects none.
+    ///
+    /// A writer with this table keeps cells after the drop, because the column may be added again.
+    /// Counters cannot be added again.
     pub fn with_dropped(&self, keep: impl Fn(ColumnId, &DroppedColumn) -> bool) -> Option<Self> {
         let mut builder = self.rebuild();
         builder.version = self.version;
@@ -314,34 +324,36 @@ impl TableMetadata {
         has_some.then(|| builder.build())
     }
 
-    /// The last drop of a column that was added again; `None` if it was never dropped.
+    /// Returns the last drop of a column that was added again; `None` if it was never dropped.
     pub fn former_drop(&self, column: &ColumnDefinition) -> Option<&DroppedColumn> {
         self.dropped_columns.get(&column.name)
     }
 
-    /// Order and types of the clustering columns.
+    /// Returns the comparator with the order and types of the clustering columns.
     pub fn comparator(&self) -> &ClusteringComparator {
         &self.comparator
     }
 
-    /// Whether rows of one are rows of the other: the columns, and what was dropped, are the same. Options and names may differ.
+    /// Returns whether rows of `other` are valid rows of this table: columns and drops are the
+    /// same. Options and names of the tables may differ.
     pub fn has_rows_of(&self, other: &Self) -> bool {
         self.columns == other.columns
             && self.dropped_columns == other.dropped_columns
             && self.next_column_id == other.next_column_id
     }
 
-    /// Whether its columns are counters.
+    /// Returns whether the table's columns are counters.
     pub fn is_counter(&self) -> bool {
         self.is_counter
     }
 
-    /// Whether it has static columns.
+    /// Returns whether the table has static columns.
     pub fn has_static_columns(&self) -> bool {
         !self.statics.is_empty()
     }
 
-    /// Compares two cell paths of a complex column: list by timeuuid, set and map by element or key, UDT by field.
+    /// Compares two cell paths of a complex column: of a list by timeuuid, of a set or map by
+    /// element or key, of a UDT by field.
     pub fn compare_paths(&self, id: ColumnId, left: &[u8], right: &[u8]) -> Ordering {
         match self.column_by_id(id).map(|column| &column.column_type) {
             Some(CqlType::Set { element, .. }) => element.compare(left, right),
@@ -351,7 +363,7 @@ impl TableMetadata {
         }
     }
 
-    /// Directory name below the keyspace's: `name-<id without dashes>`.
+    /// Returns the name of the directory below the keyspace's: `name-<id without dashes>`.
     pub fn directory_name(&self) -> String {
         format!("{}-{}", self.name, self.id.0.simple())
     }
