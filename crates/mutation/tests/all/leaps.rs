@@ -1,4 +1,4 @@
-//! A merge that skips gives the same as one that does not, and does skip.
+//! A merge that skips gives the same fragments as one that does not, and it does skip.
 
 use std::{cell::Cell as Counter, collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -15,7 +15,7 @@ const SOURCES: i64 = 4;
 
 #[derive(Clone, Debug)]
 enum Write {
-    /// Rows next to one another.
+    /// Adjacent rows.
     Rows {
         first: u8,
         count: u8,
@@ -46,7 +46,8 @@ fn writes() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// (what, where, how much newer than the oldest of that source, wall clock of a deletion)
+/// Generates histories of (write, source, timestamp above the oldest of that source, wall clock of
+/// a deletion).
 fn histories() -> impl Strategy<Value = Vec<(Write, i64, i64, u32)>> {
     let write = (writes(), 0..SOURCES, prop_oneof![3 => 0..6i64, 1 => 0..30i64], 1..4u32);
     prop::collection::vec(write, 0..24)
@@ -121,7 +122,7 @@ impl Part {
     }
 }
 
-/// What readers may see of the rows.
+/// Returns the rows that hold more than tombstones.
 fn visible(fragments: Vec<Unfiltered>) -> Vec<Row> {
     let rows = fragments.into_iter().filter_map(|fragment| match fragment {
         Unfiltered::Row(mut row) => {
@@ -203,7 +204,7 @@ fn range(start: u32, end: u32) -> Vec<Unfiltered> {
     list.markers().map(Unfiltered::Marker).collect()
 }
 
-/// Merges fragments and gives (rows found, fragments read of all sources).
+/// Merges fragments and returns (rows found, fragments read from all sources).
 fn read(
     sources: Vec<Vec<Unfiltered>>,
     direction: Direction,
@@ -230,7 +231,7 @@ fn one_range_deletion_over_many_rows() {
     for direction in [Direction::Forward, Direction::Reverse] {
         for is_visible_only in [false, true] {
             let rows = live_rows(&table, 0..MANY);
-            // In reverse the ten rows that are left come last, too.
+            // In reverse, too, the ten rows that are left come last.
             let deleted = match direction {
                 Direction::Forward => range(0, MANY - 10),
                 Direction::Reverse => range(10, MANY),
@@ -242,7 +243,7 @@ fn one_range_deletion_over_many_rows() {
     }
 }
 
-/// Whoever deletes the range has written newer rows into it.
+/// The source that deletes the range also has newer rows in it.
 #[test]
 fn rows_between_what_is_covered() {
     let table = table();
@@ -271,7 +272,7 @@ fn runs_of_dead_rows() {
             Direction::Forward => (0..MANY, MANY..MANY + 10),
             Direction::Reverse => (10..MANY, 0..10),
         };
-        // Nothing beside them.
+        // A single source.
         let mut one = dead_rows(dead.clone());
         one.extend(live_rows(&table, live.clone()));
         one.sort_by(|a, b| table.comparator().compare(a.position(), b.position()));
@@ -279,7 +280,7 @@ fn runs_of_dead_rows() {
         assert_eq!(rows, 10);
         assert!(count < 40, "{count} fragments were read");
 
-        // Dead rows of two sources in turn, and what they delete in a third one here and there.
+        // Dead rows of two sources by turns, and some rows of a third source that they delete.
         let (even, odd): (Vec<_>, Vec<_>) = dead.partition(|at| at % 2 == 0);
         let mut older: Vec<u32> = (0..MANY).step_by(10_000).chain(live).collect();
         older.sort_unstable();
@@ -290,13 +291,13 @@ fn runs_of_dead_rows() {
         assert_eq!(rows, 10);
         assert!(count < 12 * 2 * 20, "{count} fragments were read");
 
-        // A merge that writes gives them all.
+        // A merge that writes returns all of them.
         let (rows, _) = read(sources, direction, false, usize::MAX);
         assert!(rows >= MANY as usize);
     }
 }
 
-/// A partition deletion over a source in which nothing is newer: it is not read.
+/// The merge does not read a source if a partition deletion covers all its data.
 #[test]
 fn covered_sources_are_not_opened() {
     let table = table();

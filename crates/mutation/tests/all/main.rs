@@ -1,4 +1,5 @@
-//! The tests of mutations and of what reconciles them. In one binary, since each takes as long to build as its tests to run.
+//! Tests of mutations and of their reconciliation, in one binary: to build a test binary takes as
+//! long as to run its tests.
 #![allow(clippy::unwrap_used)]
 
 mod leaps;

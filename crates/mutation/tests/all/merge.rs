@@ -1,4 +1,5 @@
-//! The merge of streams: the same content however it is spread over sources, forward and in reverse.
+//! Tests the merge of streams: it gives the same content however that is spread over sources,
+//! forward and in reverse.
 
 use std::{
     future::Future,
@@ -36,7 +37,7 @@ fn run<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("nothing here waits"),
+        Poll::Pending => panic!("the future must not wait"),
     }
 }
 
@@ -76,7 +77,7 @@ fn writes() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// A little partition that applies writes by the plain rules.
+/// A small partition that applies writes by the simplest rules.
 #[derive(Default)]
 struct Model {
     deletion: DeletionTime,
@@ -119,7 +120,7 @@ impl Model {
         self.rows.insert(key, merged);
     }
 
-    /// As a source would stream it: unpurged, markers between rows.
+    /// Returns the fragments as a source streams them: unpurged, with markers between rows.
     fn stream(&self, table: &TableMetadata, direction: Direction) -> Source {
         let mut fragments: Vec<Unfiltered> =
             self.rows.values().cloned().map(Unfiltered::Row).collect();
@@ -133,7 +134,7 @@ impl Model {
         Source { header, fragments: fragments.into_iter() }
     }
 
-    /// What a reader sees: (clustering, cells that survive).
+    /// Returns the rows that a reader sees, with the cells that survive.
     fn live_rows(&self, table: &TableMetadata) -> Vec<Row> {
         let rows = self.rows.values().cloned().filter_map(|mut row| {
             let range = self.ranges.deletion_at(table.comparator(), row.clustering.position());
@@ -175,7 +176,7 @@ proptest! {
         prop_assert_eq!(&forward, &reverse);
         let rows: Vec<Row> = forward.iter().filter_map(|f| match f { Unfiltered::Row(row) => Some(row.clone()), _ => None }).collect();
         prop_assert_eq!(rows, whole.live_rows(&table));
-        // Markers pair up, and none repeats what the partition deletion covers.
+        // Markers pair up, and none repeats a deletion that the partition deletion covers.
         let mut open = DeletionTime::LIVE;
         for fragment in &forward {
             if let Unfiltered::Marker(marker) = fragment {
@@ -212,7 +213,8 @@ fn equal_timestamps() {
     wins(Cell::live(6, "a".into()), Cell::tombstone(5, 1));
 }
 
-/// A deletion lies between the share of another node, which it deletes, and what this node has counted since.
+/// A deletion lies between the share of another node, which it deletes, and the later count of this
+/// node.
 #[test]
 fn deleted_shares_of_counters_do_not_come_back() {
     use espalier_mutation::counter::{CounterShard, build, total};
@@ -236,7 +238,7 @@ fn deleted_shares_of_counters_do_not_come_back() {
     };
     let one = || Clustering::new([Bytes::from_static(b"a")]);
     for direction in [Direction::Forward, Direction::Reverse] {
-        // The partition deletion in the header, the row's own deletion, a range deletion.
+        // The partition deletion in the header, the row's own deletion, and a range deletion.
         for kind in 0..3 {
             let header = |node: u8, timestamp: i64| PartitionHeader {
                 key: key.clone(),

@@ -1,4 +1,4 @@
-//! Packing a row and unpacking it gives the row back; damaged bytes give an error, never a panic.
+//! Packing and unpacking a row gives the same row; damaged bytes give an error, never a panic.
 
 use bytes::Bytes;
 use espalier_mutation::{

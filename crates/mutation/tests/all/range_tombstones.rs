@@ -1,4 +1,4 @@
-//! A list of range tombstones against a model that keeps a deletion for each position.
+//! Compares a list of range tombstones with a model that keeps a deletion for each position.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -13,7 +13,7 @@ fn comparator() -> ClusteringComparator {
 }
 
 fn bound(at: u8) -> ClusteringBound {
-    // 2n: before the value n; 2n + 1: after it.
+    // Position 2n lies before the value n, position 2n + 1 after it.
     let kind =
         if at.is_multiple_of(2) { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
     ClusteringBound { kind, values: [Some(Bytes::from(vec![at / 2]))].into() }

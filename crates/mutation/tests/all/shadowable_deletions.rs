@@ -1,5 +1,5 @@
-//! Shadowable deletions of rows: what they cover stays deleted until the row has a newer liveness, in whatever order the
-//! rows come.
+//! Tests shadowable deletions of rows: data that they cover stays deleted until the row has a newer
+//! liveness, in whatever order the rows come.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -53,7 +53,7 @@ fn it_deletes_as_long_as_the_liveness_is_not_newer() {
         (vec![deletion.clone(), row(10, NONE, NONE, 8)], deletion.clone()),
         (vec![deletion.clone(), row(5, NONE, NONE, 11)], row(NONE, NONE, 10, 11)),
         (vec![deletion.clone(), row(11, NONE, NONE, 8)], row(11, NONE, NONE, 8)),
-        // The deletion of the greater timestamp counts.
+        // The deletion with the greater timestamp counts.
         (vec![deletion.clone(), row(NONE, NONE, 12, 11)], row(NONE, NONE, 12, NONE)),
     ] {
         assert_eq!(merged(&rows, NO_DELETION).unwrap(), expected, "{rows:?}");
@@ -72,7 +72,7 @@ fn an_ordinary_deletion_covers_it_and_stays_when_it_is_void() {
     assert_eq!(merged(&rows, NO_DELETION).unwrap(), row(NONE, 10, NONE, NONE));
     let rows = [row(NONE, 4, 10, NONE), row(11, NONE, NONE, NONE), row(NONE, NONE, NONE, 4)];
     assert_eq!(merged(&rows, NO_DELETION).unwrap(), row(11, 4, NONE, NONE));
-    // One of the whole partition.
+    // A deletion of the whole partition.
     let rows = [row(NONE, NONE, 10, NONE)];
     assert_eq!(merged(&rows, deleted(10)), None);
     assert_eq!(merged(&rows, deleted(9)).unwrap(), row(NONE, NONE, 10, NONE));
@@ -83,7 +83,7 @@ fn times() -> impl Strategy<Value = i64> {
 }
 
 proptest! {
-    /// Against the definition: of all rows at once.
+    /// Compares the merge with the definition, which looks at all rows at once.
     #[test]
     fn any_order_gives_what_the_definition_says(
         parts in prop::collection::vec((times(), times(), times(), times()), 1..5),
@@ -98,7 +98,7 @@ proptest! {
         let survives = |time: i64| if time > strongest { time } else { NONE };
         let expected = row(
             survives(liveness),
-            // A row's own deletion is not repeated if the partition's covers it.
+            // The row's own deletion is not repeated if the partition's deletion covers it.
             if deletion > active { deletion } else { NONE },
             if is_valid { shadowable } else { NONE },
             survives(latest(|p| p.3)),

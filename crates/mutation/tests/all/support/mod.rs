@@ -1,4 +1,4 @@
-//! Partitions in memory whose streams skip as they are told.
+//! Partitions in memory with streams that skip as a test demands.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -19,14 +19,14 @@ use espalier_mutation::{
 };
 use espalier_types::CqlType;
 
-/// How well a stream follows hints.
+/// The degree to which a stream follows hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obedience {
-    /// It knows nothing of skipping.
+    /// Ignores all hints.
     None,
-    /// Skips all it can.
+    /// Skips as far as it can.
     Full,
-    /// Sometimes less than it could, by this seed.
+    /// Skips sometimes less than it could, depending on this seed.
     Moody(u64),
 }
 
@@ -37,17 +37,17 @@ pub struct SkippingStream {
     header: PartitionHeader,
     fragments: Vec<Unfiltered>,
     at: usize,
-    /// A marker to be given before the fragment at `at`.
+    /// A marker to be returned before the fragment at `at`.
     pending: Option<RangeTombstoneMarker>,
     told: DeletionTime,
     obedience: Obedience,
     newest: i64,
-    /// Fragments given.
+    /// The number of fragments returned.
     pub given: Rc<Counter<usize>>,
 }
 
 impl SkippingStream {
-    /// From fragments in clustering order.
+    /// Makes a stream of fragments that are in clustering order.
     pub fn new(
         table: &Arc<TableMetadata>,
         direction: Direction,
@@ -101,7 +101,7 @@ impl SkippingStream {
         (before != after).then_some(RangeTombstoneMarker { position, before, after })
     }
 
-    /// A number below `limit`: `limit - 1` for those who obey.
+    /// Returns a number below `limit`; an obedient stream returns `limit - 1`.
     fn choose(&self, limit: usize) -> usize {
         match self.obedience {
             Obedience::Moody(seed) => {
@@ -154,7 +154,7 @@ impl UnfilteredStream for SkippingStream {
         self.at += skipped;
         let open = self.last_marker(self.at).map_or(DeletionTime::LIVE, |m| self.behind(m));
         if skipped < before {
-            // Where a change came about that was not told, and not at `position`.
+            // The place of a change that was not returned yet, other than `position`.
             let at = self.last_marker(self.at).map(|marker| marker.position.clone());
             self.pending = at.and_then(|at| self.change(&at, open));
             return Ok(());
@@ -218,7 +218,7 @@ fn newest(fragment: &Unfiltered) -> i64 {
     }
 }
 
-/// A clustering column of bytes, and two others.
+/// Makes a table with a clustering column of bytes and two other columns.
 pub fn table() -> Arc<TableMetadata> {
     let id = TableId(uuid::Uuid::from_u128(1));
     let table = TableBuilder::new("ks", "t", id)
@@ -229,21 +229,21 @@ pub fn table() -> Arc<TableMetadata> {
     Arc::new(table.build())
 }
 
-/// A row without anything.
+/// Makes a row that holds nothing.
 pub fn empty_row(clustering: &[u8]) -> Row {
     Row::empty(Clustering::new([Bytes::copy_from_slice(clustering)]))
 }
 
-/// Runs what waits for nothing.
+/// Runs a future that never waits.
 pub fn run<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("nothing here waits"),
+        Poll::Pending => panic!("the future must not wait"),
     }
 }
 
-/// All that a merge gives; of `limit` rows at most.
+/// Returns all fragments of a merge, up to `limit` rows.
 pub fn merge(
     table: &Arc<TableMetadata>,
     direction: Direction,
