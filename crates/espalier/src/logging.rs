@@ -4,8 +4,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// Starts to log the events that pass `filter`; without it, those that pass `RUST_LOG`, or else
-/// everything from `info` up.
+/// Starts to log. The filter is `filter`, else `RUST_LOG`, else everything from `info` up.
 ///
 /// # Errors
 /// Fails if the filter cannot be parsed.

@@ -1,7 +1,8 @@
-//! `espalier sstable convert`: the same content in another version, partition by partition.
+//! `espalier sstable convert`: writes the same content in another version, partition by partition.
 //!
-//! Kept: every cell with its times, level, repair, host and commit log of the SSTable, its id. Nothing is reconciled,
-//! purged or merged. Memory: that of a reader and a writer.
+//! It keeps every cell with its times, and of the SSTable its level, repair time, host, commit log
+//! intervals and id. It does not reconcile, purge or merge. Memory bound: one reader and one
+//! writer.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,10 +30,10 @@ use super::paths::{self, unusable};
 use super::progress::{Progress, bytes, rate};
 
 const CACHE_BYTES: usize = 8 << 20;
-/// What the writer takes.
+/// Maximum chunk length of the writer.
 const MAXIMUM_CHUNK_KIB: u32 = 16 << 10;
 
-/// Converts all, each into the place below the output that it has below its path.
+/// Converts all SSTables. Each keeps its place: below the output as it was below the given path.
 pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let features = version("to", &arguments.to)?;
@@ -51,7 +52,7 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     failures.told()
 }
 
-/// An error of what is written says what it was written from.
+/// Names the source in an error that is about the target.
 fn of_source(source: &Descriptor, error: ToolError) -> ToolError {
     match error {
         ToolError::SSTable(error) if file_of(&error).parent() != Some(&*source.directory) => {
@@ -72,7 +73,7 @@ fn file_of(error: &SSTableError) -> PathBuf {
     }
 }
 
-/// The features of a version that a person named.
+/// Returns the features of the version that the user named.
 pub fn version(argument: &'static str, name: &str) -> Result<&'static VersionFeatures, ToolError> {
     Version::parse(name).and_then(Version::writable_features).ok_or_else(|| {
         let known: Vec<_> = VERSIONS
@@ -82,12 +83,12 @@ pub fn version(argument: &'static str, name: &str) -> Result<&'static VersionFea
             .collect();
         ToolError::Argument {
             name: argument,
-            reason: format!("'{name}' is no version that can be written: {}", known.join(", ")),
+            reason: format!("'{name}' is not a version that can be written: {}", known.join(", ")),
         }
     })
 }
 
-/// The chunks that the arguments ask for; `None` if they ask for nothing.
+/// Returns the chunk format of the arguments, or `None` if they do not choose one.
 pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, ToolError> {
     let wrong = |reason: String| ToolError::Argument { name: "compression", reason };
     let wrong_length = |reason: String| ToolError::Argument { name: "chunk-length-in-kb", reason };
@@ -102,7 +103,7 @@ pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, T
     let class = match (arguments.compression.as_deref(), arguments.chunk_length_in_kb) {
         (None, None) => return Ok(None),
         (None, Some(_)) => {
-            let reason = "say of which compression, as in --compression lz4, or --compression none";
+            let reason = "give the compression too: --compression lz4, or --compression none";
             return Err(wrong_length(reason.to_owned()));
         }
         (Some("none"), None) => return Ok(Some(ChunkFormat::PLAIN)),
@@ -113,7 +114,7 @@ pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, T
         (Some("deflate"), _) => "DeflateCompressor",
         (Some(other), _) => {
             return Err(wrong(format!(
-                "'{other}' is not known here: say lz4, zstd, snappy, deflate, or none for no compression"
+                "'{other}' is unknown: give lz4, zstd, snappy, deflate, or none for no compression"
             )));
         }
     };
@@ -144,7 +145,7 @@ async fn one(
     }
     Ok(match outcome? {
         Some(written) => describe(source, &reader, &written.descriptor, began.elapsed()),
-        None => format!("{source}: nothing is inside, nothing was written"),
+        None => format!("{source}: it is empty, nothing was written"),
     })
 }
 
@@ -158,7 +159,7 @@ async fn write(
     interrupt: &Interrupt,
 ) -> Result<Option<WrittenSSTable>, ToolError> {
     if is_same(&target.directory, &source.directory) {
-        let reason = "this is where the source lies; --output must be another directory";
+        let reason = "the source is in this directory; --output must be another directory";
         return Err(unusable(&target.directory, reason.to_owned()));
     }
     let options = options(reader, target, chunks.clone())?;
@@ -208,8 +209,8 @@ fn options(
     Ok(options)
 }
 
-/// Options of a compressor as the writer takes them. How often a reader looks at checksums was one of them once, of ScyllaDB's
-/// files it still is, and Cassandra 5 refuses files that have it.
+/// Returns the options of a compressor for the writer. `crc_check_chance` is left out: it was one
+/// of them in old files and still is in ScyllaDB's, but Cassandra 5 refuses files that have it.
 fn parameters(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut parameters = options.clone();
     parameters.remove("crc_check_chance");
@@ -238,7 +239,7 @@ async fn copy(
         Some(second) => Err(unusable(
             &source.directory.join(source.to_string()),
             format!(
-                "something expires at second {second}, and version {} has room until {latest_s}",
+                "a cell or row expires at second {second}, but version {} stores times up to {latest_s}",
                 features.version
             ),
         )),
@@ -262,8 +263,9 @@ async fn copy(
     Ok(())
 }
 
-/// When something of a row expires, if that is later than `latest_s`. Deletions of later seconds are kept as those of the
-/// last one, as Cassandra keeps them: they only stay longer than they had to.
+/// Returns the expiry of a cell or of the row's liveness if it is later than `latest_s`. Later
+/// deletion times need no check: the writer stores the latest possible one, as Cassandra does, and
+/// the deletions merely stay longer than necessary.
 fn expires_after(row: &Row, latest_s: u32) -> Option<u32> {
     let liveness = (row.liveness.ttl, row.liveness.local_expiration);
     let of_cell = |cell: &Cell| (cell.ttl, cell.local_deletion_time);

@@ -1,8 +1,9 @@
-//! Stretches of Data.db made into lines on all cores, and written in their order.
+//! A worker pool that prints row batches of Data.db as lines, in their order.
 //!
-//! One thread cuts, each of the crew prints stretches into buffers of its own, and whoever has the next one in order ready
-//! writes it. Memory: [`STRETCH_BYTES`] of Data.db and the lines of it for each stretch that is under way, at most two for
-//! each worker and [`SPARE_STRETCHES`].
+//! One thread cuts Data.db into batches. Each worker prints batches into buffers of its own; the
+//! worker that finishes the next batch in order writes it to standard output. Memory bound:
+//! [`STRETCH_BYTES`] of Data.db and its lines for each batch in progress, of which there are at
+//! most two for each worker and [`SPARE_STRETCHES`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
@@ -13,28 +14,29 @@ use espalier_runtime::{JoinHandle, cpu, spawn_blocking, spawn_local, time};
 use espalier_sstable::dump::Lines;
 use espalier_sstable::{SSTableError, Stretch};
 
-/// Bytes of Data.db that are printed at once. A choice: large enough that handing over costs nothing, small enough that
-/// what is read, and what is printed of it, stay in the second-level cache for the most part.
+/// Size of a batch in bytes of Data.db. Chosen large enough that the hand-over costs nothing, and
+/// small enough that input and output of a batch mostly stay in the second-level cache.
 pub const STRETCH_BYTES: usize = 64 * 1024;
-/// More cannot be kept busy by one thread that reads and cuts.
+/// Maximum number of workers. One thread that reads and cuts cannot keep more of them busy.
 const MOST_WORKERS: usize = 8;
-/// Stretches under way beside two for each worker.
+/// Batches in progress beside two for each worker.
 const SPARE_STRETCHES: usize = 2;
-/// A buffer that one value of a gigabyte has made large is not kept.
+/// Larger buffers are shrunk to this size, so that one value of a gigabyte does not occupy memory
+/// for good.
 const MOST_KEPT_BYTES: usize = 1 << 20;
 
-/// Why no more stretches are taken.
+/// Why the pool takes no more batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
-    /// One of this SSTable could not be printed; [`Crew::end`] gives the error.
+    /// A batch of this SSTable could not be printed; [`Crew::end`] returns the error.
     Failed,
-    /// Nobody reads what is written; [`Crew::finish`] gives the error.
+    /// The output cannot be written; [`Crew::finish`] returns the error.
     OutputGone,
 }
 
 #[derive(Default)]
 struct State {
-    /// Those of the current SSTable, and its number.
+    /// The printer of the current SSTable, which has the number `generation`.
     lines: Option<Lines>,
     generation: u64,
     waiting: VecDeque<(u64, Stretch)>,
@@ -56,13 +58,13 @@ struct Printed {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// For workers: something waits, or it is the end.
+    /// Signals the workers that a batch waits or that the pool closes.
     work: Condvar,
-    /// For the cutting thread: something was written.
+    /// Signals the cutting thread that a batch was written.
     room: Condvar,
 }
 
-/// The cutting side.
+/// The pool as the cutting thread sees it.
 pub struct Crew {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -71,7 +73,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Starts a worker for each core.
+    /// Starts a worker for each core, at most [`MOST_WORKERS`].
     pub async fn start() -> Self {
         let shared = Arc::new(Shared::default());
         let count = cpu::available_parallelism().clamp(1, MOST_WORKERS);
@@ -84,21 +86,21 @@ impl Crew {
             }))
         });
         let workers = workers.collect();
-        // This thread blocks where there is no room, and then nobody would start them.
+        // `push` blocks this thread while the pool is full, and this thread starts the workers.
         while Arc::strong_count(&started) > 1 {
             time::sleep(Duration::from_micros(20)).await;
         }
         Self { shared, workers, most_under_way: 2 * count + SPARE_STRETCHES, next: 0 }
     }
 
-    /// An SSTable begins.
+    /// Starts the next SSTable, which `lines` prints.
     pub fn begin(&mut self, lines: Lines) {
         let mut state = self.shared.lock();
         state.generation += 1;
         state.lines = Some(lines);
     }
 
-    /// Hands over its next stretch; waits for room.
+    /// Hands over the next batch of the SSTable. Blocks while the pool is full.
     pub fn push(&mut self, stretch: Stretch) -> Result<(), NotTaken> {
         let mut state = self.shared.lock();
         while state.under_way >= self.most_under_way && !state.is_closed {
@@ -118,7 +120,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Waits until all that was handed over is written. What was wrong with it.
+    /// Waits until all batches of the SSTable are written. Returns the first error in it.
     pub fn end(&mut self) -> Option<SSTableError> {
         let mut state = self.shared.lock();
         while state.under_way > 0 && !state.is_closed {
@@ -127,7 +129,7 @@ impl Crew {
         state.failure.take()
     }
 
-    /// Sends the crew home.
+    /// Stops the workers and flushes the output.
     pub async fn finish(mut self) -> std::io::Result<()> {
         self.end();
         self.shared.lock().is_closed = true;
@@ -155,7 +157,8 @@ impl Shared {
         condition.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what is next in order, unless somebody is about it, who will then write this, too.
+    /// Writes all printed batches that are next in order. If another worker is writing, it will
+    /// write them.
     fn write_in_order(&self) {
         let mut state = self.lock();
         if state.is_writing {
@@ -165,7 +168,7 @@ impl Shared {
         loop {
             let next = state.next_written;
             let Some(Printed { mut text, failure }) = state.printed.remove(&next) else { break };
-            // Behind a failure nothing of the SSTable is written.
+            // After a failure no more of the SSTable is written.
             if state.failure.is_none() && state.output_error.is_none() {
                 drop(state);
                 let written = std::io::stdout().lock().write_all(&text);
@@ -184,7 +187,7 @@ impl Shared {
     }
 }
 
-/// If a worker panics, nobody waits for it.
+/// Closes the pool if a worker panics, so that no thread waits for it.
 struct Watch<'a>(&'a Shared);
 
 impl Drop for Watch<'_> {

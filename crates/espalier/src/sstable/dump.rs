@@ -1,4 +1,5 @@
-//! `espalier sstable dump`: content as lines of JSON, each SSTable as it is stored, one after the other.
+//! `espalier sstable dump`: prints the stored content of SSTables as lines of JSON, one SSTable
+//! after the other.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ use super::schema::{Names, has_invented_names};
 use super::selection::Selection;
 use super::{ToolError, paths};
 
-/// Bytes of pages that are kept: content is read once, front to back.
+/// Size of the page cache. It can be small, because the content is read once, front to back.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// Why reading ended before its end.
+/// Why reading stopped early.
 enum Stopped {
     Error(ToolError),
     PrinterGone,
@@ -47,7 +48,8 @@ impl From<PrinterGone> for Stopped {
     }
 }
 
-/// Prints what the arguments ask for. What is wrong with one of several SSTables keeps none of the others from being printed.
+/// Prints the content that the arguments select. After a failure of one SSTable the others are
+/// printed all the same.
 pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let names = Names::load(&file_system, &arguments.schema).await?;
@@ -61,7 +63,7 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     let mut printer = Printer::start(arguments.limit.unwrap_or(u64::MAX)).await;
     let read =
         read_all(&file_system, &names, descriptors, arguments, &mut printer, &mut failures).await;
-    // Whatever was read is printed, also if reading came to a bad end.
+    // Rows read before an error are printed too.
     let printed = printer.finish().await;
     let found_keys = match read {
         Ok(found_keys) => found_keys,
@@ -69,7 +71,7 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
         Err(Stopped::PrinterGone) => return Ok(printed?),
     };
     printed?;
-    // Of those that could not be read nobody knows what is in them.
+    // The count leaves out SSTables that could not be read, because they may hold the key.
     let looked_into = descriptors.len() - failures.count();
     let is_asked = !arguments.key.is_empty() && arguments.limit != Some(0);
     if is_asked && found_keys == 0 && looked_into > 0 {
@@ -83,7 +85,7 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     failures.told()
 }
 
-/// Everything, on all cores.
+/// Prints all content, on all cores.
 async fn print_all(
     file_system: &FileSystem,
     names: &Names,
@@ -134,7 +136,8 @@ async fn print_one(
             Err(NotTaken::OutputGone) => return Err(Stopped::PrinterGone),
         }
     };
-    // What could not be printed lies before what could not be read, and that before what is not there.
+    // A printing error lies before a reading error in the file, and both lie before the missing
+    // end.
     let read = crew.end().map_or(read, Err);
     let Some(caveat) = whole.caveat else { return Ok(read?) };
     let (other, error) = caveat.ends(read);
@@ -144,17 +147,17 @@ async fn print_one(
     Err(error.into())
 }
 
-/// An SSTable that is read from front to back.
+/// An SSTable that is read completely, from front to back.
 struct Whole {
     lines: Lines,
     stretches: Stretches,
     data_length: u64,
-    /// Why it is no success even if all is read.
+    /// A fault that makes the dump fail even if all of it can be read.
     caveat: Option<Caveat>,
 }
 
 impl Whole {
-    /// Opens all of it, or else, for nothing more is needed, Data.db alone.
+    /// Opens the whole SSTable or, if that fails, only Data.db, which is enough for a dump.
     async fn open(
         file_system: &FileSystem,
         names: &Names,
@@ -176,9 +179,9 @@ impl Whole {
         };
         let data = names.open_data(file_system, descriptor, cache).await?;
         let caveat = data.caveat().cloned();
-        // That one is told at the end of what there is.
+        // A caveat is reported at the end of the dump.
         if caveat.is_none() {
-            tell(format_args!("{error}: passed over, as all rows are in Data.db"));
+            tell(format_args!("{error}; dumping all the same, because all rows are in Data.db"));
         }
         Ok(Self {
             lines: Lines::of_data(&data, raw, full_values),
@@ -189,7 +192,7 @@ impl Whole {
     }
 }
 
-/// How many of the partitions that were asked for by key there are.
+/// Prints the selected rows. Returns how many of the requested keys were found.
 async fn read_all(
     file_system: &FileSystem,
     names: &Names,
@@ -208,7 +211,7 @@ async fn read_all(
         let read = read_one(file_system, names, descriptor, arguments, &cache, printer).await;
         match read {
             Ok(found) => found_keys += found,
-            // Another table may have such keys.
+            // The keys may fit another table among the SSTables.
             Err(Stopped::Error(error @ ToolError::Argument { .. })) => {
                 misfits.add(descriptor, error);
             }
@@ -268,7 +271,7 @@ async fn by_scan(
     }
 }
 
-/// How many of the partitions there are.
+/// Prints the partitions of some keys. Returns how many exist.
 async fn by_key(
     reader: &SSTableReader,
     keys: &[DecoratedKey],

@@ -1,4 +1,4 @@
-//! What is wrong with one of several SSTables keeps none of the others from being looked at.
+//! Counts failures, so that a failure of one SSTable does not end a command for several.
 
 use std::path::PathBuf;
 
@@ -8,26 +8,27 @@ use super::ToolError;
 use super::output::tell;
 use super::paths::Found;
 
-/// What a command could not do of all that it was to do.
+/// The part of a command's work that was not done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shortfall {
-    /// SSTables that it could not deal with, or not to their end.
+    /// SSTables that failed, perhaps after a part of their content.
     pub failed: usize,
-    /// SSTables of which it cannot say anything.
+    /// SSTables that could not be checked at all.
     pub not_verified: usize,
-    /// Of how many.
+    /// Number of SSTables of the command.
     pub looked_at: usize,
-    /// Directories of which nobody knows what is in them.
+    /// Directories that could not be listed, so that their SSTables are unknown.
     pub unread_directories: usize,
 }
 
 impl Shortfall {
-    /// Whether it could do all.
+    /// Whether nothing is missing.
     pub fn is_none(&self) -> bool {
         self.failed == 0 && self.not_verified == 0 && self.unread_directories == 0
     }
 
-    /// As the command's last line; what became of one that failed, and of several.
+    /// Returns the command's last line. `of_one` and `of_several` say what happened to the failed
+    /// SSTables.
     pub fn in_words(&self, of_one: &str, of_several: &str) -> String {
         let Self { failed, not_verified, looked_at, unread_directories } = *self;
         let by = |count, of_one, of_several| if count == 1 { of_one } else { of_several };
@@ -48,11 +49,11 @@ impl Shortfall {
     }
 }
 
-/// Counts what a command could not do.
+/// Counts the failures of a command.
 pub struct Failures(Shortfall);
 
 impl Failures {
-    /// None yet, but directories that could not be read.
+    /// Starts with the directories that could not be listed.
     pub fn of(found: &Found) -> Self {
         Self(Shortfall {
             looked_at: found.descriptors.len(),
@@ -61,7 +62,8 @@ impl Failures {
         })
     }
 
-    /// Tells it and goes on if there are others; what has to do with the arguments would be the same with all.
+    /// Reports the failure of one of several SSTables and counts it. Returns an error that concerns
+    /// the arguments, because it would be the same for all SSTables.
     pub fn take(&mut self, error: ToolError) -> Result<(), ToolError> {
         match error {
             ToolError::SSTable(_) | ToolError::Path { .. } | ToolError::Schema(_)
@@ -75,12 +77,12 @@ impl Failures {
         }
     }
 
-    /// How many there are so far.
+    /// Returns the number of failures so far.
     pub fn count(&self) -> usize {
         self.0.failed
     }
 
-    /// What the command ends with.
+    /// Returns the result of the command.
     pub fn told(&self) -> Result<(), ToolError> {
         match self.0 {
             shortfall if shortfall.is_none() => Ok(()),
@@ -89,11 +91,12 @@ impl Failures {
     }
 }
 
-/// Arguments that mean nothing for some of several SSTables, and perhaps something for others.
+/// Arguments that do not fit some of several SSTables but may fit others, such as a key of another
+/// table.
 #[derive(Default)]
 pub struct Misfits(Vec<Misfit>);
 
-/// Why, of which SSTable first, and of how many.
+/// A reason, the first SSTable that it concerns, and their number.
 struct Misfit {
     error: ToolError,
     first: PathBuf,
@@ -101,7 +104,7 @@ struct Misfit {
 }
 
 impl Misfits {
-    /// They mean nothing for this one.
+    /// Records that the arguments do not fit this SSTable.
     pub fn add(&mut self, descriptor: &Descriptor, error: ToolError) {
         let reason = error.to_string();
         match self.0.iter_mut().find(|misfit| misfit.error.to_string() == reason) {
@@ -113,7 +116,7 @@ impl Misfits {
         }
     }
 
-    /// Tells each reason once. One that all have is that of the command.
+    /// Reports each reason once. Returns a reason that all SSTables share as the command's error.
     pub fn settle(mut self, failures: &mut Failures) -> Result<(), ToolError> {
         if self.0.len() == 1
             && let Some(Misfit { error, .. }) =

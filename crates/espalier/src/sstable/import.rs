@@ -1,4 +1,4 @@
-//! `espalier sstable import`: has a running node take SSTables in, by its admin API.
+//! `espalier sstable import`: adds SSTables to a table of a running node, through its admin API.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::arguments::ImportArguments;
 use super::output::print_line;
 use crate::admin_client::{ask, import_request, imported};
 
-/// Asks the node, and prints what it says.
+/// Sends the request and prints the node's answer.
 pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     let directory = std::path::absolute(&arguments.directory)?;
     let (keyspace, table) = match &arguments.into {
@@ -22,7 +22,7 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// `KEYSPACE.TABLE`; either may be in CQL's quotes. Without them a name is taken as it is, with its capitals.
+/// Splits `KEYSPACE.TABLE`. Either name may have CQL's quotes; without them it keeps its capitals.
 fn split_name(name: &str) -> Result<(String, String), ToolError> {
     let parts = first_name(name).and_then(|(keyspace, rest)| {
         let (table, rest) = first_name(rest.strip_prefix('.')?)?;
@@ -34,7 +34,7 @@ fn split_name(name: &str) -> Result<(String, String), ToolError> {
     })
 }
 
-/// The name that a text begins with, and what is behind it.
+/// Splits a text after the name with which it begins.
 fn first_name(text: &str) -> Option<(String, &str)> {
     let (name, rest) = match text.strip_prefix('"') {
         None => text.split_at(text.find('.').unwrap_or(text.len())),
@@ -46,7 +46,8 @@ fn first_name(text: &str) -> Option<(String, &str)> {
     (!name.is_empty() && !name.contains('"')).then(|| (name.to_owned(), rest))
 }
 
-/// `.../KEYSPACE/TABLE-ID`, as all nodes lay their tables out, or what is below it for copies.
+/// Takes the names from `.../KEYSPACE/TABLE-ID`, the layout of all nodes, or from a directory of
+/// copies below it.
 fn name_of_directory(directory: &Path) -> Result<(String, String), ToolError> {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned)
@@ -66,13 +67,13 @@ fn name_of_directory(directory: &Path) -> Result<(String, String), ToolError> {
     table_of(directory).or_else(of_copy).ok_or_else(|| ToolError::Argument {
         name: "into",
         reason: format!(
-            "{} is not named like a table's directory: say --into KEYSPACE.TABLE",
+            "{} is not named like a table's directory; give --into KEYSPACE.TABLE",
             directory.display()
         ),
     })
 }
 
-/// The directory of a table.
+/// Parses the path of an existing directory.
 pub fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.is_dir() {

@@ -1,5 +1,6 @@
-//! Ctrl-C and SIGTERM for commands that write: they take back what is half written before they end. A second signal ends
-//! the process at once; what is left then has TemporaryTOC.txt and makes no SSTable.
+//! Handles Ctrl-C and SIGTERM for commands that write: the command removes incomplete output before
+//! it ends. A second signal ends the process at once; the files that are left then have a
+//! TemporaryTOC.txt and do not count as an SSTable.
 
 use std::future::Future;
 
@@ -10,16 +11,16 @@ use futures_util::future::{Either, select};
 
 use super::ToolError;
 
-/// As shells show a death by SIGINT.
+/// The exit status with which shells report a death by SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
-/// Knows whether somebody wants the command to end.
+/// Records whether a signal has arrived.
 pub struct Interrupt {
     asked: Event,
 }
 
 impl Interrupt {
-    /// From now on signals do not end the process by themselves.
+    /// Catches signals; afterwards they do not end the process by themselves.
     pub fn watch() -> Result<Self, ToolError> {
         let asked = Event::new();
         let (first, told) = (stop_requested().map_err(ToolError::Signals)?, asked.clone());
@@ -35,7 +36,7 @@ impl Interrupt {
         Ok(Self { asked })
     }
 
-    /// An error once somebody asked. To be called where what was written can be taken back.
+    /// Returns an error after a signal. The command calls it where it can remove its output.
     pub fn check(&self) -> Result<(), ToolError> {
         match self.asked.is_set() {
             true => Err(ToolError::Interrupted),
@@ -43,7 +44,7 @@ impl Interrupt {
         }
     }
 
-    /// Work that may be dropped wherever it waits.
+    /// Runs work that may be dropped at any await point, until a signal arrives.
     pub async fn or<T>(
         &self,
         work: impl Future<Output = Result<T, ToolError>>,

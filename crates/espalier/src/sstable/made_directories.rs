@@ -1,4 +1,4 @@
-//! Directories that a command makes for what it writes, and takes back if there is nothing in them in the end.
+//! Output directories that a command creates, and removes in the end if they are empty.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use espalier_runtime::file::FileSystem;
 
 use super::{ToolError, paths::unusable};
 
-/// Those that were not there before, the innermost first.
+/// The directories that did not exist before, the innermost first.
 pub struct MadeDirectories(Vec<PathBuf>);
 
 impl MadeDirectories {
-    /// Makes a directory and those above it that are missing.
+    /// Creates a directory and its missing parents.
     pub async fn make(file_system: &FileSystem, directory: &Path) -> Result<Self, ToolError> {
         let mut made = Vec::new();
         for ancestor in directory.ancestors().filter(|path| !path.as_os_str().is_empty()) {
@@ -29,7 +29,7 @@ impl MadeDirectories {
         }
     }
 
-    /// Removes those in which nothing is. One that somebody has put something into stays, and so do those above it.
+    /// Removes the empty directories. One that has content stays, and so do its parents.
     pub async fn remove_empty(&self, file_system: &FileSystem) {
         for directory in &self.0 {
             if file_system.remove_empty_dir(directory).await.is_err() {

@@ -1,7 +1,8 @@
-//! `espalier sstable`: looks at files of tables without a node, whoever wrote them, and makes such files. It never changes
-//! what it reads.
+//! `espalier sstable`: reads, checks, converts and writes SSTables without a node, including those
+//! of Cassandra and ScyllaDB. It never changes its input.
 //!
-//! Memory: a row or so, and a small cache of pages; `write` also sorts in memory, as much as it is told.
+//! Memory bound: about a row and a small page cache; `write` also sorts in memory, in at most
+//! `--sort-memory`.
 
 pub mod arguments;
 mod convert;
@@ -36,7 +37,7 @@ pub use interrupt::INTERRUPTED;
 pub use output::{print_line, tell};
 pub use progress::Progress;
 
-/// What went wrong, for people.
+/// The error of a command, for people.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// A path cannot be used.
@@ -44,17 +45,17 @@ pub enum ToolError {
     Path {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A record of the input cannot be written, or a statement of a schema be used.
+    /// A record of the input cannot be written, or a statement of a schema cannot be used.
     #[error("{}:{line}: {reason}", path.display())]
     Input {
         /// The input.
         path: PathBuf,
-        /// Where, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// An argument cannot be used.
@@ -62,36 +63,41 @@ pub enum ToolError {
     Argument {
         /// Its name without hyphens.
         name: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A node does not do what it was asked for.
+    /// A node refused a request, failed, or could not be reached.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// The schema does not say what is needed.
+    /// The schema lacks information that the command needs.
     #[error("{0}")]
     Schema(String),
     /// An SSTable cannot be read or written.
     #[error(transparent)]
     SSTable(#[from] SSTableError),
-    /// Something is wrong with what was looked at.
+    /// Some SSTables are damaged, or could not be checked.
     #[error("{}", .0.in_words("is damaged", "are damaged"))]
     Damaged(Shortfall),
-    /// Some of several could not be dealt with, which was told when it happened.
+    /// Some of several SSTables failed. Each failure was reported when it happened.
     #[error("{}", .0.in_words("failed", "failed"))]
     Failed(Shortfall),
-    /// A signal came.
-    #[error("interrupted; what was not yet complete has been removed")]
+    /// A signal stopped the command.
+    #[error("interrupted; incomplete output was removed")]
     Interrupted,
-    /// Ctrl-C would leave half files.
-    #[error("signals cannot be caught: {0}")]
+    /// Signals cannot be caught, so that Ctrl-C would leave incomplete files.
+    #[error("cannot catch signals: {0}")]
     Signals(std::io::Error),
-    /// Nobody reads what we print.
+    /// Standard output cannot be written, because its reader is gone or the disk is full.
     #[error("the output cannot be written: {0}")]
     Output(#[from] std::io::Error),
 }
 
-/// Does what was asked for, printing to stdout.
+/// Runs the command and prints its result to stdout.
+///
+/// # Errors
+/// Fails if an argument, a path, a schema or an input record cannot be used, if an SSTable is
+/// damaged or cannot be read or written, if a node refuses an import, or if a signal arrives. A
+/// closed pipe is not an error.
 pub fn run(command: &SstableCommand) -> Result<(), ToolError> {
     let done = block_on(async {
         match command {
@@ -105,7 +111,7 @@ pub fn run(command: &SstableCommand) -> Result<(), ToolError> {
         }
     });
     match done {
-        // `| head` has seen enough.
+        // The reader of a pipe, such as `head`, needs no more output.
         Err(ToolError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => done,
     }

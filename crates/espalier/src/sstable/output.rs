@@ -1,8 +1,8 @@
-//! Standard output, in large pieces or line by line, and what is told beside it.
+//! Standard output, in large pieces or line by line, and messages on standard error.
 
 use std::io::{ErrorKind, Result, Write};
 
-/// Bytes that are gathered before they are written.
+/// Text is gathered up to this size before it is written.
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// Prints a line at once.
@@ -10,14 +10,15 @@ pub fn print_line(line: std::fmt::Arguments<'_>) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{line}")
 }
 
-/// Standard output of a command that does more than print: when nobody reads on, it goes on all the same.
+/// Standard output of a command that does more than print: the command goes on if the reader of the
+/// output is gone.
 #[derive(Default)]
 pub struct Reports {
     is_unread: bool,
 }
 
 impl Reports {
-    /// Prints text that ends with its line.
+    /// Prints text that ends with a newline.
     pub fn print(&mut self, text: &str) -> Result<()> {
         if self.is_unread {
             return Ok(());
@@ -33,12 +34,13 @@ impl Reports {
     }
 }
 
-/// Tells people something on standard error. If that cannot be written to, there is nobody who could be told.
+/// Prints a message to standard error. A failure is ignored, because there is no place left to
+/// report it.
 pub fn tell(message: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "espalier: {message}");
 }
 
-/// A number of rows, static ones among them, as all commands count them.
+/// Formats a number of rows, including static ones, in the same way for all commands.
 pub fn rows_in_words(rows: u64, statics: u64) -> String {
     match statics {
         0 => format!("{rows} rows"),
@@ -46,15 +48,15 @@ pub fn rows_in_words(rows: u64, statics: u64) -> String {
     }
 }
 
-/// `1 failure`, `2 failures`.
+/// Formats a count with its noun: `1 failure`, `2 failures`.
 pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Text on its way to standard output. What is in the buffer at the end must be flushed.
+/// A buffer before standard output. The caller must flush it at the end.
 pub struct Output {
     buffer: Vec<u8>,
-    /// Where text begins that may be taken back.
+    /// Start of the text that may be dropped.
     held_back: Option<usize>,
     stdout: std::io::StdoutLock<'static>,
 }
@@ -68,40 +70,41 @@ impl Output {
         }
     }
 
-    /// Where text is appended.
+    /// Returns the buffer, to which the caller appends text.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// From `start` of the buffer on it is not yet known whether the text is wanted. Nothing may be flushed meanwhile.
+    /// Holds the text back from `start` of the buffer on. The caller must not flush before
+    /// [`Output::release`] or [`Output::drop_held_back`].
     pub fn hold_back(&mut self, start: usize) {
         self.held_back = Some(start);
     }
 
-    /// What was held back is wanted.
+    /// Keeps the text that was held back.
     pub fn release(&mut self) {
         self.held_back = None;
     }
 
-    /// What was held back is not wanted, unless it was released.
+    /// Drops the text that is still held back.
     pub fn drop_held_back(&mut self) {
         if let Some(start) = self.held_back.take() {
             self.buffer.truncate(start);
         }
     }
 
-    /// Writes what there is, if it is much.
+    /// Writes the buffer if it is large.
     pub fn flush_if_large(&mut self) -> Result<()> {
         if self.buffer.len() >= PIECE_BYTES {
             self.stdout.write_all(&self.buffer)?;
             self.buffer.clear();
-            // One value of a gigabyte must not be paid for until the end.
+            // Otherwise one value of a gigabyte would occupy memory until the end.
             self.buffer.shrink_to(2 * PIECE_BYTES);
         }
         Ok(())
     }
 
-    /// Writes all.
+    /// Writes the buffer and flushes standard output.
     pub fn flush(&mut self) -> Result<()> {
         self.stdout.write_all(&self.buffer)?;
         self.buffer.clear();

@@ -1,7 +1,8 @@
-//! Which SSTables the paths of a command line name: a file of one names that one, a directory all of them in it and below.
+//! Finds the SSTables that the paths of a command line name. A file names its SSTable; a directory
+//! names all SSTables in it and below it.
 //!
-//! Snapshots and backups below a table's directory are left out, for they are mostly the same files once more; who wants them
-//! names them.
+//! Snapshots and backups below a table's directory are left out unless a path names them, because
+//! they mostly hold the same files again.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,24 +14,26 @@ use espalier_sstable::{Descriptor, PageCache, SSTableError, SSTableReader};
 use super::ToolError;
 use super::output::tell;
 
-/// What paths name.
+/// The SSTables that paths name.
 #[derive(Default)]
 pub struct Found {
-    /// SSTables, in order, each once.
+    /// The SSTables, in order, each once.
     pub descriptors: Vec<Descriptor>,
-    /// Of each of them, where it lies below the directory that names it; empty: in it, or it was named itself.
+    /// The directory of each SSTable relative to the path that names it. It is empty for an SSTable
+    /// directly in that directory, and for one that a file names.
     pub places: Vec<PathBuf>,
-    /// How many directories below the paths could not be listed, of which each was told.
+    /// Number of directories below the paths that could not be listed. Each was reported.
     pub unread_directories: usize,
-    /// How many were passed over that have lost their TOC.txt, where nobody seems to be writing them.
+    /// Number of SSTables that were skipped because they have lost their TOC.txt. SSTables that
+    /// another process seems to be writing do not count.
     pub lost: usize,
 }
 
-/// The SSTables that `paths` name. A path that names none, or cannot be read, is an error; a directory below one that cannot
-/// be read is told and counted.
+/// Finds the SSTables that `paths` name. A path that names none, or cannot be read, is an error. A
+/// directory below a path that cannot be read is reported and counted.
 pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, ToolError> {
     let mut found = Found::default();
-    // `DIRECTORY/*` names each of them by all of its files.
+    // A path such as `DIRECTORY/*` names an SSTable by each of its files.
     let mut seen = HashSet::new();
     for path in paths {
         let mut named = Vec::new();
@@ -40,7 +43,7 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
         if is_directory {
             named = find_below(file_system, path, &mut found).await?;
         } else {
-            // A name alone lies here.
+            // A bare file name is in the working directory.
             let is_name = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
             let path = &if is_name { Path::new(".").join(path) } else { path.clone() };
             let (descriptor, _) =
@@ -57,7 +60,7 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
     Ok(found)
 }
 
-/// At least one.
+/// Finds the SSTables below a directory. It is an error if there are none.
 async fn find_below(
     file_system: &FileSystem,
     root: &Path,
@@ -71,7 +74,7 @@ async fn find_below(
             Ok(listed) => listed,
             Err(error) if directory == root => return Err(error),
             Err(error) => {
-                tell(format_args!("{error}: passed over with all below"));
+                tell(format_args!("{error}; skipped, with all directories below it"));
                 all.unread_directories += 1;
                 continue;
             }
@@ -85,7 +88,7 @@ async fn find_below(
             copies += before - below.len();
         }
         found.extend(listing.sealed);
-        // Cassandra writes TOC.txt last, and a log of what it is writing first.
+        // Cassandra writes TOC.txt last, and first a log of the SSTables that it is writing.
         let is_log = |path: &PathBuf| path.to_string_lossy().contains("_txn_");
         if !listing.other.iter().any(is_log) {
             all.lost += listing.incomplete.len();
@@ -93,35 +96,35 @@ async fn find_below(
         for descriptor in listing.unsealed.iter().chain(&listing.incomplete) {
             let name = descriptor.directory.join(descriptor.to_string());
             tell(format_args!(
-                "{}: passed over, as it has no TOC.txt: it is being written, or damaged; name its Data.db to look at it",
+                "{}: skipped: it has no TOC.txt, so it is being written or is damaged; name its Data.db to read it",
                 name.display()
             ));
         }
-        // The last is taken first.
+        // `pop` takes the last directory first.
         remaining.extend(below.into_iter().rev());
     }
     if found.is_empty() {
         let mut reason = "there is no SSTable in it or below".to_owned();
         if copies > 0 {
-            reason += ", but snapshots or backups, which are left out: name them to look at them";
+            reason += ", but snapshots or backups, which are left out unless you name them";
         }
         return Err(unusable(root, reason));
     }
     Ok(found)
 }
 
-/// Whether a directory below a table's is one in which nodes keep links to SSTables that the table has or had.
+/// Whether a directory below a table's directory holds links to SSTables that the table has or had.
 fn is_named_for_copies(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "snapshots" || name == "backups")
 }
 
-/// The table whose directory this is, as all nodes name it: `<table>-<id>`.
+/// Returns the table of a directory that is named `<table>-<id>`, as all nodes do.
 pub fn table_name(directory: &Path) -> Option<&str> {
     let (table, id) = directory.file_name()?.to_str()?.rsplit_once('-')?;
     (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(table)
 }
 
-/// What is in a directory, and the directories below it.
+/// Lists the SSTables of a directory, and the directories below it.
 async fn list(
     file_system: &FileSystem,
     directory: &Path,
@@ -133,8 +136,9 @@ async fn list(
     Ok((listing, below.map(|entry| entry.path).collect()))
 }
 
-/// Opens one that a path names as a table of its own. One that has lost its TOC.txt is what there is of it: a directory would
-/// have passed it over, so somebody has named it. A filter that is lost only made things faster.
+/// Opens an SSTable as a table of its own. A missing TOC.txt is reported, and the files that exist
+/// are taken: the user has named this SSTable by a file, because a directory would skip it. A
+/// missing filter is reported and ignored, because it only speeds up look-ups.
 pub async fn open(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -148,14 +152,14 @@ pub async fn open(
         && error.path == toc
     {
         let name = descriptor.directory.join(descriptor.to_string());
-        let what = "it has no TOC.txt, so its files are those that are there";
+        let what = "it has no TOC.txt; reading the files that exist";
         told.push(format!("{}: {what}", name.display()));
         opened = SSTableReader::open_unlisted(file_system, descriptor.clone(), None, cache).await;
     }
     if let Err(error) = &opened
         && error.is_about(&descriptor.path(&Component::Filter))
     {
-        told.push(format!("{error}: passed over, as nothing is read from a filter"));
+        told.push(format!("{error}; continuing without the filter, which no row depends on"));
         opened =
             SSTableReader::open_without_filter(file_system, descriptor.clone(), None, cache).await;
     }
@@ -165,7 +169,7 @@ pub async fn open(
     opened
 }
 
-/// An error about a path.
+/// Returns an error about a path.
 pub fn unusable(path: &Path, reason: String) -> ToolError {
     ToolError::Path { path: path.to_owned(), reason }
 }

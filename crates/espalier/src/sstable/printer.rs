@@ -1,6 +1,8 @@
-//! Lines of a dump, made and written on a thread of their own: reading and decoding go on meanwhile.
+//! Formats and writes the lines of a dump on a thread of its own, while the caller reads and
+//! decodes.
 //!
-//! Rows go over in batches. Memory: three batches, each of [`BATCH_BYTES`] of Data.db, or of one row if that is longer.
+//! Rows are handed over in batches. Memory bound: three batches, each of [`BATCH_BYTES`] of
+//! Data.db, or of one longer row.
 
 use std::mem::{replace, take};
 use std::sync::Arc;
@@ -14,15 +16,15 @@ use espalier_sstable::dump::Lines;
 
 use super::output::Output;
 
-/// Bytes of Data.db that make a batch.
+/// Size of a batch in bytes of Data.db.
 const BATCH_BYTES: u64 = 256 * 1024;
-/// Rows that make one, however short they are.
+/// Maximum number of events in a batch, however short the rows are.
 const BATCH_ROWS: usize = 2048;
 /// Batches that wait for the printing thread.
 const WAITING_BATCHES: usize = 1;
 
 enum Event {
-    /// An SSTable begins. `shows_all`: partitions of which no row is printed are printed all the same.
+    /// An SSTable begins. With `shows_all`, partitions without printed rows are printed too.
     Begin {
         lines: Box<Lines>,
         shows_all: bool,
@@ -35,14 +37,14 @@ enum Event {
     End,
 }
 
-/// There is nothing to print to any more; [`Printer::finish`] tells why.
+/// The printing thread has ended early; [`Printer::finish`] returns its error.
 #[derive(Debug)]
 pub struct PrinterGone;
 
-/// The reading side.
+/// The printer as the reading thread sees it.
 pub struct Printer {
     batch: Vec<Event>,
-    /// Where in Data.db the batch began.
+    /// Position in Data.db at which the batch began.
     batch_start: u64,
     batches: SyncSender<Vec<Event>>,
     printing: JoinHandle<std::io::Result<()>>,
@@ -60,20 +62,21 @@ impl Printer {
             start.store(true, Ordering::Release);
             print(&received)
         }));
-        // A full channel stops this thread, and then nobody would start that one.
+        // `send` blocks this thread while the channel is full, and this thread starts the other
+        // one.
         while !is_started.load(Ordering::Acquire) {
             time::sleep(Duration::from_micros(50)).await;
         }
         Self { batch: Vec::new(), batch_start: 0, batches, printing, rows_left }
     }
 
-    /// An SSTable begins.
+    /// Starts an SSTable.
     pub fn begin(&mut self, lines: Lines, shows_all: bool) {
         self.batch_start = 0;
         self.batch.push(Event::Begin { lines: Box::new(lines), shows_all });
     }
 
-    /// A partition begins, at this byte of Data.db if that is known.
+    /// Starts a partition, at this byte of Data.db if it is known.
     pub fn partition(
         &mut self,
         header: &PartitionHeader,
@@ -83,14 +86,14 @@ impl Printer {
         self.send_if_large(position.unwrap_or(self.batch_start))
     }
 
-    /// A row or marker of it, which ends at `position` of Data.db.
+    /// Adds a row or marker of the partition, which ends at `position` of Data.db.
     pub fn unfiltered(&mut self, unfiltered: Unfiltered, position: u64) -> Result<(), PrinterGone> {
         self.rows_left -= u64::from(matches!(unfiltered, Unfiltered::Row(_)));
         self.batch.push(Event::Unfiltered(unfiltered));
         self.send_if_large(position)
     }
 
-    /// It ends.
+    /// Ends the partition.
     pub fn end(&mut self) {
         self.batch.push(Event::End);
     }
@@ -105,16 +108,16 @@ impl Printer {
         self.batches.send(replace(&mut self.batch, next)).map_err(|_| PrinterGone)
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     pub async fn finish(mut self) -> std::io::Result<()> {
-        // If nobody takes it, the thread ended with an error, which comes below.
+        // If the send fails, the thread has ended with an error, which is returned below.
         let _ = self.batches.send(take(&mut self.batch));
         drop(self.batches);
         self.printing.await
     }
 }
 
-/// The printing thread.
+/// Runs the printing thread.
 fn print(batches: &Receiver<Vec<Event>>) -> std::io::Result<()> {
     let mut output = Output::new();
     let mut current = None;

@@ -1,17 +1,18 @@
-//! How far a long command is: one line on a terminal, drawn again a few times a second; nothing if standard error is none.
+//! Shows the progress of a long command: one line on a terminal, redrawn a few times a second.
+//! Nothing is shown if standard error is not a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use espalier_runtime::time::Instant;
 
-/// What is done in this time needs no line.
+/// A command that takes less time shows no line.
 const PATIENCE: Duration = Duration::from_millis(700);
 const PERIOD: Duration = Duration::from_millis(200);
-/// The clock is not asked before so many bytes more are done.
+/// The clock is read only after this many more bytes.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// The line.
+/// The progress line.
 pub struct Progress {
     what: String,
     total_bytes: u64,
@@ -22,7 +23,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a command that will do `total_bytes`; 0 if nobody knows.
+    /// Starts the progress of a command with `total_bytes` of work; 0 if the amount is unknown.
     pub fn new(what: impl Into<String>, total_bytes: u64) -> Self {
         Self {
             what: what.into(),
@@ -34,18 +35,18 @@ impl Progress {
         }
     }
 
-    /// Not where the command prints to the same terminal.
+    /// Shows no line if the command prints to a terminal, which is probably the same one.
     pub fn unless_stdout_is_a_terminal(mut self) -> Self {
         self.is_shown &= !std::io::stdout().is_terminal();
         self
     }
 
-    /// There is more, or less, to do.
+    /// Changes the amount of work.
     pub fn of(&mut self, total_bytes: u64) {
         self.total_bytes = total_bytes;
     }
 
-    /// `done_bytes` are done by now.
+    /// Reports that `done_bytes` are done.
     #[inline]
     pub fn at(&mut self, done_bytes: u64) {
         if done_bytes >= self.next_bytes {
@@ -66,11 +67,11 @@ impl Progress {
         }
         self.last_drawn = Some(now);
         let line = line(&self.what, done_bytes, self.total_bytes, elapsed);
-        // A terminal that is gone is no reason to stop.
+        // A failure is ignored, because the command goes on without its terminal.
         let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn finish(&mut self) {
         if self.last_drawn.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -104,7 +105,7 @@ fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {
     )
 }
 
-/// A number of bytes for people: `1.5 GB`, by powers of 1000 as disks are sold.
+/// Formats a number of bytes for people: `1.5 GB`, in powers of 1000, as disks are sold.
 pub fn bytes(count: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let mut value = count as f64;
@@ -121,7 +122,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// A rate for people: `310 MB/s`.
+/// Formats a rate for people: `310 MB/s`.
 pub fn rate(count: u64, elapsed: Duration) -> String {
     format!("{}/s", bytes((count as f64 / elapsed.as_secs_f64().max(1e-6)) as u64))
 }

@@ -1,6 +1,7 @@
-//! Names of keyspace, table and key columns: files have types and the names of the other columns, but not these.
+//! Names of the keyspace, the table and the key columns. SSTables store the types of all columns
+//! and the names of the others, but not these names.
 //!
-//! What is read is always what the file has; a schema only gives names to the columns of its key.
+//! The columns are always those of the file; a schema only gives names to the columns of the key.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -15,20 +16,20 @@ use espalier_sstable::{DataReader, Descriptor, PageCache, SSTableReader, reads_v
 
 use super::{ToolError, arguments::SchemaArguments, output::tell, paths};
 
-/// The keyspace of names that have none and stand in no directory that tells one.
+/// The keyspace of names that have none, if no directory gives one.
 const ANY_KEYSPACE: &str = "ks";
 
-/// Knows the names.
+/// Finds the names of an SSTable.
 pub struct Names {
     given: Option<Schema>,
     keyspace: Option<String>,
     table: Option<String>,
-    /// Schemas beside files that cannot be read, of which each was told once.
+    /// Unreadable schemas beside files that were reported already.
     told: RefCell<HashSet<PathBuf>>,
 }
 
 impl Names {
-    /// Reads the schema that was given, if one was.
+    /// Reads the schema of `--schema`, if it was given.
     pub async fn load(
         file_system: &FileSystem,
         arguments: &SchemaArguments,
@@ -44,7 +45,7 @@ impl Names {
         Ok(Self { given, keyspace, table, told: RefCell::default() })
     }
 
-    /// Opens an SSTable to be read with the names that are known for it.
+    /// Opens an SSTable with the names that are known for it.
     pub async fn open(
         &self,
         file_system: &FileSystem,
@@ -57,7 +58,7 @@ impl Names {
         Ok(reader)
     }
 
-    /// Opens what is needed of it to read everything, likewise.
+    /// Opens the components that a full read needs, with the names that are known.
     pub async fn open_data(
         &self,
         file_system: &FileSystem,
@@ -71,7 +72,7 @@ impl Names {
         Ok(reader)
     }
 
-    /// The table that a file is of, with the names that are known.
+    /// Returns the table of an SSTable, with the names that are known.
     pub async fn table_of(
         &self,
         file_system: &FileSystem,
@@ -88,7 +89,8 @@ impl Names {
         })
     }
 
-    /// The file's table with the names of the schema that was given, or that lies beside the files and fits.
+    /// Returns the file's table with the names of a schema: the one of `--schema`, or the one
+    /// beside the files if it fits.
     async fn find(
         &self,
         file_system: &FileSystem,
@@ -108,14 +110,14 @@ impl Names {
         if !file_system.exists(&beside).await.unwrap_or(false) {
             return Ok(None);
         }
-        // Nobody asked for this one: if it is of no use, names are invented as without it. That of a view has the name of the
-        // view's table.
+        // The user did not ask for this schema, so an error in it only means invented names. A
+        // schema beside a view's files may describe the view's base table.
         let schema = match read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await {
             Ok(schema) => schema,
             Err(error) => {
                 if self.told.borrow_mut().insert(beside) {
                     tell(format_args!(
-                        "{error}: passed over, so names of keys are invented; --schema FILE gives them"
+                        "{error}; ignoring this schema, so names of key columns are invented; --schema FILE gives them"
                     ));
                 }
                 return Ok(None);
@@ -127,7 +129,7 @@ impl Names {
     }
 }
 
-/// Whether nobody knows the names of the key's columns: the table has those that were made up for it.
+/// Whether the names of the key's columns are unknown, so that the table has invented ones.
 pub fn has_invented_names(table: &TableMetadata, header: &SerializationHeader) -> bool {
     let unnamed = header.to_table(&table.keyspace, &table.name);
     let names = |table: &TableMetadata| {
@@ -137,7 +139,7 @@ pub fn has_invented_names(table: &TableMetadata, header: &SerializationHeader) -
     names(table) == names(&unnamed)
 }
 
-/// Reads a schema from a file of CQL.
+/// Reads a schema from a file of CQL statements.
 pub async fn read(
     file_system: &FileSystem,
     path: &Path,
@@ -145,7 +147,7 @@ pub async fn read(
 ) -> Result<Schema, ToolError> {
     let unusable = |reason: String| ToolError::Path { path: path.to_owned(), reason };
     let bytes = file_system.read(path).await.map_err(|error| unusable(error.source.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| unusable("this is no text".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8 text".into()))?;
     offline::read_schema(&text, keyspace).map_err(|ScriptError { line, reason }| ToolError::Input {
         path: path.to_owned(),
         line,
@@ -153,7 +155,8 @@ pub async fn read(
     })
 }
 
-/// The table that is meant: the one that was asked for; or that of this name; or the only one there is, if nobody knows a name.
+/// Chooses a table of the schema: the table `asked` for, else the one called `name`, else the only
+/// one if there is no name.
 pub fn choose(
     schema: &Schema,
     keyspace: Option<&str>,
@@ -175,15 +178,17 @@ pub fn choose(
         (None, _) => Err(ToolError::Schema(match (asked, name) {
             (Some(asked), _) => format!("the schema has no table {asked}, but {}", names()),
             (None, Some(name)) => format!(
-                "the schema has no table {name}, after which the directory is named, but {}: say --table if one of them is meant",
+                "the schema has no table {name} (the directory's table), but {}; give --table to use one of them",
                 names()
             ),
-            (None, None) => format!("say with --table which of {} is meant", names()),
+            (None, None) => {
+                format!("the schema has several tables; give --table to choose one of {}", names())
+            }
         })),
     }
 }
 
-/// The file's own table, with the key's names of `known`.
+/// Returns the file's own table, with the key column names of `known`.
 fn named(
     header: &SerializationHeader,
     known: &TableMetadata,
@@ -206,7 +211,7 @@ fn named(
         let others = table.static_columns().iter().chain(table.regular_columns());
         if others.into_iter().any(|other| other.name == column.name) {
             return Err(format!(
-                "column {} is in the key of {full_name} and none of the key here: this is another table",
+                "column {} is in the key of {full_name}, but not in the key here: this is another table",
                 column.name
             ));
         }
@@ -228,15 +233,16 @@ fn named(
     Ok(Arc::new(builder.build()))
 }
 
-/// Whether values of the file are what the schema says: of key columns by their places, of the others by their names, where
-/// the schema has them. What ALTER may have changed since the file was written is no difference.
+/// Checks that values of the file have the types of the schema: key columns by position, others by
+/// name if the schema has them. Types that ALTER may have changed since the file was written are
+/// accepted.
 fn check_types(
     table: &TableMetadata,
     known: &TableMetadata,
     full_name: &str,
 ) -> Result<(), String> {
     let reads = |inside: &ColumnDefinition, outside: &ColumnDefinition| {
-        // Those of keys are frozen, whatever files say.
+        // Key columns are frozen, whatever the file says.
         let is_key = matches!(inside.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
         (is_key || inside.is_complex() == outside.is_complex())
             && reads_values_of(&outside.column_type, &inside.column_type)
@@ -245,7 +251,7 @@ fn check_types(
     let clusterings = table.clustering_columns().iter().zip(known.clustering_columns());
     let others = table.static_columns().iter().chain(table.regular_columns());
     let others = others.filter_map(|column| Some((column, known.column(&column.name)?)));
-    // The file may be older than the drop of a column that was added again as another.
+    // A column may have been dropped and added again with another type after the file was written.
     let others = others.filter(|(column, _)| !known.dropped_columns.contains_key(&column.name));
     let mut all = partition_keys.chain(clusterings).chain(others);
     match all.find(|(inside, outside)| !reads(inside, outside)) {
@@ -259,7 +265,7 @@ fn check_types(
     }
 }
 
-/// What the directories of a node's data say: `<keyspace>/<table>-<id>/`, perhaps with snapshots below.
+/// The names in a path of a node's data, `<keyspace>/<table>-<id>/`, perhaps with snapshots below.
 struct Place {
     keyspace: Option<String>,
     table: Option<String>,
@@ -278,7 +284,7 @@ impl Place {
     }
 }
 
-/// `ks.table` of an SSTable in a directory of a node's data.
+/// Returns `ks.table`, or `None` if the keyspace is unknown.
 pub fn full_name(table: &TableMetadata) -> Option<String> {
     match table.keyspace.as_str() {
         "" => None,

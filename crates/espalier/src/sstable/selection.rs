@@ -1,4 +1,4 @@
-//! `--key` and `--slice`: text of people to keys and clusterings.
+//! Parses `--key` and `--slice` to keys and clusterings.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
 
 use super::{ToolError, arguments::DumpArguments, output::counted, values::from_field};
 
-/// What is to be shown of an SSTable.
+/// The part of an SSTable to print.
 pub struct Selection {
     pub partitions: SelectedPartitions,
     pub slices: Arc<ClusteringSlices>,
 }
 
 impl Selection {
-    /// What the arguments mean for this table. `is_unnamed`: the names of its key's columns were made up.
+    /// Applies the arguments to this table. `is_unnamed` says that the names of its key's columns
+    /// are invented.
     pub fn plan(
         table: &Arc<TableMetadata>,
         is_unnamed: bool,
@@ -44,7 +45,7 @@ impl Selection {
         }
         if !arguments.key.is_empty() {
             if partitions != SelectedPartitions::Range(KeyRange::full()) {
-                let reason = "it names partitions as well; leave --key away".to_owned();
+                let reason = "it selects partitions too; leave out --key".to_owned();
                 return Err(ToolError::Argument { name: "slice", reason });
             }
             let keys = arguments
@@ -83,7 +84,7 @@ fn is_condition(text: &str) -> bool {
     text.contains(['<', '>', '=']) || words().any(|word| word.eq_ignore_ascii_case("in"))
 }
 
-/// The key that a text means.
+/// Parses a partition key.
 fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> {
     let columns = table.partition_key_columns();
     let key = match (columns, text.strip_prefix("0x")) {
@@ -107,11 +108,12 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
     };
     match key.len() {
         1..=65_535 => Ok(DecoratedKey::new(key)),
-        length => Err(format!("a key of {length} bytes")),
+        length => Err(format!("the key has {length} bytes; it must have 1 to 65535")),
     }
 }
 
-/// `a:b`, or a JSON array; as many values as there are, at most one for each column.
+/// Parses `a:b` or a JSON array. There may be fewer values than columns. With more values, one too
+/// many is returned, so that the caller reports it.
 fn parse_values(columns: &[ColumnDefinition], text: &str) -> Result<Vec<Bytes>, String> {
     if let Ok(Json::Array(items)) = parse_json(text)
         && columns.len() >= items.len()
@@ -134,7 +136,7 @@ fn parse_values(columns: &[ColumnDefinition], text: &str) -> Result<Vec<Bytes>, 
     columns.iter().zip(&parts).map(|(column, part)| parse_value(column, part)).collect()
 }
 
-/// A colon behind a backslash divides nothing, as in Cassandra's tools.
+/// Splits a text at colons, except those after a backslash, as in Cassandra's tools.
 fn split_at_colons(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut characters = text.chars().peekable();
@@ -149,7 +151,7 @@ fn split_at_colons(text: &str) -> Vec<String> {
     parts
 }
 
-/// A value as in a field of CSV, or as a CQL string.
+/// Parses a value written as in a field of CSV, or as a CQL string.
 fn parse_value(column: &ColumnDefinition, text: &str) -> Result<Bytes, String> {
     let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
     let plain = quoted.map_or_else(|| text.to_owned(), |inside| inside.replace("''", "'"));
@@ -158,7 +160,7 @@ fn parse_value(column: &ColumnDefinition, text: &str) -> Result<Bytes, String> {
     value.ok_or_else(|| format!("{}: null", column.name))
 }
 
-/// `FROM..TO`, `FROM..`, `..TO`, or one prefix; each of one value or more.
+/// Parses `FROM..TO`, `FROM..`, `..TO`, or one prefix; each has one value or more.
 fn parse_range(table: &TableMetadata, text: &str) -> Result<ClusteringSlices, String> {
     let columns = table.clustering_columns();
     if columns.is_empty() {
@@ -183,12 +185,15 @@ fn parse_range(table: &TableMetadata, text: &str) -> Result<ClusteringSlices, St
     };
     let slices = ClusteringSlices::normalise(vec![slice], table.comparator());
     match slices.slices.is_empty() {
-        true => Err(format!("it runs against the order of the file, {}", order(columns))),
+        true => Err(format!(
+            "FROM comes after TO in the order of the file, which is {}",
+            order(columns)
+        )),
         false => Ok(slices),
     }
 }
 
-/// `at DESC, seq ASC`.
+/// Formats the clustering order, as in `at DESC, seq ASC`.
 fn order(columns: &[ColumnDefinition]) -> String {
     let direction = |column: &ColumnDefinition| if column.reversed { "DESC" } else { "ASC" };
     let columns = columns.iter().map(|column| format!("{} {}", column.name, direction(column)));
@@ -238,7 +243,7 @@ mod tests {
         assert_eq!(one("..5:x").end.values.len(), 2);
         assert_eq!(one("5").start.values, one("5").end.values);
         let error = parse_range(&table, "9..5").unwrap_err();
-        assert_eq!(error, "it runs against the order of the file, c ASC, d DESC");
+        assert_eq!(error, "FROM comes after TO in the order of the file, which is c ASC, d DESC");
         assert!(parse_range(&table, "5:b..5:a").is_ok());
         assert!(parse_range(&table, "x..").is_err());
     }

@@ -1,4 +1,4 @@
-//! Values as people write them in fields of CSV and on command lines.
+//! Parses values in fields of CSV and on command lines.
 
 use std::collections::HashSet;
 
@@ -6,11 +6,12 @@ use bytes::Bytes;
 use espalier_types::CqlType;
 use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
 
-/// What people write who know CQL, or have what cqlsh's COPY TO made.
+/// A hint for values in CQL's notation, which cqlsh's COPY TO writes too.
 const NOT_AS_IN_CQL: &str = "collections, tuples and UDTs are JSON here, not CQL: \
     [1, 2] or [\"a\"] for a list, set or tuple, {\"a\": 1} for a map or UDT";
 
-/// A value as plain text, without quotes; of a collection, tuple, UDT or vector, as JSON, whose null is no value.
+/// Parses a value: plain text without quotes, or JSON for a collection, tuple, UDT or vector.
+/// JSON's `null` is no value.
 pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
     let is_nested = ty.is_collection()
         || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });
@@ -29,7 +30,8 @@ pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
     from_text(ty, digits.unwrap_or(text)).map(Some).map_err(|error| error.to_string())
 }
 
-/// An error if an object, or one inside, has a name twice: nobody can tell which of the values is meant.
+/// Refuses an object, nested ones too, that has a name twice, because it is unclear which value is
+/// meant.
 pub fn refuse_twins(json: &Json) -> Result<(), String> {
     match json {
         Json::Array(items) => items.iter().try_for_each(refuse_twins),

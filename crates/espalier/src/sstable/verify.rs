@@ -1,4 +1,4 @@
-//! `espalier sstable verify`: a line for each SSTable, and one for each problem.
+//! `espalier sstable verify`: prints a line for each SSTable, and one for each problem.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use super::output::{Reports, counted, rows_in_words};
 use super::paths::{self, Found};
 use super::progress::{Progress, bytes, rate};
 
-/// Verifies all; an error at the end if anything is wrong with one.
+/// Verifies all SSTables. Returns an error in the end if one is damaged or could not be checked.
 pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let Found { descriptors, unread_directories, lost, .. } =
         paths::find(&file_system, &arguments.paths.paths).await?;
     let mut reports = Reports::default();
-    // Those that have no TOC.txt were told; nobody else would be.
+    // SSTables without TOC.txt were reported by `find` and count as not verified.
     let (mut failed, mut not_verified) = (0, lost);
     for descriptor in &descriptors {
         let path = descriptor.directory.join(descriptor.to_string());

@@ -136,10 +136,10 @@ fn compressions_are_listed_and_chunks_need_one() {
     let told = complaint(&["--compression", "gzip"]);
     assert_eq!(
         told,
-        "espalier: --compression: 'gzip' is not known here: say lz4, zstd, snappy, deflate, or none for no compression\n"
+        "espalier: --compression: 'gzip' is unknown: give lz4, zstd, snappy, deflate, or none for no compression\n"
     );
     let told = complaint(&["--chunk-length-in-kb", "4"]);
-    assert!(told.contains("--chunk-length-in-kb: say of which compression"), "{told}");
+    assert!(told.contains("--chunk-length-in-kb: give the compression too"), "{told}");
     let told = complaint(&["--chunk-length-in-kb", "3", "--compression", "lz4"]);
     assert!(told.contains("--chunk-length-in-kb: 3 is not a power of 2"), "{told}");
 }

@@ -53,12 +53,12 @@ fn what_can_be_dropped_is_no_part_of_the_cells() {
     assert!(dropped.contains(" deletions and expiries (gc grace 0 s), "), "{dropped}");
     assert!(dropped.ends_with(" for each cell") && !dropped.contains('%'), "{dropped}");
     let text = said(&["sstable", "stats", &written_by_cassandra("wide_range_tombstones")]);
-    let assumed = "(gc grace 864000 s assumed: say --gc-grace if the table has another), ";
+    let assumed = "(gc grace 864000 s assumed: give --gc-grace if the table has another), ";
     assert!(text.contains(assumed), "{text}");
     // The rows are live for good, and ranges of them were deleted.
     assert!(line_of("wide_range_tombstones", "first deletion, expiry").contains("  20"));
     let last = line_of("wide_range_tombstones", "last deletion, expiry");
-    assert!(last.ends_with("none: some of it is live for good"), "{last}");
+    assert!(last.ends_with("none: some of the data never expires"), "{last}");
     assert!(line_of("kv_one", "first deletion, expiry").ends_with(" none"));
     assert!(line_of("kv_one", "last deletion, expiry").ends_with(" none"));
 }

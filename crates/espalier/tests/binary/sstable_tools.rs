@@ -43,14 +43,14 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
     }
     let (code, said, complaint) = output(&["sstable", "verify", path]);
     assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
-    assert!(complaint.contains("da-2-bti: passed over, as it has no TOC.txt"), "{complaint}");
+    assert!(complaint.contains("da-2-bti: skipped: it has no TOC.txt"), "{complaint}");
     assert!(complaint.ends_with("espalier: 1 of 2 SSTables was not verified\n"), "{complaint}");
     // Where the log of an operation lies, somebody may be writing it.
     let log = format!("{path}/da_txn_compaction_5a1c395e-b41f-11e5-9f22-ba0be0483c18.log");
     fs::write(&log, "").unwrap();
     let (code, said, complaint) = output(&["sstable", "verify", path]);
     assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
-    assert!(complaint.contains("da-2-bti: passed over, as it has no TOC.txt"), "{complaint}");
+    assert!(complaint.contains("da-2-bti: skipped: it has no TOC.txt"), "{complaint}");
     let (code, said, _) = output(&["sstable", "verify", &format!("{path}/da-2-bti-Data.db")]);
     assert_eq!(code, Some(1));
     assert!(said.contains("TOC.txt: No such file"), "{said}");
@@ -115,7 +115,7 @@ fn a_directory_that_cannot_be_read_keeps_nothing_else_from_being_looked_at() {
         assert_eq!(code, Some(1), "{arguments:?}: {complaint}");
         assert!(!said.is_empty(), "{arguments:?}");
         let lines: Vec<&str> = complaint.lines().collect();
-        assert!(lines[0].ends_with("passed over with all below"), "{complaint}");
+        assert!(lines[0].ends_with("skipped, with all directories below it"), "{complaint}");
         assert_eq!(lines[1..], ["espalier: 1 directory could not be read"], "{arguments:?}");
     }
     assert!(output(&["sstable", "verify", target]).1.contains("nb-1-big: ok"));

@@ -153,7 +153,7 @@ fn nothing_expires_earlier_than_it_was_told_to() {
         let output = run(&convert);
         let complaint = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1));
-        assert!(complaint.contains("something expires at second"), "{complaint}");
+        assert!(complaint.contains("a cell or row expires at second"), "{complaint}");
         assert!(!fs::exists(&to).unwrap());
         let (schema, input) = (written.path("schema.cql"), written.path("rows.jsonl"));
         let line = ["sstable", "write", "--schema", &schema, "--input", &input];
@@ -402,7 +402,7 @@ fn the_version_is_that_of_the_schema_unless_another_is_asked_for() {
         let line = text.lines().find(|line| line.contains("partition deletions")).unwrap();
         line.trim().trim_start_matches("partition deletions").trim().to_owned()
     };
-    assert_eq!(stats("me-1-big"), "not told by this version");
+    assert_eq!(stats("me-1-big"), "not stored in this version");
     let json = said(&["sstable", "stats", "--json", &format!("{output}/me-1-big-Data.db")]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["has_partition_deletions"], Value::Null);
@@ -440,5 +440,5 @@ fn a_conversion_never_writes_where_it_reads() {
     assert!(text.contains("--output must be another directory"), "{text}");
     let output = run(&["sstable", "convert", &source, "--to", "zz", "--output", "/nowhere"]);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("'zz' is no version that can be written: da"), "{text}");
+    assert!(text.contains("'zz' is not a version that can be written: da"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `espalier sstable index`: the pages of the trie index.
+//! `espalier sstable index`: reports the structure of the trie index.
 
 mod report;
 mod svg;
@@ -19,7 +19,7 @@ use super::{ToolError, paths};
 
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Walks the indexes of all and prints a report of each.
+/// Walks the indexes of all SSTables and prints a report for each.
 pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let found = paths::find(&file_system, &arguments.paths.paths).await?;
@@ -53,7 +53,7 @@ pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
 }
 
 async fn walk(file_system: &FileSystem, descriptor: &Descriptor) -> Result<IndexSurvey, ToolError> {
-    // Pages are kept for the way up again only.
+    // The walk needs a page again only on its way up, so a small cache is enough.
     let cache = PageCache::new(CACHE_BYTES);
     let path = descriptor.path(&Component::Partitions);
     let length = file_system.metadata(&path).await.map_or(0, |metadata| metadata.length);
@@ -67,7 +67,8 @@ async fn write(file_system: &FileSystem, path: &Path, text: String) -> Result<()
         reason: error.source.to_string(),
     };
     if Descriptor::parse(path).is_ok() {
-        let reason = "this is the name of a file of an SSTable, and no drawing".to_owned();
+        let reason =
+            "this is the name of a file of an SSTable; give the drawing another name".to_owned();
         return Err(ToolError::Path { path: path.to_owned(), reason });
     }
     let file = file_system.create(path).await.map_err(unusable)?;

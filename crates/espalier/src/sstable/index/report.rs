@@ -1,4 +1,4 @@
-//! The report as text.
+//! Formats the report as text.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use espalier_sstable::index::bti::survey::{IndexSurvey, TrieSurvey};
 
 use crate::sstable::progress::bytes;
 
-/// Bars are so many characters long.
+/// Length of the longest bar, in characters.
 const BAR: u64 = 40;
 
-/// What was found, file by file.
+/// Returns the report, file by file.
 pub fn text(name: &str, survey: &IndexSurvey, elapsed: Duration) -> String {
     let mut out = format!("{name}: walked in {:.2} s\n", elapsed.as_secs_f64());
     for trie in [&survey.partitions, &survey.rows] {
@@ -63,7 +63,7 @@ fn file(trie: &TrieSurvey, out: &mut String) {
     histogram("depth of payloads, in bytes of key", &trie.depths, out);
 }
 
-/// Pages by how full they are.
+/// Appends a histogram of the pages by their fill.
 fn fill(trie: &TrieSurvey, out: &mut String) {
     let mut tenths = vec![0u64; 11];
     for (number, page) in trie.pages.iter().enumerate() {
@@ -72,7 +72,7 @@ fn fill(trie: &TrieSurvey, out: &mut String) {
             *count += 1;
         }
     }
-    // Full to the last byte is as full as the tenth before.
+    // A page that is full to the last byte belongs to the last tenth.
     let full = tenths.pop().unwrap_or(0);
     if let Some(last) = tenths.last_mut() {
         *last += full;
@@ -85,7 +85,7 @@ fn fill(trie: &TrieSurvey, out: &mut String) {
     }
 }
 
-/// How many pages are first met as the first, second, ... page of a look-up.
+/// Counts the pages by the place, first, second and so on, at which a look-up reads them first.
 fn levels(trie: &TrieSurvey) -> Vec<u64> {
     let mut levels = Vec::new();
     for page in trie.pages.iter().filter(|page| page.level > 0) {

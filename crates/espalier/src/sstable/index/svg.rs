@@ -1,7 +1,8 @@
-//! The pages as a drawing: each a bar of what is in it, in the order of the file.
+//! Draws the pages of the index: each page is a bar of its contents, in the order of the file.
 //!
-//! One file without scripts or fonts of its own. Pages stand in rows of sixteen; a bar is as wide as the page, its parts as
-//! wide as their bytes. The number beside a bar is the page's level: how many pages a look-up has read when it gets there.
+//! The drawing is one file without scripts or fonts. Each line has 16 pages; a bar is as wide as
+//! its page, and the parts of a bar are as wide as their bytes. The number beside a bar is the
+//! page's level: the number of pages that a look-up has read when it arrives there.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,8 @@ use espalier_trie::page::layout::{KINDS, NodeKind};
 
 use crate::svg::{document, rectangle, text};
 
-/// More pages than that make a file that no viewer opens: then every n-th page is drawn.
+/// Maximum number of drawn pages, because viewers cannot open larger files. A larger index is drawn
+/// by every n-th page.
 const MOST_PAGES: usize = 4096;
 const COLUMNS: usize = 16;
 const BAR_WIDTH: f64 = 96.0;
@@ -43,7 +45,7 @@ fn colour(kind: NodeKind) -> &'static str {
     }
 }
 
-/// Both files, one below the other.
+/// Draws both index files, one below the other.
 pub fn draw(name: &str, survey: &IndexSurvey) -> String {
     let mut body = String::new();
     let mut y = 30.0;

@@ -1,4 +1,4 @@
-//! What there is of an SSTable to be told.
+//! Opens an SSTable for `stats`, even if some of its files are lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use espalier_sstable::{
 
 use crate::sstable::{ToolError, output::tell, schema::Names};
 
-/// An SSTable, or, if files of it are lost, its Statistics.db.
+/// An SSTable, or only its Statistics.db if other files are lost.
 pub struct Known {
     pub descriptor: Descriptor,
     pub features: &'static VersionFeatures,
     pub statistics: Statistics,
     pub table: Arc<TableMetadata>,
     pub components: BTreeSet<Component>,
-    /// None if Statistics.db is all that is known.
+    /// `None` if only Statistics.db could be read.
     pub reader: Option<SSTableReader>,
 }
 
 impl Known {
-    /// Opens it. Of a lost file, other than Statistics.db, is told.
+    /// Opens an SSTable. A lost file other than Statistics.db is reported and does no harm.
     pub async fn open(
         file_system: &FileSystem,
         names: &Names,
@@ -44,13 +44,13 @@ impl Known {
         if !is_lost {
             return Err(error);
         }
-        // If there is nothing at all, that is the error.
+        // If Statistics.db is lost too, the first error is returned.
         let features = descriptor.features()?;
         let read = read_statistics(file_system, descriptor, features).await;
         let Ok(statistics) = read else { return Err(error) };
         let table = names.table_of(file_system, descriptor, &statistics.header).await?;
         let components = components_found(file_system, descriptor).await?;
-        tell(format_args!("{error}: what is told of it is in Statistics.db alone"));
+        tell(format_args!("{error}; showing what is in Statistics.db alone"));
         let descriptor = descriptor.clone();
         Ok(Self { descriptor, features, statistics, table, components, reader: None })
     }
@@ -66,7 +66,7 @@ impl Known {
         }
     }
 
-    /// The first partition's key, where something tells it.
+    /// Returns the first partition's key, if a file has it.
     pub fn first_key(&self) -> Option<DecoratedKey> {
         match &self.reader {
             Some(reader) => Some(reader.first_key().clone()),
@@ -74,7 +74,7 @@ impl Known {
         }
     }
 
-    /// The last one's.
+    /// Returns the last partition's key, if a file has it.
     pub fn last_key(&self) -> Option<DecoratedKey> {
         match &self.reader {
             Some(reader) => Some(reader.last_key().clone()),
@@ -86,7 +86,7 @@ impl Known {
         self.features.key_range_in_statistics.then(|| DecoratedKey::new(key.clone()))
     }
 
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     pub fn partition_count(&self) -> u64 {
         match &self.reader {
             Some(reader) => reader.partition_count(),

@@ -1,4 +1,4 @@
-//! `espalier sstable stats`: what is known of an SSTable without reading its data.
+//! `espalier sstable stats`: prints the facts about an SSTable that need no read of its data.
 
 mod known;
 mod text;
@@ -22,12 +22,12 @@ use super::schema::{Names, full_name};
 use super::{ToolError, paths};
 
 const CACHE_BYTES: usize = 1 << 20;
-/// Files do not tell the `gc_grace_seconds` of their table: its default, which is ten days.
+/// The default of `gc_grace_seconds`, ten days. SSTables do not store their table's value.
 const ASSUMED_GC_GRACE_S: u32 = 864_000;
-/// A deletion time that is none.
+/// The stored deletion time that stands for none.
 const NEVER: u32 = u32::MAX;
 
-/// Prints the numbers of all.
+/// Prints the facts of all SSTables.
 pub async fn stats(arguments: &StatsArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let cache = PageCache::new(CACHE_BYTES);
@@ -60,7 +60,7 @@ async fn component_sizes(file_system: &FileSystem, known: &Known) -> Vec<(String
     let mut sizes = Vec::new();
     for component in &known.components {
         let path = known.descriptor.path(component);
-        // A component that is listed and not there is for `verify` to tell.
+        // A listed component that does not exist is reported by `verify`.
         if let Ok(metadata) = file_system.metadata(&path).await {
             sizes.push((component.to_string(), metadata.length));
         }
@@ -69,7 +69,7 @@ async fn component_sizes(file_system: &FileSystem, known: &Known) -> Vec<(String
     sizes
 }
 
-/// Everything, in the names of the JSON form.
+/// Returns all facts, under the names of the JSON output.
 fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Value {
     let is_assumed = gc_grace_s.is_none();
     let gc_grace_s = gc_grace_s.unwrap_or(ASSUMED_GC_GRACE_S);
@@ -84,7 +84,7 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Val
     let droppable: u64 = droppable.map(|(_, count)| u64::from(*count)).sum();
     let cells = estimated_sum(&stats.cell_counts);
     let time_or_none = |time: u32| (time != NEVER).then_some(time);
-    // Older versions do not say, and readers have to reckon with some.
+    // Older versions do not store it, and readers must assume partition deletions.
     let knows_partition_deletions = features.key_range_in_statistics;
     let columns: Vec<_> = table
         .columns()
@@ -160,7 +160,8 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Val
         "cells_per_partition": percentiles(&stats.cell_counts),
         "tombstones_and_expiring": expiring,
         "droppable": droppable,
-        // What tombstone_threshold is compared with. More than 1 where rows and ranges are deleted, which have no cells.
+        // The ratio that tombstone_threshold is compared with. It can exceed 1, because deletions
+        // of rows and ranges have no cells.
         "droppable_ratio": if cells == 0 { 0.0 } else { droppable as f64 / cells as f64 },
         "gc_grace_seconds": gc_grace_s,
         "gc_grace_is_assumed": is_assumed,
@@ -206,7 +207,7 @@ fn json_value(ty: &CqlType, value: &[u8]) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|_| json!(to_cql_literal(ty, value)))
 }
 
-/// The sum of what was counted, each value taken as the middle of its bucket.
+/// Sums the counted values, each taken as the middle of its bucket.
 fn estimated_sum(histogram: &EstimatedHistogram) -> u64 {
     let mut below = 0u64;
     let mut sum = 0f64;
@@ -218,7 +219,7 @@ fn estimated_sum(histogram: &EstimatedHistogram) -> u64 {
     sum as u64
 }
 
-/// Upper ends of the buckets in which the percentiles fall.
+/// Returns percentiles, each as the upper end of its bucket.
 fn percentiles(histogram: &EstimatedHistogram) -> Value {
     let total = histogram.total();
     let at = |part: f64| {

@@ -1,4 +1,4 @@
-//! What `stats` prints for people.
+//! Formats the facts for people.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::sstable::progress::bytes;
 
-/// The form for people.
+/// Returns the facts as text.
 pub fn text(facts: &Value) -> String {
     let mut out = String::new();
     let number = |name: &str| facts[name].as_u64().unwrap_or(0);
@@ -35,13 +35,13 @@ pub fn text(facts: &Value) -> String {
     for end in ["first", "last"] {
         let key = &facts[end];
         let told = match key {
-            Value::Null => "not told by Statistics.db".to_owned(),
+            Value::Null => "not in Statistics.db".to_owned(),
             key => format!("{}  token {}", key["key"], key["token"]),
         };
         line(&format!("{end} key"), told);
     }
     let stored = number("data_bytes_stored");
-    // Null if Statistics.db is all that could be read.
+    // Null if only Statistics.db could be read.
     let plain_bytes = facts["data_bytes"].as_u64();
     line("data", plain_bytes.map_or("not known".to_owned(), bytes));
     match &facts["compression"] {
@@ -84,18 +84,18 @@ pub fn text(facts: &Value) -> String {
     }
     line("oldest write", micros(&facts["min_timestamp"]));
     line("newest write", micros(&facts["max_timestamp"]));
-    // When a tombstone was made, or something that expires does so.
+    // The time at which a tombstone was written, or at which a value expires.
     let (first, last) = (&facts["min_local_deletion_time"], &facts["max_local_deletion_time"]);
     line("first deletion, expiry", seconds(first));
     match (first, last) {
         (Value::Number(_), Value::Null) => {
-            line("last deletion, expiry", "none: some of it is live for good".into());
+            line("last deletion, expiry", "none: some of the data never expires".into());
         }
         _ => line("last deletion, expiry", seconds(last)),
     }
     line("ttl", format!("{} to {} s", facts["min_ttl"], facts["max_ttl"]));
     let assumed = match facts["gc_grace_is_assumed"].as_bool() {
-        Some(true) => " assumed: say --gc-grace if the table has another",
+        Some(true) => " assumed: give --gc-grace if the table has another",
         _ => "",
     };
     line(
@@ -111,7 +111,7 @@ pub fn text(facts: &Value) -> String {
     let deletions = facts["has_partition_deletions"].as_bool();
     line(
         "partition deletions",
-        deletions.map_or("not told by this version".to_owned(), |has| has.to_string()),
+        deletions.map_or("not stored in this version".to_owned(), |has| has.to_string()),
     );
     for (title, name) in
         [("partition size", "partition_bytes"), ("cells a partition", "cells_per_partition")]

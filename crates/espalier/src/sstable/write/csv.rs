@@ -1,17 +1,18 @@
-//! Comma-separated values. Source: RFC 4180, with lines that may end in LF alone.
+//! Parses comma-separated values. Source: RFC 4180; lines may also end in LF alone.
 
-/// One record and what it took.
+/// A record and its extent in the text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its fields; none at all for a blank line. `None`: empty without quotes.
+    /// The fields; a blank line has none. `None` stands for an empty field without quotes.
     pub fields: Vec<Option<String>>,
-    /// Bytes, the end of the line included.
+    /// Length in bytes, including the end of the line.
     pub length: usize,
-    /// Ends of lines.
+    /// Number of line ends.
     pub lines: u64,
 }
 
-/// The record at the start of `text`; none if its end is not in there and more may come.
+/// Parses the record at the start of `text`. Returns `None` if its end is missing and more text may
+/// follow.
 pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
     let mut fields = Vec::new();
     let (mut at, mut lines) = (0, 0);
@@ -40,7 +41,7 @@ pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
                 (rest[..length].to_vec(), false)
             }
         };
-        let field = String::from_utf8(field).map_err(|_| "this is no UTF-8".to_owned())?;
+        let field = String::from_utf8(field).map_err(|_| "it is not UTF-8".to_owned())?;
         fields.push((quoted || !field.is_empty()).then_some(field));
         match (text.get(at), text.get(at + 1)) {
             (Some(b','), _) => {
@@ -52,7 +53,7 @@ pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
             (Some(b'\r'), None) if is_end => at += 1,
             (None, _) if is_end => {}
             (Some(b'\r') | None, None) => return Ok(None),
-            _ => return Err("text behind a closing quote".to_owned()),
+            _ => return Err("text after a closing quote".to_owned()),
         }
         if fields == [None] {
             fields.clear();
@@ -61,7 +62,8 @@ pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
     }
 }
 
-/// A field that begins with a quote, and how many bytes it takes; none if it does not end.
+/// Parses a field that begins with a quote. Returns it with its length in bytes, or `None` if its
+/// end is missing.
 fn quoted_field(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut field = Vec::new();
     let mut at = 1;
@@ -74,7 +76,7 @@ fn quoted_field(text: &[u8]) -> Option<(Vec<u8>, usize)> {
                 field.push(b'"');
                 at += 1;
             }
-            // A quote that ends the piece may be the first of two.
+            // The closing quote may be the first of two if more text follows; `record` then waits.
             None => return Some((field, at)),
             Some(_) => return Some((field, at)),
         }

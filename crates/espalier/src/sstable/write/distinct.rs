@@ -1,13 +1,15 @@
-//! How many different partitions there are, about: tokens are hashes, so those with `k` zero bits at their end are one of
-//! 2^k, whatever the keys are. They are kept, and `k` grows when they become too many.
+//! Estimates the number of different partitions.
 //!
-//! Memory: 65,536 tokens. Error: about 0.4 % beyond that many partitions, none below.
+//! Tokens are hashes, so 1 of 2^k tokens ends in `k` zero bits, whatever the keys are. Only such
+//! tokens are kept, and `k` grows when they become too many.
+//!
+//! Memory bound: 65,536 tokens. Error: about 0.4 % above that number of partitions, none below.
 
 use std::collections::HashSet;
 
 const MOST_TOKENS: usize = 65_536;
 
-/// A count of different tokens.
+/// An estimate of the number of different tokens.
 #[derive(Debug, Default)]
 pub struct DistinctTokens {
     tokens: HashSet<i64>,
@@ -15,7 +17,7 @@ pub struct DistinctTokens {
 }
 
 impl DistinctTokens {
-    /// Counts a token, if it was not counted before.
+    /// Counts a token, unless it was counted before.
     pub fn add(&mut self, token: i64) {
         if token.trailing_zeros() < self.zero_bits {
             return;
@@ -28,7 +30,7 @@ impl DistinctTokens {
         }
     }
 
-    /// About how many different ones came.
+    /// Returns the estimated number of different tokens.
     pub fn estimate(&self) -> u64 {
         (self.tokens.len() as u64) << self.zero_bits
     }

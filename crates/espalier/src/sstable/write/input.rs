@@ -1,4 +1,4 @@
-//! Records from a file or from standard input, one after the other, in pieces.
+//! Reads records from a file or from standard input, in pieces.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::json;
 use crate::sstable::{ToolError, paths::unusable};
 
 const PIECE_BYTES: usize = 1 << 20;
-/// A longer record is taken for a missing quote or newline.
+/// Maximum length of a record. In a longer one a quote or newline is probably missing.
 const MAXIMUM_RECORD_BYTES: usize = 1 << 30;
 
-/// Some editors put it in front of UTF-8.
+/// Some editors write it at the start of UTF-8 files.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// How the input is written.
+/// The format of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     JsonLines,
@@ -27,7 +27,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the file's name; what is not `.csv` is JSON lines.
+    /// Chooses the format by the file's name: `.csv` is CSV, everything else JSON lines.
     pub fn of(path: &Path) -> Self {
         match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
             true => Self::Csv,
@@ -36,12 +36,13 @@ impl Format {
     }
 }
 
-/// One record: names of columns and their values.
+/// A record: column names and their values.
 #[derive(Debug, PartialEq)]
 pub enum Record {
     /// An object.
     Json(Vec<(String, Json)>),
-    /// Fields of a CSV file, as many as its header has names; `None`: empty without quotes.
+    /// Fields of a CSV file, as many as its header has names. `None` stands for an empty field
+    /// without quotes.
     Text { names: Rc<[String]>, fields: Vec<Option<String>> },
 }
 
@@ -50,20 +51,20 @@ enum Source {
     StandardInput,
 }
 
-/// The records of an input.
+/// Reads the records of an input.
 pub struct Records {
     path: PathBuf,
     source: Source,
     format: Format,
-    /// Names of a CSV file's columns.
+    /// Column names of a CSV file.
     header: Rc<[String]>,
     buffer: Vec<u8>,
-    /// Bytes of the buffer that are done.
+    /// Bytes of the buffer that were consumed.
     at: usize,
-    /// Bytes of the input that are in the buffer or done.
+    /// Bytes of the input that are in the buffer or were consumed.
     read: u64,
     is_at_end: bool,
-    /// Lines that are done.
+    /// Number of lines that were consumed.
     lines: u64,
     /// The line at which the current record begins.
     line: u64,
@@ -104,12 +105,12 @@ impl Records {
         Ok(records)
     }
 
-    /// The names that a CSV file's first record gives to its columns; none in JSON lines.
+    /// Returns the column names in a CSV file's header; none for JSON lines.
     pub fn header(&self) -> &[String] {
         &self.header
     }
 
-    /// Bytes of the input, 0 if nobody knows.
+    /// Returns the length of the input in bytes, 0 if it is unknown.
     pub fn total_bytes(&self) -> u64 {
         match &self.source {
             Source::File { length, .. } => *length,
@@ -117,17 +118,17 @@ impl Records {
         }
     }
 
-    /// Bytes that are done.
+    /// Returns the number of bytes that were consumed.
     pub fn read_bytes(&self) -> u64 {
         self.read - (self.buffer.len() - self.at) as u64
     }
 
-    /// The line, from 1, at which the record that came last begins.
+    /// Returns the line, from 1, at which the last record begins.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// The next record; none at the end. Blank lines are passed over.
+    /// Returns the next record, or `None` at the end. Blank lines are skipped.
     pub async fn next(&mut self) -> Result<Option<Record>, ToolError> {
         match self.format {
             Format::JsonLines => self.next_object().await,
@@ -195,9 +196,11 @@ impl Records {
         self.buffer.drain(..self.at);
         self.at = 0;
         if self.buffer.len() > MAXIMUM_RECORD_BYTES {
-            return Err(self.wrong("a record of more than a gigabyte".to_owned()));
+            let reason = "a record is longer than 1 GiB; is a quote or a newline missing?";
+            return Err(self.wrong(reason.to_owned()));
         }
-        // A long record is read in ever larger pieces: it is looked through from its start each time.
+        // The piece is as long as the buffer, because the parser starts again at the start of a
+        // long record after each piece.
         let wanted = PIECE_BYTES.max(self.buffer.len());
         let before = self.buffer.len();
         match &mut self.source {
@@ -207,7 +210,7 @@ impl Records {
                 self.buffer.extend_from_slice(&part);
             }
             Source::StandardInput => {
-                // Not on this thread, which has to notice Ctrl-C.
+                // On another thread, because this one has to handle Ctrl-C.
                 let read = spawn_blocking(move || {
                     let mut part = Vec::new();
                     let mut input = std::io::stdin().lock().take(wanted as u64);

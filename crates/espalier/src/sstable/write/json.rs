@@ -1,13 +1,14 @@
-//! One line of JSON lines.
+//! Parses a line of JSON lines.
 
 use espalier_types::literal::{Json, parse_json};
 
 use crate::sstable::values::refuse_twins;
 
-/// The members of the object on a line; none for a blank line. Names are those of columns: in lower case, unless they have
-/// CQL quotes inside, as in `INSERT JSON`. No value has an object inside that has a name twice.
+/// Parses the members of the object on a line; `None` for a blank line. As in `INSERT JSON`, names
+/// are lower-cased unless they contain CQL quotes. An object inside a value must not have a name
+/// twice.
 pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
-    let text = std::str::from_utf8(line).map_err(|_| "this is no UTF-8".to_owned())?;
+    let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
     if text.trim().is_empty() {
         return Ok(None);
     }
@@ -20,7 +21,7 @@ pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
     }
 }
 
-/// A column's name as CQL reads it.
+/// Converts a column name as CQL does.
 pub fn column_name(name: String) -> String {
     match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),

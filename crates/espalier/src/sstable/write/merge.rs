@@ -1,6 +1,7 @@
-//! Entries in the order of an SSTable: from memory, or from sorted runs, of which a heap gives the least.
+//! Merges entries into the order of an SSTable. They come from memory, or from sorted runs, of
+//! which a heap gives the least entry.
 //!
-//! Memory: of a merge, a row and the next piece of Data.db for each run.
+//! Memory bound of a merge: for each run a row and the next piece of Data.db.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,19 +17,19 @@ use espalier_sstable::{SSTableWriter, Scan};
 
 use crate::sstable::{ToolError, interrupt::Interrupt};
 
-/// A row or static row and its partition.
+/// A row or static row with its partition key.
 pub struct Entry {
     pub key: DecoratedKey,
     pub is_static: bool,
     pub row: Row,
 }
 
-/// The order of entries: of their keys, then the static row, then of their clusterings.
+/// The order of entries: by key, then the static row, then by clustering.
 #[derive(Clone, Copy)]
 pub struct EntryOrder<'a>(pub &'a ClusteringComparator);
 
 impl EntryOrder<'_> {
-    /// Equal are those that make one row.
+    /// Compares two entries. Equal entries belong to the same row.
     pub fn compare(self, left: &Entry, right: &Entry) -> Ordering {
         let places = || (left.row.clustering.position(), right.row.clustering.position());
         left.key.cmp(&right.key).then_with(|| right.is_static.cmp(&left.is_static)).then_with(
@@ -40,7 +41,7 @@ impl EntryOrder<'_> {
     }
 }
 
-/// Entries in order; those that make one row stand together.
+/// A stream of entries in order. Entries of the same row are adjacent.
 pub trait SortedEntries {
     async fn next(&mut self) -> Result<Option<Entry>, ToolError>;
 }
@@ -51,7 +52,7 @@ impl SortedEntries for std::vec::IntoIter<Entry> {
     }
 }
 
-/// The entries of all runs.
+/// Merges the entries of all runs.
 pub struct RunMerge<'a> {
     runs: Vec<Scan>,
     heads: BinaryHeap<Head<'a>>,
@@ -95,7 +96,7 @@ async fn next_of_run(scan: &mut Scan) -> Result<Option<Entry>, ToolError> {
                     let key = partition.header().key.clone();
                     return Ok(Some(Entry { key, is_static: false, row }));
                 }
-                // Rows of an input delete no ranges.
+                // Input rows never delete ranges.
                 Some(Unfiltered::Marker(_)) => continue,
                 None => {}
             }
@@ -109,7 +110,7 @@ async fn next_of_run(scan: &mut Scan) -> Result<Option<Entry>, ToolError> {
     }
 }
 
-// The heap has its greatest on top: the least entry is the greatest head.
+// The heap pops its greatest element, so the least entry is the greatest head.
 impl Ord for Head<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.order.compare(&other.entry, &self.entry).then(other.run.cmp(&self.run))
@@ -130,17 +131,17 @@ impl PartialEq for Head<'_> {
 
 impl Eq for Head<'_> {}
 
-/// How many rows of each kind there are.
+/// Numbers of rows by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCounts {
-    /// With clustering values.
+    /// Rows with clustering values, or rows of tables without clustering columns.
     pub plain: u64,
-    /// One of a partition.
+    /// Static rows, at most one for each partition.
     pub statics: u64,
 }
 
 impl RowCounts {
-    /// Counts one more.
+    /// Counts one row.
     pub fn add(&mut self, is_static: bool) {
         match is_static {
             true => self.statics += 1,
@@ -148,7 +149,7 @@ impl RowCounts {
         }
     }
 
-    /// All of them.
+    /// Returns the number of all rows.
     pub fn total(&self) -> u64 {
         self.plain + self.statics
     }
@@ -175,8 +176,8 @@ fn remove_replaced(row: &mut Row, later: &Row, undated: i64) {
     });
 }
 
-/// Writes all entries; of those that make one row, what is left of them. Gives how many rows that makes.
-/// `undated`: see [`remove_replaced`]; `None` if the command line gives all rows a timestamp.
+/// Writes all entries, and merges those of the same row. Returns the number of written rows. For
+/// `undated` see [`remove_replaced`]; it is `None` if the command line gives all rows a timestamp.
 pub async fn write_entries(
     writer: &mut SSTableWriter,
     table: &TableMetadata,

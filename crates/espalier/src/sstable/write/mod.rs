@@ -1,8 +1,9 @@
-//! `espalier sstable write`: an SSTable from rows of JSON or CSV.
+//! `espalier sstable write`: writes an SSTable from rows of JSON or CSV.
 //!
-//! Rows may come in any order. They are sorted in memory; what does not fit is written as sorted runs, themselves SSTables
-//! below the output directory, which are merged and removed. Of rows with the same key the cells with the later timestamp
-//! stay, as in a node; the summary tells how many were merged so. Memory: what `--sort-memory` says, and then a piece of each run.
+//! Rows may come in any order. They are sorted in memory. Rows that do not fit are written as
+//! sorted runs, which are SSTables below the output directory, merged in the end and removed. Of
+//! rows with the same key the cells with the later timestamp win, as in a node; the summary says
+//! how many rows were merged. Memory bound: `--sort-memory`, then a piece of each run.
 
 mod csv;
 mod distinct;
@@ -38,7 +39,7 @@ use super::progress::{Progress, bytes, rate};
 use super::schema::{choose, read};
 use super::{ToolError, paths::unusable};
 
-/// What is written where nobody asks for anything else.
+/// The version that is written by default.
 const DEFAULT_VERSION: &str = "da";
 
 /// Writes one SSTable with all rows.
@@ -83,7 +84,7 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// What was written, of how many records if these are not as many as the rows.
+/// Returns the summary. It has the number of records if that is not the number of rows.
 fn describe(written: &WrittenRows, records: u64, elapsed: Duration) -> String {
     let WrittenRows { sstable, rows, added } = written;
     let mut text = format!(
@@ -110,7 +111,8 @@ fn describe(written: &WrittenRows, records: u64, elapsed: Duration) -> String {
     text
 }
 
-/// The version that was asked for, or that the table's own `sstable_format` names, or the newest.
+/// Returns the features of the version of `--version`, else of the table's `sstable_format`, else
+/// of [`DEFAULT_VERSION`].
 fn features(
     arguments: &WriteArguments,
     table: &TableMetadata,
@@ -122,7 +124,7 @@ fn features(
     }
 }
 
-/// What is written, where, and how.
+/// The target and the way to write it.
 struct Plan<'a> {
     arguments: &'a WriteArguments,
     file_system: FileSystem,
@@ -133,7 +135,8 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// What was written, if there was anything, and how many records there were.
+    /// Sorts and writes all records. Returns the written SSTable, unless it would be empty, and the
+    /// number of records.
     async fn sort_and_write(
         &self,
         records: &mut Records,
@@ -176,7 +179,7 @@ impl Plan<'_> {
     }
 }
 
-/// The first generation that the directory does not have.
+/// Returns the first generation above those in the directory.
 async fn next_id(file_system: &FileSystem, directory: &Path) -> Result<SSTableId, ToolError> {
     let listing = list_directory(file_system, directory).await?;
     let all = listing.sealed.iter().chain(&listing.unsealed).chain(&listing.incomplete);
@@ -185,6 +188,6 @@ async fn next_id(file_system: &FileSystem, directory: &Path) -> Result<SSTableId
         SSTableId::Uuid(_) => None,
     });
     let next = taken.max().unwrap_or(0) + 1;
-    let refused = || unusable(directory, "its generations have come to an end".to_owned());
+    let refused = || unusable(directory, "all generation numbers are used".to_owned());
     SSTableId::parse(&next.to_string()).ok_or_else(refused)
 }

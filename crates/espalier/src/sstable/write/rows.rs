@@ -1,7 +1,8 @@
-//! From a record to a row, as INSERT would write it.
+//! Builds rows from records, as INSERT would write them.
 //!
-//! A column that the record does not have, or that is null, is left alone: no tombstone is written. A collection that is not
-//! frozen is replaced as a whole, which leaves a deletion one microsecond before the row.
+//! A column that is missing in the record, or null, is not written, not even as a tombstone. A
+//! collection that is not frozen replaces the old one: its deletion is one microsecond before the
+//! row.
 //!
 //! All list elements of an input have different paths, so that the lists of two records with one
 //! timestamp follow each other, as after two INSERTs.
@@ -23,31 +24,31 @@ use super::input::Record;
 use super::json::column_name;
 use crate::sstable::values::from_field;
 
-/// 1970 in units of 100 ns since 1582-10-15.
+/// The Unix epoch in units of 100 ns since 1582-10-15.
 const UNIX_EPOCH_TICKS: u64 = 122_192_928_000_000_000;
-/// Clock sequence and node of the paths of list elements, an arbitrary choice.
+/// Clock sequence and node in the paths of list elements (arbitrary).
 const CLOCK_SEQUENCE_AND_NODE: u64 = 0x8000_4553_5041_4C49;
 
-/// A row of a partition, and the static row that came with it.
+/// A row of a partition, and the static row of the same record.
 #[derive(Debug, PartialEq)]
 pub struct Built {
     pub key: DecoratedKey,
     pub static_row: Option<Row>,
-    /// None where the record has no clustering and only static columns.
+    /// `None` if the record has no clustering and only static columns.
     pub row: Option<Row>,
 }
 
-/// Makes rows of a table.
+/// Builds rows of a table.
 pub struct RowBuilder {
     table: Arc<TableMetadata>,
     timestamp: i64,
     now_s: u32,
     latest_expiry_s: u32,
-    /// List elements so far.
+    /// Number of list elements so far.
     list_elements: Counter<u64>,
 }
 
-/// How the cells of a record are written.
+/// The times with which the cells of a record are written.
 #[derive(Clone, Copy)]
 struct Written {
     timestamp: i64,
@@ -57,7 +58,8 @@ struct Written {
 }
 
 impl RowBuilder {
-    /// `timestamp`: of records that have none, in µs; `latest_expiry_s`: what files have room for.
+    /// `timestamp` in µs is for records without one. `latest_expiry_s` is the latest expiry that
+    /// the SSTable's version can store.
     pub fn new(
         table: Arc<TableMetadata>,
         timestamp: i64,
@@ -68,12 +70,12 @@ impl RowBuilder {
         Self { table, timestamp, now_s, latest_expiry_s, list_elements: Counter::new(0) }
     }
 
-    /// The timestamp in µs of records that have none.
+    /// Returns the timestamp in µs of records without one.
     pub fn timestamp(&self) -> i64 {
         self.timestamp
     }
 
-    /// The row of a record.
+    /// Builds the row of a record.
     pub fn build(&self, record: &Record) -> Result<Built, String> {
         let mut values: Vec<(&ColumnDefinition, Bytes)> = Vec::new();
         let (mut timestamp, mut ttl) = (self.timestamp, self.table.options.default_time_to_live);
@@ -87,7 +89,7 @@ impl RowBuilder {
                     (column.name.as_str(), Some(column))
                 }
             };
-            // Nobody can tell which of the values is meant.
+            // With two values it is unclear which one is meant.
             if seen.contains(&known) {
                 return Err(format!("the row has '{known}' twice"));
             }
@@ -125,13 +127,13 @@ impl RowBuilder {
         if ttl > 0 && expiry_s > self.latest_expiry_s {
             let latest_s = self.latest_expiry_s;
             return Err(format!(
-                "it would expire at second {expiry_s}, and files of this version have room until {latest_s}"
+                "it would expire at second {expiry_s}, but this version stores times up to {latest_s}"
             ));
         }
         self.assemble(values, Written { timestamp, ttl, expiry_s, now_s: self.now_s })
     }
 
-    /// Whether all columns are there that the header of a CSV file names.
+    /// Checks that the table has all columns of a CSV header, and each is named once.
     pub fn check_header(&self, names: &[String]) -> Result<(), String> {
         let mut seen = HashSet::new();
         for name in names.iter().filter(|name| !matches!(name.as_str(), "$ts" | "$ttl")) {
@@ -142,7 +144,7 @@ impl RowBuilder {
         Ok(())
     }
 
-    /// By its name as it is, or as it stands in CQL.
+    /// Finds a column by its exact name, or by the name as CQL reads it.
     fn column(&self, name: &str) -> Result<&ColumnDefinition, String> {
         let column = self.table.column(name);
         column.or_else(|| self.table.column(&column_name(name.to_owned()))).ok_or_else(|| {
@@ -179,7 +181,10 @@ impl RowBuilder {
             several => build_composite(several),
         };
         if key.is_empty() || key.len() > 65_535 {
-            return Err(format!("a partition key of {} bytes", key.len()));
+            return Err(format!(
+                "the partition key has {} bytes; it must have 1 to 65535",
+                key.len()
+            ));
         }
         let clustering: Vec<_> = self.table.clustering_columns().iter().map(value_of).collect();
         let has_regular = values.iter().any(|(column, _)| column.kind == ColumnKind::Regular);
@@ -200,12 +205,14 @@ impl RowBuilder {
         };
         let length: usize = clustering.iter().flatten().map(Bytes::len).sum();
         if length > 65_535 {
-            // As in Cassandra's INSERT: the versions before oa cannot hold more.
-            return Err(format!("clustering columns of {length} bytes together, more than 65535"));
+            // As in Cassandra's INSERT: versions before oa cannot store more.
+            return Err(format!(
+                "the clustering columns have {length} bytes together; at most 65535 are possible"
+            ));
         }
         let mut row = Row::empty(Clustering { values: clustering.into() });
         if written.timestamp == i64::MIN {
-            return Err("this timestamp means that there is none".to_owned());
+            return Err("the smallest 64-bit timestamp is reserved; give another one".to_owned());
         }
         row.liveness = Liveness {
             timestamp: written.timestamp,
@@ -282,7 +289,8 @@ impl Written {
         }
     }
 
-    /// Elements of one list differ in the time of their timeuuids.
+    /// Returns the path of a list element. The paths of a list differ in the time of their
+    /// timeuuids.
     fn list_path(&self, index: u64) -> Bytes {
         let ticks = (self.timestamp.max(0) as u64).wrapping_mul(10);
         let ticks = UNIX_EPOCH_TICKS.wrapping_add(ticks).wrapping_add(index);
@@ -295,7 +303,7 @@ fn has_empty_text(ty: &CqlType) -> bool {
     matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
 }
 
-/// A value as the input has it.
+/// A value in the form of the input.
 enum Value<'record> {
     Json(&'record Json),
     Text(Option<&'record str>),
@@ -306,10 +314,10 @@ impl Value<'_> {
         let text = match self {
             Self::Json(Json::Null) | Self::Text(None) => return Ok(None),
             Self::Json(Json::Number(text) | Json::String(text)) => text.as_str(),
-            Self::Json(other) => return Err(format!("{name}: {other} is no number")),
+            Self::Json(other) => return Err(format!("{name}: {other} is not a number")),
             Self::Text(Some(text)) => text,
         };
-        text.parse().map(Some).map_err(|_| format!("{name}: '{text}' is no whole number"))
+        text.parse().map(Some).map_err(|_| format!("{name}: '{text}' is not a whole number"))
     }
 
     fn of(&self, column: &ColumnDefinition) -> Result<Option<Bytes>, String> {
@@ -318,7 +326,7 @@ impl Value<'_> {
                 from_json_value(&column.column_type, json).map_err(|error| error.to_string())
             }
             Self::Text(None) => Ok(None),
-            // Who quotes every field has no other way to say that there is none.
+            // A writer that quotes every field cannot express a missing value otherwise.
             Self::Text(Some("")) if !has_empty_text(&column.column_type) => Ok(None),
             Self::Text(Some(text)) => from_field(&column.column_type, text),
         };

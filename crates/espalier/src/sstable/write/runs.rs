@@ -1,7 +1,8 @@
-//! Sorts rows: in memory as long as they fit, otherwise by runs that are merged.
+//! Sorts rows: in memory while they fit, otherwise in sorted runs that are merged.
 //!
-//! Memory: what it is told to sort in; of a merge, a piece of each of at most [`MERGED_AT_ONCE`] runs of each level. A run
-//! of a level is made of so many of the level below, so that there are few levels: 64 MiB, 8 GiB, 1 TiB.
+//! Memory bound: the given memory for sorting; in a merge, a piece of each of at most
+//! [`MERGED_AT_ONCE`] runs of each level. A run of a level merges that many runs of the level
+//! below, so that there are few levels: with 64 MiB their runs have 64 MiB, 8 GiB and 1 TiB.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,13 +24,14 @@ use crate::sstable::progress::Progress;
 use crate::sstable::{ToolError, interrupt::Interrupt, paths::unusable};
 
 const CACHE_BYTES: usize = 4 << 20;
-/// Each run has a few files open, of which a process may have 1024.
+/// Maximum number of runs in a merge. Each run has a few open files, and a process may have only
+/// 1024.
 const MERGED_AT_ONCE: usize = 128;
-/// Bytes of an entry beside its values.
+/// Estimated memory of an entry without its values, in bytes.
 const ENTRY_BYTES: usize = 160;
 const CELL_BYTES: usize = 96;
 
-/// Takes rows in any order and writes them in theirs.
+/// Takes rows in any order and writes them in the order of an SSTable.
 pub struct Sorter<'a> {
     file_system: FileSystem,
     table: Arc<TableMetadata>,
@@ -39,27 +41,28 @@ pub struct Sorter<'a> {
     interrupt: &'a Interrupt,
     entries: Vec<Entry>,
     used_bytes: usize,
-    /// Runs by level, of which the first has what came from memory.
+    /// Runs by level. Level 0 has the runs written from memory.
     levels: Vec<Vec<Descriptor>>,
     runs_made: u64,
     partitions: DistinctTokens,
     stats: EncodingStats,
-    /// Rows that came.
+    /// Number of rows taken.
     added: RowCounts,
 }
 
-/// An SSTable that was written, and of what.
+/// A written SSTable with its numbers of rows.
 pub struct WrittenRows {
     pub sstable: WrittenSSTable,
-    /// Rows in it.
+    /// Rows in the SSTable.
     pub rows: RowCounts,
-    /// Rows that came, of which those with one key made one.
+    /// Rows taken, before rows with the same key were merged.
     pub added: RowCounts,
 }
 
 impl<'a> Sorter<'a> {
-    /// Keeps runs in `directory`, which is made when it is needed; [`Sorter::remove_runs`] takes it away.
-    /// `undated`: the timestamp in µs of rows that have none in the input, if there may be such.
+    /// Keeps runs in `directory`, which is created when it is needed and removed by
+    /// [`Sorter::remove_runs`]. `undated` is the timestamp in µs of rows that have none in the
+    /// input, if there may be such rows.
     pub fn new(
         file_system: FileSystem,
         table: Arc<TableMetadata>,
@@ -145,7 +148,7 @@ impl<'a> Sorter<'a> {
             .ok_or_else(|| unusable(&self.directory, "too many runs".to_owned()))?;
         let descriptor = Descriptor::new(self.directory.clone(), features, id);
         let mut options = WriterOptions::for_table(descriptor, self.table.clone())?;
-        // Runs are read once, front to back, and by nobody else.
+        // Runs are read once, front to back, and only by this process.
         options.is_durable = false;
         options.chunks = ChunkFormat::Plain { chunk_length: 64 * 1024 };
         options.bloom_filter_fp_chance = 1.0;
@@ -161,7 +164,7 @@ impl<'a> Sorter<'a> {
         entries.into_iter()
     }
 
-    /// Writes all; nothing if no row came.
+    /// Writes all rows. Returns `None` if there were none.
     pub async fn finish(
         &mut self,
         target: Descriptor,
@@ -180,7 +183,7 @@ impl<'a> Sorter<'a> {
             return self.write(options, entries, |_| {}).await;
         }
         self.spill().await?;
-        // A higher level has older runs: rows with one key come in the order of the input.
+        // A higher level has older runs, so rows with one key come in the order of the input.
         let runs: Vec<_> = self.levels.iter().rev().flatten().cloned().collect();
         let scans = self.scans(&runs).await?;
         *progress =
@@ -189,7 +192,7 @@ impl<'a> Sorter<'a> {
         self.write(options, merge, |writer| progress.at(writer.data_length())).await
     }
 
-    /// To be called at the end, whatever it is.
+    /// Removes the runs. The caller calls it in the end, after an error too.
     pub async fn remove_runs(&self) -> Result<(), ToolError> {
         if self.runs_made == 0 {
             return Ok(());
