@@ -3,11 +3,10 @@
 //! Reading the clock costs a twentieth of the fastest read, so not every request is timed. The unit
 //! of sampling is a group of requests that the reader took out of a receive buffer together. One
 //! group in [`GROUPS_PER_SAMPLE`] on average is chosen at random, before it is known how long its
-//! requests will take. So requests that have to wait are as likely to be timed as those that are
+//! requests will take. So a request that has to wait is as likely to be timed as one that is
 //! answered at once, and the percentiles are those of all requests that are not refused at once.
 //! (If all waiting requests were timed, but few of the others, a miss in a hundred would be the
 //! median.)
-//!
 //! The first group is always timed, so that a fresh node shows that the histograms work.
 //!
 //! Memory: about 100 numbers for each of the two histograms.

@@ -1,10 +1,10 @@
-//! The two checksums of version 5 segments: a CRC24 over the header, a CRC32 over the payload.
+//! The two checksums of version 5 segments: a CRC24 of the header, a CRC32 of the payload.
 
 const CRC24_POLYNOMIAL: u32 = 0x0197_4F0B;
 const CRC24_INITIAL: u32 = 0x0087_5060;
 
-/// CRC32 of the four bytes `fa 2d 55 ca` that Cassandra feeds before each payload, so that a run of zeroes does not
-/// have a checksum of zero.
+/// CRC32 of the four bytes `fa 2d 55 ca` that Cassandra feeds before each payload, so that a run of
+/// zeroes does not have a checksum of zero.
 const CRC32_OF_SALT: u32 = 0x4477_7ED3;
 
 const CRC24_TABLE: [u32; 256] = {
@@ -26,7 +26,8 @@ const CRC24_TABLE: [u32; 256] = {
     table
 };
 
-/// CRC24 of a segment header without its checksum (3 bytes, or 5 if the connection compresses).
+/// Returns the CRC24 of a segment header without its checksum (3 bytes, or 5 if the connection
+/// compresses).
 pub(super) fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(CRC24_INITIAL, |crc, &byte| {
         let index = (crc >> 16) as u8 ^ byte;
@@ -34,7 +35,7 @@ pub(super) fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-/// CRC32 of a segment's payload as it stands on the wire.
+/// Returns the CRC32 of a segment's payload as it is on the wire.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(CRC32_OF_SALT);
     hasher.update(bytes);

@@ -1,30 +1,31 @@
 //! Compression of bodies before version 5. LZ4 bodies begin with their plain length (be32); the
 //! Snappy format includes it.
 //!
-//! Memory: a body that claims to be larger than the frame limit is refused before anything is allocated for it.
+//! Memory: a body that claims to be larger than the frame limit is refused before anything is
+//! allocated for it.
 
 use bytes::Bytes;
 
 use super::error::DecodeError;
 use super::writer::WireWrite;
 
-/// A body shorter than this is sent as it is: it would not pay for the work.
+/// Minimum length, in bytes, of a body that is compressed. Shorter ones gain too little.
 const MIN_COMPRESSED_BODY: usize = 512;
 
-/// What a client asked for under `COMPRESSION` in STARTUP.
+/// The compression that a client requests under `COMPRESSION` in STARTUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// `lz4`, the only one of version 5.
     Lz4,
-    /// `snappy`, before version 5 alone.
+    /// `snappy`, only before version 5.
     Snappy,
 }
 
 impl Compression {
-    /// What SUPPORTED lists under `COMPRESSION`.
+    /// The names that SUPPORTED lists under `COMPRESSION`.
     pub const NAMES: [&'static str; 2] = ["lz4", "snappy"];
 
-    /// The compression of a name, compared without case as drivers differ in it.
+    /// Returns the compression of a name. Case does not matter, because drivers differ in it.
     pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("lz4") {
             Some(Self::Lz4)
@@ -35,7 +36,7 @@ impl Compression {
         }
     }
 
-    /// The plain body, or an error if it is broken or longer than `max_length` bytes.
+    /// Returns the plain body, or an error if it is broken or longer than `max_length` bytes.
     pub(super) fn decompress(self, body: &[u8], max_length: usize) -> Result<Bytes, DecodeError> {
         match self {
             Self::Lz4 => {
@@ -59,7 +60,8 @@ impl Compression {
         }
     }
 
-    /// Replaces the body `out[start..]` by its compressed form if that is shorter; says whether it did.
+    /// Replaces the body `out[start..]` by its compressed form if that is shorter. Returns whether
+    /// it did.
     pub(super) fn compress_tail(
         self,
         out: &mut Vec<u8>,
@@ -92,7 +94,8 @@ impl Compression {
     }
 }
 
-/// Expands one LZ4 block whose plain length is told beside it.
+/// Expands one LZ4 block to `length` bytes, the plain length that the protocol sends with the
+/// block.
 pub(super) fn decompress_lz4(
     block: &[u8],
     length: usize,
@@ -101,7 +104,7 @@ pub(super) fn decompress_lz4(
     if length > max_length {
         return Err(DecodeError::TooLarge { length, limit: max_length });
     }
-    // A block expands at most 255 times: what claims more is broken, and is not worth the allocation.
+    // A block expands at most 255 times. A larger claim is broken, and not worth the allocation.
     if length / 255 > block.len() {
         return Err(DecodeError::BrokenCompression);
     }
@@ -116,7 +119,7 @@ pub(super) fn decompress_lz4(
     }
 }
 
-/// Appends one LZ4 block to `out`; gives the new length of `out`.
+/// Appends one LZ4 block to `out` and returns the new length of `out`.
 pub(super) fn compress_lz4(plain: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();
     out.resize(start + lz4::block::compress_bound(plain.len()).ok()?, 0);

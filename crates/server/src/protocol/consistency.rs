@@ -1,5 +1,5 @@
-//! Consistency levels as they travel. A single node honours all of them; it must still tell them apart, because some are
-//! refused for reads or for writes.
+//! Consistency levels on the wire. A single node honours all of them, but must distinguish them,
+//! because some are refused for reads or for writes.
 
 use std::fmt;
 
@@ -25,7 +25,11 @@ pub enum Consistency {
 }
 
 impl Consistency {
-    /// The level of a [consistency] field.
+    /// Returns the level of a [consistency] field.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no level has this code.
     pub fn from_code(code: u16) -> Result<Self, DecodeError> {
         Ok(match code {
             0x00 => Self::Any,
@@ -43,12 +47,12 @@ impl Consistency {
         })
     }
 
-    /// The number that stands on the wire.
+    /// Returns the code on the wire.
     pub fn code(self) -> u16 {
         self as u16
     }
 
-    /// Whether the level is one of the two of lightweight transactions.
+    /// Returns whether the level is one of the two of lightweight transactions.
     pub fn is_serial(self) -> bool {
         matches!(self, Self::Serial | Self::LocalSerial)
     }

@@ -1,12 +1,17 @@
-//! Takes envelopes from the receive buffer, incrementally: feed whatever arrived, take what is whole.
+//! The decoder takes envelopes from the receive buffer, incrementally: the caller appends the bytes
+//! that have arrived and takes the whole envelopes.
 //!
-//! Until STARTUP is answered a connection carries bare envelopes. Then version 5 switches to segments ([`Decoder::start`]).
+//! Until STARTUP is answered a connection carries bare envelopes. Then version 5 switches to
+//! segments ([`Decoder::start`]).
 //!
-//! Invariants: a body that is not compressed and arrived in one piece is a slice of the receive buffer. After a failure
-//! that is not fatal the next call continues with the next envelope; after a fatal one nothing is decoded any more.
-//! Memory: at most one envelope of `max_frame_size` is gathered here (a version 5 envelope spread over segments); one that
-//! claims more is skipped as it arrives, and refused once it is behind: drivers take a connection that they are still sending on for
-//! busy when the answer is there.
+//! Invariants: an uncompressed body that arrived in one piece is a slice of the receive buffer.
+//! After a failure that is not fatal the next call continues with the next envelope; after a fatal
+//! one the decoder decodes nothing any more.
+//!
+//! Memory: the decoder gathers at most one envelope of `max_frame_size` bytes (a version 5 envelope
+//! that is spread over segments). An envelope that claims more is skipped as it arrives, and
+//! refused once its last byte has arrived: a driver that is still sending when the answer comes
+//! takes the connection for busy.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -17,15 +22,15 @@ use super::opcode::Opcode;
 use super::segment::SegmentReader;
 use super::version::ProtocolVersion;
 
-/// Bytes of the header of versions 1 and 2: enough of any version to answer it.
+/// Length of the header of versions 1 and 2: of any version, so many bytes suffice to answer it.
 const OLDEST_HEADER_LENGTH: usize = 8;
 
-/// A request as it arrived; its body is plain.
+/// A request as it arrived, with its body decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// The header.
     pub header: Header,
-    /// The body, still with its custom payload if the header says that there is one.
+    /// The body. It begins with the custom payload if the header has that flag.
     pub body: Bytes,
 }
 
@@ -38,27 +43,27 @@ enum Framing {
         reader: SegmentReader,
         /// Envelopes of a self-contained segment that have not been taken yet.
         payload: Bytes,
-        /// The envelope that is spread over several segments, as far as it has arrived.
+        /// The part that has arrived of an envelope that is spread over several segments.
         partial: BytesMut,
     },
 }
 
-/// Decodes what one connection receives.
+/// Decodes the bytes that one connection receives.
 #[derive(Debug)]
 pub struct Decoder {
     max_frame_size: usize,
     /// The version that STARTUP settled.
     version: Option<ProtocolVersion>,
     framing: Framing,
-    /// Bytes still to come of an envelope that is refused.
+    /// Bytes of a refused envelope that have not arrived yet.
     skip: usize,
-    /// Why it is, to be told once they have come.
+    /// The reason for the refusal, which is returned once these bytes have arrived.
     refused: Option<DecodeFailure>,
     broken: bool,
 }
 
 impl Decoder {
-    /// A decoder for a new connection that accepts bodies of up to `max_frame_size` bytes.
+    /// Creates a decoder for a new connection that accepts bodies of up to `max_frame_size` bytes.
     pub fn new(max_frame_size: usize) -> Self {
         Self {
             max_frame_size,
@@ -70,8 +75,8 @@ impl Decoder {
         }
     }
 
-    /// STARTUP was accepted: what follows has this version and compression. Version 5 knows LZ4 only; the caller has
-    /// refused anything else.
+    /// Switches to the version and compression of the accepted STARTUP. Version 5 knows LZ4 only;
+    /// the caller has refused anything else.
     pub fn start(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
         self.version = Some(version);
         self.framing = match version {
@@ -84,7 +89,12 @@ impl Decoder {
         };
     }
 
-    /// The next request of `buffer`, whose bytes are consumed; `None` until more bytes arrive.
+    /// Returns the next request of `buffer` and consumes its bytes; `None` until more bytes arrive.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the next envelope is malformed, too large, or of a wrong version. The failure says
+    /// whether the caller must close the connection.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Envelope>, DecodeFailure> {
         if self.broken {
             return Ok(None);
@@ -97,8 +107,9 @@ impl Decoder {
         result
     }
 
-    /// How many bytes must be in `buffer` before [`Self::next`] can make progress: a hint for the size of the next read,
-    /// never more than the frame limit and its framing.
+    /// Returns the number of bytes that `buffer` needs before [`Self::next`] can make progress. It
+    /// is a hint for the size of the next read, and never more than the frame limit and its
+    /// framing.
     pub fn bytes_wanted(&self, buffer: &[u8]) -> usize {
         match &self.framing {
             Framing::Segments { reader, .. } => reader.bytes_wanted(),
@@ -134,7 +145,7 @@ impl Decoder {
                 buffer.advance(HEADER_LENGTH);
                 self.skip = raw.body_length as usize;
                 self.refused = Some(failure);
-                // What of it is there already goes, and perhaps that is all.
+                // Skips the bytes that have arrived, which may be all of the envelope.
                 return self.next_envelope(buffer, compression);
             }
         };
@@ -179,7 +190,7 @@ impl Decoder {
         }
     }
 
-    /// The next envelope of the self-contained segment at hand.
+    /// Returns the next envelope of the current self-contained segment.
     fn next_of_payload(&mut self) -> Result<Option<Envelope>, DecodeFailure> {
         let Framing::Segments { payload, .. } = &mut self.framing else { return Ok(None) };
         if payload.is_empty() {
@@ -195,7 +206,7 @@ impl Decoder {
         Ok(Some(Envelope { header, body }))
     }
 
-    /// Adds a piece of a large envelope; gives the envelope once it is whole.
+    /// Adds a piece of a large envelope and returns the envelope once it is whole.
     fn gather(&mut self, piece: Bytes) -> Result<Option<Envelope>, DecodeFailure> {
         const TOO_LONG: &str = "more bytes than the large envelope has";
         if self.skip > 0 {
@@ -228,7 +239,7 @@ impl Decoder {
         }
     }
 
-    /// Accepts a header or says what is wrong with it.
+    /// Checks a header.
     fn judge(&self, raw: &RawHeader) -> Result<Header, DecodeFailure> {
         let version = ProtocolVersion::from_byte(raw.version_byte).map_err(|requested| {
             fatal(raw.stream, DecodeError::UnsupportedVersion { requested })
@@ -240,7 +251,8 @@ impl Decoder {
             let (got, expected) = (version.number(), settled.number());
             return Err(fatal(raw.stream, DecodeError::VersionChanged { got, expected }));
         }
-        // So much never comes: whoever waited for it would wait for good.
+        // A client never sends this many bytes, so a connection that waited for them would wait for
+        // ever.
         let length = raw.body_length.cast_signed();
         if length < 0 {
             let field = "the body";
@@ -258,7 +270,8 @@ impl Decoder {
     }
 }
 
-/// Versions 1 and 2 have a shorter header, so that this is decided before the header is read.
+/// Refuses unsupported versions. Versions 1 and 2 have a shorter header, so this check precedes the
+/// parsing of the header.
 fn refuse_other_versions(buffer: &[u8]) -> Result<(), DecodeFailure> {
     let Some(&[version, _, s0, s1, ..]) = buffer.first_chunk::<OLDEST_HEADER_LENGTH>() else {
         return Ok(());

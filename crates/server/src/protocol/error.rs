@@ -1,13 +1,13 @@
-//! What can be wrong with the bytes of a request.
+//! Errors in the bytes of a request.
 
 use super::header::StreamId;
 use super::opcode::Opcode;
 use super::response::{ErrorDetail, ErrorResponse};
 
-/// Why bytes are not a request. Each names the field that is wrong.
+/// The reason why bytes are not a request. Each names the field that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// A version that this node does not speak. The text is the one drivers look for.
+    /// The node does not support this version. Drivers look for this text.
     #[error("{}", super::ProtocolVersion::unsupported_message(*requested))]
     UnsupportedVersion {
         /// The number that the client sent.
@@ -26,19 +26,19 @@ pub enum DecodeError {
     /// The direction bit says that this is a response.
     #[error("Wrong protocol direction, expected a request")]
     WrongDirection,
-    /// No such opcode.
+    /// No message has this opcode.
     #[error("Unknown opcode {byte:#04x}")]
     UnknownOpcode {
         /// The opcode's byte.
         byte: u8,
     },
-    /// An opcode that only servers send.
+    /// Only servers send this opcode.
     #[error("Unexpected opcode {opcode:?}: it is not a request")]
     NotARequest {
         /// The opcode.
         opcode: Opcode,
     },
-    /// An envelope, or what it expands to, exceeds `native_transport_max_frame_size`.
+    /// An envelope, or its decompressed body, exceeds `native_transport_max_frame_size`.
     #[error("Request is too big: length {length} exceeds maximum allowed length {limit}")]
     TooLarge {
         /// Bytes of the body.
@@ -81,7 +81,7 @@ pub enum DecodeError {
         /// Bytes that remain in the body.
         remaining: usize,
     },
-    /// A length is negative where that means nothing.
+    /// A length is negative where the protocol allows none.
     #[error("Invalid message: {field} has the length {length}")]
     NegativeLength {
         /// The field.
@@ -95,16 +95,16 @@ pub enum DecodeError {
         /// The field.
         field: &'static str,
     },
-    /// A custom payload came with version 4.
+    /// A custom payload came with version 3.
     #[error("Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4")]
     CustomPayload,
-    /// A consistency level that does not exist.
+    /// No consistency level has this code.
     #[error("Unknown code {code} for a consistency level")]
     UnknownConsistency {
         /// The code.
         code: u16,
     },
-    /// An enumerated byte has a value that it cannot have.
+    /// An enumerated byte has an invalid value.
     #[error("Invalid message: {field} cannot be {value}")]
     UnknownValue {
         /// The field.
@@ -117,13 +117,13 @@ pub enum DecodeError {
         "Out of bound timestamp, must be in [{}, {}] (got {})", i64::MIN + 1, i64::MAX, i64::MIN
     )]
     TimestampOutOfBounds,
-    /// BATCH cannot name its values: the protocol puts the flag behind them.
+    /// A BATCH names its values: the protocol puts the flag behind them, so they cannot be decoded.
     #[error("Values of a BATCH cannot be named")]
     NamedBatchValues,
     /// STARTUP lacks its one required option.
     #[error("Missing value CQL_VERSION in STARTUP message")]
     MissingCqlVersion,
-    /// REGISTER for an event that does not exist.
+    /// REGISTER names an event that does not exist.
     #[error("Unknown event type {name:?}")]
     UnknownEventType {
         /// The name.
@@ -132,7 +132,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The ERROR response that tells the client.
+    /// Returns the ERROR response for the client.
     pub fn response(&self) -> ErrorResponse {
         let detail = match self {
             Self::TooLarge { .. } => ErrorDetail::Invalid,
@@ -142,14 +142,15 @@ impl DecodeError {
     }
 }
 
-/// An envelope that could not be taken from the stream of bytes.
+/// A failure to take an envelope from the stream of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stream {stream}: {error}")]
 pub struct DecodeFailure {
-    /// Stream to answer on: 0 if the envelope's own could not be read.
+    /// Stream to answer on: 0 if the envelope's own is unknown.
     pub stream: StreamId,
-    /// What is wrong.
+    /// The error.
     pub error: DecodeError,
-    /// Whether the position in the bytes is lost, so that the connection must be closed once the answer is sent.
+    /// Whether the position in the bytes is lost, so that the connection must close once the answer
+    /// is sent.
     pub fatal: bool,
 }

@@ -1,5 +1,5 @@
-//! Events that the server sends unasked (stream -1) to the connections that registered for them. A schema change is also
-//! the result of the statement that made it.
+//! Events, which the server sends without a request (stream -1) to the connections that registered
+//! for them. A schema change is also the result of the statement that made it.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::TopologyChange => "TOPOLOGY_CHANGE",
@@ -27,7 +27,11 @@ impl EventType {
         }
     }
 
-    /// The event of a name.
+    /// Returns the event type of a name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no event type has this name.
     pub fn from_name(name: &str) -> Result<Self, DecodeError> {
         [Self::TopologyChange, Self::StatusChange, Self::SchemaChange]
             .into_iter()
@@ -41,23 +45,23 @@ impl EventType {
 pub struct EventTypes(u8);
 
 impl EventTypes {
-    /// Adds one.
+    /// Adds an event type.
     pub fn insert(&mut self, event: EventType) {
         self.0 |= event as u8;
     }
 
-    /// Whether `event` is in the set.
+    /// Returns whether `event` is in the set.
     pub fn contains(self, event: EventType) -> bool {
         self.0 & event as u8 != 0
     }
 
-    /// All that are in either set.
+    /// Returns the types that are in either set.
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// What happened to the set of nodes.
+/// A change of the set of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum TopologyChange {
@@ -66,7 +70,7 @@ pub enum TopologyChange {
     MovedNode,
 }
 
-/// What happened to a node.
+/// A change of a node's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum StatusChange {
@@ -74,7 +78,7 @@ pub enum StatusChange {
     Down,
 }
 
-/// What happened to a part of the schema.
+/// The kind of a schema change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum SchemaChangeKind {
@@ -101,17 +105,17 @@ pub enum SchemaTarget {
 /// A change of the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SchemaChange {
-    /// What happened.
+    /// The kind of the change.
     pub kind: SchemaChangeKind,
-    /// The keyspace it happened in.
+    /// The keyspace of the changed part.
     pub keyspace: String,
-    /// What it happened to.
+    /// The part of the schema that changed.
     pub target: SchemaTarget,
 }
 
 impl SchemaChange {
-    /// The body of RESULT after its kind, and of EVENT after its type. Version 3 knows neither
-    /// functions nor aggregates; it reports a change of their keyspace instead.
+    /// Appends the body of RESULT after its kind, and of EVENT after its type. Version 3 knows
+    /// neither functions nor aggregates; it reports a change of their keyspace instead.
     pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         let is_function =
             matches!(self.target, SchemaTarget::Function(..) | SchemaTarget::Aggregate(..));
@@ -143,7 +147,7 @@ impl SchemaChange {
     }
 }
 
-/// Something that happened.
+/// An event for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The set of nodes changed; the address is where the node's clients connect.
@@ -155,7 +159,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Which registrations it goes to.
+    /// Returns the event type that a client registers for to get the event.
     pub fn event_type(&self) -> EventType {
         match self {
             Self::Topology(..) => EventType::TopologyChange,

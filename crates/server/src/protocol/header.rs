@@ -9,10 +9,11 @@
 use super::opcode::Opcode;
 use super::version::ProtocolVersion;
 
-/// Bytes of an envelope's header.
+/// Length of an envelope's header, in bytes.
 pub const HEADER_LENGTH: usize = 9;
 
-/// What ties a response to its request. Clients choose numbers from 0; the server's own events carry -1.
+/// The number that connects a response to its request. Clients choose numbers from 0; the server's
+/// own events carry -1.
 pub type StreamId = i16;
 
 /// The flags of an envelope.
@@ -23,35 +24,36 @@ impl Flags {
     /// The body is compressed (before version 5, where compression belongs to the segment and the
     /// flag is ignored).
     pub const COMPRESSED: u8 = 0x01;
-    /// Request: trace me. Response: the body begins with the tracing id.
+    /// Request: the client wants a trace. Response: the body begins with the tracing id.
     pub const TRACING: u8 = 0x02;
     /// The body carries a map of bytes for a custom query handler.
     pub const CUSTOM_PAYLOAD: u8 = 0x04;
     /// Response: the body carries a list of warnings.
     pub const WARNING: u8 = 0x08;
-    /// Request: the client accepts a beta version of the protocol. Ignored: no version spoken here is beta.
+    /// Request: the client accepts a beta version of the protocol. Ignored: no supported version is
+    /// beta.
     pub const USE_BETA: u8 = 0x10;
 
-    /// Whether `flag` is set.
+    /// Returns whether `flag` is set.
     pub fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
     }
 }
 
-/// The header of a request that is known to be well-formed.
+/// The header of a request, checked by the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Version of the request; responses carry the same.
+    /// Version of the request; the response carries it too.
     pub version: ProtocolVersion,
     /// Flags of the request.
     pub flags: Flags,
-    /// Stream to answer on.
+    /// Stream of the request and of its answer.
     pub stream: StreamId,
-    /// What the request is.
+    /// Kind of the request.
     pub opcode: Opcode,
 }
 
-/// A header as it stands on the wire, before any judgement.
+/// A header as it is on the wire, before any check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawHeader {
     pub version_byte: u8,
@@ -75,13 +77,13 @@ impl RawHeader {
         })
     }
 
-    /// Bytes of the whole envelope.
+    /// Returns the length of the whole envelope in bytes.
     pub fn envelope_length(&self) -> usize {
         HEADER_LENGTH + self.body_length as usize
     }
 }
 
-/// Appends the header of a response with a body length of zero, and says where the length stands.
+/// Appends the header of a response with a body length of zero. Returns the position of the length.
 pub(super) fn begin(
     out: &mut Vec<u8>,
     version: ProtocolVersion,

@@ -1,5 +1,5 @@
-//! The CQL native protocol, versions 3 to 5, seen from the server. Sans-IO: bytes in, requests out;
-//! responses in, bytes out. It opens no socket and reads no clock.
+//! The CQL native protocol, versions 3 to 5, from the server's side. Sans-IO: bytes in, requests
+//! out; responses in, bytes out. It opens no socket and reads no clock.
 //!
 //! | layer | in | out |
 //! | --- | --- | --- |
@@ -8,14 +8,16 @@
 //! | messages | [`request`] | [`response`] |
 //!
 //! Invariants:
-//! - No input panics. What is malformed yields an error that names its field and maps to an ERROR response.
-//! - A request borrows from the buffer that it was received in: no value and no string is copied or allocated for.
-//! - Memory: a decoder holds at most one envelope of `max_frame_size` bytes beside what the caller buffered, and no
-//!   length field makes it allocate more than that.
+//! - No input panics. Malformed input yields an error that names its field and maps to an ERROR
+//!   response.
+//! - A request borrows from the buffer that it was received in: no value and no string is copied or
+//!   allocated.
+//! - Memory: a decoder holds at most one envelope of `max_frame_size` bytes besides the caller's
+//!   buffer, and no length field makes it allocate more than that.
 //!
-//! Sources: `native_protocol_v4.spec` and `native_protocol_v5.spec` of Apache Cassandra. Where a text leaves something
-//! open (8-byte headers of versions 1 and 2, the seed of the CRC32, when warnings precede a payload) we do what
-//! Cassandra 5.0 does on the wire.
+//! Sources: `native_protocol_v4.spec` and `native_protocol_v5.spec` of Apache Cassandra. Where a
+//! specification leaves something open (8-byte headers of versions 1 and 2, the seed of the CRC32,
+//! the order of warnings and payload) the node does what Cassandra 5.0 does on the wire.
 
 mod checksum;
 mod compression;
@@ -48,5 +50,5 @@ pub use response::Response;
 pub use send_buffer::{ResponseExtras, SendBuffer};
 pub use version::ProtocolVersion;
 
-/// The default of `native_transport_max_frame_size`: the longest body of a request, in bytes.
+/// Default of `native_transport_max_frame_size`: the longest body of a request, in bytes.
 pub const DEFAULT_MAX_FRAME_SIZE: usize = 16 * 1024 * 1024;

@@ -1,6 +1,6 @@
 //! The opcodes of the envelope header.
 
-/// What an envelope is.
+/// The kind of message in an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -24,7 +24,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// The opcode of a byte, if it has one (0x04 was CREDENTIALS in version 1).
+    /// Returns the opcode of a byte, if it has one (0x04 was CREDENTIALS in version 1).
     pub fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             0x00 => Self::Error,

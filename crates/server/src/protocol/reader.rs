@@ -1,6 +1,7 @@
-//! Reads the notations of the specification ([int], [string], [bytes], ...) out of a body.
+//! Reads the notations of the specification ([int], [string], [bytes], ...) from a body.
 //!
-//! Everything is borrowed from the body, every length is checked against what remains, and every error names the field.
+//! All results borrow from the body, every length is checked against the remaining bytes, and every
+//! error names the field.
 
 use super::error::DecodeError;
 
@@ -18,7 +19,7 @@ impl<'a> BodyReader<'a> {
         Self { body, rest: body }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn offset(&self) -> usize {
         self.body.len() - self.rest.len()
     }
@@ -68,13 +69,13 @@ impl<'a> BodyReader<'a> {
         self.array(field).map(i64::from_be_bytes)
     }
 
-    /// [string]: a short of length, then UTF-8.
+    /// Reads a [string]: a short of length, then UTF-8.
     pub fn string(&mut self, field: &'static str) -> Result<&'a str> {
         let bytes = self.short_bytes(field)?;
         std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8 { field })
     }
 
-    /// [long string]: an int of length, then UTF-8.
+    /// Reads a [long string]: an int of length, then UTF-8.
     pub fn long_string(&mut self, field: &'static str) -> Result<&'a str> {
         let length = self.int(field)?;
         let length =
@@ -83,7 +84,7 @@ impl<'a> BodyReader<'a> {
         std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8 { field })
     }
 
-    /// [bytes]: an int of length, negative for null.
+    /// Reads [bytes]: an int of length, negative for null.
     pub fn bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>> {
         match usize::try_from(self.int(field)?) {
             Ok(length) => self.take(field, length).map(Some),
@@ -91,13 +92,13 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// [short bytes]: a short of length.
+    /// Reads [short bytes]: a short of length.
     pub fn short_bytes(&mut self, field: &'static str) -> Result<&'a [u8]> {
         let length = self.short(field)?;
         self.take(field, length as usize)
     }
 
-    /// [value]: its length, -1 for null, -2 for unset. The bytes themselves are passed over.
+    /// Reads the length of a [value], -1 for null, -2 for unset, and skips its bytes.
     pub fn value_length(&mut self, field: &'static str) -> Result<i32> {
         let length = self.int(field)?;
         match length {
@@ -107,7 +108,8 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// A [short] that counts items of at least `min_item_length` bytes each, refused if the body cannot hold them.
+    /// Reads a [short] that counts items of at least `min_item_length` bytes each. A body that
+    /// cannot hold them is refused.
     pub fn count(&mut self, field: &'static str, min_item_length: usize) -> Result<usize> {
         let count = self.short(field)? as usize;
         match count * min_item_length {

@@ -1,8 +1,9 @@
-//! What one connection is about to send. Responses are encoded straight into it, in the framing that the connection has
-//! reached; many responses make one write.
+//! The send buffer of a connection. Responses are encoded straight into it, in the current framing
+//! of the connection; many responses make one write.
 //!
-//! Memory: the responses that were written since [`SendBuffer::take`]; the caller bounds them. One response is at most
-//! [`MAX_BODY`] bytes, the limit that drivers have; a larger one is replaced by an error.
+//! Memory: the responses that were written since the last [`SendBuffer::take`]; the caller bounds
+//! them. One response is at most [`MAX_BODY`] bytes, the limit of drivers; a larger one is replaced
+//! by an error.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -15,23 +16,23 @@ use super::segment::{self, MAX_PAYLOAD};
 use super::version::{self, ProtocolVersion};
 use super::writer::WireWrite;
 
-/// Longest body of a response: what the Java driver accepts by default.
+/// Maximum body of a response, in bytes: the default limit of the Java driver.
 const MAX_BODY: usize = 256 * 1024 * 1024;
 
-/// A larger buffer is given back to the allocator once it is sent.
+/// Maximum capacity, in bytes, of a buffer that is kept for reuse once it is sent.
 const MAX_RECYCLED: usize = 256 * 1024;
 
 /// The stream of events, which answer no request.
 const EVENT_STREAM: StreamId = -1;
 
-/// What a response may carry beside its message.
+/// The parts that a response may carry besides its message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseExtras<'a> {
     /// The tracing session, if the request asked for one.
     pub tracing_id: Option<Uuid>,
     /// Warnings for the application's log.
     pub warnings: &'a [String],
-    /// What a custom query handler answers.
+    /// The answer of a custom query handler.
     pub custom_payload: &'a [(String, Option<Bytes>)],
 }
 
@@ -42,12 +43,12 @@ enum Framing {
     },
     Segments {
         compressing: bool,
-        /// Where the segment begins that more envelopes can join.
+        /// The start of the segment to which more envelopes can be added.
         open_at: Option<usize>,
     },
 }
 
-/// Encodes what one connection sends.
+/// Encodes the responses of one connection.
 #[derive(Debug)]
 pub struct SendBuffer {
     out: Vec<u8>,
@@ -68,12 +69,12 @@ impl Default for SendBuffer {
 }
 
 impl SendBuffer {
-    /// The version of responses before STARTUP settles it: that of the request.
+    /// Sets the version of responses before STARTUP settles it: the version of the request.
     pub fn set_version(&mut self, version: ProtocolVersion) {
         self.version = version;
     }
 
-    /// The answer to STARTUP has been written: what follows has this version and compression.
+    /// Switches to the version and compression of STARTUP, once the answer to it has been written.
     pub fn start(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
         self.version = version;
         self.framing = match version {
@@ -115,7 +116,8 @@ impl SendBuffer {
         self.write(EVENT_STREAM, &ResponseExtras::default(), &Response::Event(event));
     }
 
-    /// Adds the answer to bytes that could not be decoded. If the failure is fatal, close the connection after sending.
+    /// Adds the answer to bytes that could not be decoded. If the failure is fatal, the caller
+    /// closes the connection after sending.
     pub fn write_failure(&mut self, failure: &DecodeFailure) {
         let response = failure.error.response();
         match failure.error {
@@ -132,17 +134,17 @@ impl SendBuffer {
         }
     }
 
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Bytes to send, about: an open segment still lacks its checksum.
+    /// Returns the bytes to send, approximately: an open segment still lacks its checksum.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// All that was written, ready to be sent; the buffer is empty then.
+    /// Takes all responses, ready to be sent, and leaves the buffer empty.
     pub fn take(&mut self) -> Vec<u8> {
         if let Framing::Segments { compressing, open_at } = &mut self.framing
             && let Some(start) = open_at.take()
@@ -152,7 +154,8 @@ impl SendBuffer {
         std::mem::take(&mut self.out)
     }
 
-    /// Gives back the memory of [`Self::take`], so that the next responses need no new allocation, unless it is large.
+    /// Returns the memory of [`Self::take`] to the buffer unless it is large, so that the next
+    /// responses need no new allocation.
     pub fn recycle(&mut self, mut sent: Vec<u8>) {
         if self.out.is_empty()
             && (self.out.capacity() + 1..=MAX_RECYCLED).contains(&sent.capacity())
@@ -168,7 +171,7 @@ impl SendBuffer {
         extras: &ResponseExtras<'_>,
         response: &Response<'_>,
     ) {
-        // Version 3 has neither warnings nor payloads: Cassandra drops them.
+        // Version 3 has neither warnings nor payloads: like Cassandra, drop them.
         let extras = if self.version < ProtocolVersion::V4 {
             &ResponseExtras { tracing_id: extras.tracing_id, ..ResponseExtras::default() }
         } else {

@@ -1,15 +1,16 @@
-//! Protocol versions, and how to answer a client that speaks one that we do not.
+//! Protocol versions, and the answer to a client with an unsupported version.
 //!
-//! A driver starts with the newest version it knows and steps down when the answer is a PROTOCOL error whose message
-//! contains "unsupported protocol version" (all drivers look for it; gocql also reads the list that follows). The answer
-//! must carry a version that the client can read, so an old client is answered in its own version: the body of ERROR
-//! has had the same shape since version 1.
+//! A driver starts with the newest version that it knows and steps down when the answer is a
+//! PROTOCOL error with a message that contains "unsupported protocol version" (all drivers look for
+//! it; gocql also reads the list that follows). The answer must carry a version that the client can
+//! read, so an old client is answered in its own version: the body of ERROR has had the same form
+//! since version 1.
 
 use super::header::StreamId;
 use super::opcode::Opcode;
 use super::writer::WireWrite;
 
-/// A version of the native protocol that this node speaks.
+/// A version of the native protocol that this node supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ProtocolVersion {
@@ -23,12 +24,16 @@ pub enum ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// The newest version, used before a client has shown its own.
+    /// The newest version, used before the client has sent its own.
     pub const NEWEST: Self = Self::V5;
-    /// What SUPPORTED lists under `PROTOCOL_VERSIONS`.
+    /// The names that SUPPORTED lists under `PROTOCOL_VERSIONS`.
     pub const NAMES: [&'static str; 3] = ["3/v3", "4/v4", "5/v5"];
 
-    /// The version of the first byte of a header (its low seven bits), or the number that is not supported.
+    /// Returns the version in the first byte of a header (its low seven bits).
+    ///
+    /// # Errors
+    ///
+    /// Returns the number if the node does not support that version.
     pub fn from_byte(byte: u8) -> Result<Self, u8> {
         match byte & 0x7f {
             3 => Ok(Self::V3),
@@ -38,12 +43,12 @@ impl ProtocolVersion {
         }
     }
 
-    /// The number that stands in the header.
+    /// Returns the number in the header.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The message drivers look for when they negotiate.
+    /// Returns the message that drivers look for when they negotiate the version.
     pub fn unsupported_message(requested: u8) -> String {
         format!(
             "Invalid or unsupported protocol version ({requested}); supported versions are ({})",

@@ -2,20 +2,22 @@
 
 use std::net::IpAddr;
 
-/// Notations of the native protocol, appended.
+/// Appends the notations of the native protocol.
 pub(super) trait WireWrite {
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);
     fn put_i32(&mut self, value: i32);
-    /// [string]. One of more than 65535 bytes (only an error message can be) is cut at a character.
+    /// Appends a [string]. A longer one than 65535 bytes, which only an error message can be, is
+    /// cut at a character.
     fn put_string(&mut self, value: &str);
-    /// [bytes], `None` for null.
+    /// Appends [bytes], `None` for null.
     fn put_bytes(&mut self, value: Option<&[u8]>);
-    /// [short bytes]. More than 65535 bytes is a defect of the caller: ids and metadata ids are 16 bytes.
+    /// Appends [short bytes]. More than 65535 bytes is a defect of the caller: ids and metadata ids
+    /// are 16 bytes.
     fn put_short_bytes(&mut self, value: &[u8]);
-    /// [string list] of at most 65535 items; what is beyond is left out.
+    /// Appends a [string list] of at most 65535 items; further items are dropped.
     fn put_string_list<S: AsRef<str>>(&mut self, values: &[S]);
-    /// [inetaddr]: a byte of length and the address, without a port.
+    /// Appends an [inetaddr]: a byte of length and the address, without a port.
     fn put_address(&mut self, address: IpAddr);
 }
 

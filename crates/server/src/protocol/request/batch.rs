@@ -1,4 +1,5 @@
-//! BATCH: statements with their values, then the parameters of the whole. All values share one vector of positions.
+//! BATCH: statements with their values, then the parameters of the batch. All values share one
+//! vector of positions.
 
 use std::ops::Range;
 
@@ -11,14 +12,14 @@ use super::super::version::ProtocolVersion;
 use super::parameters::{NAMED_VALUES, ParametersTail, decode_flags};
 use super::values::{ValuePositions, Values, decode_value};
 
-/// How the statements of a batch belong together.
+/// The atomicity of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchKind {
-    /// All of them or none.
+    /// All statements are applied, or none.
     Logged,
-    /// Each partition on its own.
+    /// Each partition is applied on its own.
     Unlogged,
-    /// Counter updates.
+    /// The statements update counters.
     Counter,
 }
 
@@ -39,16 +40,16 @@ pub struct BatchStatement<'a> {
     values: Range<usize>,
 }
 
-/// Several statements as one.
+/// A request to execute several statements as one.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
-    /// How they belong together.
+    /// The atomicity of the batch.
     pub kind: BatchKind,
     /// The statements in their order.
     pub statements: Vec<BatchStatement<'a>>,
     /// The consistency level.
     pub consistency: Consistency,
-    /// The other parameters of the whole.
+    /// The other parameters of the batch.
     pub tail: ParametersTail<'a>,
     body: &'a Bytes,
     positions: ValuePositions,
@@ -92,7 +93,7 @@ impl<'a> Batch<'a> {
         Ok(Self { kind, statements, consistency, tail, body, positions })
     }
 
-    /// The values of one of [`Self::statements`].
+    /// Returns the values of one of [`Self::statements`].
     pub fn values(&self, statement: &BatchStatement<'a>) -> Values<'a> {
         Values::part(self.body, &self.positions, statement.values.clone())
     }

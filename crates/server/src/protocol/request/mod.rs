@@ -1,4 +1,4 @@
-//! Messages that clients send, decoded. A request borrows from its envelope's body.
+//! The messages that clients send, decoded. A request borrows from its envelope's body.
 
 mod batch;
 mod parameters;
@@ -20,13 +20,13 @@ pub use parameters::{ParametersTail, QueryParameters};
 pub use statement::{Execute, Prepare, Query};
 pub use values::{Value, Values};
 
-/// A message from a client. Bytes behind its last field are ignored, as Cassandra does.
+/// A message from a client. Bytes behind its last field are ignored, as in Cassandra.
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)] // lives on the stack of the one call that serves it
+#[allow(clippy::large_enum_variant)] // it is on the stack of the one call that serves it
 pub enum Request<'a> {
     /// Opens the connection.
     Startup(Startup<'a>),
-    /// Asks what STARTUP accepts.
+    /// Asks for the options that STARTUP accepts.
     Options,
     /// Executes CQL text.
     Query(Query<'a>),
@@ -43,7 +43,12 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Decodes the body of an envelope. A custom payload is checked and passed over: there is no custom query handler.
+    /// Decodes the body of an envelope. A custom payload is checked and skipped: the node has no
+    /// custom query handler.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the opcode is not a request's, or if a field is missing, malformed or unknown.
     pub fn decode(envelope: &'a Envelope) -> Result<Self, DecodeError> {
         let body = &envelope.body;
         let version = envelope.header.version;
@@ -71,7 +76,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// STARTUP: what the client wants of the connection.
+/// STARTUP: the options that the client chooses for the connection.
 #[derive(Clone, Debug)]
 pub struct Startup<'a> {
     options: SmallVec<[(&'a str, &'a str); 8]>,
@@ -94,13 +99,13 @@ impl<'a> Startup<'a> {
         }
     }
 
-    /// An option by its name in upper case; clients may write it otherwise.
+    /// Returns an option by its name in upper case; the client's spelling may differ in case.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         let find = |(key, _): &&(&str, &str)| key.eq_ignore_ascii_case(name);
         self.options.iter().find(find).map(|(_, value)| *value)
     }
 
-    /// All options as they came.
+    /// Returns all options in the order in which the client sent them.
     pub fn options(&self) -> &[(&'a str, &'a str)] {
         &self.options
     }

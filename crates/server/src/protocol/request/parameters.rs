@@ -1,4 +1,5 @@
-//! The <query_parameters> that QUERY and EXECUTE share. The order of the fields is that of the flags' bits, but for values.
+//! The `<query_parameters>` that QUERY and EXECUTE share. Except for the values, the fields have
+//! the order of the flags' bits.
 
 use bytes::Bytes;
 
@@ -18,20 +19,20 @@ pub(super) const NAMED_VALUES: u32 = 0x040;
 pub(super) const KEYSPACE: u32 = 0x080;
 pub(super) const NOW_IN_SECONDS: u32 = 0x100;
 
-/// How a statement is to be executed.
+/// The parameters with which a statement is executed.
 #[derive(Clone, Debug)]
 pub struct QueryParameters<'a> {
     /// The consistency level.
     pub consistency: Consistency,
     /// The bound values.
     pub values: Values<'a>,
-    /// The client knows the columns of the result and wants the rows alone.
+    /// Whether the client knows the columns of the result and wants only the rows.
     pub skip_metadata: bool,
     /// Rows of a page; zero and less mean that the client wants no pages.
     pub page_size: Option<i32>,
-    /// Where an earlier page ended.
+    /// The position at which the previous page ended.
     pub paging_state: Option<&'a [u8]>,
-    /// What follows the values and pages, and is the same in BATCH.
+    /// The parameters after the values and pages, which BATCH has too.
     pub tail: ParametersTail<'a>,
 }
 
@@ -40,11 +41,11 @@ pub struct QueryParameters<'a> {
 pub struct ParametersTail<'a> {
     /// The consistency of the condition of a lightweight transaction.
     pub serial_consistency: Option<Consistency>,
-    /// The timestamp of what is written, in microseconds since 1970.
+    /// The timestamp of the written data, in microseconds since 1970.
     pub timestamp_us: Option<i64>,
-    /// The keyspace of names without one.
+    /// The default keyspace of the statement's names.
     pub keyspace: Option<&'a str>,
-    /// The time at which TTLs begin and are judged, in seconds since 1970.
+    /// The current time for TTLs, in seconds since 1970.
     pub now_in_seconds: Option<i32>,
 }
 
@@ -99,7 +100,8 @@ impl<'a> ParametersTail<'a> {
     }
 }
 
-/// Flags take one byte before version 5, four since. Unknown flags are ignored, as in Cassandra.
+/// Reads the flags, one byte before version 5, four bytes since. Unknown flags are ignored, as in
+/// Cassandra.
 pub(super) fn decode_flags(
     version: ProtocolVersion,
     reader: &mut BodyReader<'_>,

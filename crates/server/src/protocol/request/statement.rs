@@ -7,15 +7,15 @@ use super::super::reader::BodyReader;
 use super::super::version::ProtocolVersion;
 use super::parameters::QueryParameters;
 
-/// PREPARE's one flag: a keyspace follows.
+/// The only flag of PREPARE: a keyspace follows.
 const PREPARE_WITH_KEYSPACE: i32 = 0x01;
 
-/// Executes CQL text.
+/// A request to execute CQL text.
 #[derive(Clone, Debug)]
 pub struct Query<'a> {
     /// The CQL.
     pub text: &'a str,
-    /// How to execute it.
+    /// The parameters of the execution.
     pub parameters: QueryParameters<'a>,
 }
 
@@ -32,12 +32,12 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Prepares CQL text.
+/// A request to prepare CQL text.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepare<'a> {
     /// The CQL.
     pub text: &'a str,
-    /// Version 5: the keyspace of names without one.
+    /// Version 5: the default keyspace of the statement's names.
     pub keyspace: Option<&'a str>,
 }
 
@@ -57,14 +57,14 @@ impl<'a> Prepare<'a> {
     }
 }
 
-/// Executes a prepared statement.
+/// A request to execute a prepared statement.
 #[derive(Clone, Debug)]
 pub struct Execute<'a> {
-    /// The id that PREPARE answered.
+    /// The statement's id from PREPARE.
     pub id: &'a [u8],
-    /// Version 5: the id of the result's columns as the client knows them.
+    /// Version 5: the id of the result columns that the client knows.
     pub result_metadata_id: Option<&'a [u8]>,
-    /// How to execute it.
+    /// The parameters of the execution.
     pub parameters: QueryParameters<'a>,
 }
 

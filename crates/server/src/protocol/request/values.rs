@@ -1,4 +1,5 @@
-//! Bound values: positions in the body of the request, eight bytes for each value, in a small vector.
+//! Bound values: positions in the body of the request, eight bytes for each value, in a small
+//! vector.
 
 use std::ops::Range;
 
@@ -17,16 +18,16 @@ const NULL: i32 = -1;
 pub enum Value<'a> {
     /// The value's bytes.
     Set(&'a [u8]),
-    /// Null: deletes.
+    /// Null deletes the column's value.
     Null,
-    /// Not set: leaves what is there.
+    /// An unset value leaves the column as it is.
     Unset,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValuePosition {
     offset: u32,
-    /// Bytes of the value; -1 for null, -2 for unset.
+    /// Length of the value in bytes; -1 for null, -2 for unset.
     length: i32,
 }
 
@@ -37,7 +38,7 @@ pub(super) type ValuePositions = SmallVec<[ValuePosition; 16]>;
 pub struct Values<'a> {
     body: &'a Bytes,
     positions: ValuePositions,
-    /// Empty if the values go by position.
+    /// The names of the values; empty if the values have none.
     names: Vec<&'a str>,
 }
 
@@ -46,7 +47,7 @@ impl<'a> Values<'a> {
         Self { body, positions: SmallVec::new(), names: Vec::new() }
     }
 
-    /// The values at `range` of `positions`.
+    /// Returns the values at `range` of `positions`.
     pub(super) fn part(
         body: &'a Bytes,
         positions: &[ValuePosition],
@@ -74,27 +75,28 @@ impl<'a> Values<'a> {
         Ok(values)
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// The value at `index`.
+    /// Returns the value at `index`.
     pub fn get(&self, index: usize) -> Option<Value<'a>> {
         self.positions.get(index).map(|&position| resolve(self.body, position))
     }
 
-    /// The values in their order.
+    /// Iterates over the values in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a>> + '_ {
         self.positions.iter().map(|&position| resolve(self.body, position))
     }
 
-    /// Shares the bytes of the value at `index` with the receive buffer; `None` if it is null, unset, or not there.
+    /// Returns the bytes of the value at `index`, shared with the receive buffer; `None` if it is
+    /// null, unset, or missing.
     pub fn shared(&self, index: usize) -> Option<Bytes> {
         match self.get(index)? {
             Value::Set(bytes) => Some(self.body.slice_ref(bytes)),
@@ -102,7 +104,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The names of the values, in the same order, if they have names.
+    /// Returns the names of the values in the same order, if they have names.
     pub fn names(&self) -> Option<&[&'a str]> {
         (!self.names.is_empty()).then_some(&self.names)
     }
@@ -119,8 +121,8 @@ fn resolve(body: &Bytes, position: ValuePosition) -> Value<'_> {
     }
 }
 
-/// Reads one [value]; its position is inside the body because the reader passed over it. In version
-/// 3 each negative length is null: "not set" came with version 4.
+/// Reads one [value]. Its position is inside the body, because the reader has skipped its bytes. In
+/// version 3 each negative length is null: unset values came with version 4.
 pub(super) fn decode_value(
     version: ProtocolVersion,
     reader: &mut BodyReader<'_>,

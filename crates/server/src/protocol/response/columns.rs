@@ -1,4 +1,5 @@
-//! The columns of a result or of a statement's bind variables, encoded once and copied into each response.
+//! The columns of a result or of a statement's bind variables in wire form, encoded once and copied
+//! into each response.
 
 use espalier_types::CqlType;
 
@@ -57,17 +58,18 @@ impl EncodedColumns {
         encoded
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The wire form: equal for equal columns, so that a digest of it can name them.
+    /// Returns the wire form. Equal columns have equal bytes, so that a digest of the bytes can
+    /// serve as their id.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether the table stands once, at the front.
+    /// Returns whether the table is written only once, at the front.
     pub(super) fn one_table(&self) -> bool {
         self.one_table
     }

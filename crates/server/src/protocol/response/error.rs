@@ -1,4 +1,5 @@
-//! ERROR: a code, a message for people, and for some codes what a driver needs to decide on a retry.
+//! ERROR: a code, a message for people, and for some codes the fields by which a driver decides on
+//! a retry.
 
 use std::net::IpAddr;
 
@@ -8,7 +9,7 @@ use super::super::consistency::Consistency;
 use super::super::version::ProtocolVersion;
 use super::super::writer::WireWrite;
 
-/// What kind of write an error is about.
+/// The kind of write that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum WriteType {
@@ -23,7 +24,7 @@ pub enum WriteType {
 }
 
 impl WriteType {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simple => "SIMPLE",
@@ -50,7 +51,7 @@ pub enum ErrorDetail {
     Authentication,
     /// 0x1000: too few replicas are alive to try.
     Unavailable { consistency: Consistency, required: i32, alive: i32 },
-    /// 0x1001: too much work at once; try later or elsewhere.
+    /// 0x1001: too much work at once; the client may try later or elsewhere.
     Overloaded,
     /// 0x1002
     IsBootstrapping,
@@ -66,7 +67,7 @@ pub enum ErrorDetail {
     },
     /// 0x1200
     ReadTimeout { consistency: Consistency, received: i32, block_for: i32, data_present: bool },
-    /// 0x1300; `failures` are replicas and the reasons of version 5.
+    /// 0x1300; `failures` are the failed replicas with the reasons of version 5.
     ReadFailure {
         consistency: Consistency,
         received: i32,
@@ -94,14 +95,14 @@ pub enum ErrorDetail {
     Invalid,
     /// 0x2300: a configuration forbids it.
     Config,
-    /// 0x2400; `table` is empty if it is the keyspace that exists.
+    /// 0x2400; `table` is empty if the keyspace exists.
     AlreadyExists { keyspace: String, table: String },
-    /// 0x2500: the driver prepares the statement anew and tries again.
+    /// 0x2500: the driver prepares the statement again and retries.
     Unprepared { id: Bytes },
 }
 
 impl ErrorDetail {
-    /// The code in `version`.
+    /// Returns the code in `version`.
     pub fn code(&self, version: ProtocolVersion) -> i32 {
         match self {
             Self::Server => 0x0000,
@@ -132,17 +133,17 @@ impl ErrorDetail {
     }
 }
 
-/// An error as a client sees it.
+/// An error for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorResponse {
-    /// For people.
+    /// The message for people.
     pub message: String,
-    /// For drivers.
+    /// The code and fields for drivers.
     pub detail: ErrorDetail,
 }
 
 impl ErrorResponse {
-    /// An error of the given kind.
+    /// Creates an error with a message.
     pub fn new(detail: ErrorDetail, message: impl Into<String>) -> Self {
         Self { message: message.into(), detail }
     }
@@ -234,8 +235,8 @@ impl ErrorResponse {
     }
 }
 
-/// Version 4 counts the replicas that failed; version 5 names each ([inetaddr]) with its reason.
-/// Version 3 has neither, and sends the failure as a timeout.
+/// Appends the failed replicas. Version 4 counts them; version 5 names each ([inetaddr]) with its
+/// reason. Version 3 has neither, and sends the failure as a timeout.
 fn put_failures(out: &mut Vec<u8>, version: ProtocolVersion, failures: &[(IpAddr, u16)]) {
     if version < ProtocolVersion::V4 {
         return;

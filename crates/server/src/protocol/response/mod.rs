@@ -1,4 +1,5 @@
-//! Messages that the server sends. A response borrows what it is made of and is encoded straight into the send buffer.
+//! The messages that the server sends. A response borrows its parts and is encoded straight into
+//! the send buffer.
 
 mod columns;
 mod error;
@@ -21,30 +22,30 @@ pub enum Response<'a> {
     Error(&'a ErrorResponse),
     /// STARTUP or REGISTER succeeded.
     Ready,
-    /// STARTUP succeeded, and the client must authenticate with this class's protocol.
+    /// STARTUP succeeded, and the client must authenticate with the protocol of this class.
     Authenticate(&'a str),
-    /// The authentication goes on.
+    /// The authentication continues with this token.
     AuthChallenge(Option<&'a [u8]>),
-    /// The authentication is done.
+    /// The authentication succeeded.
     AuthSuccess(Option<&'a [u8]>),
-    /// The options that STARTUP accepts, and what else drivers want to know.
+    /// The options that STARTUP accepts, and further information for drivers.
     Supported(&'a [(String, Vec<String>)]),
-    /// Nothing to tell.
+    /// A result without content.
     Void,
     /// Rows.
     Rows(Rows<'a>),
-    /// The connection's keyspace is now this.
+    /// USE changed the connection's keyspace to this one.
     SetKeyspace(&'a str),
     /// A statement is prepared.
     Prepared(Prepared<'a>),
-    /// The schema changed as requested.
+    /// The statement changed the schema.
     SchemaChange(&'a SchemaChange),
-    /// Something happened that the connection registered for.
+    /// An event for which the connection registered.
     Event(&'a Event),
 }
 
 impl Response<'_> {
-    /// Its opcode.
+    /// Returns the opcode.
     pub fn opcode(&self) -> Opcode {
         match self {
             Self::Error(_) => Opcode::Error,

@@ -15,17 +15,17 @@ const HAS_MORE_PAGES: i32 = 0x02;
 const NO_METADATA: i32 = 0x04;
 const METADATA_CHANGED: i32 = 0x08;
 
-/// How much of its columns a result tells.
+/// The description of the columns in a result.
 #[derive(Clone, Copy, Debug)]
 pub enum RowsMetadata<'a> {
-    /// Their number alone: the client knows them from PREPARE and asked to skip them.
+    /// Only their number: the client knows them from PREPARE and asked to skip them.
     Skipped {
         /// Number of columns.
         column_count: u32,
     },
-    /// All.
+    /// All columns.
     Full(&'a EncodedColumns),
-    /// Version 5: they are not what the client's metadata id stands for; this is the new id.
+    /// Version 5: the columns differ from those of the client's metadata id.
     Changed {
         /// The new id of the result metadata, 16 bytes.
         id: &'a [u8],
@@ -39,11 +39,11 @@ pub enum RowsMetadata<'a> {
 pub struct Rows<'a> {
     /// The columns.
     pub metadata: RowsMetadata<'a>,
-    /// Where the next page begins, if there is one.
+    /// The position of the next page, if there is one.
     pub paging_state: Option<&'a [u8]>,
     /// Number of rows in `content`.
     pub row_count: u32,
-    /// The cells of all rows, one behind the other: be32 length (-1 for null), then the value.
+    /// The cells of all rows in sequence: be32 length (-1 for null), then the value.
     pub content: &'a [u8],
 }
 
@@ -84,16 +84,16 @@ fn spec_flag(columns: &EncodedColumns) -> i32 {
 /// A prepared statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared<'a> {
-    /// What EXECUTE names.
+    /// The id by which EXECUTE names the statement.
     pub id: &'a [u8],
-    /// Version 5: names the result's columns, so that EXECUTE can tell whether they changed since.
+    /// Version 5: the id of the result's columns, by which EXECUTE detects that they changed.
     pub result_metadata_id: &'a [u8],
     /// For each column of the partition key in order, the index of its bind variable; empty if a
     /// column is not bound. Version 3 does not send it.
     pub partition_key_indices: &'a [u16],
     /// The bind variables.
     pub variables: &'a EncodedColumns,
-    /// The columns of the result, if the statement has rows for a result.
+    /// The columns of the result, if the statement returns rows.
     pub result: Option<&'a EncodedColumns>,
 }
 

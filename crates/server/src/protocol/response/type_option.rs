@@ -1,4 +1,4 @@
-//! The [option] that names a type in metadata.
+//! Encodes the [option] that names a type in metadata.
 
 use espalier_types::CqlType;
 
@@ -7,8 +7,8 @@ use super::super::writer::WireWrite;
 
 const CUSTOM: u16 = 0x0000;
 
-/// Appends the [option] of `cql_type`. A type that `version` has no number for goes as CUSTOM with the name of its
-/// marshal class, as Cassandra does: drivers know those names.
+/// Appends the [option] of `cql_type`. A type without a number in `version` is sent as CUSTOM with
+/// the name of its marshal class, as in Cassandra: drivers know those names.
 pub(super) fn encode(version: ProtocolVersion, cql_type: &CqlType, out: &mut Vec<u8>) {
     let simple = match cql_type {
         CqlType::Ascii => 0x0001,

@@ -1,15 +1,17 @@
-//! Where the fields of a segment's header stand. The header is one little-endian number.
+//! The layout of a segment's header. The header is one little-endian number.
 //!
 //! ```text
-//! plain, 6 bytes:  payload length (17 bits) | self-contained (1) | zero (6) | CRC24 (24)
-//! LZ4, 8 bytes:    payload length (17 bits) | plain length (17) | self-contained (1) | zero (5) | CRC24 (24)
+//! plain, 6 bytes: payload length (17 bits) | self-contained (1) | zero (6) | CRC24 (24)
+//! LZ4, 8 bytes:   payload length (17 bits) | plain length (17 bits) | self-contained (1) |
+//!                 zero (5) | CRC24 (24)
 //! ```
-//! The payload follows, then its CRC32 (le32). A plain length of 0 says that the payload was not worth compressing.
+//! The payload follows, then its CRC32 (le32). A plain length of 0 means that the payload is not
+//! compressed, because compression gained nothing.
 
 use super::super::checksum::crc24;
 use super::super::error::DecodeError;
 
-/// Most bytes of a payload, compressed or not: what 17 bits can say.
+/// Maximum bytes of a payload, compressed or not: the limit of the 17-bit length.
 pub const MAX_PAYLOAD: usize = (1 << 17) - 1;
 
 /// Bytes of the CRC32 behind the payload.
@@ -24,11 +26,11 @@ pub(super) struct SegmentHeader {
     pub payload_length: usize,
     /// Bytes of the payload once expanded; 0 if it is not compressed.
     pub plain_length: usize,
-    /// Whether the payload is whole envelopes.
+    /// Whether the payload consists of whole envelopes.
     pub self_contained: bool,
 }
 
-/// Bytes of a header.
+/// Returns the length of a header in bytes.
 pub(super) fn header_length(compressing: bool) -> usize {
     if compressing { 8 } else { 6 }
 }

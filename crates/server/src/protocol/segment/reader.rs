@@ -1,4 +1,5 @@
-//! Takes segments from the front of the receive buffer. A plain payload is a slice of that buffer.
+//! The segment reader takes segments from the front of the receive buffer. A plain payload is a
+//! slice of that buffer.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -18,7 +19,7 @@ pub(in super::super) struct Segment {
 #[derive(Debug)]
 pub(in super::super) struct SegmentReader {
     compressing: bool,
-    /// The header of the segment whose payload has not arrived whole.
+    /// The header of a segment with an incomplete payload.
     pending: Option<SegmentHeader>,
 }
 
@@ -27,7 +28,8 @@ impl SegmentReader {
         Self { compressing, pending: None }
     }
 
-    /// The next segment, or `None` until more bytes arrive. After an error the position in the stream is lost.
+    /// Returns the next segment, or `None` until more bytes arrive. After an error the position in
+    /// the stream is lost.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Segment>, DecodeError> {
         let header = match self.pending {
             Some(header) => header,
@@ -57,7 +59,8 @@ impl SegmentReader {
         Ok(Some(Segment { payload, self_contained: header.self_contained }))
     }
 
-    /// At least so many bytes must be in the buffer before [`Self::next`] can give a segment.
+    /// Returns the number of bytes that the buffer needs before [`Self::next`] can return a
+    /// segment.
     pub fn bytes_wanted(&self) -> usize {
         match self.pending {
             Some(header) => header.payload_length + TRAILER_LENGTH,

@@ -1,19 +1,19 @@
-//! Writes segments at the end of the send buffer. Envelopes are encoded in place behind a reserved header, so that the
-//! usual case (plain, less than 128 KiB) moves no byte.
+//! The segment writer closes segments at the end of the send buffer. Envelopes are encoded in place
+//! behind a reserved header, so that the usual case (plain, less than 128 KiB) moves no byte.
 
 use super::super::checksum::crc32;
 use super::super::compression::compress_lz4;
 use super::layout::{MAX_PAYLOAD, SegmentHeader, TRAILER_LENGTH, header_length};
 
-/// Reserves the header of a segment; gives the segment's start for [`seal`].
+/// Reserves the header of a segment and returns the segment's start for [`seal`].
 pub(in super::super) fn open(out: &mut Vec<u8>, compressing: bool) -> usize {
     let start = out.len();
     out.resize(start + header_length(compressing), 0);
     start
 }
 
-/// Closes the segment that began at `start`: everything behind its header is payload. A payload of more than
-/// [`MAX_PAYLOAD`] must be one envelope; it becomes several segments.
+/// Closes the segment that began at `start`: everything behind its header is payload. A payload of
+/// more than [`MAX_PAYLOAD`] bytes must be one envelope; it becomes several segments.
 pub(in super::super) fn seal(
     out: &mut Vec<u8>,
     start: usize,
@@ -49,7 +49,7 @@ pub(in super::super) fn seal(
     *scratch = plain;
 }
 
-/// Fills in the header at `start` and appends the checksum of what follows it.
+/// Fills in the header at `start` and appends the checksum of the payload.
 fn finish(
     out: &mut Vec<u8>,
     start: usize,
