@@ -29,7 +29,8 @@ def fill(node, answer_bytes, row_bytes):
     """Makes a table with a partition that is one large answer, and a table of small rows."""
     with Wire(node, timeout_s=120) as wire:
         for text in (
-            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', "
+            "'replication_factor': 1}",
             "CREATE TABLE k.large (p int, c int, v blob, PRIMARY KEY (p, c))",
             "CREATE TABLE k.small (k int PRIMARY KEY, v blob)",
         ):
@@ -49,11 +50,15 @@ class Deaf:
     def __init__(self, node, requests, prepared):
         self.wire = Wire(node, timeout_s=60)
         if prepared:
-            body = self.wire.execute_body(self.wire.prepare("SELECT v FROM k.large WHERE p = 1"), ())
+            body = self.wire.execute_body(
+                self.wire.prepare("SELECT v FROM k.large WHERE p = 1"), ()
+            )
             ask = EXECUTE, body
         else:
             ask = QUERY, long_string("SELECT v FROM k.large WHERE p = 1") + parameters(4)
-        self.wire.send(b"".join(self.wire.envelope(*ask, stream=stream) for stream in range(requests)))
+        self.wire.send(
+            b"".join(self.wire.envelope(*ask, stream=stream) for stream in range(requests))
+        )
 
 
 class Reader:
@@ -84,9 +89,14 @@ class Reader:
 
 def settle(node, limit_s=120):
     """Waits until the kernel's buffers of the clients that do not read are full (36 MiB for each
-    client by Linux' defaults): until then the node serves them as if they read. Returns the peak
-    memory of the node meanwhile."""
-    end, before, quiet, peak = time.monotonic() + limit_s, None, 0, 0  # longer than a wait for memory
+    client by Linux' defaults); until then the node serves them as if they read. Returns the node's
+    peak memory meanwhile."""
+    end, before, quiet, peak = (
+        time.monotonic() + limit_s,
+        None,
+        0,
+        0,
+    )  # longer than a wait for memory
     while quiet < 24 and time.monotonic() < end:
         sent = node.metrics()["espalier_transport_sent_bytes"]
         quiet = quiet + 1 if before is not None and sent - before < MIB else 0
@@ -96,7 +106,9 @@ def settle(node, limit_s=120):
     return peak
 
 
-def measure(node, quiet, clients, requests, seconds, answer_bytes=12 * MIB, row_bytes=MIB, prepared=False):
+def measure(
+    node, quiet, clients, requests, seconds, answer_bytes=12 * MIB, row_bytes=MIB, prepared=False
+):
     """Runs the comparison on two started nodes; returns the figures as a dictionary."""
     for each in (node, quiet):
         fill(each, answer_bytes, row_bytes)
@@ -114,7 +126,9 @@ def measure(node, quiet, clients, requests, seconds, answer_bytes=12 * MIB, row_
         "clients": clients,
         "rate": round(statistics.median(rates["disturbed"])),
         "rate_alone": round(statistics.median(rates["alone"])),
-        "ratio": round(statistics.median(rates["disturbed"]) / statistics.median(rates["alone"]), 3),
+        "ratio": round(
+            statistics.median(rates["disturbed"]) / statistics.median(rates["alone"]), 3
+        ),
         "peak_resident_mib": round(peak / MIB),
         "errors": len(disturbed.errors),
         "first_errors": disturbed.errors[:3],

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Two files of which half the partitions are in both become one: Espalier beside Cassandra, the same files, one core each.
+"""Compacts two files that share half of their partitions: Espalier and Cassandra, one core each.
 
     make deps && .deps/venv/bin/python bench/compaction.py [ROUNDS]        default 5
 
-`espalier bench compaction` writes the files and compacts them; a Cassandra that has one core to itself imports the same files and
-compacts them, in turns. Its first rounds warm its JIT up; the best of each side is compared: seconds that a core worked for the
-compaction, of all threads of the process, so that neither the disk nor others on the machine are in it. Seconds of the clock stand
-beside them; Cassandra's are what its own log says. Both outputs must hold the rows that they should.
+`espalier bench compaction` writes the files and compacts them. A Cassandra with one core to itself
+imports the same files and compacts them, in turns. Its first rounds warm its JIT up. The best round
+of each side is compared, in core seconds of all threads of the process, so that neither the disk
+nor other processes count. Seconds by the clock are printed beside them; Cassandra's are from its
+log. Both outputs must hold the expected number of rows.
 
-Settings by environment: ROWS=1000000 (of each file), VALUE_BYTES=100, CORE=1, HEAP=2G (Cassandra's).
+Settings by environment: ROWS=1000000 (of each file), VALUE_BYTES=100, CORE=1, HEAP=2G
+(Cassandra's).
 """
 import os
 import re
@@ -26,7 +28,11 @@ from espalier_node import BINARY, free_port  # noqa: E402
 from wire import Wire  # noqa: E402
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-ROWS, CORE, HEAP = int(os.environ.get("ROWS", 1_000_000)), os.environ.get("CORE", "1"), os.environ.get("HEAP", "2G")
+ROWS, CORE, HEAP = (
+    int(os.environ.get("ROWS", 1_000_000)),
+    os.environ.get("CORE", "1"),
+    os.environ.get("HEAP", "2G"),
+)
 VALUE_BYTES = os.environ.get("VALUE_BYTES", "100")
 SCRATCH = ROOT / "bench" / "results" / "compaction"
 PEER = ROOT / ".deps" / "cassandra" / "compaction"
@@ -35,10 +41,25 @@ COMPACTED = re.compile(r"Compacted \(.*?\) (\d+) sstables to .*? in ([\d,]+)ms")
 
 
 def ours(inputs):
-    """Compacts; gives seconds of the core, of the clock, MB before compression that were read, and what was printed."""
+    """Runs our compaction. Returns core seconds, seconds by the clock, MB read before compression,
+    and the program's output."""
     shutil.rmtree(inputs, ignore_errors=True)
-    command = ["taskset", "-c", CORE, BINARY, "bench", "compaction", "--rows", str(ROWS), "--value-bytes", VALUE_BYTES,
-               "--inputs", inputs, "--workdir", SCRATCH / "node"]
+    command = [
+        "taskset",
+        "-c",
+        CORE,
+        BINARY,
+        "bench",
+        "compaction",
+        "--rows",
+        str(ROWS),
+        "--value-bytes",
+        VALUE_BYTES,
+        "--inputs",
+        inputs,
+        "--workdir",
+        SCRATCH / "node",
+    ]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     plain = re.search(r"([\d.]+) MB before compression", said).group(1)
     clock, core = re.search(r" in ([\d.]+) s, ([\d.]+) s of a core", said).groups()
@@ -55,19 +76,36 @@ class Peer:
 
     def script(self, name, **settings):
         surroundings = {**os.environ, **{key: str(value) for key, value in settings.items()}}
-        subprocess.run([SCRIPTS / name, PEER], check=True, capture_output=True, text=True, env=surroundings)
+        subprocess.run(
+            [SCRIPTS / name, PEER], check=True, capture_output=True, text=True, env=surroundings
+        )
 
     def __enter__(self):
         self.script("stop.sh")
         shutil.rmtree(PEER / "data", ignore_errors=True)
-        # Its throttle off, and one compaction at a time: what a core can do.
-        self.script("install.sh", PORT=self.port, STORAGE_PORT=free_port(), JMX=self.jmx_port, HEAP=HEAP, CORES=CORE, FORMAT="bti",
-                    EXTRA_YAML="compaction_throughput: 0MiB/s\nconcurrent_compactors: 1", OFFLINE=1)
+        # Without a throttle and with one compaction at a time, it shows the speed of a core.
+        self.script(
+            "install.sh",
+            PORT=self.port,
+            STORAGE_PORT=free_port(),
+            JMX=self.jmx_port,
+            HEAP=HEAP,
+            CORES=CORE,
+            FORMAT="bti",
+            EXTRA_YAML="compaction_throughput: 0MiB/s\nconcurrent_compactors: 1",
+            OFFLINE=1,
+        )
         self.script("start.sh")
-        self.query(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
-        self.query(f"CREATE TABLE {KEYSPACE}.{TABLE} (k bigint, c bigint, v blob, PRIMARY KEY (k, c)) WITH compaction = "
-                   "{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'} "
-                   "AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}")
+        self.query(
+            f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', "
+            f"'replication_factor': 1}}"
+        )
+        self.query(
+            f"CREATE TABLE {KEYSPACE}.{TABLE} (k bigint, c bigint, v blob, PRIMARY KEY (k, c)) "
+            "WITH compaction = "
+            "{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'} "
+            "AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}"
+        )
         return self
 
     def __exit__(self, *_):
@@ -81,16 +119,20 @@ class Peer:
             return answer
 
     def control(self, *commands):
-        done = subprocess.run([PEER / "oracle", "ctl", str(self.jmx_port)], input="\n".join(commands) + "\n",
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [PEER / "oracle", "ctl", str(self.jmx_port)],
+            input="\n".join(commands) + "\n",
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
     def compact(self, inputs):
-        """Imports the files and compacts them; gives seconds of the core, and of the clock."""
+        """Imports the files and compacts them. Returns core seconds and seconds by the clock."""
         self.query(f"TRUNCATE {KEYSPACE}.{TABLE}")
         before = len(self.compactions())
         self.control(f"load {KEYSPACE} {TABLE} {inputs}")
-        # What is left of the import is not the compaction's.
+        # The rest of the import's work is not the compaction's.
         time.sleep(3)
         started = self.worked()
         self.control(f"compact {KEYSPACE} {TABLE}")
@@ -100,21 +142,34 @@ class Peer:
         return core, milliseconds / 1000
 
     def worked(self):
-        """Seconds that the process was on a core."""
-        fields = Path(f"/proc/{(PEER / 'pid').read_text().strip()}/stat").read_text().rpartition(")")[2].split()
+        """Returns the seconds that the process was on a core."""
+        fields = (
+            Path(f"/proc/{(PEER / 'pid').read_text().strip()}/stat")
+            .read_text()
+            .rpartition(")")[2]
+            .split()
+        )
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def compactions(self):
-        """Of our table so far: files and milliseconds."""
+        """Returns the compactions of the table so far: number of files and milliseconds."""
         lines = (PEER / "log" / "node.log").read_text().splitlines()
         found = [COMPACTED.search(line) for line in lines if f"/{KEYSPACE}/" in line]
-        return [(int(match.group(1)), int(match.group(2).replace(",", ""))) for match in found if match]
+        return [
+            (int(match.group(1)), int(match.group(2).replace(",", ""))) for match in found if match
+        ]
 
     def rows(self):
-        """How many rows its one file has, by its own statistics, which our tool reads."""
+        """Returns the number of rows of its one file, from the file's statistics, which our tool
+        reads."""
         self.control(f"flush {KEYSPACE} {TABLE}")
         table = next((PEER / "data" / "data" / KEYSPACE).iterdir())
-        said = subprocess.run([BINARY, "sstable", "stats", "--json", table], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            [BINARY, "sstable", "stats", "--json", table],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         return [int(rows) for rows in re.findall(r'"rows": ?(\d+)', said)]
 
 
@@ -129,18 +184,25 @@ def main():
             core, clock, plain, said = ours(inputs)
             times["Espalier"].append(core)
             told.append(said)
-            print(f"round {round_number}: Espalier {core:.2f} s of a core ({clock:.2f} s)", end="", flush=True)
+            print(
+                f"round {round_number}: Espalier {core:.2f} s of a core ({clock:.2f} s)",
+                end="",
+                flush=True,
+            )
             core, clock = peer.compact(inputs)
             times["Cassandra"].append(core)
             print(f", Cassandra {core:.2f} s of a core ({clock:.2f} s)", flush=True)
-        # Statistics count what they count; a lost row would show.
+        # The row count of the statistics suffices here: a lost row would show.
         expected = ROWS + ROWS // 2
         assert peer.rows() == [expected], f"Cassandra's file has {peer.rows()} rows, not {expected}"
     best = {name: min(all_times) for name, all_times in times.items()}
-    # What the best round told of its parts.
+    # The output of our best round gives the speeds of its parts.
     print(told[times["Espalier"].index(best["Espalier"])], end="")
     for name, seconds in best.items():
-        print(f"{name:<10} {seconds:6.2f} s of a core at best, {plain / seconds:5.0f} MB/s read before compression")
+        print(
+            f"{name:<10} {seconds:6.2f} s of a core at best, {plain / seconds:5.0f} MB/s read "
+            "before compression"
+        )
     print(f"Espalier is {best['Cassandra'] / best['Espalier']:.1f} times as fast")
     shutil.rmtree(SCRATCH, ignore_errors=True)
 

@@ -1,25 +1,30 @@
 #!/usr/bin/env bash
-# Espalier against Cassandra, side by side on this machine: the server pinned to one core, latte to another.
+# Compares Espalier with Cassandra on this machine: the server is pinned to one core, latte to
+# another.
 #
-#   bench/compare_cassandra.sh [NAME]        results in bench/results/NAME (default: the date), raw reports of latte included
+#   bench/compare_cassandra.sh [NAME]        results in bench/results/NAME (default: the date),
+#                                            with latte's raw reports
 #
-# Each server alone in turn, with commitlog_sync periodic and then group, and each of the workloads:
-# load its rows, let it warm up (Cassandra's JIT needs a minute), then measure reads, then writes over the same rows.
-# All rows stay in the memtables; the report says if a table was flushed nevertheless. Takes about half an hour.
-# With each rate comes how busy the server's core was meanwhile (from /proc/PID/stat): where that is far below 100 %, latte
-# on its one core was the limit, and not the server.
+# For each server in turn, with commitlog_sync periodic and then group, and for each workload: load
+# the rows, warm up (Cassandra's JIT needs a minute), measure reads, then measure writes over the
+# same rows. All rows stay in the memtables; the report says if a table was flushed nevertheless. A
+# run takes about half an hour. Each rate comes with the load of the server's core meanwhile (from
+# /proc/PID/stat). Where that is far below 100 %, latte on its one core was the limit, not the
+# server.
 #
 # Settings by environment:
 #   WORKLOADS="keyvalue typical large"   SYSTEMS="espalier cassandra"   SYNCS="periodic group"
-#   WARMUP_S=60 DURATION_S=30            seconds of warm-up (reads and writes, half each) and of each measurement
+#   WARMUP_S=60 DURATION_S=30            seconds of warm-up (half reads, half writes) and of each
+#                                        measurement
 #   CONCURRENCY=512 CONNECTIONS=1        requests in flight and connections of latte
 #   ROWS_keyvalue=1000000 ROWS_typical=200000 ROWS_large=500000
-#   SERVER_PERCENT=100                   25: while it is measured, a server gets a quarter of its core (root, by a control group),
-#                                        so that latte is not the limit
-#   SERVER_CORE=1 CLIENT_CORE=0          default: the server where the disk's interrupts go
+#   SERVER_PERCENT=100                   share of its core that a measured server gets (root, by a
+#                                        control group); with 25, latte is not the limit
+#   SERVER_CORE=1 CLIENT_CORE=0          default of the server: the core of the disk's interrupts
 #   MEMORY=8G       of Espalier       HEAP=6G       of Cassandra
-#   LATTE=latte                          else .deps/latte, which is installed with cargo if it is missing
-# Nothing else may run meanwhile: with two cores there is no room for it.
+#   LATTE=latte                          default: .deps/latte, installed with cargo if missing
+#
+# The machine must be idle: with two cores there is no room for other work.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -35,7 +40,8 @@ ROWS_keyvalue=${ROWS_keyvalue:-1000000}
 ROWS_typical=${ROWS_typical:-200000}
 ROWS_large=${ROWS_large:-500000}
 SERVER_PERCENT=${SERVER_PERCENT:-100}
-# Of the first two cores, the one that the disk interrupts: serving these is the server's work, also when it waits for syncs.
+# The server runs on that one of the first two cores which the disk interrupts: serving these
+# interrupts is the server's work, also when it waits for syncs.
 disk_core=$(awk '/-req\.|nvme|ahci/ { zero += $2; one += $3 } END { print (one > zero) ? 1 : 0 }' /proc/interrupts 2> /dev/null || echo 0)
 SERVER_CORE=${SERVER_CORE:-$disk_core}
 CLIENT_CORE=${CLIENT_CORE:-$((1 - disk_core))}
@@ -48,7 +54,8 @@ results=bench/results/$name
 mkdir -p "$results"
 
 fail() { echo "$*" >&2; exit 1; }
-[ "$SERVER_PERCENT" -ge 25 ] || fail "SERVER_PERCENT must be at least 25: the kernel knows no shorter shares than 1 ms of 4 ms"
+[ "$SERVER_PERCENT" -ge 25 ] ||
+  fail "SERVER_PERCENT must be at least 25: the kernel's shortest share is 1 ms of 4 ms"
 echo "$SERVER_PERCENT" > "$results/share"
 [ -x "$binary" ] || fail "there is no $binary: run cargo build --release first"
 
@@ -72,7 +79,8 @@ stop_server() {
   server=
 }
 
-# Puts a server into a control group with its share of a core, version 1 or 2, or back into the root group.
+# Moves a server into a control group with its share of a core, version 1 or 2, or back into the
+# root group.
 limited_group=/sys/fs/cgroup/espalier-comparison
 [ ! -d /sys/fs/cgroup/cpu ] || limited_group=/sys/fs/cgroup/cpu/espalier-comparison
 limit_server() { # process id
@@ -113,18 +121,23 @@ start_espalier() { # sync
 
 start_cassandra() { # sync
   local extra=$'memtable_heap_space: 3072MiB\nmemtable_offheap_space: 1024MiB\nmemtable_cleanup_threshold: 0.9\ncommitlog_total_space: 16384MiB'
-  # Each of its threads for writes waits for a sync; the 32 that it has by default would be the limit.
+  # Each of Cassandra's write threads waits for a sync; its default of 32 threads would be the
+  # limit.
   [ "$1" != group ] || extra+=$'\nconcurrent_writes: 512'
   rm -rf "$scratch/cassandra"
   PORT=$PORT STORAGE_PORT=$((PORT + 1)) HEAP=$HEAP DIRECT=2G FORMAT=bti MEMTABLE=trie CORES=$SERVER_CORE EXTRA_YAML=$extra \
     interop/cassandra/install.sh "$scratch/cassandra" > /dev/null
   if [ "$1" = group ]; then
-    # Its own default window would hold every write for a second; ten milliseconds are kind to it with this many in flight.
+    # Cassandra's default window would delay every write by up to a second; 10 ms are favourable to
+    # it with so many requests in flight.
     sed -i 's/^commitlog_sync: .*/commitlog_sync: group/; s/^commitlog_sync_period: .*/commitlog_sync_group_window: 10ms/' \
       "$scratch/cassandra/conf/cassandra.yaml"
   fi
   server=cassandra
-  interop/cassandra/start.sh "$scratch/cassandra" > /dev/null || { cp "$scratch"/cassandra/log/node.log "$results/cassandra.log"; fail "Cassandra did not start: $results/cassandra.log"; }
+  interop/cassandra/start.sh "$scratch/cassandra" > /dev/null || {
+    cp "$scratch"/cassandra/log/node.log "$results/cassandra.log"
+    fail "Cassandra did not start: $results/cassandra.log"
+  }
 }
 
 run_latte() { # arguments of latte
@@ -132,10 +145,10 @@ run_latte() { # arguments of latte
     || { cat "$scratch/latte.txt" >&2; fail "latte failed: $*"; }
 }
 
-# Processor time of the server so far, in ticks of a hundredth of a second: user and system, all threads.
+# Prints the server's processor time so far, in ticks of 10 ms: user and system, all threads.
 server_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
-# Percent of one core that the server takes in the middle of a measurement.
+# Measures the percentage of one core that the server uses in the middle of a measurement.
 sample_server() { # process id, seconds of the measurement, output file
   local before
   sleep 3
@@ -161,7 +174,7 @@ drive() { # function, seconds, workload, output file or nothing
   fi
 }
 
-# How many data files the tables of the workloads have: none, if all rows are in the memtables.
+# Prints the number of data files of the workloads' tables: 0 if all rows are in the memtables.
 flushed_files() {
   find "$scratch/$1" \( -path '*/trie_test/*' -o -path '*/keyspace1/*' \) -name '*-Data.db' | wc -l
 }
@@ -185,7 +198,7 @@ echo "Espalier $("$binary" --version | cut -d' ' -f2), Cassandra 5.0.9, $("$latt
 for sync in $SYNCS; do
   for system in $SYSTEMS; do
     for workload in $WORKLOADS; do
-      # A server of its own for each workload: nothing of another's rows is in the way.
+      # Each workload gets a server of its own, so that no other workload's rows affect it.
       "start_$system" "$sync"
       measure "$system" "$sync" "$workload"
       stop_server

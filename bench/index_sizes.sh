@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Bytes of the index files beside Cassandra's for the same data, pages touched per look-up, memory of the writer, and whether
-# long keys are written at full speed.
+# Measures index files beside Cassandra's for the same data: their bytes, the pages that a look-up
+# touches, the writer's memory, and whether long keys are written at full speed.
 #
-#   bench/index_sizes.sh [DIRECTORY]     KEYS=3000000 ROWS=1000000 MANY_KEYS=50000000 by environment
+#   bench/index_sizes.sh [DIRECTORY]
+#
+#   KEYS=3000000 ROWS=1000000 MANY_KEYS=50000000 by environment
 #
 # Needs 8 GB below DIRECTORY (target/index-sizes), and `make deps` for Cassandra's side.
 set -euo pipefail
@@ -26,7 +28,11 @@ compare() { # what, version, KiB, directory
     for file in "$4"/*-{Partitions,Rows,Index}.db; do
       [ -e "$file" ] || continue
       other=$(find "$4-cassandra" -name "$(basename "$file")")
-      if cmp -s "$file" "$other"; then echo "    $(basename "$file") is the same, byte for byte"; else echo "    $(basename "$file") DIFFERS"; fi
+      if cmp -s "$file" "$other"; then
+        echo "    $(basename "$file") is the same, byte for byte"
+      else
+        echo "    $(basename "$file") DIFFERS"
+      fi
     done
     rm -rf "$4-cassandra"
   else

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Counts the instructions that the trie's operations take, and fails where one takes more than its limit in
+# Counts the instructions of the trie's operations, and fails if one needs more than its limit in
 # crates/trie/benches/instructions.rs.
 #
 #   bench/instructions.sh [gungraun's arguments]
 #
-# Needs valgrind, and installs it where that takes no more than apt-get and being root; where it cannot be had, ends with 77.
-# gungraun's runner is installed into .deps/, without optimisation: it only starts valgrind.
+# Needs valgrind. The script installs it if it runs as root and apt-get exists; if valgrind is not
+# available, it ends with status 77. gungraun's runner is installed into .deps/, without
+# optimisation: it only starts valgrind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if ! command -v valgrind > /dev/null; then

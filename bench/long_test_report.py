@@ -1,6 +1,6 @@
-"""What long_test.py has measured, as a table, a judgement and a picture. Needs nothing but Python.
+"""Reports the results of long_test.py as a table, goals and a picture. Needs only Python.
 
-    python3 bench/long_test_report.py bench/results/long_test.json        prints it once more, and draws again
+    python3 bench/long_test_report.py bench/results/long_test.json    prints and draws them again
 """
 import json
 import math
@@ -13,24 +13,25 @@ CASSANDRA = "cassandra"
 TIMES_FASTER, LEAST_SHARE, MOST_P99_TIMES, MOST_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
 CORE_STATES = {"work": "at work", "rest": "at rest", "stolen": "taken away"}
 MOST_SLOW_TOLD = 30
-LAST_S = 60  # of the writing, compared with as long without compactions after it
+LAST_S = 60  # the end of the writing, compared with as long without compactions
 FANOUT = {"unified T4": 4, "unified L10": 10, "size-tiered": 4, "levelled": 10, "time-window": 4}
 LEVELLED = ("levelled", "unified L10")
 
 
 def percentile(values, percent):
-    """The least value that so many percent are not above; None of nothing."""
+    """Returns the lowest value that at least `percent` percent do not exceed; None if there are no
+    values."""
     ordered = sorted(values)
     return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1] if ordered else None
 
 
 def full_seconds(server):
-    """Operations of each second: the last one is seldom whole."""
+    """Returns the operations of each second, without the last one, which is seldom whole."""
     return server["per_second"][:-1] or server["per_second"]
 
 
 def reads_by_compaction(server):
-    """Latencies in µs of reads beside compactions, and of all others."""
+    """Returns latencies in µs: of reads beside compactions, and of all other reads."""
     compacting = {int(sample["at"]): sample["compacting"] > 0 for sample in server["samples"]}
     beside, alone = [], []
     for due, latency in server["reads"]:
@@ -40,106 +41,171 @@ def reads_by_compaction(server):
 
 
 def theory(name, server):
-    """How often a byte is written by the strategy's own arithmetic, the flush and the commit log among it; None where there is none."""
+    """Returns how often a byte is written by the strategy's arithmetic, flush and commit log
+    included; None for a server without a strategy here."""
     flushes = server["samples"][-1].get("flushes")
     if name not in FANOUT or not flushes:
         return None
     levels = math.log(flushes, FANOUT[name])
-    # Tiered: once for each level. Levelled: each level is written anew about half a fanout of times.
+    # Tiered: a byte is written once for each level. Levelled: each level is rewritten about half a
+    # fanout of times.
     return 2 + levels * (FANOUT[name] / 2 if name in LEVELLED else 1)
 
 
 def space_theory(name):
-    """The most that is stored, of rows written once: while the largest files are compacted, inputs and output. None where there is none."""
-    # Tiered: all of the table at once. Levelled: a file and what it meets of a level ten times as large.
+    """Returns the highest multiple of the data that is stored if rows are written once: while the
+    largest files are compacted, inputs and output exist. None for a server without a
+    strategy here."""
+    # Tiered: the whole table at once. Levelled: a file and the overlapping files of a level ten
+    # times as large.
     return (1 + 1 / FANOUT[name] if name in LEVELLED else 2) if name in FANOUT else None
 
 
 def summary(server):
-    """Figures of one server."""
+    """Returns the figures of one server."""
     full = full_seconds(server)
     median = statistics.median(full)
     beside, alone = reads_by_compaction(server)
     since = server["seconds"] - LAST_S
-    # Where there were hardly any there is nothing to compare.
-    is_compacted = statistics.mean([sample["compacting"] > 0 for sample in server["samples"] if sample["at"] >= since] or [0]) > 0.9
+    # With hardly any compactions there is nothing to compare.
+    is_compacted = (
+        statistics.mean(
+            [sample["compacting"] > 0 for sample in server["samples"] if sample["at"] >= since]
+            or [0]
+        )
+        > 0.9
+    )
     last_reads = [latency for due, latency in server["reads"] if is_compacted and due >= since]
     two = {int(sample["at"]) for sample in server["samples"] if sample["compacting"] > 1}
     reads_beside_two = [latency for due, latency in server["reads"] if int(due) in two]
     payload, last = server["rows"] * server["row_bytes"], server["samples"][-1]
-    # Rows are written once: what is stored beyond the share that is stored in the end lies there twice.
-    shares = [sample["stored_bytes"] / (sample["rows"] * server["row_bytes"]) for sample in server["samples"] if sample["stored_bytes"] and sample["rows"] > 1]
+    # Rows are written once: bytes stored beyond the final share are stored twice.
+    shares = [
+        sample["stored_bytes"] / (sample["rows"] * server["row_bytes"])
+        for sample in server["samples"]
+        if sample["stored_bytes"] and sample["rows"] > 1
+    ]
     least = last["stored_bytes"] / payload
-    return {"seconds": server["seconds"], "median": median, "least": min(full), "slow_seconds": sum(rate < LEAST_SHARE * median for rate in full),
-            "p99_beside": percentile(beside, 99), "p99_alone": percentile(alone, 99), "reads_beside": len(beside), "reads_alone": len(alone),
-            "p999_beside_two": percentile(reads_beside_two, 99.9), "p99_last": percentile(last_reads, 99), "p99_quiet": percentile([latency for _, latency in server.get("quiet_reads", [])], 99),
-            "write_amplification": last["written_bytes"] / payload, "space_most": max(shares, default=0) / least if least else 0, "space_end": least,
-            "files_most": max(sample["files"] for sample in server["samples"]),
-            "memory": max(sample["resident_bytes"] for sample in server["samples"])}
+    return {
+        "seconds": server["seconds"],
+        "median": median,
+        "least": min(full),
+        "slow_seconds": sum(rate < LEAST_SHARE * median for rate in full),
+        "p99_beside": percentile(beside, 99),
+        "p99_alone": percentile(alone, 99),
+        "reads_beside": len(beside),
+        "reads_alone": len(alone),
+        "p999_beside_two": percentile(reads_beside_two, 99.9),
+        "p99_last": percentile(last_reads, 99),
+        "p99_quiet": percentile([latency for _, latency in server.get("quiet_reads", [])], 99),
+        "write_amplification": last["written_bytes"] / payload,
+        "space_most": max(shares, default=0) / least if least else 0,
+        "space_end": least,
+        "files_most": max(sample["files"] for sample in server["samples"]),
+        "memory": max(sample["resident_bytes"] for sample in server["samples"]),
+    }
 
 
 def seconds_to(rows, server):
-    """When a server had so many rows."""
-    return next((sample["at"] for sample in server["samples"] if sample["rows"] >= rows), server["seconds"])
+    """Returns when a server had `rows` rows."""
+    return next(
+        (sample["at"] for sample in server["samples"] if sample["rows"] >= rows), server["seconds"]
+    )
 
 
 def rows_at(seconds, server):
-    """How many rows a server had then."""
-    return next((sample["rows"] for sample in server["samples"] if sample["at"] >= seconds - 1), server["rows"])
+    """Returns how many rows a server had after `seconds`."""
+    return next(
+        (sample["rows"] for sample in server["samples"] if sample["at"] >= seconds - 1),
+        server["rows"],
+    )
 
 
 def faster(what, times):
-    """What is asked for of a factor."""
-    return f"{what} {times:.1f} times as fast as Cassandra (at least {TIMES_FASTER})", times >= TIMES_FASTER
+    """Returns the goal for a factor, and whether it is met."""
+    return (
+        f"{what} {times:.1f} times as fast as Cassandra (at least {TIMES_FASTER})",
+        times >= TIMES_FASTER,
+    )
 
 
 def of_cores(first, last, tell):
-    """What the server's core and the clients' did between two samples, each of its seconds as `tell` puts them; nothing of runs that did not look."""
+    """Yields the time of the server's core and of the clients' between two samples, each part
+    formatted by `tell`; nothing for runs without these samples."""
     for core in ("server", "client"):
         if f"{core}_core_work_s" in last:
-            parts = ((what, last[f"{core}_core_{key}_s"] - first[f"{core}_core_{key}_s"]) for key, what in CORE_STATES.items())
+            parts = (
+                (what, last[f"{core}_core_{key}_s"] - first[f"{core}_core_{key}_s"])
+                for key, what in CORE_STATES.items()
+            )
             yield f"{core}'s core " + ", ".join(tell(what, seconds) for what, seconds in parts)
 
 
 def core_shares(server):
-    """How much of the whole time each core was at work, at rest and taken away, as text."""
+    """Returns how much of the whole time each core was at work, at rest and stolen, as text."""
     first, last = server["samples"][0], server["samples"][-1]
     whole = max(last["at"] - first["at"], 1)
     return "; ".join(of_cores(first, last, lambda what, seconds: f"{seconds / whole:.0%} {what}"))
 
 
 def judge(found, servers, is_bounded):
-    """What is asked for: (text, whether it is met)."""
+    """Yields the goals: (text, whether it is met)."""
     for name, server in servers.items():
         wrong = server["wrong"]
-        yield f"{name}: all that was read is what was written" + "".join(f"\n    {text}" for text in wrong), not wrong
-        yield f"{name}: rows that were written in {server['seconds']:,.0f} s: {server['rows']:,}", server["is_done"] or is_bounded
+        yield f"{name}: all rows that were read are as written" + "".join(
+            f"\n    {text}" for text in wrong
+        ), not wrong
+        yield (
+            f"{name}: rows that were written in {server['seconds']:,.0f} s: {server['rows']:,}",
+            server["is_done"] or is_bounded,
+        )
     if "trie" in found and CASSANDRA in found:
         ours, peer = servers["trie"], servers[CASSANDRA]
-        # Who was stopped before the end is compared by what it had then.
+        # A server that was stopped early is compared by the rows that it had then.
         rows = min(ours["rows"], peer["rows"])
         yield faster(f"the trie had {rows:,} rows", seconds_to(rows, peer) / seconds_to(rows, ours))
-        # The smaller may have had these rows before there was anything to flush: what both have after the same time counts as well.
+        # A small number of rows may be reached before the first flush, so the rows after the same
+        # time count as well.
         seconds = min(ours["seconds"], peer["seconds"])
-        yield faster(f"in {seconds:,.0f} s the trie had rows", rows_at(seconds, ours) / max(rows_at(seconds, peer), 1))
+        yield faster(
+            f"in {seconds:,.0f} s the trie had rows",
+            rows_at(seconds, ours) / max(rows_at(seconds, peer), 1),
+        )
     for name, of in found.items():
-        yield f"{name}: {of['memory'] / 2**20:,.0f} MiB of memory at most (2048)", of["memory"] <= MOST_MEMORY_BYTES
+        yield (
+            f"{name}: {of['memory'] / 2**20:,.0f} MiB of memory at most (2048)",
+            of["memory"] <= MOST_MEMORY_BYTES,
+        )
         if name == CASSANDRA:
             continue
-        yield f"{name}: no second with less than half of the median throughput: {of['slow_seconds']} of {of['seconds']:.0f} had", of["slow_seconds"] == 0
+        yield (
+            f"{name}: no second with less than half of the median throughput: {of['slow_seconds']} "
+            f"of {of['seconds']:.0f} had",
+            of["slow_seconds"] == 0,
+        )
         if of["p99_beside"] and of["p99_alone"]:
             times = of["p99_beside"] / of["p99_alone"]
-            yield f"{name}: p99 of reads beside compactions is {times:.2f} times that without (at most {MOST_P99_TIMES})", times <= MOST_P99_TIMES
+            yield (
+                f"{name}: p99 of reads beside compactions is {times:.2f} times that without (at "
+                f"most {MOST_P99_TIMES})",
+                times <= MOST_P99_TIMES,
+            )
         if of["p99_last"] and of["p99_quiet"]:
             times = of["p99_last"] / of["p99_quiet"]
-            yield (f"{name}: p99 of reads in the last minute, {of['p99_last'] / 1000:.1f} ms, is {times:.2f} times that of the minute after it, which had"
-                   f" no compactions (at most {MOST_P99_TIMES})"), times <= MOST_P99_TIMES
+            yield (
+                f"{name}: p99 of reads in the last minute, {of['p99_last'] / 1000:.1f} ms, is "
+                f"{times:.2f} times that of the minute after it, which had"
+                f" no compactions (at most {MOST_P99_TIMES})"
+            ), times <= MOST_P99_TIMES
 
 
 def slow_seconds(server):
-    """What each second below half of the median had: lines. Samples are taken as each second begins, so that two next to each other are its ends."""
+    """Returns lines about each second with less than half of the median. A sample is taken as each
+    second begins, so two adjacent samples enclose a second."""
     full = full_seconds(server)
-    median, samples = statistics.median(full), {int(sample["at"]): sample for sample in server["samples"]}
+    median, samples = statistics.median(full), {
+        int(sample["at"]): sample for sample in server["samples"]
+    }
     for second, rate in enumerate(full):
         first, last = samples.get(second), samples.get(second + 1)
         if rate >= LEAST_SHARE * median:
@@ -148,32 +214,60 @@ def slow_seconds(server):
             yield f"second {second:,}: {rate:,} operations; a sample was late"
             continue
         grown = {key: last[key] - first[key] for key in last.keys() & first.keys()}
-        text = f"second {second:,}: {rate:,} operations, {last['compacting']} compactions under way, {grown['written_bytes'] / 1e6:.0f} MB written"
-        text += "".join(f"; {of}" for of in of_cores(first, last, lambda what, seconds: f"{what} {seconds:.2f} s"))
+        text = (
+            f"second {second:,}: {rate:,} operations, {last['compacting']} compactions under way, "
+            f"{grown['written_bytes'] / 1e6:.0f} MB written"
+        )
+        text += "".join(
+            f"; {of}"
+            for of in of_cores(first, last, lambda what, seconds: f"{what} {seconds:.2f} s")
+        )
         if "slowed" in grown:
-            text += f"; {grown['slowed']:,} writes slowed, {grown['flushes']} flushes ended, {grown['data_read_bytes'] / 1e6:.0f} MB read for the page cache"
+            text += (
+                f"; {grown['slowed']:,} writes slowed, {grown['flushes']} flushes ended, "
+                f"{grown['data_read_bytes'] / 1e6:.0f} MB read for the page cache"
+            )
         yield text
 
 
 def tell(document):
-    """Prints; whether all is met."""
+    """Prints the report; returns whether all goals are met."""
     found = {name: summary(server) for name, server in document["servers"].items()}
     print(f"\n{document['gigabytes']:g} GB in rows of 100 bytes, nine writes for each read\n")
-    print("server        seconds   ops/s median   least   p99 µs beside, without compactions   written   stored, most   files   MiB")
+    print(
+        "server        seconds   ops/s median   least   p99 µs beside, without compactions   "
+        "written   stored, most   files   MiB"
+    )
     for name, of in found.items():
         expected = theory(name, document["servers"][name])
-        print(f"{name:12} {of['seconds']:8.0f} {of['median']:14,.0f} {of['least']:7,.0f} {of['p99_beside'] or 0:14,} ({of['reads_beside']:,})"
-              f" {of['p99_alone'] or 0:10,} ({of['reads_alone']:,}) {of['write_amplification']:8.2f} x {of['space_end']:6.2f} x {of['space_most']:4.2f} x"
-              f" {of['files_most']:6} {of['memory'] / 2**20:6,.0f}" + (f"   theory: written {expected:.1f} x, stored {space_theory(name):.1f} x" if expected else ""))
-    print("\nwritten: bytes to the disk, the commit log's among them, for each byte of keys and values; stored: bytes of files for each\n"
-          "of these in the end, and the most while it ran, of that share of what was written by then\n")
+        print(
+            f"{name:12} {of['seconds']:8.0f} {of['median']:14,.0f} {of['least']:7,.0f} "
+            f"{of['p99_beside'] or 0:14,} ({of['reads_beside']:,})"
+            f" {of['p99_alone'] or 0:10,} ({of['reads_alone']:,}) {of['write_amplification']:8.2f} "
+            f"x {of['space_end']:6.2f} x {of['space_most']:4.2f} x"
+            f" {of['files_most']:6} {of['memory'] / 2**20:6,.0f}"
+            + (
+                f"   theory: written {expected:.1f} x, stored {space_theory(name):.1f} x"
+                if expected
+                else ""
+            )
+        )
+    print(
+        "\nwritten: bytes to the disk, the commit log's among them, for each byte of keys and "
+        "values; stored: bytes of files for each\n"
+        "of these in the end, and the most while it ran, of that share of what was written by "
+        "then\n"
+    )
     outcomes = list(judge(found, document["servers"], bool(document.get("most_minutes"))))
     for text, is_met in outcomes:
         print(("met:     " if is_met else "NOT met: ") + text)
     for name, server in document["servers"].items():
         print(f"\n{name}: {core_shares(server)}")
         if found[name]["p999_beside_two"]:
-            print(f"{name}: p99.9 of reads beside two compactions {found[name]['p999_beside_two'] / 1000:.1f} ms")
+            print(
+                f"{name}: p99.9 of reads beside two compactions "
+                f"{found[name]['p999_beside_two'] / 1000:.1f} ms"
+            )
         lines = list(slow_seconds(server)) if name != CASSANDRA else []
         print("".join(f"{name}, {text}\n" for text in lines[:MOST_SLOW_TOLD]), end="")
         if len(lines) > MOST_SLOW_TOLD:
@@ -182,23 +276,38 @@ def tell(document):
 
 
 def draw(document):
-    """Operations a second over time."""
+    """Returns the operations a second over time, as SVG."""
     servers = document["servers"]
     longest = max(server["seconds"] for server in servers.values())
     most = max(max(server["per_second"]) for server in servers.values()) or 1
     width, height, left, top = 1000, 420, 80, 30
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + left + 20}" height="{height + top + 60}" font-family="sans-serif" font-size="13">',
-             '<rect width="100%" height="100%" fill="white"/>']
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + left + 20}" '
+        f'height="{height + top + 60}" font-family="sans-serif" font-size="13">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
     for step in range(6):
         y = top + height - height * step / 5
-        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>'
-                     f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{most * step / 5:,.0f}</text>'
-                     f'<text x="{left + width * step / 5:.0f}" y="{top + height + 20}" text-anchor="middle">{longest * step / 5:,.0f} s</text>')
+        parts.append(
+            f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>'
+            f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{most * step / 5:,.0f}</text>'
+            f'<text x="{left + width * step / 5:.0f}" y="{top + height + 20}" '
+            f'text-anchor="middle">{longest * step / 5:,.0f} s</text>'
+        )
     for colour, (name, server), row in zip(COLOURS, servers.items(), range(9)):
-        points = " ".join(f"{left + width * second / longest:.1f},{top + height - height * rate / most:.1f}" for second, rate in enumerate(server["per_second"]))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>'
-                     f'<text x="{left + 12 + 170 * row}" y="{top - 10}" fill="{colour}">{name}: {server["seconds"]:,.0f} s</text>')
-    parts.append(f'<text x="{left}" y="{top + height + 45}">operations a second, of {document["gigabytes"]:g} GB in rows of 100 bytes, nine writes for each read</text></svg>')
+        points = " ".join(
+            f"{left + width * second / longest:.1f},{top + height - height * rate / most:.1f}"
+            for second, rate in enumerate(server["per_second"])
+        )
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>'
+            f'<text x="{left + 12 + 170 * row}" y="{top - 10}" fill="{colour}">{name}: '
+            f'{server["seconds"]:,.0f} s</text>'
+        )
+    parts.append(
+        f'<text x="{left}" y="{top + height + 45}">operations a second, of '
+        f'{document["gigabytes"]:g} GB in rows of 100 bytes, nine writes for each read</text></svg>'
+    )
     return "\n".join(parts)
 
 

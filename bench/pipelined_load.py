@@ -1,8 +1,8 @@
-"""Writes and reads of one table in blocks of a thousand requests, as fast as a server answers, each answer looked at.
+"""Writes and reads one table in blocks of a thousand requests, as fast as a server answers.
 
-Blocks are made by arithmetic on arrays: a client in Python that costs one to three microseconds for each request.
-Rows are numbered; keys and values follow from the number, so that a read knows what it should see. The protocol is version 4, whose
-envelopes have no checksums of their own.
+Every answer is checked. Blocks are made by arithmetic on arrays, so that the client costs one to
+three microseconds for each request. Rows are numbered; keys and values follow from the number, so a
+read knows its row. The protocol is version 4, which has no checksums of envelopes.
 """
 import struct
 import time
@@ -12,21 +12,23 @@ import numpy
 from wire import EXECUTE, HEADER, NO_METADATA, ONE, RESULT, ROWS, SKIP_METADATA, Wire, string
 
 BLOCK = 1000  # requests
-GROUP = 10  # requests that are written and read in the same proportion
+GROUP = 10  # requests with a fixed proportion of writes and reads
 GROUPS = BLOCK // GROUP
 KEY_BYTES = 8
-VOID = numpy.frombuffer(struct.pack(">Bii", RESULT, 4, 1), numpy.uint8)  # of an envelope from its opcode on
+VOID = numpy.frombuffer(
+    struct.pack(">Bii", RESULT, 4, 1), numpy.uint8
+)  # an envelope from its opcode on
 VOID_BYTES = 13
-OPCODE_AT, LENGTH_AT, LENGTH = 4, 5, struct.Struct(">i")  # in an envelope's head
+OPCODE_AT, LENGTH_AT, LENGTH = 4, 5, struct.Struct(">i")  # in the header of an envelope
 FLAGS_AT = 12  # the last byte of a result's flags, from the opcode on
-GLOBAL_TABLE = 0x01  # of these
+GLOBAL_TABLE = 0x01  # a flag of a result
 POOL_ROWS = 4096
-MOST_WRONG = 10  # wrong answers of a connection, after which its server is given up
-LONG_RUN = 16  # answers of one size, after which more are looked for
+MOST_WRONG = 10  # wrong answers of a connection; after these it gives up
+LONG_RUN = 16  # answers of one size, after which it looks for a run of them
 
 
 class Rows:
-    """What row a number stands for."""
+    """The rows that the numbers stand for."""
 
     def __init__(self, value_bytes):
         self.value_bytes = value_bytes
@@ -36,14 +38,14 @@ class Rows:
 
     @staticmethod
     def keys(numbers):
-        """Keys that look random, of an array of numbers."""
+        """Returns keys that look random, for an array of numbers."""
         scattered = numbers.astype(numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
         scattered ^= scattered >> numpy.uint64(32)
         scattered *= numpy.uint64(0xD6E8FEB86659FD93)
         return scattered.astype(">u8").view(numpy.uint8).reshape(-1, KEY_BYTES)
 
     def values(self, numbers):
-        """A number and what is at its place in the pool."""
+        """Returns values: a number, and the bytes at its place in the pool."""
         values = self.pool[numbers % POOL_ROWS]
         values[:, :8] = numbers.astype(">u8").view(numpy.uint8).reshape(-1, 8)
         return values
@@ -56,29 +58,43 @@ class Rows:
 
 
 def skewed(count, shares):
-    """Numbers below `count` by shares from 0 to 1, quadratically nearer to the newest."""
+    """Returns numbers below `count`, from shares between 0 and 1, quadratically nearer to the
+    newest."""
     return (count - 1 - shares * shares * (count - 1)).astype(numpy.int64)
 
 
 class Connection:
-    """One connection with one block under way at a time: of ten requests so many are reads, the others writes."""
+    """A connection with one block under way: `reads` of ten requests are reads, the others
+    writes."""
 
     def __init__(self, server, rows, insert, select, reads=1):
-        self.wire, self.rows, self.buffer, self.writes = Wire(server, timeout_s=600), rows, bytearray(), GROUP - reads
-        # An envelope of one row of one column, without metadata: flags, columns, rows, the value's length.
+        self.wire, self.rows, self.buffer, self.writes = (
+            Wire(server, timeout_s=600),
+            rows,
+            bytearray(),
+            GROUP - reads,
+        )
+        # The envelope of one row of one column, without metadata: flags, columns, rows, the value's
+        # length.
         body = struct.pack(">iiiii", ROWS, NO_METADATA, 1, 1, rows.value_bytes)
         self.row_bytes = HEADER.size + len(body) + rows.value_bytes
-        self.row_head = numpy.frombuffer(struct.pack(">Bi", RESULT, len(body) + rows.value_bytes) + body, numpy.uint8)
-        self.template, self.starts = self._template(self.wire.prepare(insert)[0], self.wire.prepare(select)[0])
+        self.row_head = numpy.frombuffer(
+            struct.pack(">Bi", RESULT, len(body) + rows.value_bytes) + body, numpy.uint8
+        )
+        self.template, self.starts = self._template(
+            self.wire.prepare(insert)[0], self.wire.prepare(select)[0]
+        )
         self.under_way, self.wrong = None, []
 
     def _template(self, insert, select):
-        """The bytes of a group without keys and values, and where these belong."""
+        """Returns the bytes of a group without keys and values, and the places of these."""
         parts, starts, at = [], [], 0
         for place in range(GROUP):
             is_write = place < self.writes
             body = string(insert if is_write else select)
-            body += struct.pack(">HBH", ONE, 0x01 | (0 if is_write else SKIP_METADATA), 2 if is_write else 1)
+            body += struct.pack(
+                ">HBH", ONE, 0x01 | (0 if is_write else SKIP_METADATA), 2 if is_write else 1
+            )
             key_at = HEADER.size + len(body) + 4
             body += struct.pack(">i", KEY_BYTES) + bytes(KEY_BYTES)
             if is_write:
@@ -90,7 +106,8 @@ class Connection:
         return numpy.tile(group, (GROUPS, 1)), starts
 
     def send(self, first, reads):
-        """Sends a block: writes of rows from `first` on, and reads of these rows, in an array of GROUPS lines."""
+        """Sends a block: writes of rows from `first` on, and reads of the rows in `reads`, an array
+        of GROUPS lines."""
         block = self.template
         numbers = numpy.arange(first, first + GROUPS * self.writes).reshape(GROUPS, self.writes)
         for place, (start, key_at) in enumerate(self.starts):
@@ -105,14 +122,15 @@ class Connection:
         self.wire.socket.sendall(block.tobytes())
 
     def receive(self):
-        """Takes the answers of the block; gives how many were as they should be."""
+        """Receives the answers of the block; returns how many were right."""
         starts, at, last_size, alike = [], 0, 0, 0
         while len(starts) < BLOCK:
             data = self.wire.socket.recv(1 << 18)
             if not data:
                 raise ConnectionError("the server closed the connection")
             self.buffer += data
-            # Where answers of reads and writes alternate, arrays would cost more than a step of plain Python for each.
+            # Where answers of reads and writes alternate, arrays would cost more than a step of
+            # plain Python for each.
             ends = len(self.buffer)
             while ends - at >= HEADER.size:
                 size = HEADER.size + LENGTH.unpack_from(self.buffer, at + LENGTH_AT)[0]
@@ -129,9 +147,9 @@ class Connection:
         return right
 
     def _right_answers(self, starts, sizes):
-        """How many answers that begin there are as they should be."""
+        """Returns how many of the answers that begin at `starts` are right."""
         streams = self._envelopes(starts, OPCODE_AT)[:, 2:].copy().view(">u2")[:, 0].astype(int)
-        # A stream that is answered twice takes the place of one that is not answered.
+        # A second answer to a stream takes the place of an unanswered one.
         are_asked, is_first = streams < BLOCK, numpy.zeros(len(streams), bool)
         is_first[numpy.unique(streams, return_index=True)[1]] = True
         groups, places = streams % BLOCK // GROUP, streams % GROUP - self.writes
@@ -140,35 +158,55 @@ class Connection:
         voids = self._envelopes(starts[are_voids], VOID_BYTES)
         are_right[are_voids] = (voids[:, OPCODE_AT:] == VOID).all(axis=1) & (places[are_voids] < 0)
         rows = self._envelopes(starts[are_rows], self.row_bytes)
-        # Cassandra sets this flag where there is no metadata, too.
+        # Cassandra sets this flag without metadata, too.
         rows[:, OPCODE_AT + FLAGS_AT] &= ~numpy.uint8(GLOBAL_TABLE)
-        is_row[are_rows] = (rows[:, OPCODE_AT:OPCODE_AT + len(self.row_head)] == self.row_head).all(axis=1)
+        is_row[are_rows] = (
+            rows[:, OPCODE_AT : OPCODE_AT + len(self.row_head)] == self.row_head
+        ).all(axis=1)
         _, expected = self.under_way
         of_rows = expected[groups[are_rows], numpy.maximum(places[are_rows], 0)]
-        are_right[are_rows] = is_row[are_rows] & (rows[:, -self.rows.value_bytes:] == of_rows).all(axis=1) & (places[are_rows] >= 0)
+        are_right[are_rows] = (
+            is_row[are_rows]
+            & (rows[:, -self.rows.value_bytes :] == of_rows).all(axis=1)
+            & (places[are_rows] >= 0)
+        )
         are_right &= are_asked & is_first
         for wrong in numpy.flatnonzero(~are_right)[:MOST_WRONG]:
             envelope = bytes(self.buffer[starts[wrong]:starts[wrong] + sizes[wrong]])
-            of = "a second answer" if not is_first[wrong] else "another row than was asked for" if is_row[wrong] else f"opcode {envelope[OPCODE_AT]}"
-            self.wrong.append(f"request {streams[wrong]} was answered with {of}: {envelope[HEADER.size:HEADER.size + 200]!r}")
+            of = (
+                "a second answer"
+                if not is_first[wrong]
+                else (
+                    "another row than was asked for"
+                    if is_row[wrong]
+                    else f"opcode {envelope[OPCODE_AT]}"
+                )
+            )
+            self.wrong.append(
+                f"request {streams[wrong]} was answered with {of}: "
+                f"{envelope[HEADER.size:HEADER.size + 200]!r}"
+            )
         return int(are_right.sum())
 
     def _alike(self, at, size):
-        """How many envelopes from `at` on have one size and are there."""
+        """Returns how many complete envelopes from `at` on have the same size."""
         count = (len(self.buffer) - at) // size
-        lengths = numpy.frombuffer(self.buffer, numpy.uint8, count * size, at).reshape(-1, size)[:, LENGTH_AT:HEADER.size]
+        lengths = numpy.frombuffer(self.buffer, numpy.uint8, count * size, at).reshape(-1, size)[
+            :, LENGTH_AT : HEADER.size
+        ]
         same = (lengths == lengths[0]).all(axis=1)
         return count if same.all() else int(same.argmin())
 
     def _envelopes(self, starts, size):
-        """A copy of the envelopes of one size that begin there, a line each."""
+        """Returns a copy of the envelopes of one size that begin at `starts`, one in each line."""
         received = numpy.frombuffer(self.buffer, numpy.uint8)
         return received[starts[:, None] + numpy.arange(size)]
 
 
 def write(server, rows, statements, count, known, progress, most_seconds=None, connections=3):
-    """Writes rows up to `count`, or as many as are written in so many seconds, and reads one for each nine of them; `known` is a shared
-    number below which all are acknowledged; `progress(moment, operations)` is told of each block. Gives what was wrong."""
+    """Writes rows up to `count`, or for `most_seconds`, and reads one row for each nine of them.
+    `known` is a shared number below which all rows are acknowledged. `progress(moment, operations)`
+    is called after each block. Returns the wrong answers."""
     generator = numpy.random.default_rng(7)
     links = [Connection(server, rows, *statements) for _ in range(connections)]
     following, turn = known.value, 0
@@ -178,7 +216,9 @@ def write(server, rows, statements, count, known, progress, most_seconds=None, c
         turn += 1
         if link.under_way:
             right = link.receive()
-            known.value = min([other.under_way[0] for other in links if other.under_way] + [following])
+            known.value = min(
+                [other.under_way[0] for other in links if other.under_way] + [following]
+            )
             progress(time.monotonic(), right)
             if len(link.wrong) >= MOST_WRONG:
                 break
@@ -191,7 +231,8 @@ def write(server, rows, statements, count, known, progress, most_seconds=None, c
 
 
 def read(server, rows, statements, count, seconds, connections=3):
-    """Reads rows below `count`, any of them, for so long. Gives the reads that were right, the seconds that they took, and what was wrong."""
+    """Reads random rows below `count` for `seconds`. Returns the right reads, the seconds they
+    took, and the wrong answers."""
     generator = numpy.random.default_rng(5)
     links = [Connection(server, rows, *statements, reads=GROUP) for _ in range(connections)]
     began, right, turn = time.monotonic(), 0, 0

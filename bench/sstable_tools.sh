@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
-# The SSTable tool beside Cassandra's sstabledump and beside the disk.
+# Compares the SSTable tool with Cassandra's sstabledump and with the disk.
 #
 #   bench/sstable_tools.sh [NAME]        report and raw times in bench/results/NAME (default: the date)
 #
-# Makes tables with `espalier sstable write`: rows in partitions of a hundred, plain and with LZ4, and with BIG=1 one partition of
-# BIG_ROWS rows (5 GB). Then, alternating, ROUNDS times each: sstabledump and `espalier sstable dump` of the same file, to /dev/null
-# and to a file; the number of rows in both files must be equal. Then verify, verify --quick and convert, beside a read of the
-# same file around the page cache, which is the disk's own rate.
-# Seconds are of the clock, CPU seconds user and system time of all threads, memory the peak resident set (GNU time).
-# The load of the machine before each run stands in the report: where it is not near 0, the seconds of the clock say little.
+# The tables are written with `espalier sstable write`: rows in partitions of a hundred,
+# uncompressed and with LZ4, and with BIG=1 one partition of BIG_ROWS rows (5 GB). Then sstabledump
+# and `espalier sstable dump` alternate, ROUNDS times each, on the same file, to /dev/null and to a
+# file; both files must have the same number of rows. Then follow verify, verify --quick and
+# convert, beside a read of the same file around the page cache, which is the disk's own rate.
+# Seconds are by the clock, CPU seconds are user and system time of all threads, memory is the peak
+# resident set (GNU time). The report gives the machine's load before each run: where it is not near
+# 0, the clock's seconds are not reliable.
 #
 # Settings by environment:
-#   ROWS=2000000 ROUNDS=3  BIG=0 BIG_ROWS=58000000  WORK=bench/results/sstables (files are kept and used again)
+#   ROWS=2000000 ROUNDS=3  BIG=0 BIG_ROWS=58000000
+#   WORK=bench/results/sstables           files are kept and used again
 #   BINARY=target/release/espalier  CASSANDRA=5.0.9  HEAP=1G (of sstabledump)
-# sstabledump is Cassandra's own, run by what interop/cassandra/install.sh makes.
+#
+# sstabledump is Cassandra's own; it runs from the installation that interop/cassandra/install.sh
+# makes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 ROWS=${ROWS:-2000000} ROUNDS=${ROUNDS:-3} BIG=${BIG:-0} BIG_ROWS=${BIG_ROWS:-58000000}
@@ -101,7 +106,8 @@ for table in $tables; do
     measured "verify $table" /dev/null "$binary" sstable verify "$file"
     for version in da nb me; do
       rm -rf "$results/converted"
-      measured "convert --to $version $table" /dev/null "$binary" sstable convert --to "$version" --output "$results/converted" "$file"
+      measured "convert --to $version $table" /dev/null \
+        "$binary" sstable convert --to "$version" --output "$results/converted" "$file"
     done
     rm -rf "$results/converted"
   done

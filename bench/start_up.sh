@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# How long a node takes from its start to `ready` on an empty directory, and how much memory it then holds.
+# Measures how long a node takes from its start to `ready` on an empty directory, and its memory
+# then.
 #
 #   bench/start_up.sh [RUNS]      default 10; BINARY=target/release/espalier
 #
-# Prints both figures and fails if one is past what the README promises: 100 ms (median), 64 MiB.
+# Prints both figures, and fails if one exceeds the README's limits: 100 ms (median), 64 MiB.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 runs=${1:-10}

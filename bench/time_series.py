@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""A time series whose memory is too small for it: Espalier beside Cassandra, reads of the head while rows are prepended.
+"""Measures a time series that exceeds memory: reads of the head while rows are prepended.
 
     make deps && cargo build --release
-    .deps/venv/bin/python bench/time_series.py [--seconds 300] [--servers espalier,cassandra]        23 minutes, nothing else may run
+    .deps/venv/bin/python bench/time_series.py [--seconds 300] [--servers espalier,cassandra]
 
-The experiment of ScyllaDB's article on its cache: ten writers prepend rows to ten partitions, a reader asks for the head of one of them ten
-times a second, of all in turn. Each server alone on one core, the clients on another: rows and reads to warm it up, reads alone (idle),
-then both (load), with memtables that are flushed every few seconds and a row cache of a few seconds of rows. Halfway the cached
-rows are forgotten. Each head that is read is compared with what the writers have acknowledged.
+A run takes 23 minutes, and the machine must be idle otherwise.
 
-Prints a table and what is met of issue 6 (exit status 1: something is not); writes bench/results/time_series.json and .svg.
+This is the experiment of ScyllaDB's article on its cache: ten writers prepend rows to ten
+partitions, and a reader asks ten times a second for the head of one of them, in turn. Espalier and
+Cassandra each run alone on one core, with the clients on another. The phases are: rows and reads as
+a warm-up, reads alone (idle), then both (load). Memtables are flushed every few seconds, and the
+row cache holds a few seconds of rows. Halfway through the load the cached rows are forgotten. Each
+head is compared with the rows that the writers have had acknowledged.
 
-Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0, HEAP=1G (Cassandra's).
+The script prints a table and the goals of issue 6 (exit status 1: one is missed), and writes
+bench/results/time_series.json and .svg.
+
+Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0, HEAP=1G
+(Cassandra's).
 """
 import argparse
 import gc
@@ -40,31 +46,50 @@ except ImportError as error:
 
 import time_series_report  # noqa: E402
 
-CORE, CLIENT_CORE, HEAP = (os.environ.get(name, value) for name, value in (("CORE", "1"), ("CLIENT_CORE", "0"), ("HEAP", "1G")))
+CORE, CLIENT_CORE, HEAP = (
+    os.environ.get(name, value)
+    for name, value in (("CORE", "1"), ("CLIENT_CORE", "0"), ("HEAP", "1G"))
+)
 SCRATCH = ROOT / "bench" / "results" / "time_series"
 PEER = ROOT / ".deps" / "cassandra" / "time_series"
 WRITERS, HEAD, VALUE_BYTES = 10, 100, 1024
-# Comparable for both. A memtable is flushed at about half of it; rows may have three quarters of our budget of files.
+# The same limits for both servers. A memtable is flushed at about half of its limit; rows may use
+# three quarters of our memory for files.
 MEMTABLE_MIB, FILE_CACHE_MIB, ROW_CACHE_MIB, CLEANUP = 16, 32, 24, 0.5
-SCHEMA = ("CREATE KEYSPACE bench_series WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-          "CREATE TABLE bench_series.ts (p int, t bigint, v blob, PRIMARY KEY (p, t)) WITH CLUSTERING ORDER BY (t DESC)"
-          f" AND caching = {{'keys': 'ALL', 'rows_per_partition': '{HEAD}'}} AND compaction = {{'class': 'SizeTieredCompactionStrategy'}}")
+SCHEMA = (
+    "CREATE KEYSPACE bench_series WITH replication = {'class': 'SimpleStrategy', "
+    "'replication_factor': 1}",
+    "CREATE TABLE bench_series.ts (p int, t bigint, v blob, PRIMARY KEY (p, t)) WITH CLUSTERING "
+    "ORDER BY (t DESC)"
+    f" AND caching = {{'keys': 'ALL', 'rows_per_partition': '{HEAD}'}} AND compaction = {{'class': "
+    f"'SizeTieredCompactionStrategy'}}",
+)
 INSERT = "INSERT INTO bench_series.ts (p, t, v) VALUES (?, ?, ?)"
 SELECT = f"SELECT t, v FROM bench_series.ts WHERE p = ? LIMIT {HEAD}"
-FLUSHED = re.compile(r"(\d{4}-\d\d-\d\d.\d\d:\d\d:\d\d,\d{3}) .*Completed flushing .*/bench_series/")
+FLUSHED = re.compile(
+    r"(\d{4}-\d\d-\d\d.\d\d:\d\d:\d\d,\d{3}) .*Completed flushing .*/bench_series/"
+)
 
 
 class Espalier(Node):
-    """Ours, on one core."""
+    """Our node, on one core."""
 
     name = "Espalier"
 
     def __init__(self):
         shutil.rmtree(SCRATCH, ignore_errors=True)
         SCRATCH.mkdir(parents=True)
-        super().__init__(SCRATCH / "node", memory="128M", settings={
-            "memtable_heap_space": f"{MEMTABLE_MIB // 2}MiB", "memtable_offheap_space": f"{MEMTABLE_MIB // 2}MiB",
-            "memtable_cleanup_threshold": CLEANUP, "file_cache_size": f"{FILE_CACHE_MIB}MiB", "commitlog_sync": "periodic"})
+        super().__init__(
+            SCRATCH / "node",
+            memory="128M",
+            settings={
+                "memtable_heap_space": f"{MEMTABLE_MIB // 2}MiB",
+                "memtable_offheap_space": f"{MEMTABLE_MIB // 2}MiB",
+                "memtable_cleanup_threshold": CLEANUP,
+                "file_cache_size": f"{FILE_CACHE_MIB}MiB",
+                "commitlog_sync": "periodic",
+            },
+        )
 
     def command_line(self):
         return ["taskset", "-c", CORE, *super().command_line()]
@@ -77,7 +102,7 @@ class Espalier(Node):
         shutil.rmtree(SCRATCH, ignore_errors=True)
 
     def settle(self):
-        """Everything into files, and nothing under way."""
+        """Flushes everything, and waits until no work is under way."""
         self.flush("bench_series", "ts")
         while self.metrics()["scylla_compaction_manager_compactions"]:
             time.sleep(0.1)
@@ -86,21 +111,33 @@ class Espalier(Node):
         self.request("POST", "/lsa/compact")
 
     def sample(self):
-        """What its metrics say now."""
+        """Returns the current values of its metrics."""
         metrics = self.metrics()
-        return {name: int(metrics[key]) for name, key in (
-            ("misses", "scylla_cache_reads_with_misses"), ("reads", "scylla_cache_reads"), ("cached_rows", "scylla_cache_rows"),
-            ("rows_evicted", "scylla_cache_row_evictions"), ("partitions_evicted", "scylla_cache_partition_evictions"),
-            ("refused", "espalier_cache_refusals"), ("flushes", "espalier_flushes"),
-            ("compactions", "scylla_compaction_manager_completed_compactions"))}
+        return {
+            name: int(metrics[key])
+            for name, key in (
+                ("misses", "scylla_cache_reads_with_misses"),
+                ("reads", "scylla_cache_reads"),
+                ("cached_rows", "scylla_cache_rows"),
+                ("rows_evicted", "scylla_cache_row_evictions"),
+                ("partitions_evicted", "scylla_cache_partition_evictions"),
+                ("refused", "espalier_cache_refusals"),
+                ("flushes", "espalier_flushes"),
+                ("compactions", "scylla_compaction_manager_completed_compactions"),
+            )
+        }
 
     def flush_times(self, samples, _):
-        """Seconds, to one second: when the count had grown."""
-        return [late["at"] for early, late in zip(samples, samples[1:]) if late["flushes"] > early["flushes"]]
+        """Returns the seconds after which the count of flushes had grown, to one second."""
+        return [
+            late["at"]
+            for early, late in zip(samples, samples[1:])
+            if late["flushes"] > early["flushes"]
+        ]
 
 
 class Cassandra:
-    """The peer, on the same core."""
+    """Cassandra, on the same core."""
 
     name, host = "Cassandra", "127.0.0.1"
 
@@ -109,7 +146,9 @@ class Cassandra:
 
     def script(self, name, **settings):
         surroundings = {**os.environ, **{key: str(value) for key, value in settings.items()}}
-        done = subprocess.run([SCRIPTS / name, PEER], capture_output=True, text=True, env=surroundings)
+        done = subprocess.run(
+            [SCRIPTS / name, PEER], capture_output=True, text=True, env=surroundings
+        )
         if done.returncode:
             sys.exit(f"{name} of Cassandra failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
@@ -117,10 +156,23 @@ class Cassandra:
         PEER.mkdir(parents=True, exist_ok=True)
         self.script("stop.sh")
         shutil.rmtree(PEER / "data", ignore_errors=True)
-        extra = (f"memtable_heap_space: {MEMTABLE_MIB}MiB\nmemtable_offheap_space: {MEMTABLE_MIB}MiB\n"
-                 f"memtable_cleanup_threshold: {CLEANUP}\nrow_cache_size: {ROW_CACHE_MIB}MiB\nrow_cache_save_period: 0s")
-        self.script("install.sh", PORT=self.port, STORAGE_PORT=free_port(), JMX=self.jmx_port, HEAP=HEAP, DIRECT="512M", CORES=CORE,
-                    FORMAT="bti", EXTRA_YAML=extra, OFFLINE=1)
+        extra = (
+            f"memtable_heap_space: {MEMTABLE_MIB}MiB\nmemtable_offheap_space: {MEMTABLE_MIB}MiB\n"
+            f"memtable_cleanup_threshold: {CLEANUP}\nrow_cache_size: "
+            f"{ROW_CACHE_MIB}MiB\nrow_cache_save_period: 0s"
+        )
+        self.script(
+            "install.sh",
+            PORT=self.port,
+            STORAGE_PORT=free_port(),
+            JMX=self.jmx_port,
+            HEAP=HEAP,
+            DIRECT="512M",
+            CORES=CORE,
+            FORMAT="bti",
+            EXTRA_YAML=extra,
+            OFFLINE=1,
+        )
         self.script("start.sh")
         self.wire = Wire(self, timeout_s=60)
         return self
@@ -130,10 +182,26 @@ class Cassandra:
         shutil.rmtree(PEER / "data", ignore_errors=True)
 
     def control(self, *command):
-        """nodetool, behind the clients on their core: a JVM that takes seconds to start."""
-        surroundings = {**os.environ, "CONF": "tools.yaml", "HEAP": "256M", "XMS": "64M", "CORES": CLIENT_CORE,
-                        "GC": "-XX:+UseSerialGC", "LOGLEVEL": "OFF"}
-        tool = ["nice", "-n", "19", PEER / "run.sh", "org.apache.cassandra.tools.NodeTool", "-p", str(self.jmx_port)]
+        """Runs nodetool on the clients' core with lower priority: its JVM takes seconds
+        to start."""
+        surroundings = {
+            **os.environ,
+            "CONF": "tools.yaml",
+            "HEAP": "256M",
+            "XMS": "64M",
+            "CORES": CLIENT_CORE,
+            "GC": "-XX:+UseSerialGC",
+            "LOGLEVEL": "OFF",
+        }
+        tool = [
+            "nice",
+            "-n",
+            "19",
+            PEER / "run.sh",
+            "org.apache.cassandra.tools.NodeTool",
+            "-p",
+            str(self.jmx_port),
+        ]
         subprocess.run([*tool, *command], check=True, capture_output=True, env=surroundings)
 
     def settle(self):
@@ -145,25 +213,39 @@ class Cassandra:
         self.control("invalidaterowcache")
 
     def sample(self):
-        """What its row cache's view says now; evictions it does not count."""
-        entries, hits, requests = (struct.unpack(">q", data.rjust(8, b"\0"))[0] for data in self.wire.query(
-            "SELECT entry_count, hit_count, request_count FROM system_views.caches WHERE name = 'rows'").rows()[0])
-        return {"misses": requests - hits, "reads": requests, "cached_partitions": entries, "flushes": len(self.flushes())}
+        """Returns the current values of its view of the row cache, which does not count
+        evictions."""
+        entries, hits, requests = (
+            struct.unpack(">q", data.rjust(8, b"\0"))[0]
+            for data in self.wire.query(
+                "SELECT entry_count, hit_count, request_count FROM system_views.caches WHERE name "
+                "= 'rows'"
+            ).rows()[0]
+        )
+        return {
+            "misses": requests - hits,
+            "reads": requests,
+            "cached_partitions": entries,
+            "flushes": len(self.flushes()),
+        }
 
     def flushes(self):
-        """When its log says that a flush was done: seconds since 1970."""
+        """Returns the times of finished flushes from its log, in seconds since 1970."""
         lines = (PEER / "log" / "node.log").read_text(errors="replace").splitlines()
         found = filter(None, (FLUSHED.search(line) for line in lines))
-        return [datetime.strptime(match[1].replace("T", " "), "%Y-%m-%d %H:%M:%S,%f").timestamp() for match in found]
+        return [
+            datetime.strptime(match[1].replace("T", " "), "%Y-%m-%d %H:%M:%S,%f").timestamp()
+            for match in found
+        ]
 
     def flush_times(self, _, started):
-        """Seconds since `started` of the monotonic clock, by its log."""
+        """Returns flush times from its log, in seconds since `started` of the monotonic clock."""
         offset = time.time() - time.monotonic() + started
         return [at - offset for at in self.flushes()]
 
 
 def wait_for(moment, spin_s=0.0):
-    """Until this moment of the monotonic clock, the last of it awake."""
+    """Waits until this moment of the monotonic clock; polls the clock for the last `spin_s`."""
     left = moment - time.monotonic()
     if left > spin_s:
         time.sleep(left - spin_s)
@@ -172,11 +254,12 @@ def wait_for(moment, spin_s=0.0):
 
 
 class Clients:
-    """Writers and a reader, processes of their own, and what these have told each other in shared memory."""
+    """Processes of the writers and the reader, and their shared memory."""
 
     def __init__(self, server):
         self.server, self.context = server, multiprocessing.get_context("fork")
-        # The newest row of each partition that was sent, and that was acknowledged. Each is written by one thread.
+        # The newest row of each partition that was sent, and that was acknowledged. One thread
+        # writes each.
         self.sent = self.context.RawArray("q", [-1] * WRITERS)
         self.acknowledged = self.context.RawArray("q", [-1] * WRITERS)
 
@@ -196,7 +279,7 @@ class Clients:
         return receiving
 
     def _write_all(self, begin, seconds, rate):
-        """What went wrong, as a list of texts."""
+        """Writes rows; returns the errors, as a list of texts."""
         pool, trouble = os.urandom(1 << 20), []
 
         def work(partition):
@@ -209,7 +292,14 @@ class Clients:
                         offset = at * 1009 % (len(pool) - VALUE_BYTES)
                         mark = struct.pack(">iq", partition, at)
                         self.sent[partition] = at
-                        answer = wire.execute(insert, (mark[:4], mark[4:], mark + pool[offset:offset + VALUE_BYTES - len(mark)]))
+                        answer = wire.execute(
+                            insert,
+                            (
+                                mark[:4],
+                                mark[4:],
+                                mark + pool[offset : offset + VALUE_BYTES - len(mark)],
+                            ),
+                        )
                         assert answer.kind == VOID
                         self.acknowledged[partition] = at
                         if time.monotonic() > begin + seconds:
@@ -225,7 +315,8 @@ class Clients:
         return trouble
 
     def _read_all(self, begin, seconds, rate):
-        """Of each read: when it was due, µs since then, µs since it was sent; and what was wrong."""
+        """Reads heads; returns for each read its due time, µs since then and µs since it was sent,
+        and the errors."""
         prefer_me()
         gc.disable()
         reads, wrong = [], []
@@ -248,28 +339,32 @@ class Clients:
 
 
 def prefer_me():
-    """The reader is served first on the clients' core, as far as the system lets it, so that the writers are not in what it measures."""
+    """Raises the reader's priority on the clients' core as far as the system allows, so that the
+    writers do not delay it."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except PermissionError:
-        print("(the reader shares its core with the writers as an equal: only root may prefer it)")
+        print("(the reader has no priority over the writers on its core: only root may raise it)")
 
 
 def misread(rows, partition, at_least, at_most):
-    """What is wrong with these rows as a partition's head; None: nothing."""
+    """Returns the fault of these rows as a partition's head; None if there is none."""
     numbers = [struct.unpack(">q", at)[0] for at, _ in rows]
     newest = numbers[0] if numbers else -1
     if not at_least <= newest <= at_most:
         return f"the newest row is {newest}, acknowledged were {at_least} before, sent {at_most}"
     if numbers != list(range(newest, max(newest - HEAD, -1), -1)):
         return f"rows with gaps or out of order: {numbers}"
-    if any(len(value) != VALUE_BYTES or value[:12] != struct.pack(">i", partition) + at for at, value in rows):
+    if any(
+        len(value) != VALUE_BYTES or value[:12] != struct.pack(">i", partition) + at
+        for at, value in rows
+    ):
         return "values of other rows"
     return None
 
 
 def measure(server, options):
-    """One server from its start to its end; all that was seen."""
+    """Runs one server from its start to its end; returns all figures."""
     with server:
         with Wire(server, timeout_s=60) as wire:
             for statement in SCHEMA:
@@ -289,15 +384,23 @@ def measure(server, options):
                 wait_for(begin + second - 0.95)
                 samples.append({"at": time.monotonic() - started, **server.sample()})
                 if at_half and second == seconds // 2:
-                    # Not while a read is under way: they are due at tenths of seconds.
+                    # Reads are due at tenths of seconds; this runs between two of them.
                     halves = {"before": server.sample(), "from": time.monotonic() - started}
                     at_half()
                     halves["to"] = time.monotonic() - started
             reads, read_wrongly = reading.recv()
             wrong.extend(read_wrongly + (writing.recv() if writing else []))
-            phases[name] = {"from": begin - started, "to": begin - started + seconds, "before": before, "after": server.sample(),
-                            "rows": sum(clients.acknowledged) - written, "invalidated": halves,
-                            "reads": [(round(due - started, 3), latency, service) for due, latency, service in reads]}
+            phases[name] = {
+                "from": begin - started,
+                "to": begin - started + seconds,
+                "before": before,
+                "after": server.sample(),
+                "rows": sum(clients.acknowledged) - written,
+                "invalidated": halves,
+                "reads": [
+                    (round(due - started, 3), latency, service) for due, latency, service in reads
+                ],
+            }
 
         phase("warm-up", options.warm_up, 100, options.rate)
         server.settle()
@@ -305,33 +408,61 @@ def measure(server, options):
         phase("idle", options.seconds, options.reads, 0)
         phase("load", options.seconds, options.reads, options.rate, server.invalidate)
         flushes = server.flush_times(samples, started)
-    return {"phases": phases, "samples": samples, "flushes": [round(at, 2) for at in flushes], "wrong": wrong}
+    return {
+        "phases": phases,
+        "samples": samples,
+        "flushes": [round(at, 2) for at in flushes],
+        "wrong": wrong,
+    }
 
 
 def main():
     servers = {"espalier": Espalier, "cassandra": Cassandra}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=300, help="of the idle phase, and of the load (300): 3000 reads each, of which p99.9 is not one alone")
-    parser.add_argument("--warm-up", type=int, default=60, help="seconds of it (60): a JIT needs a minute")
-    parser.add_argument("--rate", type=int, default=300, help="rows of 1 KiB a second of each writer (300)")
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=300,
+        help="seconds of the idle phase and of the load (300): 3000 reads each, enough for p99.9",
+    )
+    parser.add_argument(
+        "--warm-up", type=int, default=60, help="seconds of the warm-up (60): a JIT needs a minute"
+    )
+    parser.add_argument(
+        "--rate", type=int, default=300, help="rows of 1 KiB a second of each writer (300)"
+    )
     parser.add_argument("--reads", type=int, default=10, help="reads a second (10)")
-    parser.add_argument("--servers", default=",".join(servers), help="which, in this order")
+    parser.add_argument(
+        "--servers", default=",".join(servers), help="servers to measure, in this order"
+    )
     options = parser.parse_args()
     chosen = options.servers.split(",")
     if unknown := set(chosen) - set(servers):
         sys.exit(f"there is no server {', '.join(unknown)}: --servers espalier,cassandra")
     if "espalier" in chosen and not os.access(BINARY, os.X_OK):
-        sys.exit(f"there is no {BINARY}: run cargo build --release first, or name it with ESPALIER_BINARY")
+        sys.exit(
+            f"there is no {BINARY}: run cargo build --release first, or name it with "
+            "ESPALIER_BINARY"
+        )
     if "cassandra" in chosen and not list(PEER.parent.glob("jars-*/.complete")):
-        sys.exit(f"there is no Cassandra in {PEER.parent}: run make deps first, or leave it out with --servers espalier")
+        sys.exit(
+            f"there is no Cassandra in {PEER.parent}: run make deps first, or leave it out with "
+            "--servers espalier"
+        )
     os.sched_setaffinity(0, {int(CLIENT_CORE)})
     measured = {}
     for name in chosen:
         measured[name] = measure(servers[name](), options)
-    machine = {"platform": platform.platform(), "cores": os.cpu_count(), "time": datetime.now().isoformat(timespec="seconds")}
+    machine = {
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "time": datetime.now().isoformat(timespec="seconds"),
+    }
     results = ROOT / "bench" / "results"
     results.mkdir(parents=True, exist_ok=True)
-    return time_series_report.report(results, {"machine": machine, "arguments": vars(options), "servers": measured})
+    return time_series_report.report(
+        results, {"machine": machine, "arguments": vars(options), "servers": measured}
+    )
 
 
 if __name__ == "__main__":

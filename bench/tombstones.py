@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""A table full of tombstones: rows are inserted, then all deleted, while somebody asks for the first row all the time.
+"""Measures reads of a table full of tombstones: rows are inserted, then all are deleted.
 
     make deps && cargo build --release
-    .deps/venv/bin/python bench/tombstones.py [--rows 10000000] [--rate 50000] [--shape wide,narrow]     a quarter of an hour, nothing else may run
+    .deps/venv/bin/python bench/tombstones.py [--rows 10000000] [--rate 50000] [--shape wide,narrow]
 
-`wide`: a hundred partitions, deleted row by row from each partition's first one, as queues are. `narrow`: one row in each partition, deleted in
-the order in which they were written, which is any order by token. Writes come at a rate below what the server can take, for behind a full queue
-everything takes long.
+A run takes a quarter of an hour, and the machine must be idle otherwise. A client asks for the
+first row all the time.
 
-The client asks as drivers do, for pages of 5000 rows; where a page ends among tombstones without a row (`query_tombstone_page_limit`), it asks on.
-Prints how long the machine keeps the core from somebody who is alone on it, the longest answer to SELECT … LIMIT 1 of each phase, the longest time
-until its row was there, or known to be none, and how long it takes until no file is left. Exit status 1: an answer took more than 5 ms, or files are left after ten minutes.
+`wide`: a hundred partitions, deleted row by row from each partition's first row on, as queues are.
+`narrow`: one row in each partition, deleted in the order of the writes, which is random by token.
+The write rate is below the server's maximum, because behind a full queue every request takes long.
+
+The client asks as drivers do, for pages of 5000 rows; where a page ends among tombstones without a
+row (`query_tombstone_page_limit`), it asks for the next one. The script prints how long the machine
+takes the core from a process that is alone on it, the longest answer to SELECT … LIMIT 1 of each
+phase, the longest time until its row was found or known not to exist, and the time until no file is
+left. Exit status 1: an answer took more than 5 ms, or files are left after ten minutes.
 
 Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0.
 """
@@ -34,36 +39,45 @@ try:
 except ImportError as error:
     sys.exit(f"{error}: run make deps, and this script with .deps/venv/bin/python")
 
-CORE, CLIENT_CORE = (os.environ.get(name, value) for name, value in (("CORE", "1"), ("CLIENT_CORE", "0")))
+CORE, CLIENT_CORE = (
+    os.environ.get(name, value) for name, value in (("CORE", "1"), ("CLIENT_CORE", "0"))
+)
 SCRATCH = ROOT / "bench" / "results" / "tombstones"
 BLOCK = 100  # requests under way on a connection
 CONNECTIONS = 2
 VALUE_BYTES = 92
-PAGE_ROWS = 5000  # a page, as drivers ask for it
+PAGE_ROWS = 5000  # of a page, the drivers' default
 PARTITIONS = 100
 MOST_MS = 5
 MOST_WAIT_S = 600
-ALONE_S = 20  # the machine's own pauses are measured for so long, before the server starts
-QUIET_S = 45  # no file for so long: nothing more comes from memory, either
-PROBE_PAUSE_S = 0.001  # a pause of the server that is shorter can be missed
+ALONE_S = 20  # duration of the measurement of the machine's own pauses
+QUIET_S = 45  # without a file for this long, memory holds no data either
+PROBE_PAUSE_S = 0.001  # shorter pauses of the server can be missed
 VOID = struct.pack(">Bii", RESULT, 4, 1)
-KEYSPACE = "CREATE KEYSPACE bench_dead WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+KEYSPACE = (
+    "CREATE KEYSPACE bench_dead WITH replication = {'class': 'SimpleStrategy', "
+    "'replication_factor': 1}"
+)
 COMPACTION = "{'class': 'UnifiedCompactionStrategy', 'tombstone_compaction_interval': '5'}"
 SHAPES = {
-    "wide": ("k bigint, c bigint, v blob, PRIMARY KEY (k, c)", "(k, c, v) VALUES (?, ?, ?)", "k = ? AND c = ?"),
+    "wide": (
+        "k bigint, c bigint, v blob, PRIMARY KEY (k, c)",
+        "(k, c, v) VALUES (?, ?, ?)",
+        "k = ? AND c = ?",
+    ),
     "narrow": ("k bigint PRIMARY KEY, v blob", "(k, v) VALUES (?, ?)", "k = ?"),
 }
 
 
 class Server(Node):
-    """Ours, on one core."""
+    """Our node, on one core."""
 
     def command_line(self):
         return ["taskset", "-c", CORE, *super().command_line()]
 
 
 class Connection:
-    """Blocks of one statement whose values are numbers, and a constant value behind them."""
+    """Sends blocks of one statement with numbers as values, followed by a constant value."""
 
     def __init__(self, server, statement, numbers, value):
         self.wire, self.waiting, self.buffer = Wire(server, timeout_s=600), 0, bytearray()
@@ -88,22 +102,25 @@ class Connection:
             assert data, "the server closed the connection"
             self.buffer += data
             for at in range(0, min(len(self.buffer), size * self.waiting) - size + 1, size):
-                assert self.buffer[at + 4:at + size] == VOID, f"a write was answered with {bytes(self.buffer[at:at + 200])!r}"
+                assert (
+                    self.buffer[at + 4 : at + size] == VOID
+                ), f"a write was answered with {bytes(self.buffer[at:at + 200])!r}"
         del self.buffer[:size * self.waiting]
         self.waiting = 0
 
 
 def columns_of(shape, rows, first):
-    """The key columns of a block of rows."""
+    """Returns the key columns of a block of rows."""
     numbers = numpy.arange(first, first + BLOCK)
     if shape == "narrow":
         return [numbers]
-    # Partition by partition in turn: each is worked off from its first row.
+    # Partitions take turns; each is worked off from its first row.
     return [numbers % PARTITIONS, numbers // PARTITIONS]
 
 
 def write_all(name, server, statement, shape, rows, rate, value, left):
-    """`left` is always a number of rows that are there for sure."""
+    """Executes the statement for all rows; `left` is always a number of rows that certainly
+    exist."""
     numbers = 1 if shape == "narrow" else 2
     links = [Connection(server, statement, numbers, value) for _ in range(CONNECTIONS)]
     began, told = time.monotonic(), 0
@@ -120,7 +137,12 @@ def write_all(name, server, statement, shape, rows, rate, value, left):
         if time.monotonic() - told > 1:
             told = time.monotonic()
             reached = first / max(told - began, 0.1)
-            print(f"\r{shape}: {name} {first:,} of {rows:,} rows, {reached:,.0f} a second, {(rows - first) / max(reached, 1):.0f} s left   ", end="", flush=True)
+            print(
+                f"\r{shape}: {name} {first:,} of {rows:,} rows, {reached:,.0f} a second, "
+                f"{(rows - first) / max(reached, 1):.0f} s left   ",
+                end="",
+                flush=True,
+            )
     for link in links:
         if link.waiting:
             link.receive()
@@ -128,7 +150,8 @@ def write_all(name, server, statement, shape, rows, rate, value, left):
 
 
 def probe(server, phase, left, results):
-    """Asks for the first row, and tells in ms how long the pages took and all of them together, by phases, until the phase is negative."""
+    """Asks for the first row until the phase is negative; sends, by phase, how long the pages took
+    and all of them together, in ms."""
     longest, wrong = {}, []
     with Wire(server, timeout_s=600) as wire:
         select = wire.prepare("SELECT * FROM bench_dead.t LIMIT 1")
@@ -154,11 +177,16 @@ def probe(server, phase, left, results):
 
 
 def data_files(server):
-    return sum(name.endswith("-Data.db") for _, _, names in os.walk(server.directory / "data" / "bench_dead") for name in names)
+    return sum(
+        name.endswith("-Data.db")
+        for _, _, names in os.walk(server.directory / "data" / "bench_dead")
+        for name in names
+    )
 
 
 def pauses_of(core, sending):
-    """How long the machine keeps the core from somebody who is alone on it and only looks at the clock: ms, the longest, and how many are above the limit."""
+    """Measures how long the machine takes the core from a process that is alone on it and only
+    reads the clock. Sends the longest pause in ms, and the number of pauses above the limit."""
     os.sched_setaffinity(0, {core})
     longest, above, last = 0, 0, time.perf_counter()
     end = last + ALONE_S
@@ -176,36 +204,75 @@ def measure(shape, rows, rate):
     context.Process(target=pauses_of, args=(int(CORE), sending), daemon=True).start()
     sending.close()
     longest_ms, above = receiving.recv()
-    print(f"         {shape}: the core by itself, {ALONE_S} s of looking at the clock: taken away for at most {longest_ms:.1f} ms, {above} times for more than {MOST_MS}")
+    print(
+        f"         {shape}: the core by itself, {ALONE_S} s of looking at the clock: taken away "
+        f"for at most {longest_ms:.1f} ms, {above} times for more than {MOST_MS}"
+    )
     shutil.rmtree(SCRATCH, ignore_errors=True)
     SCRATCH.mkdir(parents=True)
-    server = Server(SCRATCH / "node", memory="4G", settings={
-        "commitlog_sync": "periodic", "memtable_heap_space": "128MiB", "memtable_offheap_space": "128MiB"})
+    server = Server(
+        SCRATCH / "node",
+        memory="4G",
+        settings={
+            "commitlog_sync": "periodic",
+            "memtable_heap_space": "128MiB",
+            "memtable_offheap_space": "128MiB",
+        },
+    )
     server.start()
     try:
         definition, values, place = SHAPES[shape]
         with Wire(server, timeout_s=60) as wire:
-            for statement in (KEYSPACE, f"CREATE TABLE bench_dead.t ({definition}) WITH gc_grace_seconds = 0 AND compaction = {COMPACTION}"):
+            for statement in (
+                KEYSPACE,
+                f"CREATE TABLE bench_dead.t ({definition}) WITH gc_grace_seconds = 0 AND "
+                f"compaction = {COMPACTION}",
+            ):
                 answer = wire.query(statement)
                 assert answer.code is None, f"{statement}: {answer.message}"
         phase, rows_left = context.RawValue("i", 0), context.RawValue("q", 0)
         receiving, sending = context.Pipe(duplex=False)
-        prober = context.Process(target=probe, args=(server, phase, rows_left, sending), daemon=True)
+        prober = context.Process(
+            target=probe, args=(server, phase, rows_left, sending), daemon=True
+        )
         prober.start()
-        # So that its end is seen here.
+        # With this end closed, the end of the prober is noticed here.
         sending.close()
-        # Who asks for the first row must not wait for the core with who writes: that would be no time of the server's.
+        # The writers have a lower priority than the client that measures: its waits for the core
+        # would otherwise count as the server's time.
         os.setpriority(os.PRIO_PROCESS, 0, 19)
-        write_all("inserting", server, f"INSERT INTO bench_dead.t {values}", shape, rows, rate, bytes(range(VALUE_BYTES)), rows_left)
+        write_all(
+            "inserting",
+            server,
+            f"INSERT INTO bench_dead.t {values}",
+            shape,
+            rows,
+            rate,
+            bytes(range(VALUE_BYTES)),
+            rows_left,
+        )
         phase.value = 1
-        write_all("deleting", server, f"DELETE FROM bench_dead.t WHERE {place}", shape, rows, rate, b"", rows_left)
+        write_all(
+            "deleting",
+            server,
+            f"DELETE FROM bench_dead.t WHERE {place}",
+            shape,
+            rows,
+            rate,
+            b"",
+            rows_left,
+        )
         phase.value = 2
         began = time.monotonic()
         emptied, left = began, 0
         while time.monotonic() < min(emptied + QUIET_S, began + MOST_WAIT_S):
             if left := data_files(server):
                 emptied = time.monotonic()
-            print(f"\r{shape}: {left} files left after {time.monotonic() - began:.0f} s   ", end="", flush=True)
+            print(
+                f"\r{shape}: {left} files left after {time.monotonic() - began:.0f} s   ",
+                end="",
+                flush=True,
+            )
             time.sleep(0.5)
         emptied_s = emptied - began
         print("\r" + " " * 60, end="\r")
@@ -219,7 +286,7 @@ def measure(shape, rows, rate):
     is_met = True
     for number, name in enumerate(("inserting", "deleting", "afterwards")):
         if number not in longest:
-            print(f"NOT met: {shape}, {name}: nobody asked for the first row")
+            print(f"NOT met: {shape}, {name}: no client asked for the first row")
             is_met = False
             continue
         took, whole = (numpy.array(times) for times in longest[number][:2])
@@ -227,12 +294,22 @@ def measure(shape, rows, rate):
         above = int((took > MOST_MS).sum())
         is_quick = whole.max() <= MOST_MS
         is_met &= is_quick
-        print(f"{'met:    ' if is_quick else 'NOT met:'} {shape}, {name}: SELECT … LIMIT 1 took at most {took.max():.1f} ms ({MOST_MS}), the median {numpy.median(took):.2f} ms, "
-              f"99th percentile {numpy.percentile(took, 99):.1f} ms; {above} of {len(took)} took longer; with all pages at most {whole.max():.1f} ms "
-              f"({len(walk['pages_ms']):,} pages with a median of {numpy.median(walk['pages_ms']):.2f} ms, asked {began - walk['began']:.1f} s before the last deletion was answered), {int((whole > MOST_MS).sum())} of {len(whole)} took longer")
+        print(
+            f"{'met:    ' if is_quick else 'NOT met:'} {shape}, {name}: SELECT … LIMIT 1 took at "
+            f"most {took.max():.1f} ms ({MOST_MS}), the median {numpy.median(took):.2f} ms, "
+            f"99th percentile {numpy.percentile(took, 99):.1f} ms; {above} of {len(took)} took "
+            f"longer; with all pages at most {whole.max():.1f} ms "
+            f"({len(walk['pages_ms']):,} pages with a median of "
+            f"{numpy.median(walk['pages_ms']):.2f} ms, asked {began - walk['began']:.1f} s before "
+            f"the last deletion was answered), {int((whole > MOST_MS).sum())} of {len(whole)} took "
+            "longer"
+        )
     for text in wrong[:5]:
         print(f"NOT met: {text}")
-    print(f"{'met:    ' if not left else 'NOT met:'} {shape}: {left} files left {emptied_s:.0f} s after the last deletion")
+    print(
+        f"{'met:    ' if not left else 'NOT met:'} {shape}: {left} files left {emptied_s:.0f} s "
+        "after the last deletion"
+    )
     return is_met and not wrong and not left
 
 
@@ -246,14 +323,19 @@ def main():
     if unknown := set(shapes) - set(SHAPES):
         sys.exit(f"there is no shape {', '.join(unknown)}: --shape wide,narrow")
     if not os.access(BINARY, os.X_OK):
-        sys.exit(f"there is no {BINARY}: run cargo build --release first, or name it with ESPALIER_BINARY")
+        sys.exit(
+            f"there is no {BINARY}: run cargo build --release first, or name it with "
+            "ESPALIER_BINARY"
+        )
     os.sched_setaffinity(0, {int(CLIENT_CORE)})
     context = multiprocessing.get_context("fork")
     rows = max(options.rows // BLOCK, 1) * BLOCK
     codes = []
     for shape in shapes:
-        # Each in a process of its own, which makes itself the least important.
-        process = context.Process(target=lambda: sys.exit(0 if measure(shape, rows, options.rate) else 1))
+        # Each shape runs in a process of its own, which lowers its priority.
+        process = context.Process(
+            target=lambda: sys.exit(0 if measure(shape, rows, options.rate) else 1)
+        )
         process.start()
         process.join()
         codes.append(process.exitcode)
