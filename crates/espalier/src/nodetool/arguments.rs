@@ -54,7 +54,12 @@ pub enum NodetoolCommand {
     /// Stop the running compactions of one type
     Stop {
         /// Type of the compactions to stop
-        #[arg(value_name = "TYPE", value_enum, default_value_t = StopType::Compaction, ignore_case = true)]
+        #[arg(
+            value_name = "TYPE",
+            value_enum,
+            default_value_t = StopType::Compaction,
+            ignore_case = true
+        )]
         compaction_type: StopType,
     },
     /// Enable automatic compaction

@@ -1,4 +1,4 @@
-//! What cannot be done is said in one line, with what to do about it.
+//! Refused arguments: each error is one line that says what to do.
 
 use std::fs;
 
@@ -44,11 +44,12 @@ fn bad_flags_end_with_the_usual_code() {
     );
 }
 
-/// As of a variable that is not set in somebody's script: without its name all snapshots would go.
+/// A script passes an empty name if its variable is not set. Without a name, all snapshots would be
+/// removed.
 #[test]
 fn an_empty_name_of_a_snapshot_is_refused() {
     for arguments in [&["-t", ""][..], &["--tag="], &["-t", "monday", ""]] {
-        // Nobody listens there: it must not come so far.
+        // No node listens there, because the command must fail before it connects.
         let node = ["nodetool", "--node", "127.0.0.1:1", "clearsnapshot"];
         let output = run(&[&node[..], arguments].concat());
         let said = String::from_utf8(output.stderr).unwrap();

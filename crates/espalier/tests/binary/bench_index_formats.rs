@@ -1,4 +1,5 @@
-//! `espalier bench index-formats`, small: every test, in all three forms, and what it refuses.
+//! Small runs of `espalier bench index-formats`: every test, all three forms of output, and refused
+//! arguments.
 
 use std::fs;
 
@@ -41,7 +42,7 @@ fn all_tests_are_measured_and_reported_in_all_forms() {
             assert!(number(one, "/closed_loop/reads") > 0.0, "{one}");
             assert!(number(one, "/files_bytes/Data.db") > number(test, "/memory_bytes"), "{one}");
             assert!(!one["search"].as_array().unwrap().is_empty(), "{one}");
-            // Less memory than data: the disk is read.
+            // Memory is smaller than the data, so the disk is read.
             assert!(number(one, "/closed_loop/data/disk_reads") > 0.0, "{one}");
             let bytes = number(one, "/closed_loop/data/disk_bytes");
             assert!(bytes >= 4096.0 * number(one, "/closed_loop/data/disk_reads"), "{one}");
@@ -73,7 +74,7 @@ fn a_small_block_of_rows_is_read_instead_of_a_large_one() {
         found.unwrap()
     };
     assert!(number(of(true, 1), "/data_bytes/mean") < number(of(true, 64), "/data_bytes/mean"));
-    // Not more than was published, of a partition that is smaller than that.
+    // At most the published numbers, although this partition is smaller than the published one.
     assert!(number(of(true, 1), "/index_pages/most") <= 5.0, "{figures:?}");
     assert!(number(of(true, 64), "/data_bytes/mean") <= 65_536.0, "{figures:?}");
 }

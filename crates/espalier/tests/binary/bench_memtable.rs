@@ -1,4 +1,4 @@
-//! `espalier bench memtable`, small: everything is measured and reported in all three forms.
+//! Small runs of `espalier bench memtable`: everything is measured and reported in all three forms.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -174,7 +174,7 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().unwrap()
 }
 
-/// Each tag is closed, in order, and nothing is outside of the first.
+/// Checks that the tags are closed in order and that the first encloses everything.
 fn assert_is_well_formed(name: &str, document: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = document.trim_end();

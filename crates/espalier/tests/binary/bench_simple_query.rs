@@ -1,11 +1,11 @@
-//! `espalier bench simple-query`, small: what it reads, what it counts, and what it refuses.
+//! Small runs of `espalier bench simple-query`: its reads, its counts, and refused arguments.
 
 use std::fs;
 
 use serde_json::Value;
 use crate::support::{run, said};
 
-/// The JSON of a run of three iterations of 3000 operations, and its text.
+/// Runs three iterations of 3000 operations. Returns the JSON and the text.
 fn measured(arguments: &[&str]) -> (Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
@@ -58,7 +58,7 @@ fn what_may_not_be_cached_is_read_each_time() {
     {
         for format in ["da", "oa"] {
             let format = format!("--sstable-format={format}");
-            // Several readers of so few pages would share their reads.
+            // Concurrent readers would share the reads of these few pages.
             let alone = "--concurrency=1";
             let (report, text) = measured(&[arguments, &[format.as_str(), alone]].concat());
             assert!(least(&report, "page_reads_per_op") >= 1.0, "{arguments:?} {text}");
@@ -70,7 +70,7 @@ fn what_may_not_be_cached_is_read_each_time() {
 fn cached_rows_need_no_page() {
     let (report, text) = measured(&["--enable-cache=1"]);
     assert_eq!(report["parameters"]["enable_cache"], true);
-    // 3000 reads of 2000 partitions: the last ones find most of them.
+    // 3000 reads of 2000 partitions: the last reads find most partitions in the cache.
     let iterations = report["iterations"].as_array().unwrap();
     let last = iterations.last().unwrap();
     assert!(last["page_hits_per_op"].as_f64().unwrap() < 1.0, "{text}");

@@ -1,4 +1,4 @@
-//! What the documents promise about the tree.
+//! Promises of the documents about the source tree.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `espalier sstable`: what paths, schemas and addresses of nodes are taken for.
+//! `espalier sstable`: the meaning of paths, schemas and node addresses.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::support::{copy_to, output, said, written_by_cassandra};
 
-/// A node's data directory with a table, a snapshot and a backup of it.
+/// Creates a node's data directory with a table, a snapshot and a backup of it.
 fn data_directory() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path().join("ks/orders-5a1c395eb41f11e59f22ba0be0483c18");
@@ -29,7 +29,7 @@ fn snapshots_and_backups_are_looked_at_if_they_are_named() {
     for place in ["backups", "snapshots", "snapshots/now"] {
         assert_eq!(verified(&format!("{table}/{place}")), 1, "{place}");
     }
-    // A keyspace may have such a name; what is not below a table is no snapshot.
+    // A keyspace may be called `snapshots`; only a directory below a table's is a snapshot.
     let named_so = directory.path().join("snapshots/t-5a1c395eb41f11e59f22ba0be0483c18");
     copy_to("ttls", &named_so);
     assert_eq!(verified(directory.path().to_str().unwrap()), 2);
@@ -91,14 +91,14 @@ fn a_schema_of_other_types_is_refused_with_both() {
         assert_eq!((code, found.as_str()), (Some(1), ""), "{column}");
         let told = format!("is boolean in ks.t of the schema, and {} here", right[index]);
         assert!(complaint.contains(&told), "{complaint}");
-        // Beside the files, where nobody asked for it, it is passed over.
+        // The same schema beside the files is ignored, because the user did not ask for it.
         let copy = tempfile::tempdir().unwrap();
         copy_to("wide_range_tombstones", copy.path());
         fs::copy(schema, copy.path().join("schema.cql")).unwrap();
         let invented = said(&["sstable", "dump", copy.path().to_str().unwrap()]);
         assert!(invented.contains("\"key\":") && !invented.contains("\"c0\":"), "{invented}");
     }
-    // Types that a column may have been altered to since.
+    // Types to which ALTER may have changed a column since.
     let altered: Vec<&str> =
         right.iter().map(|&ty| if ty == "text" { "blob" } else { ty }).collect();
     fs::write(schema, create(&altered)).unwrap();
@@ -135,7 +135,8 @@ fn a_node_may_be_named() {
     assert!(complaint.contains("'localhost:x' is not a host and a port"), "{complaint}");
 }
 
-/// Two SSTables of one id and other versions cannot both be converted to a third: the one that is not says which it is.
+/// Two SSTables with the same id and different versions cannot both be converted to a third
+/// version. The error names the one that was not converted.
 #[test]
 fn what_cannot_be_converted_is_named_wherever_it_goes() {
     let directory = tempfile::tempdir().unwrap();

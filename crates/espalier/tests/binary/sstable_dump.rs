@@ -1,4 +1,4 @@
-//! `espalier sstable dump`: all, by key, by slice, by number.
+//! `espalier sstable dump`: everything, by key, by slice, and up to a limit.
 
 use std::io::Read;
 use std::path::Path;
@@ -27,13 +27,13 @@ fn every_line_names_its_partition() {
     assert!(lines.iter().any(|line| line["kind"] == "static"));
 }
 
-/// Each partition is found by its key as it was printed, and shown as in the dump of all.
+/// Each partition is found by its printed key, and printed as in the full dump.
 #[test]
 fn what_was_printed_is_found_by_its_key() {
     for case in ["timestamps", "kv_one", "deletions_overlapping", "token_collisions"] {
         let file = written_by_cassandra(case) + "/da-1-bti-Data.db";
         let mut all = lines_of(&["sstable", "dump", &file]);
-        // Where a partition begins is not known by its key alone.
+        // A look-up by key does not know the partition's position.
         all.iter_mut().for_each(|line| {
             line.as_object_mut().unwrap().remove("position");
         });

@@ -1,11 +1,11 @@
-//! `espalier sstable` on SSTables that have lost a part: what is left is read.
+//! `espalier sstable` on SSTables that have lost a part: the commands read the rest.
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::{copied, output, said, written_by_cassandra};
 
-/// Takes bytes from the end of a file.
+/// Cuts a file down to `length` bytes.
 fn cut(directory: &Path, component: &str, length: usize) {
     let file = directory.join(component);
     let bytes = fs::read(&file).unwrap();
@@ -17,7 +17,7 @@ fn length_of(directory: &Path, component: &str) -> usize {
     fs::metadata(directory.join(component)).unwrap().len() as usize
 }
 
-/// A table in many chunks, as they are compressed or not.
+/// Converts a table to one with many chunks, compressed or not.
 fn many_chunks(compression: &[&str]) -> tempfile::TempDir {
     let converted = tempfile::tempdir().unwrap();
     let source = written_by_cassandra("compression_none");
@@ -27,7 +27,8 @@ fn many_chunks(compression: &[&str]) -> tempfile::TempDir {
     converted
 }
 
-/// Dumps what is there of `directory` and compares it with `whole`. Gives how many lines it has, and what was said.
+/// Dumps a damaged `directory` and checks that the output is a part of `whole`, from its start.
+/// Returns the number of lines and the text on standard error.
 fn dumped(directory: &Path, whole: &str) -> (usize, String) {
     let (code, found, complaint) = output(&["sstable", "dump", directory.to_str().unwrap()]);
     assert_eq!(code, Some(1), "{complaint}");
@@ -59,7 +60,7 @@ fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
             let (code, report, _) = output(&["sstable", "verify", path]);
             assert_eq!(code, Some(1));
             assert!(report.contains("DAMAGED") && report.contains(&told), "{report}");
-            // By its index nothing is read of such a file.
+            // Reads by index refuse such a file.
             let (code, found, complaint) = output(&["sstable", "dump", "--limit", "1", path]);
             assert_eq!((code, found.as_str()), (Some(1), ""));
             assert!(complaint.contains(&told), "{complaint}");
@@ -85,7 +86,7 @@ fn a_last_chunk_without_its_end_is_told_as_the_last() {
     }
 }
 
-/// Of the only chunk, what is left of its checksum, or nothing at all.
+/// The file has one chunk. It loses the end of its checksum, more, or everything.
 #[test]
 fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
     let whole = said(&["sstable", "dump", &written_by_cassandra("kv_one")]);
@@ -112,7 +113,7 @@ fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
     }
 }
 
-/// Compactions of Cassandra leave one more checksum, of nothing.
+/// Compactions of Cassandra write one more checksum, of an empty chunk.
 #[test]
 fn a_checksum_of_nothing_is_no_missing_chunk() {
     let copy = copied("compression_none");
@@ -126,7 +127,7 @@ fn a_checksum_of_nothing_is_no_missing_chunk() {
     let (lines, complaint) = dumped_all(path, &whole);
     assert_eq!(lines, whole.lines().count());
     assert!(complaint.contains("Data.db") && complaint.contains("it is too short"), "{complaint}");
-    // Half a checksum is no fault of the data.
+    // Half a checksum is a fault of CRC.db, not of the data.
     fs::write(&crc, [&checksums[..], &[0; 2]].concat()).unwrap();
     let (code, _, complaint) = output(&["sstable", "dump", path]);
     assert_eq!(code, Some(1));
@@ -155,7 +156,10 @@ fn a_lost_filter_is_passed_over_aloud() {
             let (code, found, told) = output(&[*dump, &[path]].concat());
             assert_eq!((code, &found), (Some(0), expected), "{told}");
             assert_eq!(told.lines().count(), 1, "{told}");
-            assert!(told.contains("da-1-bti-Filter.db") && told.contains("without the filter"), "{told}");
+            assert!(
+                told.contains("da-1-bti-Filter.db") && told.contains("without the filter"),
+                "{told}"
+            );
         }
         let (code, report, _) = output(&["sstable", "verify", path]);
         assert!(code == Some(1) && report.contains("Filter.db"), "{report}");
@@ -190,7 +194,8 @@ fn a_lost_index_is_passed_over_aloud_where_everything_is_read() {
                 }
                 let (code, found, told) = output(&["sstable", "dump", data]);
                 assert_eq!((code, &found), (Some(0), &whole), "{component}: {told}");
-                // The reader makes a summary anew, looks at no digest, and at no index of rows where all are read.
+                // The reader rebuilds the summary, ignores the digest, and needs no row index to
+                // read all rows.
                 let is_silent = matches!(*component, "Summary.db" | "Digest.crc32")
                     || (*component == "Rows.db" && !is_removed);
                 assert_eq!(told.lines().count(), usize::from(!is_silent), "{component}: {told}");
@@ -226,7 +231,8 @@ fn one_without_its_end_keeps_no_other_from_being_printed() {
     assert!(complaint.ends_with("espalier: 1 of 2 SSTables failed\n"), "{complaint}");
 }
 
-/// Nobody can tell whether bytes without checksums are what was written: rows of them are told as that.
+/// Bytes without checksums may be wrong: the dump prints their rows and reports the missing
+/// checksums.
 #[test]
 fn rows_that_nothing_checks_are_printed_and_no_success() {
     let copy = copied("compression_none");
@@ -241,14 +247,14 @@ fn rows_that_nothing_checks_are_printed_and_no_success() {
     let (_, complaint) = dumped_all(data, &whole);
     assert!(complaint.contains("da-1-bti-Data.db is corrupt at byte 0: nothing"), "{complaint}");
     assert!(complaint.contains("checks it"), "{complaint}");
-    // Of what has no table of contents this is told, too.
+    // The error stays if TOC.txt is missing too.
     fs::remove_file(&toc).unwrap();
     let (_, complaint) = dumped_all(data, &whole);
     assert!(complaint.contains("da-1-bti-Data.db is corrupt at byte 0: nothing"), "{complaint}");
     assert!(complaint.contains("it has no TOC.txt"), "{complaint}");
 }
 
-/// What ends a dump early is told even if more is not there.
+/// The error that ends a dump early is reported even if the end of the file is missing too.
 #[test]
 fn a_wrong_chunk_before_a_lost_end_is_told_too() {
     for compression in [

@@ -1,10 +1,10 @@
-//! `espalier sstable`: what it says to whom has made a mistake.
+//! Error messages of `espalier sstable` for mistakes of its user.
 
 use std::fs;
 
 use crate::support::{copied, copy_to, output, said, written_by_cassandra};
 
-/// The one line that a command says which must fail.
+/// Runs a command that must fail. Returns its one line on standard error.
 fn complaint_of(arguments: &[&str]) -> String {
     let (code, found, complaint) = output(arguments);
     assert_eq!((code, found.as_str()), (Some(1), ""), "{arguments:?}: {complaint}");
@@ -40,7 +40,7 @@ fn an_error_in_a_schema_names_its_line() {
             assert!(complaint.contains(reason), "{complaint}");
         }
     }
-    // What cqlsh has to say first is no part of it.
+    // A warning of cqlsh before the schema is skipped.
     let warning = "WARNING: cqlsh was built against 5.0.2, but this server is 4.1.  All features may not work!\n\n";
     fs::write(&schema, format!("{warning}CREATE TABLE ks.t (name text PRIMARY KEY, v int);"))
         .unwrap();
@@ -86,11 +86,12 @@ fn a_wrong_key_or_slice_is_told_once_of_all_sstables() {
         assert!(complaint.starts_with(&format!("espalier: {}: ", arguments[0])), "{complaint}");
         assert!(!complaint.contains("no partition"), "{complaint}");
     }
-    // One that may be, and is not, is no error.
+    // A valid key that is not found is no error.
     let (code, found, told) = output(&["sstable", "dump", path, "--key", "987654321"]);
     assert_eq!((code, found.as_str()), (Some(0), ""), "{told}");
     assert_eq!(told, "espalier: no partition of that key is in any of 3 SSTables\n");
-    // Of two kinds of tables each reason comes once, and nobody says that the key is not there.
+    // With two kinds of tables each reason is reported once, and no line says that the key is
+    // missing.
     copy_to("wide_range_tombstones", &directory.path().join("d"));
     let (code, _, told) = output(&["sstable", "dump", path, "--slice", "nosuch = 1"]);
     assert_eq!((code, told.lines().count()), (Some(1), 3), "{told}");
@@ -153,7 +154,7 @@ fn a_verification_counts_in_words() {
     assert!(report.contains(", 1 failure, 0 warnings, "), "{report}");
 }
 
-/// Statistics.db of other rows of the same partition.
+/// `verify` compares Statistics.db with the data: here it belongs to other rows of the partition.
 #[test]
 fn what_statistics_say_otherwise_is_told_in_words() {
     let directory = tempfile::tempdir().unwrap();

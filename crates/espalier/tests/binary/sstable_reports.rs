@@ -1,4 +1,4 @@
-//! `espalier sstable stats`, `index` and `verify`: what they say.
+//! Output of `espalier sstable stats`, `index` and `verify`.
 
 use std::fs;
 
@@ -41,7 +41,7 @@ fn statistics_for_people_have_the_columns_with_their_names() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("this is another table"));
 }
 
-/// Deletions of rows and ranges are no cells, so that there may be more of them.
+/// Deletions of rows and ranges have no cells, so there may be more deletions than cells.
 #[test]
 fn what_can_be_dropped_is_no_part_of_the_cells() {
     let line_of = |case: &str, name: &str| {
@@ -55,7 +55,7 @@ fn what_can_be_dropped_is_no_part_of_the_cells() {
     let text = said(&["sstable", "stats", &written_by_cassandra("wide_range_tombstones")]);
     let assumed = "(gc grace 864000 s assumed: give --gc-grace if the table has another), ";
     assert!(text.contains(assumed), "{text}");
-    // The rows are live for good, and ranges of them were deleted.
+    // The rows never expire, and ranges of them were deleted.
     assert!(line_of("wide_range_tombstones", "first deletion, expiry").contains("  20"));
     let last = line_of("wide_range_tombstones", "last deletion, expiry");
     assert!(last.ends_with("none: some of the data never expires"), "{last}");

@@ -27,7 +27,7 @@ fn one_flipped_bit_is_found() {
     assert_eq!(complaint, "espalier: 1 of 1 SSTables is damaged\n");
 }
 
-/// A lost table of contents may also be one that is not yet written.
+/// A missing TOC.txt may be lost, or not yet written.
 #[test]
 fn what_has_no_table_of_contents_is_passed_over_aloud() {
     let directory = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
     assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
     assert!(complaint.contains("da-2-bti: skipped: it has no TOC.txt"), "{complaint}");
     assert!(complaint.ends_with("espalier: 1 of 2 SSTables was not verified\n"), "{complaint}");
-    // Where the log of an operation lies, somebody may be writing it.
+    // Beside the log of an operation, another process may be writing the SSTable.
     let log = format!("{path}/da_txn_compaction_5a1c395e-b41f-11e5-9f22-ba0be0483c18.log");
     fs::write(&log, "").unwrap();
     let (code, said, complaint) = output(&["sstable", "verify", path]);
@@ -56,7 +56,7 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
     assert!(said.contains("TOC.txt: No such file"), "{said}");
 }
 
-/// A snapshot that was copied without it, or a node's file whose TOC.txt got lost.
+/// The SSTable is one of a snapshot that was copied without TOC.txt, or has lost it.
 #[test]
 fn what_lost_its_table_of_contents_is_read_if_it_is_named() {
     let whole = copied("wide_range_tombstones");
@@ -76,14 +76,15 @@ fn what_lost_its_table_of_contents_is_read_if_it_is_named() {
     let convert = ["sstable", "convert", &name(&lost), "--to", "da", "--output", &converted];
     assert_eq!(output(&convert).0, Some(0));
     assert!(output(&["sstable", "verify", &converted]).1.contains("da-1-bti: ok"));
-    // What does not have its data is nothing to be read.
+    // An SSTable without Data.db cannot be read.
     fs::remove_file(name(&lost)).unwrap();
     let (code, _, complaint) = output(&["sstable", "dump", &name(&lost)]);
     assert_eq!(code, Some(1));
     assert!(complaint.contains("Data.db: No such file"), "{complaint}");
 }
 
-/// A directory whose path is longer than the kernel takes: nobody can list it by its path, whoever asks.
+/// Makes a directory whose path is longer than the kernel allows. No process can list it by its
+/// path, even with root's rights.
 fn unreadable_below(directory: &std::path::Path) {
     let name = "n".repeat(250);
     let chain = |root: std::path::PathBuf| {
@@ -121,7 +122,7 @@ fn a_directory_that_cannot_be_read_keeps_nothing_else_from_being_looked_at() {
     assert!(output(&["sstable", "verify", target]).1.contains("nb-1-big: ok"));
 }
 
-/// What is found on two ways is one finding, and what is wrong in many places is told in some.
+/// A fault that is found in two ways is reported once, and one in many places is reported for some.
 #[test]
 fn findings_are_told_once_and_not_all() {
     let all: Vec<_> = fs::read_dir(written_by_cassandra("ttls")).unwrap().collect();
@@ -223,7 +224,7 @@ fn an_sstable_that_is_named_by_all_of_its_files_is_one() {
     assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
 }
 
-/// The number of partitions in Statistics.db is what the filter of a converted file is made for.
+/// The number of partitions in Statistics.db decides the size of a converted file's filter.
 #[test]
 fn a_damaged_number_of_partitions_costs_no_memory() {
     let copy = copied("ttls");
@@ -266,7 +267,7 @@ fn a_table_that_the_schema_does_not_have_is_told() {
     assert!(complaint.contains("the schema has no table u, but ks.t"), "{complaint}");
 }
 
-/// Three SSTables, and a directory for what comes of them.
+/// Copies three SSTables below a temporary directory. Returns that directory and their path.
 fn three() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {
@@ -297,7 +298,7 @@ fn commands_do_their_work_also_if_nobody_reads_what_they_say() {
         fs::write(statistics, "").unwrap();
     }
     assert_eq!(unheard(&["sstable", "verify", &path]), Some(1));
-    // This one does nothing but print.
+    // `stats` only prints, so it ends when its reader is gone.
     assert_eq!(unheard(&["sstable", "stats", &path]), Some(0));
 }
 
@@ -334,7 +335,11 @@ fn the_only_table_of_a_schema_is_not_taken_for_another() {
     let beside = format!("{table}/schema.cql");
     let other = "CREATE TABLE ks.other (a int, b int, c int, PRIMARY KEY (a, b, c));";
     fs::write(&beside, other).unwrap();
-    assert_eq!(output(&["sstable", "dump", table]).0, Some(0), "what is beside is of no use");
+    assert_eq!(
+        output(&["sstable", "dump", table]).0,
+        Some(0),
+        "the schema beside the files must be ignored"
+    );
     let (code, _, complaint) = output(&["sstable", "dump", table, "--schema", &beside]);
     assert_eq!(code, Some(1));
     assert!(complaint.contains("the schema has no table orders"), "{complaint}");
@@ -357,7 +362,7 @@ fn a_key_that_fits_one_of_several_tables_is_looked_for_in_it() {
     assert!(complaint.contains("kv_one/da-1-bti: --key: "), "{complaint}");
 }
 
-/// ScyllaDB and old versions of Cassandra keep it there; Cassandra 5 refuses such files.
+/// ScyllaDB and old versions of Cassandra store the option there; Cassandra 5 refuses such files.
 #[test]
 fn how_often_checksums_are_looked_at_is_no_option_of_a_compressor() {
     let copy = copied("kv_one");

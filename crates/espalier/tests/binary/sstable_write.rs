@@ -1,4 +1,4 @@
-//! `espalier sstable write` and `convert`: what is written is what is read.
+//! `espalier sstable write` and `convert`: a dump returns the written rows.
 
 use std::fs;
 use std::io::Write;
@@ -53,7 +53,7 @@ fn json_lines_become_rows() {
 {"id": 1, "at": 2, "v": "earlier", "$ts": 100}
 {"id": 2, "s": "only static"}"#;
     let rows = Written::new("rows.jsonl", rows, &["--timestamp", "1000"]).rows();
-    // 1 comes before 2 by its token.
+    // The token of 1 is less than that of 2.
     assert_eq!(rows.len(), 4, "{rows:?}");
     assert_eq!(rows[0]["values"], json!({"s": "one"}));
     assert_eq!(rows[1]["clustering"], json!({"at": 3}));
@@ -69,7 +69,7 @@ fn json_lines_become_rows() {
     assert_eq!(rows[3]["key"], json!({"id": 2}));
 }
 
-/// Writes rows and gives the line that tells it, from the name on; and the line of a verification.
+/// Writes rows. Returns the summary of `write` and the line of `verify`, each after the name.
 fn told_of(rows: &str) -> (String, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
@@ -94,7 +94,7 @@ fn merged_rows_are_told_and_counted_as_a_verification_does() {
     assert!(written.starts_with(expected), "{written}");
     assert!(verified.starts_with("ok, 1 partitions, 2 rows, 2 cells, "), "{verified}");
 
-    // A row may bring the static row along, and often says the same of it as others do.
+    // A record may contain the static row too, often with the same values as others.
     let with_static =
         |at: u64| format!("{{\"id\": 1, \"at\": {at}, \"v\": \"x\", \"s\": \"one\"}}\n");
     let (written, verified) = told_of(&(with_static(1) + &with_static(2)));
@@ -105,12 +105,12 @@ fn merged_rows_are_told_and_counted_as_a_verification_does() {
     assert!(!written.contains("merged"), "{written}");
     assert!(verified.starts_with("ok, 1 partitions, 3 rows (1 static), 3 cells, "), "{verified}");
 
-    // As many as there were, by chance.
+    // The number of written rows equals that of input rows by chance.
     let (written, _) = told_of(&(with_static(1) + &row(1) + &row(2)));
     let expected = "3 rows (1 static) in 1 partitions of 3 input rows, 1 of which were merged ";
     assert!(written.starts_with(expected), "{written}");
 
-    // Across runs as in memory.
+    // Rows are merged across runs as in memory.
     let filler = "x".repeat(1000);
     let rows = (0..6000)
         .map(|number| format!("{{\"id\": 1, \"at\": {}, \"v\": \"{filler}\"}}\n", number % 3000));
@@ -133,7 +133,7 @@ fn csv_becomes_rows() {
     assert_eq!(values(3), Some(json!({"v": ""})));
 }
 
-/// Who quotes every field cannot say otherwise that there is no number.
+/// A writer that quotes every field cannot express a missing number otherwise.
 #[test]
 fn a_quoted_field_of_nothing_is_an_empty_text_and_no_number() {
     let rows = "\"id\",\"at\",\"v\",\"d\"\n\"1\",\"1\",\"\",\"\"\n";
@@ -245,7 +245,7 @@ fn a_later_row_wins_over_those_in_older_runs() {
     }
 }
 
-/// More runs than are merged at once, so that runs of runs are made.
+/// More runs than one merge takes, so that runs are merged to runs.
 #[test]
 fn many_runs_make_one_table() {
     let filler = "x".repeat(100_000);
@@ -257,10 +257,10 @@ fn many_runs_make_one_table() {
     }
     let written = Written::new("rows.jsonl", &text, &["--sort-memory", "1"]);
     let stats = said(&["sstable", "stats", "--json", &written.path("out")]);
-    // Static rows are rows.
+    // The number of rows includes static rows.
     let stats: Value = serde_json::from_str(&stats).unwrap();
     assert_eq!((&stats["partitions"], &stats["rows"]), (&json!(20), &json!(1620)));
-    // The latest of each partition's: those of the last twenty lines.
+    // The last static row of each partition wins; these are in the last twenty lines.
     let rows = written.rows();
     let statics: Vec<_> = rows.iter().filter(|row| row["kind"] == "static").collect();
     assert_eq!(statics.len(), 20);
@@ -282,7 +282,7 @@ fn an_interrupted_write_leaves_nothing() {
     for number in 0..4000 {
         writeln!(input, "{{\"id\":1,\"at\":{number},\"v\":\"{filler}\"}}").unwrap();
     }
-    // Runs are there, and more input may come.
+    // Waits until a run exists, while the command waits for more input.
     let is_run = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().path().is_dir();
     while !fs::read_dir(path("out")).is_ok_and(|mut entries| entries.any(is_run)) {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -396,7 +396,7 @@ fn the_version_is_that_of_the_schema_unless_another_is_asked_for() {
     assert!(said(&line).contains("/out/me-1-big: 1 rows"));
     assert!(said(&[&line[..], &["--version", "nb"]].concat()).contains("/out/nb-2-big: 1 rows"));
 
-    // Files of that version do not say whether there are deletions of partitions.
+    // SSTables of that version do not store whether they have partition deletions.
     let stats = |name: &str| {
         let text = said(&["sstable", "stats", &format!("{output}/{name}-Data.db")]);
         let line = text.lines().find(|line| line.contains("partition deletions")).unwrap();
@@ -433,7 +433,7 @@ fn a_conversion_never_writes_where_it_reads() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("--output must be another directory"), "{text}");
-    // By another way to the same place, in a version whose names would be free.
+    // Another path to the same directory, and a version whose file names do not exist yet.
     let roundabout = format!("{source}/../ttls/.");
     let output = run(&["sstable", "convert", &source, "--to", "nb", "--output", &roundabout]);
     let text = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,5 @@
-//! A node starts, says so, and stops; two nodes keep out of each other's way.
+//! A node starts, prints its ready line, and stops. A second node never shares its directory or
+//! port.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -65,7 +66,7 @@ fn a_directory_has_one_node() {
         node.id()
     );
     assert_eq!(said, expected);
-    // A lock ends with its process, however that ends.
+    // A lock ends with its process, after a kill too.
     drop(node);
     Serving::start(directory.path(), &FREE_PORTS);
 }
@@ -100,7 +101,7 @@ fn a_taken_port_is_told_before_anything_is_opened() {
     assert!(!directory.path().join("data").exists());
 }
 
-/// All shards of a node share their port; that must not let a second node in.
+/// The shards of a node share their port, but a second node must not share it.
 #[test]
 fn two_nodes_do_not_share_a_port() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! The binary as others start it.
+//! Runs the espalier binary as a process.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -13,12 +13,12 @@ pub fn espalier(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs the binary to its end.
 pub fn run(arguments: &[&str]) -> Output {
     espalier(arguments).output().unwrap()
 }
 
-/// Runs it, which must fail, and gives the one line that it says.
+/// Runs the binary, which must fail. Returns its one line on standard error.
 pub fn refused(arguments: &[&str]) -> String {
     let output = run(&[arguments, &["--log", "error"]].concat());
     let said = String::from_utf8(output.stderr).unwrap();
@@ -28,7 +28,7 @@ pub fn refused(arguments: &[&str]) -> String {
     said.trim_end().to_owned()
 }
 
-/// What it prints when all is well.
+/// Runs the binary, which must succeed and report nothing. Returns its standard output.
 pub fn said(arguments: &[&str]) -> String {
     let output = run(arguments);
     let complaint = String::from_utf8(output.stderr).unwrap();
@@ -36,20 +36,20 @@ pub fn said(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The directory of a case of files that Cassandra made.
+/// Returns the directory of a test case that Cassandra wrote.
 pub fn written_by_cassandra(case: &str) -> String {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sstables/da");
     all.join(case).to_str().unwrap().to_owned()
 }
 
-/// A copy of it that may be harmed.
+/// Copies a test case, so that the test may damage it.
 pub fn copied(case: &str) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     copy_to(case, copy.path());
     copy
 }
 
-/// The same to a directory, which is made.
+/// Copies a test case to a directory, which is created.
 pub fn copy_to(case: &str, directory: &Path) {
     fs::create_dir_all(directory).unwrap();
     for entry in fs::read_dir(written_by_cassandra(case)).unwrap() {
@@ -58,14 +58,14 @@ pub fn copy_to(case: &str, directory: &Path) {
     }
 }
 
-/// Exit code, standard output and standard error.
+/// Runs the binary. Returns exit code, standard output and standard error.
 pub fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = run(arguments);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A node that serves; killed when it is dropped.
+/// A serving node. It is killed when this is dropped.
 pub struct Serving {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -90,7 +90,7 @@ impl Serving {
         self.child.id()
     }
 
-    /// The port of CQL that the line says.
+    /// Returns the CQL port of the ready line.
     pub fn port(&self) -> u16 {
         let address = self.ready.split("CQL on ").nth(1).unwrap().split(',').next().unwrap();
         address.rsplit(':').next().unwrap().parse().unwrap()
@@ -100,7 +100,7 @@ impl Serving {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// How it ended, and what else it had said.
+    /// Waits for the end of the node. Returns its exit status and the rest of its output.
     pub fn wait(mut self) -> (ExitStatus, String) {
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
