@@ -7,6 +7,7 @@
 //! answered at once, and the percentiles are those of all requests that are not refused at once.
 //! (If all waiting requests were timed, but few of the others, a miss in a hundred would be the
 //! median.)
+//!
 //! The first group is always timed, so that a fresh node shows that the histograms work.
 //!
 //! Memory: about 100 numbers for each of the two histograms.

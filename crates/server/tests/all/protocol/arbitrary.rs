@@ -1,4 +1,4 @@
-//! Strategies that make requests (of the reference implementation) and types (of ours).
+//! Proptest strategies that generate requests of the reference implementation and types of ours.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ fn batch(version: ProtocolVersion) -> impl Strategy<Value = BodyReqBatch> {
         })
 }
 
-/// Any request, with its opcode.
+/// Generates any request, with its opcode.
 pub fn request(version: ProtocolVersion) -> impl Strategy<Value = (Opcode, RequestBody)> {
     let startup = hash_map(name(), ".{0,20}", 0..5).prop_map(|mut map: HashMap<_, _>| {
         map.insert("CQL_VERSION".to_owned(), "3.0.0".to_owned());
@@ -141,7 +141,7 @@ pub fn request(version: ProtocolVersion) -> impl Strategy<Value = (Opcode, Reque
     ]
 }
 
-/// Any type that can be a column's.
+/// Generates any type that a column can have.
 pub fn cql_type() -> impl Strategy<Value = CqlType> {
     let simple = prop::sample::select(vec![
         CqlType::Ascii,

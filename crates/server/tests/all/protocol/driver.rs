@@ -1,5 +1,5 @@
-//! The framing of a client, made of the reference implementation's encoders and decoders.
-// Each test target uses a part of it.
+//! The framing of a client, built from the encoders and decoders of the reference implementation.
+// Each test target uses a part of this module.
 #![allow(dead_code)]
 
 use bytes::BytesMut;
@@ -16,7 +16,7 @@ use espalier_server::protocol::{
     SendBuffer,
 };
 
-/// A version and a compression that go together.
+/// A version and a compression that the version supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
     pub version: ProtocolVersion,
@@ -32,7 +32,7 @@ pub const MODES: [Mode; 5] = [
 ];
 
 /// Version 3, which has many differences: see `version_3.rs`.
-#[allow(dead_code)] // not in each of the test programs
+#[allow(dead_code)] // not every test program uses it
 pub const V3: Mode = Mode { version: ProtocolVersion::V3, compression: None };
 
 impl Mode {
@@ -52,28 +52,28 @@ impl Mode {
         }
     }
 
-    /// Our decoder, past STARTUP.
+    /// Creates our decoder, past STARTUP.
     pub fn decoder(self) -> Decoder {
         let mut decoder = Decoder::new(DEFAULT_MAX_FRAME_SIZE);
         decoder.start(self.version, self.compression);
         decoder
     }
 
-    /// Our send buffer, past STARTUP.
+    /// Creates our send buffer, past STARTUP.
     pub fn send_buffer(self) -> SendBuffer {
         let mut buffer = SendBuffer::default();
         buffer.start(self.version, self.compression);
         buffer
     }
 
-    /// A request of the reference implementation.
+    /// Creates a request of the reference implementation.
     pub fn request(self, stream: i16, opcode: Opcode, body: Vec<u8>) -> OracleEnvelope {
         let (version, flags) = (self.oracle_version(), Flags::empty());
         let direction = Direction::Request;
         OracleEnvelope::new(version, direction, flags, opcode, stream, body, None, vec![])
     }
 
-    /// What a client sends for `requests`.
+    /// Returns the bytes that a client sends for `requests`.
     pub fn client_bytes(self, requests: &[OracleEnvelope]) -> Vec<u8> {
         let envelopes: Vec<Vec<u8>> = requests
             .iter()
@@ -86,7 +86,8 @@ impl Mode {
         }
     }
 
-    /// What a client understands of `bytes`, received in pieces of `chunk` bytes.
+    /// Returns the envelopes that a client decodes from `bytes`, received in pieces of `chunk`
+    /// bytes.
     pub fn client_understands(self, bytes: &[u8], chunk: usize) -> Vec<OracleEnvelope> {
         let mut decoder: Box<dyn FrameDecoder> = match (self.version, self.compression) {
             (ProtocolVersion::V3 | ProtocolVersion::V4, _) => {
@@ -136,7 +137,7 @@ fn segments(mut encoder: impl FrameEncoder, envelopes: Vec<Vec<u8>>) -> Vec<u8> 
     wire
 }
 
-/// Everything `decoder` makes of `bytes`, fed in pieces of `chunk` bytes.
+/// Returns everything that `decoder` decodes from `bytes`, fed in pieces of `chunk` bytes.
 pub fn decode_all(
     decoder: &mut Decoder,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! No bytes make the decoder panic, and it never holds more than it may.
+//! No bytes make the decoder panic, and it never holds more than its limit.
 
 use cassandra_protocol::frame::Serialize;
 use espalier_server::protocol::{DEFAULT_MAX_FRAME_SIZE, Decoder, Request};
@@ -20,7 +20,8 @@ proptest! {
         }
     }
 
-    /// Bodies that were right but for some bytes: the envelope is found, and its body is refused or understood.
+    /// Bodies with some damaged bytes: the decoder finds the envelope, and its body is refused or
+    /// decoded.
     #[test]
     fn damaged_bodies(
         mode in prop::sample::select(vec![MODES[0], MODES[3]]),

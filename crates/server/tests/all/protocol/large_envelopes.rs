@@ -9,7 +9,7 @@ use espalier_server::protocol::{
 
 use super::driver::{MODES, Mode, decode_all};
 
-/// Text that compresses in part.
+/// Returns text that compresses in part.
 fn text(length: usize) -> String {
     (0..length).map(|i| char::from(b'a' + (i * i / 7 % 26) as u8)).collect()
 }
@@ -97,13 +97,13 @@ fn a_request_above_the_limit_is_refused_alone() {
     }
 }
 
-/// Drivers take a connection that they are still sending on for busy when the answer is there.
+/// If the answer comes while a driver is still sending, the driver takes the connection for busy.
 #[test]
 fn a_request_above_the_limit_is_refused_once_its_last_byte_is_there() {
     for mode in MODES {
         let wire = mode.client_bytes(&[query(mode, 1, 900_000)]);
         for cut in [1, 6, 8, 9, 20, 131_000, 140_000, wire.len() - 1] {
-            // Compressed, all of it is shorter than that.
+            // Compressed, the whole request is shorter than that.
             let (begin, end) = wire.split_at(cut.min(wire.len() - 1));
             let (last, rest) = end.split_last().unwrap();
             let mut decoder = Decoder::new(1000);
@@ -117,7 +117,7 @@ fn a_request_above_the_limit_is_refused_once_its_last_byte_is_there() {
             let failure = decoder.next(&mut buffer).unwrap_err();
             assert_eq!((failure.stream, failure.fatal), (1, false), "{mode:?}");
             assert!(matches!(failure.error, DecodeError::TooLarge { limit: 1000, .. }));
-            assert_eq!(decoder.next(&mut buffer), Ok(None), "{mode:?}: it is told once");
+            assert_eq!(decoder.next(&mut buffer), Ok(None), "{mode:?}: a second failure");
             buffer.extend_from_slice(&mode.client_bytes(&[query(mode, 2, 900)]));
             let next = decoder.next(&mut buffer).unwrap().unwrap();
             assert_eq!(next.header.stream, 2);
@@ -150,7 +150,7 @@ fn requests_around_one_above_the_limit_arrive_byte_by_byte() {
     }
 }
 
-/// Bytes that do not compress are sent as they are, with a plain length of zero.
+/// Bytes that do not compress are sent uncompressed, with a plain length of zero.
 #[test]
 fn noise_is_sent_as_it_is() {
     let mode = Mode { version: ProtocolVersion::V5, compression: Some(Compression::Lz4) };

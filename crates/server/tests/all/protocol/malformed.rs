@@ -1,4 +1,4 @@
-//! Broken requests, each with the error that its sender is told.
+//! Broken requests, each with the error that answers it.
 
 use cassandra_protocol::frame::message_error::ErrorType;
 use cassandra_protocol::frame::message_response::ResponseBody;
@@ -12,7 +12,7 @@ const V4_SNAPPY: Mode = MODES[2];
 const V5: Mode = MODES[3];
 const V5_LZ4: Mode = MODES[4];
 
-/// What a client reads in answer to `wire`, and whether its connection survives.
+/// Returns the answer that a client reads to `wire`, and whether its connection stays open.
 fn answer(mode: Mode, wire: &[u8]) -> (String, bool) {
     let mut decoder = mode.decoder();
     let decoded = decode_all(&mut decoder, wire, 7);
@@ -170,7 +170,7 @@ fn fields() {
     );
 }
 
-/// A segment that carries `envelope` as version 5 does.
+/// Returns a segment that carries an envelope as version 5 does.
 fn segment(mode: Mode, opcode: cassandra_protocol::frame::Opcode, body: Vec<u8>) -> Vec<u8> {
     mode.client_bytes(&[mode.request(3, opcode, body)])
 }
@@ -232,7 +232,7 @@ fn segments_that_do_not_line_up() {
         "protocol: Invalid message version. Got 4 but previous messages on this connection had version 5",
     );
     survives(V5, &whole(&[5, 0, 0, 1, 0x33, 0, 0, 0, 0], true), "protocol: Unknown opcode 0x33");
-    // An empty segment says nothing, and an envelope may come byte by byte.
+    // An empty segment is valid, and an envelope may arrive byte by byte.
     let pieces: Vec<u8> =
         options.iter().flat_map(|byte| whole(&[*byte], false)).chain(whole(&[], true)).collect();
     let decoded = decode_all(&mut V5.decoder(), &pieces, 1000);

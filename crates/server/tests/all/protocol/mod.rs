@@ -1,4 +1,5 @@
-//! The codec against an independent implementation of the client's side (`cassandra-protocol`), and against broken bytes.
+//! Tests of the codec against an independent implementation of the client's side
+//! (`cassandra-protocol`), and against broken bytes.
 
 mod arbitrary;
 mod driver;

@@ -1,4 +1,4 @@
-//! What we decoded, told in the reference implementation's words.
+//! Converts our decoded requests to the types of the reference implementation.
 
 use cassandra_protocol::consistency::Consistency as OracleConsistency;
 use cassandra_protocol::frame::events::SimpleServerEvent;

@@ -1,4 +1,4 @@
-//! What we are about to send, told in the reference implementation's words.
+//! Converts our responses to the types of the reference implementation.
 
 use cassandra_protocol::frame::message_result::{
     CTuple, CUdt, ColSpec, ColType, ColTypeOption, ColTypeOptionValue, TableSpec,
@@ -13,7 +13,7 @@ pub fn table_spec(column: &Column) -> TableSpec {
     TableSpec { ks_name: column.0.clone(), table_name: column.1.clone() }
 }
 
-/// The one table of all columns, if there is one.
+/// Returns the table of all columns, if they share one.
 pub fn global_table(columns: &[Column]) -> Option<TableSpec> {
     let first = columns.first()?;
     columns.iter().all(|column| table_spec(column) == table_spec(first)).then(|| table_spec(first))

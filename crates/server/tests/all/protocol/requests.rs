@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-/// The reference implementation never asks to skip metadata, so that this one is by hand.
+/// The reference implementation never asks to skip metadata, so this request is written by hand.
 #[test]
 fn skip_metadata_is_a_flag_of_its_own() {
     for (mode, flags) in [(MODES[0], &[0x02][..]), (MODES[3], &[0, 0, 0, 0x02])] {
@@ -66,7 +66,7 @@ fn skip_metadata_is_a_flag_of_its_own() {
     }
 }
 
-/// Startup options are found whatever their case: some drivers write `compression`.
+/// STARTUP options are found in any case: some drivers write `compression`.
 #[test]
 fn startup_options_have_no_case() {
     let mode = MODES[0];

@@ -1,4 +1,4 @@
-//! Responses that we encode are understood by the reference implementation.
+//! The reference implementation decodes our encoded responses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -31,7 +31,7 @@ use super::arbitrary::{cql_type, name};
 use super::driver::{MODES, Mode};
 use super::oracle_responses::{self, Column};
 
-/// What a client reads when it is sent one response.
+/// Returns the envelope that a client reads when it is sent one response.
 fn sent(mode: Mode, extras: &ResponseExtras<'_>, response: &Response<'_>) -> Envelope {
     let mut buffer = mode.send_buffer();
     buffer.write(77, extras, response);
@@ -401,7 +401,7 @@ fn every_error() {
                 ErrorDetail::ReadFailure { .. } | ErrorDetail::WriteFailure { .. }
             );
             if mode.version == ProtocolVersion::V5 && reasons_differ {
-                continue; // by hand below: the reference implementation adds ports that the specification lacks
+                continue; // tested below: the reference implementation adds ports that the specification lacks
             }
             let error = ErrorResponse::new(detail, "what went wrong");
             match understood(mode, &Response::Error(&error)) {
@@ -444,7 +444,8 @@ fn failures_of_version_5_name_the_replicas() {
     assert_eq!(body(write), [&b"\0\0\x15\0"[..], counts, reasons, b"\0\x06SIMPLE"].concat());
 }
 
-/// Contentions stand in version 5 alone; an unknown outcome of a lightweight transaction has a code in version 5 alone.
+/// Only version 5 sends contentions, and only version 5 has a code for the unknown outcome of a
+/// lightweight transaction.
 #[test]
 fn lightweight_transactions_differ_by_version() {
     let consistency = Consistency::Serial;
@@ -468,7 +469,7 @@ fn lightweight_transactions_differ_by_version() {
     assert_eq!(body(v5, &unknown), [&b"\0\0\x17\0"[..], counts].concat());
 }
 
-/// By hand: the reference implementation reads the length of a string as a signed number.
+/// Decoded by hand: the reference implementation reads the length of a string as a signed number.
 #[test]
 fn a_message_longer_than_a_string_can_be_is_cut_at_a_character() {
     let mode = MODES[0];

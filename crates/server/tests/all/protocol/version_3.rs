@@ -1,4 +1,4 @@
-//! Version 3 differs from version 4, byte by byte as Cassandra 5.0.9 does.
+//! Version 3 differs from version 4, byte by byte as in Cassandra 5.0.9.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,7 +14,7 @@ use espalier_types::CqlType;
 
 use super::driver::V3;
 
-/// The envelope that is sent, without its header.
+/// Returns the sent envelope without its header.
 fn body(extras: &ResponseExtras<'_>, response: &Response<'_>) -> Vec<u8> {
     let mut buffer = V3.send_buffer();
     buffer.write(1, extras, response);

@@ -1,4 +1,4 @@
-//! What a client that speaks another version is told.
+//! The answers to clients with unsupported versions.
 
 use cassandra_protocol::compression::Compression;
 use cassandra_protocol::frame::message_error::ErrorType;

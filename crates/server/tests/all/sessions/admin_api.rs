@@ -9,7 +9,7 @@ use espalier_runtime::{net::TcpStream, time::sleep};
 use super::client::MODES;
 use super::node::with_node;
 
-/// Status and body of the answer to one request on a connection of its own.
+/// Sends one request on a connection of its own and returns status and body of the answer.
 pub async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, String) {
     let stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -29,7 +29,7 @@ pub async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, Strin
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// One number of `/metrics`.
+/// Returns one number of `/metrics`.
 pub async fn metric(address: SocketAddr, name: &str) -> u64 {
     let (_, text) = ask(address, "GET", "/metrics").await;
     let line = text.lines().find(|line| line.starts_with(name));
@@ -79,9 +79,9 @@ fn paths() {
             assert_eq!(get("/nothing").await.0, 404);
             assert_eq!(get("/compaction_manager/nothing").await.0, 404);
             let flushed = ask(node.admin, "POST", "/storage_service/flush").await;
-            assert_eq!(flushed, (200, String::new()), "of all that have files");
+            assert_eq!(flushed, (200, String::new()), "a flush of all keyspaces");
             for path in ["/storage_service/flush", "/compaction_manager/stop_compaction"] {
-                assert_eq!(get(path).await.0, 405, "{path} wants POST");
+                assert_eq!(get(path).await.0, 405, "{path} needs POST");
             }
             for path in [
                 "/gossiper/nothing",
@@ -129,7 +129,7 @@ fn a_keyspace_is_flushed_on_demand() {
             };
             let wrong = post("/storage_service/keyspace_flush/ks?table=t").await;
             assert!(wrong.0 == 400 && wrong.1.contains("'table'"), "{wrong:?}");
-            // The schema goes with it, without which files are of no use.
+            // A flush includes the schema, without which SSTables are of no use.
             let schema = "/storage_service/keyspace_flush/system_schema";
             assert_eq!(post(schema).await, (200, String::new()));
             let before = flushes().await;
@@ -183,7 +183,7 @@ fn caches_are_dropped_on_demand() {
             let dropped = ask(node.admin, "POST", "/system/drop_sstable_caches").await;
             assert_eq!(dropped, (200, String::new()));
             assert_eq!(held("espalier_page_cache_bytes").await, 0);
-            // What rows took is given back in steps.
+            // The cache releases the memory of rows in steps.
             for waited in 0.. {
                 if held("scylla_cache_rows").await == 0 {
                     break;

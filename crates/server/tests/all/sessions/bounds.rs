@@ -1,4 +1,4 @@
-//! Limits, and what happens at them.
+//! Limits, and the behaviour at them.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn connections_past_the_limit_are_closed_and_places_come_back() {
                     break;
                 }
                 patience -= 1;
-                assert!(patience > 0, "the place of a closed connection was not given back");
+                assert!(patience > 0, "a closed connection is still counted");
                 sleep(Duration::from_millis(10)).await;
             }
         },
@@ -51,7 +51,7 @@ fn a_frame_past_the_limit_is_refused_alone() {
         |node| async move {
             for mode in MODES {
                 let mut client = node.client(mode).await;
-                // Text that no compression makes small.
+                // Text that no compression shortens.
                 let mut state = 1u32;
                 let noise: String = std::iter::repeat_with(|| {
                     state = state.wrapping_mul(1664525).wrapping_add(1013904223);
@@ -124,7 +124,7 @@ fn requests_past_the_bytes_in_flight_are_told_overloaded() {
     );
 }
 
-/// The server stops reading requests of a client that does not read answers, and goes on when it does.
+/// The server stops reading from a client that does not read its answers, and resumes when it does.
 #[test]
 fn a_client_that_does_not_read_is_not_read_from() {
     const REQUESTS: usize = 200_000;
@@ -149,7 +149,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
                 }
                 before = now;
             }
-            assert!(before < sent, "all {sent} bytes were read though no answer was");
+            assert!(before < sent, "the server read all {sent} bytes, the client no answer");
             for _ in 0..REQUESTS {
                 assert_eq!(client.receive().await.unwrap().opcode, Opcode::Supported);
             }
@@ -157,11 +157,11 @@ fn a_client_that_does_not_read_is_not_read_from() {
     );
 }
 
-/// Rows are not read for a client that does not take those it asked for before.
+/// The server reads no more rows for a client that has not read its earlier rows.
 #[test]
 fn rows_wait_for_their_reader() {
     const REQUESTS: i16 = 1000;
-    const VALUE: usize = 80_000; // five times as much as the client encodes it
+    const VALUE: usize = 80_000; // the client's encoding is five times as long
     with_node(
         1,
         |_| {},

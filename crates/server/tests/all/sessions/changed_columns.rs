@@ -1,4 +1,4 @@
-//! Result columns of a prepared statement that change after it was prepared.
+//! Result columns of a prepared statement that change after PREPARE.
 
 use cassandra_protocol::frame::Opcode;
 
@@ -8,7 +8,8 @@ use super::node::with_node;
 const SKIP_METADATA: u8 = 0x02;
 const NO_METADATA: u32 = 0x04;
 
-/// Whether metadata is left out, and the count of columns, of the rows that an EXECUTE of version 4 without metadata is answered with.
+/// Sends an EXECUTE of version 4 that skips metadata. Returns the flag `NO_METADATA` and the number
+/// of columns of the answer.
 async fn execute_without_metadata(client: &mut Client, id: &[u8]) -> (u32, u32) {
     let mut body = (id.len() as u16).to_be_bytes().to_vec();
     body.extend_from_slice(id);
@@ -21,7 +22,8 @@ async fn execute_without_metadata(client: &mut Client, id: &[u8]) -> (u32, u32) 
     (int(4) & NO_METADATA, int(8))
 }
 
-/// In version 4 a client knows the columns from PREPARE alone: told nothing, it would read rows of three columns as two.
+/// In version 4 a client knows the columns only from PREPARE: without new metadata, it would read
+/// rows of three columns as two.
 #[test]
 fn version_4_is_told_columns_that_changed() {
     with_node(
@@ -51,7 +53,7 @@ fn version_4_is_told_columns_that_changed() {
                 assert_eq!(execute_without_metadata(&mut other, &all).await, (0, 3));
             }
             assert_eq!(execute_without_metadata(&mut client, &key).await, (NO_METADATA, 1));
-            // A change of a user type changes the columns that have it.
+            // A change of a user type changes the columns of that type.
             let by_type = client.must_prepare("SELECT u FROM ks.t").await.id.into_bytes().unwrap();
             assert_eq!(execute_without_metadata(&mut client, &by_type).await, (NO_METADATA, 1));
             client.must("ALTER TYPE ks.u ADD y int").await;

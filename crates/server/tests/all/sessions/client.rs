@@ -1,4 +1,4 @@
-//! A client made of the reference implementation's framing over one connection.
+//! A client over one connection, with the framing of the reference implementation.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -99,7 +99,7 @@ impl Client {
         self.stream.write_all(bytes).await.0.unwrap();
     }
 
-    /// The next envelope, or `None` once the server has closed the connection.
+    /// Returns the next envelope, or `None` once the server has closed the connection.
     pub async fn receive(&mut self) -> Option<Envelope> {
         while self.received.is_empty() {
             let reading = self.stream.read(BytesMut::with_capacity(64 * 1024));
@@ -114,7 +114,7 @@ impl Client {
         self.received.pop_front()
     }
 
-    /// Sends one request and gives its answer.
+    /// Sends one request and returns its answer.
     pub async fn ask(&mut self, request: Envelope) -> ResponseBody {
         let stream = request.stream_id;
         self.send(&[request]).await;
@@ -127,7 +127,7 @@ impl Client {
         self.ask(self.query(0, text)).await
     }
 
-    /// A statement that returns no rows.
+    /// Executes a statement that returns no rows.
     pub async fn must(&mut self, text: &str) {
         match self.ask_query(text).await {
             ResponseBody::Result(_) => {}
@@ -148,7 +148,7 @@ impl Client {
         self.request(0, Opcode::Startup, body.serialize_to_vec(self.mode.oracle_version()))
     }
 
-    /// STARTUP with the mode's compression.
+    /// Sends STARTUP with the mode's compression.
     pub async fn startup(&mut self) {
         let mut options = vec![("CQL_VERSION", "3.4.7")];
         let compression = self.mode.oracle_compression().as_str();
@@ -164,7 +164,7 @@ impl Client {
         }
     }
 
-    /// The error that answers a request.
+    /// Returns the error that answers a request.
     pub async fn ask_error(&mut self, request: Envelope) -> ErrorBody {
         match self.ask(request).await {
             ResponseBody::Error(error) => error,
@@ -172,7 +172,7 @@ impl Client {
         }
     }
 
-    /// The rows of a result, as bytes.
+    /// Returns the rows of a result, as bytes.
     pub fn rows(body: ResponseBody) -> Vec<Vec<Option<Vec<u8>>>> {
         match body {
             ResponseBody::Result(ResResultBody::Rows(rows)) => rows

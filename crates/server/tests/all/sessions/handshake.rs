@@ -1,4 +1,4 @@
-//! From connecting to READY, and what goes wrong on the way.
+//! The handshake from connecting to READY, and its failures.
 
 use cassandra_protocol::frame::Opcode;
 use cassandra_protocol::frame::message_error::ErrorType;

@@ -1,4 +1,4 @@
-//! How long requests take, as `/metrics` tells it.
+//! The latencies of requests in `/metrics`.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::admin_api::ask;
 use super::client::{Client, MODES};
 use super::node::{Node, storage, with_node, with_node_over};
 
-/// So many requests, one after another, that one of them at least is timed.
+/// Number of consecutive requests that guarantees that at least one of them is timed.
 const ENOUGH: i32 = 40;
 
-/// One of the numbers of a histogram of shard 0.
+/// Returns a number of a histogram of shard 0.
 async fn number(node: &Node, kind: &str, suffix: &str) -> f64 {
     let (_, text) = ask(node.admin, "GET", "/metrics").await;
     let name = format!("scylla_storage_proxy_coordinator_{kind}_latency_{suffix} ");
@@ -21,7 +21,7 @@ async fn number(node: &Node, kind: &str, suffix: &str) -> f64 {
     value.parse().unwrap()
 }
 
-/// The counts of reads and writes that were timed.
+/// Returns how many reads and writes were timed.
 async fn counts(node: &Node) -> (f64, f64) {
     let count = "count{shard=\"0\"}";
     (number(node, "read", count).await, number(node, "write", count).await)

@@ -1,4 +1,5 @@
-//! Sessions over real sockets: a node of one or two shards on one side, the reference implementation's client on the other.
+//! Sessions over real sockets: a node of one or two shards, and the client of the reference
+//! implementation.
 
 mod admin_api;
 mod bounds;

@@ -1,4 +1,4 @@
-//! A node in this process: its shards run on threads of their own.
+//! A node in the test's process: its shards run on threads of their own.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -18,7 +18,7 @@ use super::client::Client;
 use super::client::Mode;
 
 thread_local! {
-    /// What runs on the calling shard.
+    /// The server and the database of the calling shard.
     static RUNNING: RefCell<Option<(Rc<ShardServer>, Database)>> = const { RefCell::new(None) };
     static STOPPED: Notify = Notify::new();
 }
@@ -31,12 +31,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// A client that has not sent STARTUP.
+    /// Connects a client that has not sent STARTUP.
     pub async fn connect(&self, mode: Mode) -> Client {
         Client::connect(self.address, mode).await
     }
 
-    /// A client that is past STARTUP.
+    /// Connects a client and sends STARTUP.
     pub async fn client(&self, mode: Mode) -> Client {
         let mut client = self.connect(mode).await;
         client.startup().await;
@@ -44,7 +44,7 @@ impl Node {
     }
 }
 
-/// Addresses that nobody listens on; all shards of a node must use the same ones.
+/// Returns addresses without a listener; all shards of a node must use the same ones.
 fn free_addresses<const N: usize>() -> [SocketAddr; N] {
     block_on(async {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -53,7 +53,7 @@ fn free_addresses<const N: usize>() -> [SocketAddr; N] {
     })
 }
 
-/// Runs `test` against a node of `shards` shards whose configuration `configure` has changed.
+/// Runs `test` against a node of `shards` shards; `configure` changes the node's configuration.
 pub fn with_node<F: Future<Output = ()>>(
     shards: usize,
     configure: impl FnOnce(&mut ServerConfig),
@@ -62,7 +62,7 @@ pub fn with_node<F: Future<Output = ()>>(
     with_node_over(storage(), shards, configure, test);
 }
 
-/// The same with a storage engine of the test's choice.
+/// Runs `test` against a node with a storage engine of the test's choice.
 pub fn with_node_over<F: Future<Output = ()>>(
     storage: StorageConfiguration,
     shards: usize,
@@ -138,7 +138,7 @@ fn start(shards: usize, config: ServerConfig, storage: StorageConfiguration) -> 
 /// Memory for the memtables of a test's node, in bytes.
 const MEMTABLE_BYTES: usize = 64 << 20;
 
-/// The storage engine of a test's node.
+/// Returns the configuration of a test node's storage engine.
 pub fn storage() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
     configuration.memtable_bytes = MEMTABLE_BYTES;

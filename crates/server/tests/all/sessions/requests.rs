@@ -1,4 +1,4 @@
-//! Statements through a connection.
+//! Statements over a connection.
 
 use cassandra_protocol::frame::message_error::ErrorType;
 use cassandra_protocol::frame::message_response::ResponseBody;
@@ -143,7 +143,8 @@ fn an_unknown_statement_is_to_be_prepared() {
     );
 }
 
-/// In version 5 a client learns of new columns when it executes a statement that it prepared before.
+/// In version 5 a client receives new columns when it executes a statement that it prepared
+/// earlier.
 #[test]
 fn columns_that_changed_are_told() {
     with_node(
@@ -175,7 +176,7 @@ fn columns_that_changed_are_told() {
     );
 }
 
-/// A write waits for the commit log; a request behind it that need not wait is answered first.
+/// A write waits for the commit log; a later request that does not have to wait is answered first.
 #[test]
 fn answers_come_as_they_are_ready() {
     with_node(
