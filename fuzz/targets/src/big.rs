@@ -1,4 +1,4 @@
-//! The legacy index, without the data that it leads to.
+//! The targets of the legacy index, without the data that it points to.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use espalier_types::CqlType;
 use crate::{executor::block_on, input::Input, sets::set, types::clustering_types};
 
 const MAXIMUM_STEPS: usize = 2000;
-/// Two partitions in small blocks, in `nb`.
+/// The number of a set with two partitions in small blocks, in `nb`.
 const SET_WITH_SUMMARY: usize = 4;
 
 fn name(component: Component) -> FileName {
@@ -37,7 +37,8 @@ fn form(byte: u8) -> DeletionTimeForm {
     }
 }
 
-/// `DELETION FORM, CLUSTERING TYPES, be16 length of Data.db in KiB`, then Index.db.
+/// Reads Index.db. Input: `DELETION FORM, CLUSTERING TYPES, be16 length of Data.db in KiB`, then
+/// Index.db.
 pub fn index(data: &[u8]) {
     let mut input = Input(data);
     let form = form(input.byte());
@@ -46,7 +47,8 @@ pub fn index(data: &[u8]) {
     block_on(ask(input.0, None, data_length, form, &types));
 }
 
-/// `PART: Index.db`, or an empty one for that of a real set, then Summary.db.
+/// Reads Summary.db. Input: `PART: Index.db`, or an empty part for the index of a real set, then
+/// Summary.db.
 pub fn summary(data: &[u8]) {
     let mut input = Input(data);
     let part = input.part();
@@ -112,7 +114,7 @@ fn format_of(types: &[(CqlType, bool)]) -> Arc<PositionFormat> {
     Arc::new(PositionFormat::new(types, comparator))
 }
 
-/// `DELETION FORM, CLUSTERING TYPES`, then a promoted index.
+/// Reads a promoted index. Input: `DELETION FORM, CLUSTERING TYPES`, then a promoted index.
 pub fn promoted_index(data: &[u8]) {
     let mut input = Input(data);
     let form = form(input.byte());

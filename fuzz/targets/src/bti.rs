@@ -1,4 +1,4 @@
-//! The trie index, without the files that it leads to.
+//! The targets of the trie index, without the files that it points to.
 
 use espalier_sstable::index::bti::{
     partition_index::{IndexPosition, PartitionIndexReader},
@@ -8,18 +8,19 @@ use espalier_trie::page::MemoryPages;
 
 use crate::{executor::block_on, input::Input};
 
-/// Both directions of a walk end of themselves at the number of keys that the index says; that number may be anything.
+/// Maximum steps of a walk. A walk in either direction ends at the number of keys that the index
+/// claims, which may be any number.
 const MAXIMUM_STEPS: usize = 2000;
 const ENTRIES: usize = 8;
 
-/// `PART: a key`, then Partitions.db.
+/// Reads Partitions.db. Input: `PART: a key`, then Partitions.db.
 pub fn partitions(data: &[u8]) {
     let mut input = Input(data);
     let key = input.part();
     block_on(walk_partitions(input.0, key));
 }
 
-/// Gives the places in Rows.db that the first partitions lead to.
+/// Walks the partitions and returns the positions in Rows.db to which the first ones point.
 async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
     let mut entries = Vec::new();
     let Ok(index) = PartitionIndexReader::open(MemoryPages(file), file.len() as u64).await else {
@@ -58,7 +59,8 @@ async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
     entries
 }
 
-/// `be16 place of an entry, from the end of the file; PART: a position`, then Rows.db.
+/// Reads Rows.db. Input: `be16 position of an entry, from the end of the file; PART: a clustering
+/// position`, then Rows.db.
 pub fn rows(data: &[u8]) {
     let mut input = Input(data);
     let from_end = u64::from(input.short());
@@ -87,7 +89,8 @@ async fn walk_rows(file: &[u8], entry: u64, position: &[u8]) {
     let _ = index.end_offset(position).await;
 }
 
-/// `PART: Partitions.db`, then Rows.db, whose entries are those that the first leads to.
+/// Reads both files. Input: `PART: Partitions.db`, then Rows.db; the walk reads the entries to
+/// which Partitions.db points.
 pub fn partitions_and_rows(data: &[u8]) {
     let mut input = Input(data);
     let partitions = input.part();

@@ -1,4 +1,4 @@
-//! Segments of the commit log.
+//! The target of the segments of the commit log.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{executor::block_on, input::Input};
 const DIRECTORY: &str = "/log";
 const SEGMENT_ID: u64 = 7;
 
-/// The table that writes are to.
+/// Returns the table of the writes.
 pub fn table() -> TableMetadata {
     let int_list = CqlType::List { element: Arc::new(CqlType::Int), frozen: false };
     TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
@@ -42,7 +42,8 @@ fn schema() -> Schema {
     Schema::new(BTreeMap::from([("ks".into(), Arc::new(keyspace))]), Uuid::nil())
 }
 
-/// `HOW`, then, by its lowest bit, a whole segment file, or bodies of records as parts, which are put into a right segment.
+/// Replays a segment. Input: `HOW`; its lowest bit says what follows: a whole segment file, or
+/// parts, which become the bodies of records in a valid segment.
 pub fn commit_log(data: &[u8]) {
     let mut input = Input(data);
     let how = input.byte();
@@ -54,7 +55,7 @@ pub fn commit_log(data: &[u8]) {
     block_on(read_back(segment, policy));
 }
 
-/// A segment whose records have the parts of an input as their bodies.
+/// Returns a segment with the parts of an input as the bodies of its records.
 fn segment_of(mut input: Input<'_>) -> Vec<u8> {
     let mut segment = b"ESPALLOG".to_vec();
     for word in [1u32, 0, 1] {
@@ -90,7 +91,7 @@ async fn read_back(segment: Vec<u8>, policy: ReplayPolicy) {
         }
         Ok::<_, espalier_runtime::file::FileError>(())
     };
-    stored.await.expect("a simulated disk has room");
+    stored.await.expect("a simulated disk has space");
     let found = find_segments(&file_system, Path::new(DIRECTORY), LogKind::Data, policy).await;
     let Ok(found) = found else { return };
     let apply = async |_, _| Ok(());

@@ -1,8 +1,8 @@
-//! The text of statements.
+//! The target of the CQL parser.
 
 use espalier_cql::grammar::{ast::Statement, parse, parse_type, split_statements};
 
-/// A statement, a type, a script. A statement prints as one that prints the same.
+/// Parses a statement, a type, a script. A printed statement must parse and print the same again.
 pub fn cql(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(parsed) = parse(text)

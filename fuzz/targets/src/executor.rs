@@ -1,4 +1,4 @@
-//! Runs a future where nothing can be waited for: files are in memory.
+//! Runs a future that never has to wait, because its files are in memory.
 
 use std::{
     future::Future,
@@ -6,7 +6,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Polls until it is ready. An event loop for each input would cost more than most inputs.
+/// Polls the future until it is ready. An event loop for each input would cost more than most
+/// inputs.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {

@@ -1,4 +1,4 @@
-//! The native protocol, as clients send it.
+//! The target of the native protocol, from the client's side.
 
 use bytes::BytesMut;
 use espalier_server::protocol::{
@@ -15,8 +15,9 @@ const MODES: &[(ProtocolVersion, Option<Compression>)] = &[
     (ProtocolVersion::V5, Some(Compression::Lz4)),
 ];
 
-/// `MODE, STEP`, then what arrives, in pieces of STEP bytes. In version 5 the segments' checksums are made right if the
-/// mode's number says so.
+/// Decodes requests. Input: `MODE, STEP`, then the received bytes, which arrive in pieces of STEP
+/// bytes. In version 5 the checksums of the segments are repaired if the mode's number is below
+/// 0x80.
 pub fn frames(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();
@@ -72,7 +73,7 @@ fn look_at(request: &Request<'_>) {
     }
 }
 
-/// Walks segments as their lengths say and makes both checksums of each right.
+/// Walks the segments by their lengths and repairs both checksums of each.
 fn seal_segments(wire: &mut [u8], is_compressing: bool) {
     let checked = if is_compressing { 5 } else { 3 };
     let mut start = 0;
@@ -95,7 +96,7 @@ fn seal_segments(wire: &mut [u8], is_compressing: bool) {
     }
 }
 
-/// The protocol's CRC24, bit by bit: polynomial 1974F0B, initial value 875060.
+/// Returns the protocol's CRC24, computed bit by bit: polynomial 1974F0B, initial value 875060.
 fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x0087_5060, |mut crc, byte| {
         crc ^= u32::from(*byte) << 16;

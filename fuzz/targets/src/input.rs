@@ -1,13 +1,14 @@
-//! Takes an input apart: choices first, then what is parsed. What is missing is zero, so that every input is one.
+//! Splits an input: choices first, then the bytes to parse. Missing bytes are zero, so that every
+//! input is valid.
 
 use espalier_sstable::versions::{VERSIONS, VersionFeatures};
 
-/// What is left of an input.
+/// The rest of an input.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// A byte.
+    /// Takes a byte.
     pub fn byte(&mut self) -> u8 {
         match self.0.split_first() {
             Some((first, rest)) => {
@@ -18,12 +19,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// A be16.
+    /// Takes a be16.
     pub fn short(&mut self) -> u16 {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    /// Bytes behind a be16 length, or as many as there are.
+    /// Takes the bytes behind a be16 length, or as many as there are.
     pub fn part(&mut self) -> &'a [u8] {
         let length = usize::from(self.short()).min(self.0.len());
         let (part, rest) = self.0.split_at(length);
@@ -31,18 +32,18 @@ impl<'a> Input<'a> {
         part
     }
 
-    /// One of a list that is not empty.
+    /// Takes a byte and returns the item that it chooses; `list` must not be empty.
     pub fn choose<'list, T>(&mut self, list: &'list [T]) -> &'list T {
         &list[usize::from(self.byte()) % list.len()]
     }
 
-    /// A version of SSTables.
+    /// Takes a byte and returns the version of SSTables that it chooses.
     pub fn version(&mut self) -> &'static VersionFeatures {
         self.choose(VERSIONS)
     }
 }
 
-/// An input of parts that [`Input::part`] takes apart: for seeds.
+/// Appends a part that [`Input::part`] takes, for seeds.
 pub fn put_part(part: &[u8], out: &mut Vec<u8>) {
     let length = part.len().min(usize::from(u16::MAX));
     out.extend_from_slice(&(length as u16).to_be_bytes());

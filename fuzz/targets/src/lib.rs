@@ -1,10 +1,11 @@
-//! What fuzzing feeds: for each parser of bytes that are not ours, a function of any bytes at all.
+//! The fuzz targets: for each parser of foreign bytes, a function that takes any bytes.
 //!
-//! libFuzzer's programs (`../fuzz_targets`) and the test that replays the corpora (`tests/replay.rs`) call the same functions.
-//! A target may end in an error inside, silently; what it must not do is panic, go on without end, or take more than
-//! [`MAXIMUM_MEMORY_BYTES`] beyond what the input has.
+//! libFuzzer's programs (`../fuzz_targets`) and the test that replays the corpora
+//! (`tests/replay.rs`) call the same functions. A target may silently end in an error. It must not
+//! panic, run without end, or take more than [`MAXIMUM_MEMORY_BYTES`] besides its input.
 //!
-//! The first bytes of an input choose: a version, a set of files, types. See [`Input`](input::Input).
+//! The first bytes of an input choose: a version, a set of files, types. See
+//! [`Input`](input::Input).
 
 pub mod big;
 pub mod bti;
@@ -21,15 +22,15 @@ pub mod sets;
 pub mod sstable;
 pub mod types;
 
-/// The most that a target may take at one time, in bytes.
+/// Limit of the memory, in bytes, that a target may take at one time.
 pub const MAXIMUM_MEMORY_BYTES: usize = 64 << 20;
 
-/// A parser that is fuzzed.
+/// A parser with its fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name of its program and of its corpus.
+    /// The name of the target's program and of its corpus.
     pub name: &'static str,
-    /// Takes any bytes.
+    /// The function of the target, which takes any bytes.
     pub run: fn(&[u8]),
 }
 
@@ -37,7 +38,7 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     target("byte_comparable", types::byte_comparable),
     target("checksums", sstable::checksums),
@@ -68,14 +69,14 @@ pub const TARGETS: &[Target] = &[
     target("whole_set", sstable::whole_set),
 ];
 
-/// Runs a target. Panics if it does, and if it takes too much memory.
+/// Runs a target. Panics if the target panics, or if it takes too much memory.
 pub fn run(target: &Target, data: &[u8]) {
     let peak = memory::peak_of(|| (target.run)(data));
     let most = MAXIMUM_MEMORY_BYTES + data.len();
     assert!(peak <= most, "{}: {peak} bytes of memory for {} of input", target.name, data.len());
 }
 
-/// Runs a target by its name.
+/// Runs the target of this name. Panics as [`run`] does, and if there is no such target.
 pub fn run_by_name(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     run(target.unwrap_or_else(|| panic!("there is no target {name}")), data);

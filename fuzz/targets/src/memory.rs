@@ -1,7 +1,9 @@
-//! An allocator that counts, so that a run that takes too much is a failure and not only a slow machine.
+//! A counting allocator, so that a run that takes too much memory fails instead of only making the
+//! machine slow.
 //!
-//! What C libraries take (zstd) is not counted here; libFuzzer's own limit sees that, under a sanitizer.
-#![allow(unsafe_code, reason = "an allocator cannot be had without")]
+//! The memory of C libraries (zstd) is not counted here; libFuzzer's own limit covers it, under a
+//! sanitizer.
+#![allow(unsafe_code, reason = "a global allocator needs unsafe code")]
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -11,7 +13,7 @@ use std::{
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counted.
+/// The system's allocator with counters.
 struct Counting;
 
 #[global_allocator]
@@ -26,11 +28,12 @@ fn shrink(bytes: usize) {
     LIVE_BYTES.fetch_sub(bytes, Relaxed);
 }
 
-// SAFETY: everything is handed on to the system's allocator with the arguments as they came; the counters are only numbers.
+// SAFETY: each call is forwarded to the system's allocator with unchanged arguments; the counters
+// do not influence it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller promises what the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -42,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         shrink(layout.size());
-        // SAFETY: as above; the pointer came from the system's allocator, since all do.
+        // SAFETY: as above; the pointer came from the system's allocator, as all pointers do.
         unsafe { System.dealloc(pointer, layout) }
     }
 
@@ -54,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `work`; gives the most bytes that were allocated at one time beyond those that were before.
+/// Runs `work` and returns the peak of the bytes that are allocated in addition to those before it.
 pub fn peak_of(work: impl FnOnce()) -> usize {
     let before = LIVE_BYTES.load(Relaxed);
     PEAK_BYTES.store(before, Relaxed);

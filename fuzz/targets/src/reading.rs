@@ -1,4 +1,4 @@
-//! Everything that can be asked of an SSTable, as far as it answers.
+//! Sends every kind of request to an SSTable, as far as it answers.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use espalier_sstable::{
     verify::verify,
 };
 
-/// An end for inputs that are small and stand for much: rows that are read, and bytes that are verified.
+/// Limits for small inputs that claim much: rows that are read, and bytes that are verified.
 const MAXIMUM_STEPS: usize = 5000;
 const MAXIMUM_VERIFIED_BYTES: u64 = 1 << 20;
-/// Partitions that are looked up again by their keys.
+/// Number of partitions that are looked up again by their keys.
 const LOOKED_UP: usize = 3;
 
-/// Opens, scans, looks up and verifies. What comes of it is nobody's promise, but that it ends.
+/// Opens, scans, looks up and verifies an SSTable. The results may be anything; the call must only
+/// end.
 pub async fn read_everything(file_system: &FileSystem, descriptor: &Descriptor) {
     let cache = PageCache::new(1 << 20);
     let opened = SSTableReader::open(file_system, descriptor.clone(), None, &cache).await;

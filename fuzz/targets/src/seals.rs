@@ -1,4 +1,4 @@
-//! Checksums made right again: they would hide the parsers behind them.
+//! Repairs checksums, because a wrong checksum would hide the parsers behind it.
 
 use espalier_sstable::Component;
 
@@ -13,13 +13,14 @@ fn put_checksum(bytes: &mut [u8], start: usize, end: usize) {
     }
 }
 
-/// Statistics.db of a version that has checksums: of the number of parts, of their table, and of each part.
+/// Repairs Statistics.db of a version with checksums: those of the number of parts, of the table of
+/// parts, and of each part.
 pub fn seal_statistics(bytes: &mut [u8]) {
     put_checksum(bytes, 0, 4);
     let Some(count) = word(bytes, 0).filter(|count| *count <= 64) else { return };
     let table_end = 8 + 8 * count as usize;
     let Some(table) = bytes.get(8..table_end) else { return };
-    // The checksum runs on from the number.
+    // The checksum continues that of the number.
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[..4]);
     hasher.update(table);
@@ -38,14 +39,14 @@ pub fn seal_statistics(bytes: &mut [u8]) {
     }
 }
 
-/// A file that ends with the checksum of all before it: Scylla.db, Checksums.db.
+/// Repairs a file that ends with the checksum of all bytes before it: Scylla.db, Checksums.db.
 pub fn seal_end(bytes: &mut [u8]) {
     if let Some(end) = bytes.len().checked_sub(4) {
         put_checksum(bytes, 0, end);
     }
 }
 
-/// CRC.db for a plain Data.db.
+/// Returns CRC.db for an uncompressed Data.db.
 pub fn crc_of(data: &[u8], chunk_length: u32) -> Vec<u8> {
     let mut table = chunk_length.to_be_bytes().to_vec();
     for chunk in data.chunks(chunk_length.max(1) as usize) {
@@ -54,13 +55,13 @@ pub fn crc_of(data: &[u8], chunk_length: u32) -> Vec<u8> {
     table
 }
 
-/// Digest.crc32 for a Data.db.
+/// Returns Digest.crc32 for a Data.db.
 pub fn digest_of(data: &[u8]) -> Vec<u8> {
     espalier_sstable::components::format_digest(crc32fast::hash(data)).into_bytes()
 }
 
-/// Makes the checksums that a component holds itself right; the checksums of chunks in a compressed Data.db stand behind each
-/// chunk, where `offsets` says that it begins.
+/// Repairs the checksums inside of a component. In a compressed Data.db each chunk is followed by
+/// its checksum; `offsets` are the starts of the chunks.
 pub fn seal(component: &Component, bytes: &mut [u8], offsets: &[u64]) {
     match component {
         Component::Statistics => seal_statistics(bytes),

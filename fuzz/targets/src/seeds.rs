@@ -1,4 +1,4 @@
-//! Where fuzzing begins: real files and texts in the form that each target takes.
+//! The seeds with which fuzzing begins: real files and texts in the form that each target takes.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -22,7 +22,7 @@ use crate::{
     types::TYPES,
 };
 
-/// A target's name and an input of it.
+/// A target's name and an input of the target.
 pub type Seed = (&'static str, Vec<u8>);
 
 fn place<T: PartialEq>(list: &[T], wanted: &T) -> u8 {
@@ -40,7 +40,7 @@ fn with_part(head: &[u8], part: &[u8], rest: &[u8]) -> Vec<u8> {
     seed
 }
 
-/// Of the sets that the targets have themselves.
+/// Returns the seeds from the sets of the targets.
 pub fn of_sets() -> Vec<Seed> {
     let mut seeds = Vec::new();
     for number in 0..set_count() {
@@ -99,7 +99,7 @@ fn entries(partitions: &[u8]) -> Vec<u64> {
     })
 }
 
-/// Of one file of an SSTable, for the targets that take it alone.
+/// Returns the seeds from one file of an SSTable, for the targets that take it alone.
 pub fn of_component(descriptor: &Descriptor, component: &Component, bytes: &[u8]) -> Vec<Seed> {
     let found = VERSIONS.iter().position(|features| features.version == descriptor.version);
     let Some(version) = found.map(|version| version as u8) else { return Vec::new() };
@@ -117,7 +117,7 @@ pub fn of_component(descriptor: &Descriptor, component: &Component, bytes: &[u8]
             // One clustering column, an int.
             let head = [u8::from(!is_unsigned), 1, 0, place(TYPES, &"Int32Type"), 0xFF, 0xFF];
             seeds.push(("index", joined(&[&head, bytes])));
-            // The first promoted index stands behind a key, its length and two small numbers.
+            // The first promoted index follows a key, its length and two small numbers.
             let key = bytes.first_chunk::<2>().map_or(0, |length| u16::from_be_bytes(*length));
             for behind in 2..6 {
                 let promoted = bytes.get(2 + usize::from(key) + behind..).unwrap_or_default();
@@ -129,7 +129,7 @@ pub fn of_component(descriptor: &Descriptor, component: &Component, bytes: &[u8]
     seeds
 }
 
-/// Compressed chunks of an SSTable, by CompressionInfo.db and Data.db as they are.
+/// Returns the compressed chunks of an SSTable, from its CompressionInfo.db and Data.db.
 pub fn chunks(class: u8, offsets: &[u64], chunk_length: u32, data: &[u8]) -> Vec<Seed> {
     let ends = offsets.iter().skip(1).copied().chain([data.len() as u64]);
     let pairs = offsets.iter().zip(ends);
@@ -142,7 +142,7 @@ pub fn chunks(class: u8, offsets: &[u64], chunk_length: u32, data: &[u8]) -> Vec
         .collect()
 }
 
-/// Lines and blocks of the texts in testdata, by the file's name.
+/// Returns the lines and blocks of a text in testdata, according to the file's name.
 pub fn of_text(folder: &str, name: &str, text: &str) -> Vec<Seed> {
     let lines = || text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let bytes = |text: &str| text.as_bytes().to_vec();
@@ -203,7 +203,8 @@ fn short_name(class: &str) -> String {
     class.replace("org.apache.cassandra.db.marshal.", "").replace(", ", ",")
 }
 
-/// The bytes that choose a type: its number, or its name behind the number of none.
+/// Returns the bytes that choose a type: its number, or its name behind the number that stands for
+/// a name.
 fn type_choice(class: &str) -> Vec<u8> {
     let short = short_name(class);
     match TYPES.iter().position(|other| *other == short) {
@@ -227,7 +228,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Requests of each kind, alone and in segments.
+/// Returns requests of each kind, alone and in segments.
 pub fn of_protocol() -> Vec<Seed> {
     let string = |text: &str| joined(&[&(text.len() as u16).to_be_bytes(), text.as_bytes()]);
     let long = |text: &[u8]| joined(&[&(text.len() as u32).to_be_bytes(), text]);
@@ -290,7 +291,7 @@ pub fn of_protocol() -> Vec<Seed> {
             let envelope = envelope(version, opcode, &body);
             let length = envelope.len() as u64;
             let wire = match mode {
-                // Both checksums are made right by the target.
+                // The target repairs both checksums.
                 3 => joined(&[&(length | 1 << 17).to_le_bytes()[..3], &[0; 3], &envelope, &[0; 4]]),
                 4 => joined(&[&(length | 1 << 34).to_le_bytes()[..5], &[0; 3], &envelope, &[0; 4]]),
                 _ => envelope,
@@ -303,7 +304,7 @@ pub fn of_protocol() -> Vec<Seed> {
     seeds
 }
 
-/// Records of the commit log: a mapping, and mutations of it.
+/// Returns records of the commit log: a mapping of a table, and mutations of the table.
 pub fn of_commit_log() -> Vec<Seed> {
     let table = table();
     let bytes = |bytes: &[u8]| joined(&[&[bytes.len() as u8], bytes]);
@@ -372,7 +373,7 @@ pub fn of_commit_log() -> Vec<Seed> {
     seeds
 }
 
-/// Of Scylla.db: with all parts, with some, and with none.
+/// Returns Scylla.db with all parts, with some, and with none.
 pub fn of_scylla() -> Vec<Seed> {
     let all = ScyllaMetadata {
         token_ranges: vec![(Token(-5), Token(7))],
@@ -400,7 +401,7 @@ pub fn of_scylla() -> Vec<Seed> {
     all.iter().map(|metadata| ("scylla", joined(&[&[0], &metadata.to_bytes()]))).collect()
 }
 
-/// Small numbers, large ones, and what lies between.
+/// Returns the powers of two, unsigned and negative.
 pub fn of_integers() -> Vec<Seed> {
     let mut all = Vec::new();
     for shift in 0..64 {

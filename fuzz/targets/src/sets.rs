@@ -1,7 +1,8 @@
-//! Whole SSTables in memory, whose components are exchanged: small ones that Cassandra wrote, and each of them written again
-//! in every version.
+//! Whole SSTables in memory with exchangeable components: small ones that Cassandra wrote, and each
+//! of them rewritten in every version.
 //!
-//! Versions that are read but not written are their next of kin under another name, with their own Statistics.db.
+//! A version that the node reads but does not write is represented by the next version that it
+//! writes, under the other version's name and with its Statistics.db.
 
 use std::{
     collections::BTreeMap,
@@ -20,10 +21,10 @@ use espalier_sstable::{
 
 use crate::executor::block_on;
 
-/// Where sets lie in the simulated file system.
+/// The directory of the sets in the simulated file system.
 pub const DIRECTORY: &str = "/t";
 
-/// Small, so that there is more than one of everything.
+/// Small lengths, so that each set has several chunks, blocks and samples.
 const CHUNK_LENGTH: u32 = 1024;
 const BLOCK_LENGTH: u32 = 256;
 const SAMPLE_INTERVAL: u32 = 2;
@@ -39,7 +40,7 @@ macro_rules! files {
     };
 }
 
-/// Name of a file without its component, and the files.
+/// The name of a file without its component, and the files.
 const SOURCES: &[(&str, Files)] = &[
     (
         "da-1-bti",
@@ -99,31 +100,33 @@ const SOURCES: &[(&str, Files)] = &[
     ),
 ];
 
-/// Which of [`SOURCES`] are written again, by their places.
+/// The sources that are rewritten, by their index in [`SOURCES`].
 const REWRITTEN: &[usize] = &[2, 5, 6, 7, 8, 9, 11];
 
 /// The files of one SSTable.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// Its name, in [`DIRECTORY`].
+    /// The name of the files, in [`DIRECTORY`].
     pub descriptor: Descriptor,
-    /// Its components.
+    /// The components of the SSTable.
     pub components: BTreeMap<Component, Bytes>,
-    /// Its Checksums.db, if it had one; no component, since it would speak of those that are exchanged.
+    /// Checksums.db, if the SSTable has one. It is no component, because it would not match
+    /// exchanged components.
     pub checksums: Bytes,
 }
 
-/// Of the sets, those of Cassandra.
+/// Returns the number of Cassandra's sets.
 pub fn source_count() -> usize {
     SOURCES.len()
 }
 
-/// Sets by number: first those of Cassandra, then, for each version, those that were written again.
+/// Returns the number of sets: first those of Cassandra, then, for each version, the rewritten
+/// ones.
 pub fn set_count() -> usize {
     SOURCES.len() + VERSIONS.len() * REWRITTEN.len()
 }
 
-/// The set of a number.
+/// Returns the set of a number.
 pub fn set(number: usize) -> &'static Set {
     static SETS: OnceLock<Vec<OnceLock<Set>>> = OnceLock::new();
     let sets = SETS.get_or_init(|| (0..set_count()).map(|_| OnceLock::new()).collect());
@@ -148,7 +151,7 @@ fn source(number: usize) -> Set {
     Set { descriptor, components, checksums: Bytes::new() }
 }
 
-/// The version that is written in the place of one that is not.
+/// Returns the version that is written in place of one that the node does not write.
 fn next_of_kin(version: Version) -> Version {
     match &version.0 {
         b"na" => Version::NB,
@@ -166,7 +169,7 @@ fn rewritten(number: usize, features: &VersionFeatures) -> Set {
         let file = set.descriptor.name_in_errors(&Component::Statistics);
         let bytes = &set.components[&Component::Statistics];
         let statistics = Statistics::read(&file, bytes, kin).expect("our own Statistics.db");
-        let bytes = statistics.to_bytes(features).expect("what another version could hold");
+        let bytes = statistics.to_bytes(features).expect("statistics that both versions can hold");
         set.components.insert(Component::Statistics, bytes);
         set.descriptor.version = features.version;
     }
@@ -210,17 +213,17 @@ async fn rewrite(source: &Set, features: &VersionFeatures) -> espalier_sstable::
 }
 
 impl Set {
-    /// What its version decides.
+    /// Returns the features of the set's version.
     pub fn features(&self) -> &'static VersionFeatures {
         self.descriptor.features().expect("a version of the table")
     }
 
-    /// The component's bytes; empty if there is none.
+    /// Returns the component's bytes; empty if there is none.
     pub fn component(&self, component: &Component) -> Bytes {
         self.components.get(component).cloned().unwrap_or_default()
     }
 
-    /// Takes a component away, and its line of TOC.txt.
+    /// Removes a component, and its line of TOC.txt.
     pub fn without(mut self, component: &Component) -> Self {
         self.components.remove(component);
         let toc = self.component(&Component::Toc);

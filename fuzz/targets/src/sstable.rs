@@ -1,4 +1,4 @@
-//! Components of an SSTable, in a set whose other components are right.
+//! The targets of the components of an SSTable, each in a set with valid other components.
 
 use espalier_mutation::murmur3;
 use espalier_runtime::file::FileSystem;
@@ -19,7 +19,7 @@ use crate::{
     sets::{Set, set, source_count},
 };
 
-/// Those that [`whole_set`] exchanges, by their places.
+/// The components that [`whole_set`] exchanges, by their index.
 pub const COMPONENTS: &[Component] = &[
     Component::CompressionInfo,
     Component::Crc,
@@ -47,7 +47,7 @@ fn read(set: &Set, exchanged: &[(&Component, &[u8])]) {
     });
 }
 
-/// TOC.txt. What was read is written and read again.
+/// Reads TOC.txt. A list that was read is written and read again.
 pub fn toc(data: &[u8]) {
     if let Ok(components) = parse_toc(&name(), data) {
         let again = parse_toc(&name(), format_toc(&components).as_bytes());
@@ -55,12 +55,12 @@ pub fn toc(data: &[u8]) {
     }
 }
 
-/// Digest.crc32.
+/// Reads Digest.crc32.
 pub fn digest(data: &[u8]) {
     let _ = parse_digest(&name(), data);
 }
 
-/// Names of files. What was read prints as it was.
+/// Parses the name of a file. A parsed name must print as it was.
 pub fn file_name(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok((descriptor, component)) = Descriptor::parse(text.as_ref()) {
@@ -69,7 +69,7 @@ pub fn file_name(data: &[u8]) {
     }
 }
 
-/// `VERSION`, then Filter.db.
+/// Reads a filter. Input: `VERSION`, then Filter.db.
 pub fn filter(data: &[u8]) {
     let mut input = Input(data);
     let features = input.version();
@@ -78,10 +78,10 @@ pub fn filter(data: &[u8]) {
         let _ = (filter.may_contain(key), filter.may_contain_hash(murmur3::hash(key)));
     }
     let bytes = filter.to_bytes(features.filter_words);
-    assert_eq!(bytes, input.0, "a filter that is read is written as it was");
+    assert_eq!(bytes, input.0, "a filter is written as it was read");
 }
 
-/// `VERSION, whether checksums are made right`, then Statistics.db.
+/// Reads Statistics.db. Input: `VERSION, whether checksums are repaired`, then Statistics.db.
 pub fn statistics(data: &[u8]) {
     let mut input = Input(data);
     let features = input.version();
@@ -96,7 +96,7 @@ pub fn statistics(data: &[u8]) {
     let _ = statistics.to_bytes(features);
 }
 
-/// `whether the checksum is made right`, then Scylla.db.
+/// Reads Scylla.db. Input: `whether the checksum is repaired`, then Scylla.db.
 pub fn scylla(data: &[u8]) {
     let mut input = Input(data);
     let is_sealed = input.byte() % 4 != 3;
@@ -106,11 +106,12 @@ pub fn scylla(data: &[u8]) {
     }
     if let Ok(metadata) = ScyllaMetadata::read(&name(), &bytes) {
         let again = ScyllaMetadata::read(&name(), &metadata.to_bytes());
-        assert!(again.is_ok(), "what was read is written and read again: {again:?}");
+        assert!(again.is_ok(), "metadata that was read must be readable once written: {again:?}");
     }
 }
 
-/// `ALGORITHM, be16 length`, then a compressed chunk that is said to hold so much.
+/// Decompresses a chunk. Input: `ALGORITHM, be16 length`, then a compressed chunk that claims this
+/// plain length.
 pub fn chunk(data: &[u8]) {
     let mut input = Input(data);
     let classes = [
@@ -126,7 +127,8 @@ pub fn chunk(data: &[u8]) {
     let _ = compressor.decompress_into(input.0, &mut vec![0; length]);
 }
 
-/// `SET, PART: CompressionInfo.db`, then a Data.db whose chunks' checksums are made right if the set's number is even.
+/// Reads a compressed SSTable. Input: `SET, PART: CompressionInfo.db`, then Data.db. The checksums
+/// of its chunks are repaired if the set's number is even.
 pub fn compression_info(data: &[u8]) {
     let mut input = Input(data);
     let number = input.byte();
@@ -142,7 +144,7 @@ pub fn compression_info(data: &[u8]) {
     read(set, &[(&Component::CompressionInfo, table), (&Component::Data, &content)]);
 }
 
-/// A set that Cassandra compressed.
+/// Returns a set that Cassandra compressed.
 pub fn compressed(number: u8) -> &'static Set {
     (usize::from(number / 2)..)
         .map(|number| set(number % source_count()))
@@ -160,7 +162,7 @@ fn offsets(features: &VersionFeatures, table: &[u8]) -> Vec<u64> {
     }
 }
 
-/// `PART: CRC.db`, then a plain Data.db.
+/// Reads an uncompressed SSTable. Input: `SET, PART: CRC.db`, then Data.db.
 pub fn crc(data: &[u8]) {
     let mut input = Input(data);
     let set = plain(input.byte());
@@ -172,7 +174,7 @@ pub fn crc(data: &[u8]) {
     read(set, &[(&Component::Crc, table), (&Component::Data, &content)]);
 }
 
-/// A set whose Data.db is not compressed: two of Cassandra's, then those that were written again.
+/// Returns a set with an uncompressed Data.db: two of Cassandra's, then the rewritten ones.
 pub fn plain(number: u8) -> &'static Set {
     let number = usize::from(number);
     match number {
@@ -182,7 +184,7 @@ pub fn plain(number: u8) -> &'static Set {
     }
 }
 
-/// `SET`, then a plain Data.db, with the checksums that it needs.
+/// Reads rows. Input: `SET`, then an uncompressed Data.db, for which the checksums are computed.
 pub fn data(data: &[u8]) {
     let mut input = Input(data);
     let set = plain(input.byte());
@@ -193,7 +195,8 @@ pub fn data(data: &[u8]) {
     read(set, &exchanged);
 }
 
-/// `SET, PART: Statistics.db`, then a plain Data.db, both with the checksums that they need: rows by a header that nobody wrote.
+/// Reads rows by an arbitrary header. Input: `SET, PART: Statistics.db`, then an uncompressed
+/// Data.db; the checksums of both are repaired.
 pub fn data_with_header(data: &[u8]) {
     let mut input = Input(data);
     let set = plain(input.byte());
@@ -214,7 +217,8 @@ pub fn data_with_header(data: &[u8]) {
     read(set, &exchanged);
 }
 
-/// `SET`, then Checksums.db, whose own checksum is made right; the components that it speaks of are as they were.
+/// Reads Checksums.db. Input: `SET`, then Checksums.db, whose own checksum is repaired; the
+/// components that it lists are unchanged.
 pub fn checksums(data: &[u8]) {
     let mut input = Input(data);
     let set = plain(input.byte());
@@ -224,7 +228,8 @@ pub fn checksums(data: &[u8]) {
     read(set, &[(&Component::Checksums, &bytes), (&Component::Toc, &toc)]);
 }
 
-/// `SET, COMPONENT, whether checksums are made right`, then the component.
+/// Reads a set with one exchanged component. Input: `SET, COMPONENT, whether checksums are
+/// repaired`, then the component.
 pub fn whole_set(data: &[u8]) {
     let mut input = Input(data);
     let set = set(usize::from(input.byte()));
@@ -245,7 +250,7 @@ pub fn whole_set(data: &[u8]) {
     }
 }
 
-/// Reads an SSTable that lies in a file system: for tests of the targets themselves.
+/// Reads an SSTable in a file system, for tests of the targets themselves.
 pub fn read_set(file_system: &FileSystem, descriptor: &Descriptor) {
     block_on(read_everything(file_system, descriptor));
 }

@@ -1,4 +1,4 @@
-//! Values, their text, and the names of their types.
+//! The targets of values, of their text, and of the names of their types.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use espalier_types::{CqlType, UserType, byte_comparable, literal, vint};
 
 use crate::input::Input;
 
-/// Class names by a byte: every scalar, and some of what is made of them.
+/// Class names by a byte: every scalar, and some compound types.
 pub const TYPES: &[&str] = &[
     "AsciiType",
     "LongType",
@@ -43,7 +43,8 @@ pub const TYPES: &[&str] = &[
     "ListType(TimestampType)",
 ];
 
-/// A type by a byte, or, where it is the last number, by a name in the input.
+/// Returns the type that a byte chooses; the last number stands for a type by its name in the
+/// input.
 fn any_type(input: &mut Input<'_>) -> Option<CqlType> {
     let number = usize::from(input.byte()) % (TYPES.len() + 1);
     match TYPES.get(number) {
@@ -52,7 +53,7 @@ fn any_type(input: &mut Input<'_>) -> Option<CqlType> {
     }
 }
 
-/// Up to three clustering columns by two bytes.
+/// Returns up to three clustering columns; the first two bytes choose their number and directions.
 pub fn clustering_types(input: &mut Input<'_>) -> Vec<(CqlType, bool)> {
     let (count, directions) = (input.byte() % 4, input.byte());
     (0..count)
@@ -63,7 +64,8 @@ pub fn clustering_types(input: &mut Input<'_>) -> Vec<(CqlType, bool)> {
         .collect()
 }
 
-/// Names of types, as in Statistics.db and as in `system_schema`. What was read prints as a name that reads the same.
+/// Parses the names of types, as in Statistics.db and as in `system_schema`. A type that was read
+/// prints as a name that reads the same.
 pub fn type_name(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok((read, _)) = CqlType::parse_marshal_maybe_reversed(text) {
@@ -83,7 +85,7 @@ pub fn type_name(data: &[u8]) {
     }
 }
 
-/// `TYPE`, then a value as text: plain, and as JSON.
+/// Parses a value. Input: `TYPE`, then a value as text, which is parsed as plain text and as JSON.
 pub fn literal(data: &[u8]) {
     let mut input = Input(data);
     let Some(ty) = any_type(&mut input) else { return };
@@ -99,7 +101,8 @@ pub fn literal(data: &[u8]) {
     let _ = literal::parse_duration(text);
 }
 
-/// `TYPE, PART: a value`, then another: validated, compared, printed, and made byte-comparable.
+/// Validates, compares, prints and encodes two values. Input: `TYPE, PART: a value`, then another
+/// value.
 pub fn value(data: &[u8]) {
     let mut input = Input(data);
     let Some(ty) = any_type(&mut input) else { return };
@@ -117,7 +120,8 @@ pub fn value(data: &[u8]) {
     assert_eq!(ordering, ty.compare(right, left).reverse(), "{ty:?}: {left:?} and {right:?}");
 }
 
-/// `CLUSTERING TYPES`, then a byte-comparable clustering, a decorated key, and a value of each of the types.
+/// Decodes byte-comparable bytes. Input: `CLUSTERING TYPES`, then bytes that are decoded as a
+/// clustering, as a decorated key, and as a value of each of the types.
 pub fn byte_comparable(data: &[u8]) {
     let mut input = Input(data);
     let types = clustering_types(&mut input);
@@ -137,7 +141,7 @@ pub fn byte_comparable(data: &[u8]) {
     }
 }
 
-/// Variable-length integers, one after another.
+/// Reads variable-length integers, one after another.
 pub fn variable_length_integer(data: &[u8]) {
     let mut rest = data;
     while let Ok(value) = vint::read_unsigned(&mut rest) {

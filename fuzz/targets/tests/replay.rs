@@ -1,4 +1,5 @@
-//! Every input of every corpus, with the targets that fuzzing calls: none panics, none takes long, none takes much memory.
+//! Replays every input of every corpus with the targets that fuzzing calls: no input may panic,
+//! take long, or take much memory.
 #![allow(clippy::disallowed_methods, reason = "corpora are read before anything runs")]
 #![allow(clippy::unwrap_used)]
 
@@ -7,14 +8,14 @@ use std::{path::PathBuf, time::Duration};
 use espalier_fuzz_targets::{TARGETS, run};
 use espalier_runtime::time::Instant;
 
-/// A fuzzer would call more a hang.
+/// Maximum time of an input; a fuzzer reports a longer run as a hang.
 const LONGEST: Duration = Duration::from_secs(10);
 
 fn corpora() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../corpus")
 }
 
-/// In one test, because the count of memory is that of the process.
+/// One test, because the count of memory is that of the process.
 #[test]
 fn every_corpus_is_replayed() {
     for target in TARGETS {
@@ -35,7 +36,7 @@ fn every_corpus_is_replayed() {
     }
 }
 
-/// A folder that belongs to no target would never be run.
+/// Every folder of the corpus belongs to a target: the inputs of another folder would never run.
 #[test]
 fn every_corpus_has_a_target() {
     for entry in std::fs::read_dir(corpora()).unwrap() {

@@ -1,4 +1,5 @@
-//! Writes seeds for all targets: `seeds REPOSITORY RESULTS`. Those made of ScyllaDB's files go into a folder of their own.
+//! Writes seeds for all targets: `seeds REPOSITORY RESULTS`. Seeds from ScyllaDB's files go into a
+//! folder of their own.
 #![allow(clippy::disallowed_methods, reason = "a tool for developers, without an event loop")]
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 use espalier_fuzz_targets::seeds::{self, Seed};
 use espalier_sstable::{Component, Descriptor, FileName, compression::CompressionInfo};
 
-/// Longer inputs make a fuzzer slow.
+/// Maximum bytes of a seed. Longer inputs make a fuzzer slow.
 const LONGEST: usize = 32 << 10;
 
 fn main() -> Result<()> {
@@ -38,7 +39,7 @@ fn main() -> Result<()> {
         for (target, bytes) in seeds.iter().filter(|(_, bytes)| bytes.len() <= LONGEST) {
             let folder = results.join(folder).join(target);
             fs::create_dir_all(&folder)?;
-            // By content, so that nothing is there twice.
+            // Named by content, so that no seed occurs twice.
             let name = format!("{:08x}{:08x}", crc32fast::hash(bytes), bytes.len());
             fs::write(folder.join(name), bytes)?;
             written += 1;
