@@ -42,7 +42,8 @@ ROWS_large=${ROWS_large:-500000}
 SERVER_PERCENT=${SERVER_PERCENT:-100}
 # The server runs on that one of the first two cores which the disk interrupts: serving these
 # interrupts is the server's work, also when it waits for syncs.
-disk_core=$(awk '/-req\.|nvme|ahci/ { zero += $2; one += $3 } END { print (one > zero) ? 1 : 0 }' /proc/interrupts 2> /dev/null || echo 0)
+disk_core=$(awk '/-req\.|nvme|ahci/ { zero += $2; one += $3 } END { print (one > zero) ? 1 : 0 }' \
+  /proc/interrupts 2> /dev/null || echo 0)
 SERVER_CORE=${SERVER_CORE:-$disk_core}
 CLIENT_CORE=${CLIENT_CORE:-$((1 - disk_core))}
 MEMORY=${MEMORY:-8G}
@@ -109,8 +110,9 @@ trap finish EXIT
 
 start_espalier() { # sync
   rm -rf "$scratch/espalier"
-  exec 3< <(exec taskset -c "$SERVER_CORE" "$binary" serve --workdir "$scratch/espalier" --port "$PORT" --smp 1 --memory "$MEMORY" \
-    --set api_port=0 --set commitlog_sync="$1" --set commitlog_total_space=16GiB --set memtable_cleanup_threshold=0.9 \
+  exec 3< <(exec taskset -c "$SERVER_CORE" "$binary" serve --workdir "$scratch/espalier" \
+    --port "$PORT" --smp 1 --memory "$MEMORY" --set api_port=0 --set commitlog_sync="$1" \
+    --set commitlog_total_space=16GiB --set memtable_cleanup_threshold=0.9 \
     --log warn 2>> "$results/espalier.log")
   pid=$!
   server=espalier
@@ -120,17 +122,20 @@ start_espalier() { # sync
 }
 
 start_cassandra() { # sync
-  local extra=$'memtable_heap_space: 3072MiB\nmemtable_offheap_space: 1024MiB\nmemtable_cleanup_threshold: 0.9\ncommitlog_total_space: 16384MiB'
+  local extra=$'memtable_heap_space: 3072MiB\nmemtable_offheap_space: 1024MiB'
+  extra+=$'\nmemtable_cleanup_threshold: 0.9\ncommitlog_total_space: 16384MiB'
   # Each of Cassandra's write threads waits for a sync; its default of 32 threads would be the
   # limit.
   [ "$1" != group ] || extra+=$'\nconcurrent_writes: 512'
   rm -rf "$scratch/cassandra"
-  PORT=$PORT STORAGE_PORT=$((PORT + 1)) HEAP=$HEAP DIRECT=2G FORMAT=bti MEMTABLE=trie CORES=$SERVER_CORE EXTRA_YAML=$extra \
+  PORT=$PORT STORAGE_PORT=$((PORT + 1)) HEAP=$HEAP DIRECT=2G FORMAT=bti MEMTABLE=trie \
+    CORES=$SERVER_CORE EXTRA_YAML=$extra \
     interop/cassandra/install.sh "$scratch/cassandra" > /dev/null
   if [ "$1" = group ]; then
     # Cassandra's default window would delay every write by up to a second; 10 ms are favourable to
     # it with so many requests in flight.
-    sed -i 's/^commitlog_sync: .*/commitlog_sync: group/; s/^commitlog_sync_period: .*/commitlog_sync_group_window: 10ms/' \
+    sed -i -e 's/^commitlog_sync: .*/commitlog_sync: group/' \
+      -e 's/^commitlog_sync_period: .*/commitlog_sync_group_window: 10ms/' \
       "$scratch/cassandra/conf/cassandra.yaml"
   fi
   server=cassandra
@@ -165,7 +170,8 @@ drive() { # function, seconds, workload, output file or nothing
     sample_server "$process" "$2" "${4%.json}-server-percent" &
     sampler=$!
   fi
-  run_latte run "bench/workloads/$3.rn" --functions "$1" --duration "$2s" --warmup 1s --end-cycle "${!rows}" --threads 1 \
+  run_latte run "bench/workloads/$3.rn" --functions "$1" --duration "$2s" --warmup 1s \
+    --end-cycle "${!rows}" --threads 1 \
     --concurrency "$CONCURRENCY" --connections "$CONNECTIONS" --quiet -P "rows=${!rows}" \
     --output "${4:-$scratch/unused.json}" "127.0.0.1:$PORT"
   if [ -n "$sampler" ]; then
@@ -182,7 +188,8 @@ flushed_files() {
 measure() { # system, sync, workload
   local rows=ROWS_$3
   run_latte schema "bench/workloads/$3.rn" -P "rows=${!rows}" "127.0.0.1:$PORT"
-  run_latte load "bench/workloads/$3.rn" --threads 1 --concurrency "$CONCURRENCY" --connections "$CONNECTIONS" --quiet \
+  run_latte load "bench/workloads/$3.rn" --threads 1 --concurrency "$CONCURRENCY" \
+    --connections "$CONNECTIONS" --quiet \
     -P "rows=${!rows}" "127.0.0.1:$PORT"
   local write=write
   [ "$3" != large ] || write=load
@@ -194,7 +201,8 @@ measure() { # system, sync, workload
   python3 bench/compare_report.py line "$results" "$1" "$2" "$3"
 }
 
-echo "Espalier $("$binary" --version | cut -d' ' -f2), Cassandra 5.0.9, $("$latte" --version); server on core $SERVER_CORE, latte on core $CLIENT_CORE"
+echo "Espalier $("$binary" --version | cut -d' ' -f2), Cassandra 5.0.9, $("$latte" --version);" \
+  "server on core $SERVER_CORE, latte on core $CLIENT_CORE"
 for sync in $SYNCS; do
   for system in $SYSTEMS; do
     for workload in $WORKLOADS; do

@@ -14,10 +14,12 @@ keys=${KEYS:-3000000} rows=${ROWS:-1000000} many=${MANY_KEYS:-50000000}
 cargo build --release -q --bin espalier
 cargo build --release -q -p espalier-sstable --example write_tables
 target=${CARGO_TARGET_DIR:-target}
-write=$target/release/examples/write_tables espalier=$target/release/espalier oracle=.deps/cassandra/node/oracle
+write=$target/release/examples/write_tables espalier=$target/release/espalier
+oracle=.deps/cassandra/node/oracle
 rm -rf "$out"; mkdir -p "$out"
 
-sizes() { (cd "$1" && find . -name '*-Partitions.db' -o -name '*-Rows.db' -o -name '*-Index.db' -o -name '*-Summary.db' |
+sizes() { (cd "$1" &&
+  find . -name '*-Partitions.db' -o -name '*-Rows.db' -o -name '*-Index.db' -o -name '*-Summary.db' |
   sort | xargs -r stat -c '    %n %s bytes' | sed 's#\./.*/##; s#\./##'); }
 
 compare() { # what, version, KiB, directory
@@ -64,8 +66,12 @@ echo "== memory of the writer: the same whatever is written"
 for count in 1000000 10000000 "$many"; do
   "$write" keys da "$count" "$out/many"; rm -rf "$out/many"
 done
-echo "== keys and clusterings of 2,048 bytes that share all but the last 8: twice as many take twice as long"
+echo "== keys and clusterings of 2,048 bytes that share all but the last 8:" \
+  "twice as many take twice as long"
 for count in 50000 100000 200000; do
-  for version in da oa; do "$write" prefixes "$version" "$count" "$out/long"; rm -rf "$out/long"; done
+  for version in da oa; do
+    "$write" prefixes "$version" "$count" "$out/long"
+    rm -rf "$out/long"
+  done
 done
 rm -rf "$out"

@@ -12,7 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if ! command -v valgrind > /dev/null; then
   if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
     echo "installing valgrind"
-    { apt-get install -y -qq valgrind || { apt-get update -qq && apt-get install -y -qq valgrind; }; } > /dev/null 2>&1 || true
+    { apt-get install -y -qq valgrind ||
+      { apt-get update -qq && apt-get install -y -qq valgrind; }; } > /dev/null 2>&1 || true
   fi
   if ! command -v valgrind > /dev/null; then
     echo "there is no valgrind: instructions are not counted"
@@ -24,7 +25,8 @@ version=$(sed -n '/^name = "gungraun"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lo
 runner=$PWD/.deps/gungraun-$version/bin/gungraun-runner
 if [ ! -x "$runner" ]; then
   echo "installing gungraun-runner $version into .deps/"
-  cargo install --quiet --debug --locked gungraun-runner --version "$version" --root ".deps/gungraun-$version" \
+  cargo install --quiet --debug --locked gungraun-runner --version "$version" \
+    --root ".deps/gungraun-$version" \
     --target-dir .deps/gungraun-build
   rm -rf .deps/gungraun-build
 fi

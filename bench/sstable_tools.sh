@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares the SSTable tool with Cassandra's sstabledump and with the disk.
 #
-#   bench/sstable_tools.sh [NAME]        report and raw times in bench/results/NAME (default: the date)
+#   bench/sstable_tools.sh [NAME]        report and raw times in bench/results/NAME
+#                                        (default: the date)
 #
 # The tables are written with `espalier sstable write`: rows in partitions of a hundred,
 # uncompressed and with LZ4, and with BIG=1 one partition of BIG_ROWS rows (5 GB). Then sstabledump
@@ -34,7 +35,8 @@ fail() { echo "$*" >&2; exit 1; }
 
 schema=$work/readings.cql
 cat > "$schema" <<'CQL'
-CREATE TABLE bench.readings (k int, c int, name text, count bigint, price double, at timestamp, payload blob, PRIMARY KEY (k, c));
+CREATE TABLE bench.readings (k int, c int, name text, count bigint, price double, at timestamp,
+  payload blob, PRIMARY KEY (k, c));
 CQL
 
 # rows COUNT ROWS_IN_A_PARTITION
@@ -50,7 +52,8 @@ make() {
   [ -f "$work/$1/done" ] && return
   echo "making $1"
   rm -rf "${work:?}/$1"
-  rows "$2" "$3" | "$binary" sstable write --schema "$schema" --input - --output "$work/$1" --compression "$4"
+  rows "$2" "$3" | "$binary" sstable write --schema "$schema" --input - --output "$work/$1" \
+    --compression "$4"
   touch "$work/$1/done"
 }
 make plain "$ROWS" 100 none
@@ -63,7 +66,8 @@ measured() {
   load=$(cut -d' ' -f1 /proc/loadavg)
   /usr/bin/time -o "$results/time" -f '%e %U %S %M' "$@" > "$output" 2> "$results/stderr" \
     || { cat "$results/stderr" >&2; fail "$label failed"; }
-  awk -v label="$label" -v load="$load" '{ printf "%s\t%.2f\t%.2f\t%d\t%s\n", label, $1, $2 + $3, $4, load }' \
+  awk -v label="$label" -v load="$load" \
+    '{ printf "%s\t%.2f\t%.2f\t%d\t%s\n", label, $1, $2 + $3, $4, load }' \
     "$results/time" | tee -a "$results/times.tsv"
 }
 data() { echo "$work/$1"/*-Data.db; }
@@ -88,7 +92,8 @@ for table in $tables; do
   done
   sstabledump "sstabledump $table to a file" "$results/theirs" "$file"
   measured "dump $table to a file" "$results/ours" "$binary" sstable dump "$file"
-  theirs=$(grep -c '"type" : "row"' "$results/theirs") ours=$(grep -c '^{"kind":"row"' "$results/ours")
+  theirs=$(grep -c '"type" : "row"' "$results/theirs")
+  ours=$(grep -c '^{"kind":"row"' "$results/ours")
   [ "$theirs" = "$ours" ] || fail "$table: sstabledump prints $theirs rows, dump $ours"
   echo "$table: both print $ours rows" | tee -a "$results/rows"
   rm -f "$results/theirs" "$results/ours"
@@ -121,17 +126,25 @@ for line in open(results + "/times.tsv"):
     label, seconds, cpu, memory, load = line.rstrip("\n").split("\t")
     runs.setdefault(label, []).append((float(seconds), float(cpu), int(memory), float(load)))
 middle = lambda label, field: statistics.median(run[field] for run in runs[label])
-size = {t: os.path.getsize(glob.glob(f"{work}/{t}/*-Data.db")[0]) / 1e6 for t in ("plain", "lz4", "big") if glob.glob(f"{work}/{t}/*-Data.db")}
+files = {t: glob.glob(f"{work}/{t}/*-Data.db") for t in ("plain", "lz4", "big")}
+size = {t: os.path.getsize(found[0]) / 1e6 for t, found in files.items() if found}
 loads = [run[3] for all_runs in runs.values() for run in all_runs]
-print(f"Medians. Load before the runs: {min(loads):.1f} to {max(loads):.1f}, on {os.cpu_count()} cores.\n")
+print(f"Medians. Load before the runs: {min(loads):.1f} to {max(loads):.1f},"
+      f" on {os.cpu_count()} cores.\n")
 print("| | MB of Data.db | seconds | CPU seconds | MB/s | MB per CPU second | peak MiB |")
 print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
 for label in runs:
     table = next((t for t in size if t in label.split()), "plain")
     seconds, cpu = max(middle(label, 0), 0.01), max(middle(label, 1), 0.01)
-    print(f"| {label} | {size[table]:.0f} | {seconds:.2f} | {cpu:.2f} | {size[table] / seconds:.0f} | {size[table] / cpu:.0f} | {middle(label, 2) / 1024:.0f} |")
+    print(f"| {label} | {size[table]:.0f} | {seconds:.2f} | {cpu:.2f} | {size[table] / seconds:.0f}"
+          f" | {size[table] / cpu:.0f} | {middle(label, 2) / 1024:.0f} |")
 print()
 for table in ("plain", "lz4"):
-    for theirs, ours in ((f"sstabledump {table}", f"dump {table}"), (f"sstabledump -l {table}", f"dump --raw {table}"), (f"sstabledump {table} to a file", f"dump {table} to a file")):
-        print(f"{ours}: {middle(theirs, 0) / middle(ours, 0):.1f} times as fast as {theirs} by the clock, {middle(theirs, 1) / middle(ours, 1):.1f} times by CPU seconds")
+    for theirs, ours in (
+        (f"sstabledump {table}", f"dump {table}"),
+        (f"sstabledump -l {table}", f"dump --raw {table}"),
+        (f"sstabledump {table} to a file", f"dump {table} to a file"),
+    ):
+        print(f"{ours}: {middle(theirs, 0) / middle(ours, 0):.1f} times as fast as {theirs}"
+              f" by the clock, {middle(theirs, 1) / middle(ours, 1):.1f} times by CPU seconds")
 PY

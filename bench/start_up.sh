@@ -44,7 +44,8 @@ median_us=${sorted[$((runs / 2))]}
 worst_us=${sorted[$((runs - 1))]}
 awk -v median="$median_us" -v worst="$worst_us" -v resident="$resident_kib" -v runs="$runs" \
   -v limit_ms="$limit_ms" -v limit_mib="$limit_mib" 'BEGIN {
-    printf "start to ready: median %.1f ms, worst %.1f ms of %d (limit %d ms)\n", median / 1000, worst / 1000, runs, limit_ms
+    printf "start to ready: median %.1f ms, worst %.1f ms of %d (limit %d ms)\n",
+      median / 1000, worst / 1000, runs, limit_ms
     printf "idle resident memory: %.1f MiB (limit %d MiB)\n", resident / 1024, limit_mib
     exit median > limit_ms * 1000 || resident > limit_mib * 1024
   }'

@@ -1,30 +1,34 @@
 #!/usr/bin/env bash
-# Make a runnable Apache Cassandra node plus the oracle tools in a directory.
+# Makes a runnable Apache Cassandra node and the oracle tools in a directory.
 #
 #   [settings] install.sh DIR
 #
-# The jars come through Maven, once for all directories, into .deps/cassandra of this repository; so does the compiled oracle.
+# Maven fetches the jars, once for all directories, into .deps/cassandra of this repository; the
+# compiled oracle goes there too.
 #
-# Settings (environment; remembered in DIR/settings, so a later run only has to name what changes):
+# Settings (environment; DIR/settings keeps them, so a later run only has to name changes):
 #   CASSANDRA=5.0.9   version of org.apache.cassandra:cassandra-all
 #   PORT=9142         CQL port            ADDRESS=127.0.0.1
 #   STORAGE_PORT      internode port, default PORT+1000
 #   HEAP=2G           -Xms/-Xmx of the node        DIRECT=2G  -XX:MaxDirectMemorySize
-#   FORMAT=bti        bti (writes `da`) | big (writes `oa`) | nb (big in CASSANDRA_4 compatibility mode, writes `nb`)
+#   FORMAT=bti        bti (writes `da`) | big (writes `oa`) | nb (big in CASSANDRA_4 compatibility
+#                     mode, writes `nb`)
 #   MEMTABLE=trie     trie | skiplist     ALLOCATION=heap_buffers (or offheap_objects ...)
-#   COLUMN_INDEX      row index granularity, e.g. 1KiB; empty = Cassandra's own default (64KiB big, 16KiB bti)
+#   COLUMN_INDEX      row index granularity, e.g. 1KiB; empty = Cassandra's default (64KiB big,
+#                     16KiB bti)
 #   UUID_IDS=false    true: UUID sstable identifiers instead of 1,2,3...
 #   JMX               port for local JMX; empty = JMX off
 #   CORES             taskset list, e.g. 0 or 0,2; empty = all
 #   EXTRA_YAML        text appended to cassandra.yaml
 #   JAVA_HOME         a JDK 11 or 17 (else `java`/`javac` from PATH)
-# Running it again is cheap: jars and classes are kept, configuration is rewritten. Data is kept.
+# Running it again is cheap: jars, classes and data are kept, only the configuration is rewritten.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ $# -eq 1 ] || { sed -n '2,24p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 mkdir -p "$1"; D=$(cd "$1" && pwd)
 
-names="CASSANDRA PORT ADDRESS STORAGE_PORT HEAP DIRECT FORMAT MEMTABLE ALLOCATION COLUMN_INDEX UUID_IDS JMX CORES EXTRA_YAML"
+names="CASSANDRA PORT ADDRESS STORAGE_PORT HEAP DIRECT FORMAT MEMTABLE ALLOCATION COLUMN_INDEX \
+UUID_IDS JMX CORES EXTRA_YAML"
 declare -A given=()
 for n in $names; do if [ -n "${!n+x}" ]; then given[$n]=${!n}; fi; done
 if [ -f "$D/settings" ]; then
@@ -42,7 +46,9 @@ JMX=${JMX:-}; CORES=${CORES:-}; EXTRA_YAML=${EXTRA_YAML:-}
 case $FORMAT in bti) fmt=bti compat=NONE;; big) fmt=big compat=NONE;; nb) fmt=big compat=CASSANDRA_4;;
   *) echo "FORMAT must be bti, big or nb" >&2; exit 2;; esac
 case $MEMTABLE in trie|skiplist) ;; *) echo "MEMTABLE must be trie or skiplist" >&2; exit 2;; esac
-if [ "$FORMAT" = nb ] && [ "$UUID_IDS" = true ]; then echo "note: CASSANDRA_4 mode with UUID ids" >&2; fi
+if [ "$FORMAT" = nb ] && [ "$UUID_IDS" = true ]; then
+  echo "note: CASSANDRA_4 mode with UUID ids" >&2
+fi
 : > "$D/settings"; for n in $names; do printf '%s=%q\n' "$n" "${!n}" >> "$D/settings"; done
 
 # ---- jars
@@ -62,13 +68,14 @@ if [ ! -f "$jars/.complete" ]; then
   </dependency></dependencies>
 </project>
 POM
-  (cd "$jars" && mvn -q -B ${OFFLINE:+-o} dependency:copy-dependencies -DoutputDirectory="$jars" -DincludeScope=runtime)
+  (cd "$jars" && mvn -q -B ${OFFLINE:+-o} dependency:copy-dependencies \
+    -DoutputDirectory="$jars" -DincludeScope=runtime)
   ls "$jars"/cassandra-all-"$CASSANDRA".jar "$jars"/jamm-*.jar > /dev/null
   touch "$jars/.complete"
 fi
 ln -sfn "$jars" "$D/lib"
 
-# ---- configuration: one file for the node, one for offline tools (never shares directories with the node)
+# ---- configuration: one file for the node, one for offline tools, which never share directories
 mkdir -p "$D/conf" "$D/data"
 yaml() { # file, root of the data directories
   cat > "$1" <<YAML
@@ -115,8 +122,10 @@ YAML
   [ -z "$EXTRA_YAML" ] || printf '%s\n' "$EXTRA_YAML" >> "$1"
 }
 yaml "$D/conf/cassandra.yaml" "$D/data"
-COLUMN_INDEX='' UUID_IDS=false EXTRA_YAML='' fmt=bti compat=NONE yaml "$D/conf/tools.yaml" "$D/scratch"
-COLUMN_INDEX='' UUID_IDS=false EXTRA_YAML='' fmt=big compat=CASSANDRA_4 yaml "$D/conf/tools-nb.yaml" "$D/scratch"
+COLUMN_INDEX='' UUID_IDS=false EXTRA_YAML='' fmt=bti compat=NONE \
+  yaml "$D/conf/tools.yaml" "$D/scratch"
+COLUMN_INDEX='' UUID_IDS=false EXTRA_YAML='' fmt=big compat=CASSANDRA_4 \
+  yaml "$D/conf/tools-nb.yaml" "$D/scratch"
 cat > "$D/conf/logback.xml" <<'XML'
 <configuration>
   <appender name="S" class="ch.qos.logback.core.ConsoleAppender"><target>System.err</target>
@@ -128,7 +137,8 @@ XML
 # ---- scripts
 cat > "$D/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# Run any main class of Cassandra with the flags it needs: run.sh CLASS [args]   (HEAP, CONF=cassandra.yaml|tools.yaml, LOGLEVEL)
+# Runs any main class of Cassandra with the flags it needs: run.sh CLASS [args]
+# (HEAP, CONF=cassandra.yaml|tools.yaml, LOGLEVEL)
 D=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 h=${HEAP:-}; c=${CORES-unset}
 . "$D/settings"
@@ -137,19 +147,26 @@ java=java; [ -z "${JAVA_HOME:-}" ] || java=$JAVA_HOME/bin/java
 opts=()
 e() { for p in "$@"; do opts+=(--add-exports "$p=ALL-UNNAMED"); done; }
 o() { for p in "$@"; do opts+=(--add-opens "$p=ALL-UNNAMED"); done; }
-e java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/sun.nio.ch java.base/java.lang.ref java.sql/java.sql \
-  java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry java.rmi/sun.rmi.server jdk.unsupported/sun.misc
-o java.base/java.lang.module java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect \
-  java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch java.base/java.io \
-  java.base/java.nio java.base/java.lang java.base/java.util java.base/java.util.concurrent java.base/java.util.concurrent.atomic \
+e java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/sun.nio.ch \
+  java.base/java.lang.ref java.sql/java.sql java.management.rmi/com.sun.jmx.remote.internal.rmi \
+  java.rmi/sun.rmi.registry java.rmi/sun.rmi.server jdk.unsupported/sun.misc
+o java.base/java.lang.module java.base/jdk.internal.loader java.base/jdk.internal.ref \
+  java.base/jdk.internal.reflect java.base/jdk.internal.math java.base/jdk.internal.module \
+  java.base/jdk.internal.util.jar java.base/sun.nio.ch java.base/java.io java.base/java.nio \
+  java.base/java.lang java.base/java.util java.base/java.util.concurrent \
+  java.base/java.util.concurrent.atomic \
   java.rmi/sun.rmi.transport.tcp jdk.management/com.sun.management.internal
-[ -z "${JMX:-}" ] || [ "${CONF:-cassandra.yaml}" != cassandra.yaml ] || opts+=(-Dcassandra.jmx.local.port="$JMX")
+[ -z "${JMX:-}" ] || [ "${CONF:-cassandra.yaml}" != cassandra.yaml ] ||
+  opts+=(-Dcassandra.jmx.local.port="$JMX")
 pin=(); [ -z "${CORES:-}" ] || pin=(taskset -c "$CORES")
-exec "${pin[@]}" "$java" -javaagent:"$(echo "$D"/lib/jamm-*.jar)" -Xms"${XMS:-$HEAP}" -Xmx"$HEAP" -XX:MaxDirectMemorySize="$DIRECT" \
-  ${GC:--XX:+UseG1GC} -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Djava.awt.headless=true "${opts[@]}" ${JVM_OPTS:-} \
+exec "${pin[@]}" "$java" -javaagent:"$(echo "$D"/lib/jamm-*.jar)" \
+  -Xms"${XMS:-$HEAP}" -Xmx"$HEAP" -XX:MaxDirectMemorySize="$DIRECT" \
+  ${GC:--XX:+UseG1GC} -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true \
+  -Djava.awt.headless=true "${opts[@]}" ${JVM_OPTS:-} \
   -Dcassandra.storagedir="$D/data" -Dcassandra.config="file://$D/conf/${CONF:-cassandra.yaml}" \
   -Dlogback.configurationFile="$D/conf/logback.xml" -Dloglevel="${LOGLEVEL:-INFO}" \
-  -Dcassandra.ring_delay_ms=100 -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra-foreground=yes \
+  -Dcassandra.ring_delay_ms=100 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
+  -Dcassandra-foreground=yes \
   -cp "$D/conf:$D/tools:$D/lib/*" "$@"
 RUN
 cat > "$D/oracle" <<'RUN'
@@ -157,7 +174,8 @@ cat > "$D/oracle" <<'RUN'
 # The offline oracle; `oracle help` lists the commands.  FORMAT=bti|big|nb for `write`.
 D=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 f=${FORMAT:-bti}; conf=tools.yaml; [ "$f" != nb ] || conf=tools-nb.yaml
-export ORACLE_FORMAT=$f CONF=$conf HEAP=${ORACLE_HEAP:-1G} XMS=${ORACLE_XMS:-64M} GC=-XX:+UseSerialGC LOGLEVEL=${LOGLEVEL:-OFF}
+export ORACLE_FORMAT=$f CONF=$conf HEAP=${ORACLE_HEAP:-1G} XMS=${ORACLE_XMS:-64M}
+export GC=-XX:+UseSerialGC LOGLEVEL=${LOGLEVEL:-OFF}
 exec "$D/run.sh" Oracle "$@"
 RUN
 chmod +x "$D/run.sh" "$D/oracle"
@@ -169,4 +187,5 @@ if [ ! -f "$classes/Oracle.class" ] || [ "$here/Oracle.java" -nt "$classes/Oracl
   "$javac" -nowarn -proc:none -Xlint:none -cp "$jars/*" -d "$classes" "$here/Oracle.java"
 fi
 ln -sfn "$classes" "$D/tools"
-echo "cassandra $CASSANDRA in $D: CQL $ADDRESS:$PORT, format $FORMAT, memtable $MEMTABLE, JMX ${JMX:-off}"
+echo "cassandra $CASSANDRA in $D: CQL $ADDRESS:$PORT, format $FORMAT, memtable $MEMTABLE," \
+  "JMX ${JMX:-off}"

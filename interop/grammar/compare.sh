@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
-# Compare our CQL grammar with the parser of a real Cassandra 5.0.
+# Compares our CQL grammar with the parser of a real Cassandra 5.0.
 #
 #   compare.sh ORACLE [MUTANTS [SEED]]
 #
-# ORACLE is a directory whose lib/ holds the jars of cassandra-all and what it needs; classes go to ORACLE/grammar.
-# 1. The verdict (accepted or not) recorded for every statement of testdata/cql must be Cassandra's, except for those in
-#    differences.txt, for which it must not.
+# ORACLE is a directory with cassandra-all and its dependencies in lib/; classes go to
+# ORACLE/grammar.
+# 1. The recorded verdict (accepted or not) of every statement of testdata/cql must be Cassandra's;
+#    that of the statements in differences.txt must not.
 # 2. The names of result columns in result_names.txt must be Cassandra's.
 # 3. Every keyword in every place where a name may stand gets the same verdict from both parsers.
-# 4. If MUTANTS is given: that many statements made by changing a few tokens of those of testdata/cql are put to both
-#    parsers; prints where they differ, less the kinds of difference that differences.txt explains.
+# 4. If MUTANTS is given: both parsers get that many statements, made from those of testdata/cql by
+#    changing a few tokens. The script prints the differences that differences.txt does not explain.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-[ $# -ge 1 ] || { sed -n '2,14p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,13p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 oracle=$(cd "$1" && pwd)
 cases=$root/testdata/cql
 
 mkdir -p "$oracle/grammar"
 if [ "$here/GrammarOracle.java" -nt "$oracle/grammar/GrammarOracle.class" ]; then
-  javac -nowarn -proc:none -Xlint:none -cp "$oracle/lib/*" -d "$oracle/grammar" "$here/GrammarOracle.java"
+  javac -nowarn -proc:none -Xlint:none -cp "$oracle/lib/*" -d "$oracle/grammar" \
+    "$here/GrammarOracle.java"
 fi
 flags=()
 for package in java.lang java.io java.nio java.util sun.nio.ch jdk.internal.ref jdk.internal.misc; do
@@ -27,7 +29,8 @@ for package in java.lang java.io java.nio java.util sun.nio.ch jdk.internal.ref 
 done
 echo '<configuration/>' > "$oracle/grammar/silent.xml"
 ask() {
-  java -Xss4m -javaagent:"$(echo "$oracle"/lib/jamm-*.jar)" "${flags[@]}" -Dlogback.configurationFile="$oracle/grammar/silent.xml" \
+  java -Xss4m -javaagent:"$(echo "$oracle"/lib/jamm-*.jar)" "${flags[@]}" \
+    -Dlogback.configurationFile="$oracle/grammar/silent.xml" \
     -cp "$oracle/grammar:$oracle/lib/*" GrammarOracle "$@"
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Cassandra for the interop tests: jars through Maven and the compiled oracle, in .deps/cassandra. Cheap when it is there already.
+# Installs Cassandra for the interop tests into .deps/cassandra: jars through Maven and the compiled
+# oracle. It is cheap if both exist.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 interop/cassandra/install.sh .deps/cassandra/node

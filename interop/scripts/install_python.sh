@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Python environment of the interop tests: .deps/venv, from interop/requirements.txt. Cheap when it is there already.
+# Installs the Python environment of the interop tests into .deps/venv, from
+# interop/requirements.txt. It is cheap if the environment is up to date.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 wanted=$(cat interop/requirements.txt)
@@ -8,5 +9,6 @@ echo "installing the Python environment into .deps/venv"
 mkdir -p .deps
 rm -rf .deps/venv
 python3 -m venv .deps/venv
-.deps/venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement interop/requirements.txt
+.deps/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+  --requirement interop/requirements.txt
 printf '%s' "$wanted" > .deps/venv/.requirements

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# All tests, step by step; goes on after a failure and ends with the sum: `N passed, N failed`.
+# Runs all tests, step by step; goes on after a failure and ends with the sum: `N passed, N failed`.
 #
-# Steps whose tools are missing are left out, and the end says which. Settings by environment:
-#   STEPS="lint unit"   only these of: format lint prepare unit loom instructions interop; or `release`, which is not among
-#                       them unless asked for: it builds what is shipped, and the interop tests then take that
+# Steps without their tools are left out, and the end lists them. Settings by environment:
+#   STEPS="lint unit"   run only these of: format lint prepare unit loom instructions interop; or
+#                       `release`, which runs only on request: it builds the shipped binary, and the
+#                       interop tests then use that
 #   PYTEST_ARGUMENTS    more arguments for pytest
 #   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change
 set -uo pipefail
@@ -22,7 +23,7 @@ number=0
 has() { command -v "$1" > /dev/null 2>&1; }
 begin() { number=$((number + 1)); step_began=$SECONDS; echo "=== $number/$count $1"; }
 end() { echo "=== $number/$count took $((SECONDS - step_began)) s"; }
-leave_out() { left_out+=("$1"); echo "left out: $1"; }
+leave_out() { left_out+=("$*"); echo "left out: $*"; }
 
 # Succeeds if a commit within a day before HEAD changed one of the paths, or if the checkout has
 # changes there. The answer depends on HEAD and the checkout, not on the clock, so a run can be
@@ -36,7 +37,7 @@ changed_lately() { # paths...
   [ $((head - ${newest:-0})) -lt 86400 ]
 }
 
-# A step that is one test.
+# Runs a step that is one test.
 check() { # name, command...
   local name=$1
   shift
@@ -48,7 +49,8 @@ sum_of() { # pattern of the line, word
   grep -E "$1" "$log" | grep -oE "[0-9]+ $2" | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# A step of many tests: it counts what its output says, and itself if it fails without saying why.
+# Runs a step of many tests: it counts the tests of its output, and one failure if it fails without
+# naming one.
 count_tests() { # name, pattern of summary lines, command...
   local name=$1 pattern=$2 status good bad
   shift 2
@@ -63,7 +65,10 @@ count_tests() { # name, pattern of summary lines, command...
 }
 
 format() { begin "formatting"; check "formatting" cargo fmt --all --check; }
-lint() { begin "lints"; check "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings; }
+lint() {
+  begin "lints"
+  check "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
+}
 unit() {
   begin "unit tests"
   count_tests "unit tests" '^test result:' cargo test --quiet --workspace --lib --bins --tests --no-fail-fast
@@ -74,8 +79,8 @@ release() {
   export ESPALIER_BINARY=$PWD/target/release/espalier
 }
 
-# Before the unit tests, some of which ask Cassandra's own code. Sets WITHOUT_CASSANDRA where it cannot be had: the tests
-# that need it then say so and skip.
+# Runs before the unit tests, some of which ask Cassandra's own code. Sets WITHOUT_CASSANDRA if
+# Cassandra cannot be installed: the tests that need it then say so and skip.
 prepare() {
   begin "what the tests need"
   if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
@@ -96,22 +101,24 @@ prepare() {
   fi
 }
 
-# What readers and writer of the in-memory trie agree on, under all interleavings.
+# Checks the protocol between readers and writer of the in-memory trie, under all interleavings.
 loom() {
   begin "interleavings"
   if ! changed_lately crates/trie; then
-    leave_out "interleavings: no commit of the last day changed crates/trie (make nightly runs them)"
+    leave_out "interleavings: no commit of the last day changed crates/trie" \
+      "(make nightly runs them)"
     return
   fi
   count_tests "interleavings" '^test result:' make --no-print-directory loom
 }
 
-# What operations of the trie cost, which a busy machine does not change.
+# Counts the instructions of the trie's operations, which a busy machine does not change.
 instructions() {
   local status
   begin "instruction counts"
   if ! changed_lately crates/trie bench/instructions.sh; then
-    leave_out "instruction counts: no commit of the last day changed crates/trie (make nightly runs them)"
+    leave_out "instruction counts: no commit of the last day changed crates/trie" \
+      "(make nightly runs them)"
     return
   fi
   bench/instructions.sh && status=0 || status=$?
@@ -122,9 +129,10 @@ instructions() {
   esac
 }
 
-# Against the binary that the unit tests have built: it checks its assertions and its arithmetic, which the shipped one
-# does not, and another build would take as long as half of these tests. (`cargo build` alone would be another build: it
-# chooses other features of the dependencies than the tests have.)
+# Tests the binary that the unit tests have built: it checks its assertions and its arithmetic,
+# which the shipped one does not, and another build would take half as long as these tests. (`cargo
+# build` alone would be another build: it chooses other features of the dependencies than the
+# tests.)
 interop() {
   begin "interop tests"
   export ESPALIER_BINARY=${ESPALIER_BINARY:-$PWD/target/debug/espalier}
@@ -135,7 +143,8 @@ interop() {
   elif [ -z "${WITHOUT_PYTHON:-}" ]; then
     # shellcheck disable=SC2086
     count_tests "interop tests" '[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s' \
-      .deps/venv/bin/python -m pytest interop --numprocesses auto --dist loadfile ${PYTEST_ARGUMENTS:-}
+      .deps/venv/bin/python -m pytest interop --numprocesses auto --dist loadfile \
+      ${PYTEST_ARGUMENTS:-}
   fi
 }
 

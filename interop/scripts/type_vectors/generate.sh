@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Regenerates testdata/byte_comparable and testdata/types with the real Apache Cassandra.
 #
-#   generate.sh ORACLE        ORACLE: directory made by the Cassandra peer's install.sh (run.sh, lib/, conf/)
+#   generate.sh ORACLE        ORACLE: a directory made by interop/cassandra/install.sh
 #
-# The vectors are deterministic: running it again must not change a file, unless Cassandra's version changed.
+# The vectors are deterministic: a second run changes no file, unless Cassandra's version changed.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n '2,6p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 oracle=$(cd "$1" && pwd)
