@@ -93,6 +93,9 @@ pub fn import_request(keyspace: &str, table: &str, directory: &Path) -> Request 
 }
 
 /// Describes the node's answer to an import or to a restore in words.
+///
+/// # Errors
+/// Fails if the answer lacks the numbers, so that it is not from a node's admin API.
 pub fn imported(
     node: &NodeAddress,
     keyspace: &str,
@@ -113,6 +116,9 @@ fn no_admin_api(node: &NodeAddress) -> NodeError {
 }
 
 /// Sends a request and returns the parsed answer. An empty answer is parsed as `null`.
+///
+/// # Errors
+/// Fails if the node cannot be reached, answers with another status than 200, or with other JSON.
 pub async fn ask<T: DeserializeOwned>(
     node: &NodeAddress,
     request: &Request,

@@ -37,6 +37,9 @@ pub struct Entry {
 }
 
 /// Parses the entries of a file.
+///
+/// # Errors
+/// Fails if the file is not UTF-8, or is not YAML with keys and values.
 pub fn parse_file(path: &Path, content: &[u8]) -> Result<Vec<Entry>, ConfigurationError> {
     let text = std::str::from_utf8(content).map_err(|error| ConfigurationError::NotUtf8 {
         path: path.to_owned(),
@@ -65,6 +68,9 @@ fn reason(error: &serde_saphyr::Error) -> String {
 }
 
 /// Parses the entries of one `--set KEY=VALUE`. The value is YAML too.
+///
+/// # Errors
+/// Fails if `=` is missing or the value is not YAML.
 pub fn parse_set(argument: &str) -> Result<Vec<Entry>, ConfigurationError> {
     let bad =
         |message: String| ConfigurationError::BadSet { argument: argument.to_owned(), message };

@@ -26,6 +26,9 @@ pub struct MemoryBudget {
 
 impl MemoryBudget {
     /// Splits `total`. Without it the budget is a quarter of the `available` memory, at most 4 GiB.
+    ///
+    /// # Errors
+    /// Fails if `total` is less than 64 MiB or more than `available`.
     pub fn new(total: Option<u64>, available: u64) -> Result<Self, ConfigurationError> {
         let total = match total {
             Some(total) if total < MINIMUM_BYTES => {

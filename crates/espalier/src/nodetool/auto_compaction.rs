@@ -14,6 +14,9 @@ pub fn disable(keyspace: &str) -> Request {
 }
 
 /// Returns the text that says which tables are compacted automatically.
+///
+/// # Errors
+/// Fails if a request fails, or if the keyspace does not exist.
 pub async fn status(
     node: &NodeAddress,
     tables: &Tables,

@@ -33,6 +33,9 @@ struct RowCache {
 }
 
 /// Returns the text that `nodetool info` prints.
+///
+/// # Errors
+/// Fails if a request fails.
 pub async fn info(node: &NodeAddress) -> Result<String, NodeError> {
     let of_row_cache =
         async |name: &str| ask(node, &Request::get("/cache_service/metrics/row").below(name)).await;

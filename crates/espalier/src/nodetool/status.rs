@@ -20,6 +20,9 @@ struct Ring {
 }
 
 /// Returns the text that `nodetool status` prints. The node refuses a keyspace that does not exist.
+///
+/// # Errors
+/// Fails if a request fails.
 pub async fn status(node: &NodeAddress, keyspace: Option<&str>) -> Result<String, NodeError> {
     let ownership = Request::get("/storage_service/ownership");
     let ownership = match keyspace {

@@ -20,6 +20,9 @@ struct Filter<'a> {
 }
 
 /// Returns the text that `nodetool tablestats` prints.
+///
+/// # Errors
+/// Fails if a request fails, or if a named keyspace or table does not exist.
 pub async fn table_stats(
     node: &NodeAddress,
     arguments: &TableStatsArguments,

@@ -16,6 +16,9 @@ pub fn set(mebibytes_per_second: u32) -> Request {
 
 /// Formats the limit like Cassandra: a whole number, unless the exact one is requested. Cassandra
 /// writes MB for MiB.
+///
+/// # Errors
+/// Fails if the limit is not a whole number and the exact one is not requested, as in Cassandra.
 pub fn show(mebibytes_per_second: f64, is_exact: bool) -> Result<String, String> {
     let name = "Current compaction throughput";
     match is_exact {

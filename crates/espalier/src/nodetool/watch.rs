@@ -15,6 +15,9 @@ const PERIOD: Duration = Duration::from_millis(500);
 
 /// Waits for work that compacts files. Meanwhile a line shows the progress of all running
 /// compactions of the node.
+///
+/// # Errors
+/// Fails if the work fails. An error of the progress requests is ignored.
 pub async fn watched(node: &NodeAddress, work: impl Future<Output = Done>) -> Done {
     let mut progress = Progress::new("compacting", 0);
     let mut work = pin!(work);

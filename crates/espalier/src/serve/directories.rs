@@ -20,6 +20,9 @@ pub struct Directories {
 impl Directories {
     /// Creates and locks the directories. The data and the commit log have locks of their own only
     /// if they lie outside of the working directory.
+    ///
+    /// # Errors
+    /// Fails if a directory cannot be created or locked, or if another node uses it.
     pub async fn claim(configuration: &NodeConfiguration) -> Result<Self, ServeError> {
         let working = &configuration.directory;
         let storage = &configuration.storage;

@@ -12,6 +12,9 @@ use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
 use super::lead::Leadership;
 
 /// Brings `system.local` and the schema tables of the system keyspaces up to date.
+///
+/// # Errors
+/// Fails if storage cannot read or write the system tables.
 pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<(), StorageError> {
     database.describe_system_keyspaces().await?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);

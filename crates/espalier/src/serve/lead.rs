@@ -33,6 +33,9 @@ pub struct Leadership {
 }
 
 /// Serves until a signal arrives. In the end it releases all shards, after an error too.
+///
+/// # Errors
+/// Fails if the node cannot describe itself or listen, or does not stop cleanly.
 pub async fn lead(
     node: Rc<ShardNode>,
     leadership: Leadership,
@@ -101,6 +104,9 @@ async fn stop_servers() {
 
 /// Returns an event that the first SIGTERM or SIGINT sets. A second signal ends the process at
 /// once, which is safe because acknowledged writes are in the commit log.
+///
+/// # Errors
+/// Fails if signals cannot be caught.
 pub fn stop_at_signal() -> Result<Event, ServeError> {
     let stop = Event::new();
     let (first, told) = (stop_requested().map_err(ServeError::Start)?, stop.clone());

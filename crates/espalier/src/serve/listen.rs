@@ -23,6 +23,9 @@ pub struct Addresses {
 impl Addresses {
     /// Checks that no other process uses the addresses of `server`, and stores the chosen ports in
     /// it.
+    ///
+    /// # Errors
+    /// Fails if an address is in use for longer than a second, or cannot be listened on.
     pub async fn claim(server: &mut ServerConfig) -> Result<Self, ServeError> {
         let cql = claim(server.listen, "CQL", "--port or --host").await?;
         server.listen = cql;

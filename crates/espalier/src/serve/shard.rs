@@ -43,6 +43,9 @@ thread_local! {
 
 impl ShardNode {
     /// Opens the calling shard's data and creates its server, which does not listen yet.
+    ///
+    /// # Errors
+    /// Fails if storage cannot open the data.
     pub async fn open(context: ShardContext, shared: &SharedNode) -> Result<Rc<Self>, ServeError> {
         let (settings, common) = (Arc::clone(&shared.storage), Arc::clone(&shared.database));
         let database = Database::open(context, FileSystem::real(), settings, common);

@@ -34,6 +34,9 @@ const CACHE_BYTES: usize = 8 << 20;
 const MAXIMUM_CHUNK_KIB: u32 = 16 << 10;
 
 /// Converts all SSTables. Each keeps its place: below the output as it was below the given path.
+///
+/// # Errors
+/// Fails if an argument or a path cannot be used, if an SSTable fails, or after a signal.
 pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let features = version("to", &arguments.to)?;
@@ -74,6 +77,9 @@ fn file_of(error: &SSTableError) -> PathBuf {
 }
 
 /// Returns the features of the version that the user named.
+///
+/// # Errors
+/// Fails if the version is unknown or cannot be written.
 pub fn version(argument: &'static str, name: &str) -> Result<&'static VersionFeatures, ToolError> {
     Version::parse(name).and_then(Version::writable_features).ok_or_else(|| {
         let known: Vec<_> = VERSIONS
@@ -89,6 +95,9 @@ pub fn version(argument: &'static str, name: &str) -> Result<&'static VersionFea
 }
 
 /// Returns the chunk format of the arguments, or `None` if they do not choose one.
+///
+/// # Errors
+/// Fails if the compressor is unknown, or if the chunk length is invalid or without a compressor.
 pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, ToolError> {
     let wrong = |reason: String| ToolError::Argument { name: "compression", reason };
     let wrong_length = |reason: String| ToolError::Argument { name: "chunk-length-in-kb", reason };

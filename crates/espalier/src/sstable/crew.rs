@@ -101,6 +101,9 @@ impl Crew {
     }
 
     /// Hands over the next batch of the SSTable. Blocks while the pool is full.
+    ///
+    /// # Errors
+    /// Fails if an earlier batch could not be printed, or if the output is gone.
     pub fn push(&mut self, stretch: Stretch) -> Result<(), NotTaken> {
         let mut state = self.shared.lock();
         while state.under_way >= self.most_under_way && !state.is_closed {
@@ -130,6 +133,9 @@ impl Crew {
     }
 
     /// Stops the workers and flushes the output.
+    ///
+    /// # Errors
+    /// Fails if standard output could not be written.
     pub async fn finish(mut self) -> std::io::Result<()> {
         self.end();
         self.shared.lock().is_closed = true;

@@ -50,6 +50,9 @@ impl From<PrinterGone> for Stopped {
 
 /// Prints the content that the arguments select. After a failure of one SSTable the others are
 /// printed all the same.
+///
+/// # Errors
+/// Fails if an argument or a path cannot be used, if an SSTable fails, or if the output does.
 pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let names = Names::load(&file_system, &arguments.schema).await?;

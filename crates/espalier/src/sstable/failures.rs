@@ -64,6 +64,10 @@ impl Failures {
 
     /// Reports the failure of one of several SSTables and counts it. Returns an error that concerns
     /// the arguments, because it would be the same for all SSTables.
+    ///
+    /// # Errors
+    /// Fails with `error` if it concerns the arguments or the output, or if there is only one
+    /// SSTable.
     pub fn take(&mut self, error: ToolError) -> Result<(), ToolError> {
         match error {
             ToolError::SSTable(_) | ToolError::Path { .. } | ToolError::Schema(_)
@@ -83,6 +87,9 @@ impl Failures {
     }
 
     /// Returns the result of the command.
+    ///
+    /// # Errors
+    /// Fails if an SSTable failed or a directory could not be listed.
     pub fn told(&self) -> Result<(), ToolError> {
         match self.0 {
             shortfall if shortfall.is_none() => Ok(()),
@@ -117,6 +124,9 @@ impl Misfits {
     }
 
     /// Reports each reason once. Returns a reason that all SSTables share as the command's error.
+    ///
+    /// # Errors
+    /// Fails if all SSTables share one reason.
     pub fn settle(mut self, failures: &mut Failures) -> Result<(), ToolError> {
         if self.0.len() == 1
             && let Some(Misfit { error, .. }) =

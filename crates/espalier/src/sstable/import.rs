@@ -10,6 +10,9 @@ use super::output::print_line;
 use crate::admin_client::{ask, import_request, imported};
 
 /// Sends the request and prints the node's answer.
+///
+/// # Errors
+/// Fails if the table's name is missing or malformed, or if the node refuses the import.
 pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     let directory = std::path::absolute(&arguments.directory)?;
     let (keyspace, table) = match &arguments.into {
@@ -74,6 +77,9 @@ fn name_of_directory(directory: &Path) -> Result<(String, String), ToolError> {
 }
 
 /// Parses the path of an existing directory.
+///
+/// # Errors
+/// Fails if the path is not a directory.
 pub fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.is_dir() {

@@ -21,6 +21,9 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// Catches signals; afterwards they do not end the process by themselves.
+    ///
+    /// # Errors
+    /// Fails if signals cannot be caught.
     pub fn watch() -> Result<Self, ToolError> {
         let asked = Event::new();
         let (first, told) = (stop_requested().map_err(ToolError::Signals)?, asked.clone());
@@ -37,6 +40,9 @@ impl Interrupt {
     }
 
     /// Returns an error after a signal. The command calls it where it can remove its output.
+    ///
+    /// # Errors
+    /// Fails after a signal.
     pub fn check(&self) -> Result<(), ToolError> {
         match self.asked.is_set() {
             true => Err(ToolError::Interrupted),
@@ -45,6 +51,9 @@ impl Interrupt {
     }
 
     /// Runs work that may be dropped at any await point, until a signal arrives.
+    ///
+    /// # Errors
+    /// Fails if the work fails, or after a signal.
     pub async fn or<T>(
         &self,
         work: impl Future<Output = Result<T, ToolError>>,

@@ -11,6 +11,9 @@ pub struct MadeDirectories(Vec<PathBuf>);
 
 impl MadeDirectories {
     /// Creates a directory and its missing parents.
+    ///
+    /// # Errors
+    /// Fails if a directory cannot be created; the ones created before are removed.
     pub async fn make(file_system: &FileSystem, directory: &Path) -> Result<Self, ToolError> {
         let mut made = Vec::new();
         for ancestor in directory.ancestors().filter(|path| !path.as_os_str().is_empty()) {

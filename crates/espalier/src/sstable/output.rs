@@ -6,6 +6,9 @@ use std::io::{ErrorKind, Result, Write};
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// Prints a line at once.
+///
+/// # Errors
+/// Fails if standard output cannot be written.
 pub fn print_line(line: std::fmt::Arguments<'_>) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{line}")
 }
@@ -19,6 +22,9 @@ pub struct Reports {
 
 impl Reports {
     /// Prints text that ends with a newline.
+    ///
+    /// # Errors
+    /// Fails if standard output cannot be written for another reason than a closed pipe.
     pub fn print(&mut self, text: &str) -> Result<()> {
         if self.is_unread {
             return Ok(());
@@ -94,6 +100,9 @@ impl Output {
     }
 
     /// Writes the buffer if it is large.
+    ///
+    /// # Errors
+    /// Fails if standard output cannot be written.
     pub fn flush_if_large(&mut self) -> Result<()> {
         if self.buffer.len() >= PIECE_BYTES {
             self.stdout.write_all(&self.buffer)?;
@@ -105,6 +114,9 @@ impl Output {
     }
 
     /// Writes the buffer and flushes standard output.
+    ///
+    /// # Errors
+    /// Fails if standard output cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         self.stdout.write_all(&self.buffer)?;
         self.buffer.clear();

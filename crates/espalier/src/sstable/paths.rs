@@ -31,6 +31,9 @@ pub struct Found {
 
 /// Finds the SSTables that `paths` name. A path that names none, or cannot be read, is an error. A
 /// directory below a path that cannot be read is reported and counted.
+///
+/// # Errors
+/// Fails if a path cannot be read, or names no SSTable.
 pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, ToolError> {
     let mut found = Found::default();
     // A path such as `DIRECTORY/*` names an SSTable by each of its files.
@@ -139,6 +142,9 @@ async fn list(
 /// Opens an SSTable as a table of its own. A missing TOC.txt is reported, and the files that exist
 /// are taken: the user has named this SSTable by a file, because a directory would skip it. A
 /// missing filter is reported and ignored, because it only speeds up look-ups.
+///
+/// # Errors
+/// Fails if a needed component is missing or damaged.
 pub async fn open(
     file_system: &FileSystem,
     descriptor: &Descriptor,

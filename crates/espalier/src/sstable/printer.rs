@@ -77,6 +77,9 @@ impl Printer {
     }
 
     /// Starts a partition, at this byte of Data.db if it is known.
+    ///
+    /// # Errors
+    /// Fails if the printing thread has ended.
     pub fn partition(
         &mut self,
         header: &PartitionHeader,
@@ -87,6 +90,9 @@ impl Printer {
     }
 
     /// Adds a row or marker of the partition, which ends at `position` of Data.db.
+    ///
+    /// # Errors
+    /// Fails if the printing thread has ended.
     pub fn unfiltered(&mut self, unfiltered: Unfiltered, position: u64) -> Result<(), PrinterGone> {
         self.rows_left -= u64::from(matches!(unfiltered, Unfiltered::Row(_)));
         self.batch.push(Event::Unfiltered(unfiltered));
@@ -109,6 +115,9 @@ impl Printer {
     }
 
     /// Waits until everything is written.
+    ///
+    /// # Errors
+    /// Fails if standard output could not be written.
     pub async fn finish(mut self) -> std::io::Result<()> {
         // If the send fails, the thread has ended with an error, which is returned below.
         let _ = self.batches.send(take(&mut self.batch));

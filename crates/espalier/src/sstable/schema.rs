@@ -30,6 +30,9 @@ pub struct Names {
 
 impl Names {
     /// Reads the schema of `--schema`, if it was given.
+    ///
+    /// # Errors
+    /// Fails if the schema cannot be read or parsed.
     pub async fn load(
         file_system: &FileSystem,
         arguments: &SchemaArguments,
@@ -46,6 +49,9 @@ impl Names {
     }
 
     /// Opens an SSTable with the names that are known for it.
+    ///
+    /// # Errors
+    /// Fails if the SSTable cannot be opened, or if the schema of `--schema` does not fit it.
     pub async fn open(
         &self,
         file_system: &FileSystem,
@@ -59,6 +65,9 @@ impl Names {
     }
 
     /// Opens the components that a full read needs, with the names that are known.
+    ///
+    /// # Errors
+    /// Fails if the SSTable cannot be opened, or if the schema of `--schema` does not fit it.
     pub async fn open_data(
         &self,
         file_system: &FileSystem,
@@ -73,6 +82,9 @@ impl Names {
     }
 
     /// Returns the table of an SSTable, with the names that are known.
+    ///
+    /// # Errors
+    /// Fails if the schema of `--schema` does not fit the SSTable.
     pub async fn table_of(
         &self,
         file_system: &FileSystem,
@@ -140,6 +152,9 @@ pub fn has_invented_names(table: &TableMetadata, header: &SerializationHeader) -
 }
 
 /// Reads a schema from a file of CQL statements.
+///
+/// # Errors
+/// Fails if the file cannot be read, is not UTF-8, or has a statement that cannot be used.
 pub async fn read(
     file_system: &FileSystem,
     path: &Path,
@@ -157,6 +172,9 @@ pub async fn read(
 
 /// Chooses a table of the schema: the table `asked` for, else the one called `name`, else the only
 /// one if there is no name.
+///
+/// # Errors
+/// Fails if the schema has no such table, or has several tables and there is no name.
 pub fn choose(
     schema: &Schema,
     keyspace: Option<&str>,

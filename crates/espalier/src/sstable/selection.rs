@@ -23,6 +23,9 @@ pub struct Selection {
 impl Selection {
     /// Applies the arguments to this table. `is_unnamed` says that the names of its key's columns
     /// are invented.
+    ///
+    /// # Errors
+    /// Fails if a key or slice does not fit the table, or if both select partitions.
     pub fn plan(
         table: &Arc<TableMetadata>,
         is_unnamed: bool,

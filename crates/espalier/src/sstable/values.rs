@@ -12,6 +12,9 @@ const NOT_AS_IN_CQL: &str = "collections, tuples and UDTs are JSON here, not CQL
 
 /// Parses a value: plain text without quotes, or JSON for a collection, tuple, UDT or vector.
 /// JSON's `null` is no value.
+///
+/// # Errors
+/// Fails if the text is not a value of the type.
 pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
     let is_nested = ty.is_collection()
         || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });
@@ -32,6 +35,9 @@ pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
 
 /// Refuses an object, nested ones too, that has a name twice, because it is unclear which value is
 /// meant.
+///
+/// # Errors
+/// Fails if an object has a name twice.
 pub fn refuse_twins(json: &Json) -> Result<(), String> {
     match json {
         Json::Array(items) => items.iter().try_for_each(refuse_twins),

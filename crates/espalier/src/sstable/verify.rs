@@ -15,6 +15,10 @@ use super::paths::{self, Found};
 use super::progress::{Progress, bytes, rate};
 
 /// Verifies all SSTables. Returns an error in the end if one is damaged or could not be checked.
+///
+/// # Errors
+/// Fails if a path cannot be used, if an SSTable is damaged or cannot be checked, or if the output
+/// fails.
 pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let Found { descriptors, unread_directories, lost, .. } =

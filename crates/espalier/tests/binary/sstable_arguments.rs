@@ -91,7 +91,7 @@ fn a_schema_of_other_types_is_refused_with_both() {
         assert_eq!((code, found.as_str()), (Some(1), ""), "{column}");
         let told = format!("is boolean in ks.t of the schema, and {} here", right[index]);
         assert!(complaint.contains(&told), "{complaint}");
-        // The same schema beside the files is ignored, because the user did not ask for it.
+        // Beside the files this schema is ignored, because the user did not ask for it.
         let copy = tempfile::tempdir().unwrap();
         copy_to("wide_range_tombstones", copy.path());
         fs::copy(schema, copy.path().join("schema.cql")).unwrap();
@@ -136,7 +136,7 @@ fn a_node_may_be_named() {
 }
 
 /// Two SSTables with the same id and different versions cannot both be converted to a third
-/// version. The error names the one that was not converted.
+/// version. The error names the SSTable that failed.
 #[test]
 fn what_cannot_be_converted_is_named_wherever_it_goes() {
     let directory = tempfile::tempdir().unwrap();

@@ -20,6 +20,9 @@ use super::{ToolError, paths};
 const CACHE_BYTES: usize = 16 << 20;
 
 /// Walks the indexes of all SSTables and prints a report for each.
+///
+/// # Errors
+/// Fails if an SSTable fails, if a drawing is requested for several, or if the output fails.
 pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let found = paths::find(&file_system, &arguments.paths.paths).await?;

@@ -27,6 +27,9 @@ pub struct Known {
 
 impl Known {
     /// Opens an SSTable. A lost file other than Statistics.db is reported and does no harm.
+    ///
+    /// # Errors
+    /// Fails if Statistics.db is lost, or if a file is damaged.
     pub async fn open(
         file_system: &FileSystem,
         names: &Names,

@@ -28,6 +28,9 @@ const ASSUMED_GC_GRACE_S: u32 = 864_000;
 const NEVER: u32 = u32::MAX;
 
 /// Prints the facts of all SSTables.
+///
+/// # Errors
+/// Fails if an argument or a path cannot be used, if an SSTable fails, or if the output does.
 pub async fn stats(arguments: &StatsArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let cache = PageCache::new(CACHE_BYTES);

@@ -13,6 +13,9 @@ pub struct Found {
 
 /// Parses the record at the start of `text`. Returns `None` if its end is missing and more text may
 /// follow.
+///
+/// # Errors
+/// Fails if a quote is not closed or text follows it, or if a field is not UTF-8.
 pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
     let mut fields = Vec::new();
     let (mut at, mut lines) = (0, 0);

@@ -72,6 +72,9 @@ pub struct Records {
 
 impl Records {
     /// Opens a file, or standard input if the path is `-`.
+    ///
+    /// # Errors
+    /// Fails if the input cannot be read, or if the header of a CSV file is malformed.
     pub async fn open(
         file_system: &FileSystem,
         path: &Path,
@@ -129,6 +132,9 @@ impl Records {
     }
 
     /// Returns the next record, or `None` at the end. Blank lines are skipped.
+    ///
+    /// # Errors
+    /// Fails if the input cannot be read, or if the record is malformed or longer than 1 GiB.
     pub async fn next(&mut self) -> Result<Option<Record>, ToolError> {
         match self.format {
             Format::JsonLines => self.next_object().await,

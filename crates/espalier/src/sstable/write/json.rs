@@ -7,6 +7,10 @@ use crate::sstable::values::refuse_twins;
 /// Parses the members of the object on a line; `None` for a blank line. As in `INSERT JSON`, names
 /// are lower-cased unless they contain CQL quotes. An object inside a value must not have a name
 /// twice.
+///
+/// # Errors
+/// Fails if the line is not UTF-8 or not a JSON object, or if an object in a value has a name
+/// twice.
 pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
     let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
     if text.trim().is_empty() {

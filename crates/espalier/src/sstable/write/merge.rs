@@ -66,6 +66,9 @@ struct Head<'a> {
 
 impl<'a> RunMerge<'a> {
     /// Reads the first entry of each run.
+    ///
+    /// # Errors
+    /// Fails if a run cannot be read.
     pub async fn new(order: EntryOrder<'a>, mut runs: Vec<Scan>) -> Result<Self, ToolError> {
         let mut heads = BinaryHeap::with_capacity(runs.len());
         for (run, scan) in runs.iter_mut().enumerate() {
@@ -178,6 +181,9 @@ fn remove_replaced(row: &mut Row, later: &Row, undated: i64) {
 
 /// Writes all entries, and merges those of the same row. Returns the number of written rows. For
 /// `undated` see [`remove_replaced`]; it is `None` if the command line gives all rows a timestamp.
+///
+/// # Errors
+/// Fails if an entry cannot be read or written, or after a signal.
 pub async fn write_entries(
     writer: &mut SSTableWriter,
     table: &TableMetadata,

@@ -43,6 +43,10 @@ use super::{ToolError, paths::unusable};
 const DEFAULT_VERSION: &str = "da";
 
 /// Writes one SSTable with all rows.
+///
+/// # Errors
+/// Fails if an argument, the schema or a record cannot be used, if files cannot be written, or
+/// after a signal.
 pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     let began = Instant::now();
     let file_system = FileSystem::real();

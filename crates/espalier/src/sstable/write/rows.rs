@@ -76,6 +76,10 @@ impl RowBuilder {
     }
 
     /// Builds the row of a record.
+    ///
+    /// # Errors
+    /// Fails if a column is unknown or twice in the record, if a value does not fit its column, or
+    /// if a part of the key is missing or too long.
     pub fn build(&self, record: &Record) -> Result<Built, String> {
         let mut values: Vec<(&ColumnDefinition, Bytes)> = Vec::new();
         let (mut timestamp, mut ttl) = (self.timestamp, self.table.options.default_time_to_live);
@@ -134,6 +138,9 @@ impl RowBuilder {
     }
 
     /// Checks that the table has all columns of a CSV header, and each is named once.
+    ///
+    /// # Errors
+    /// Fails if a column is unknown or twice in the header.
     pub fn check_header(&self, names: &[String]) -> Result<(), String> {
         let mut seen = HashSet::new();
         for name in names.iter().filter(|name| !matches!(name.as_str(), "$ts" | "$ttl")) {

@@ -89,6 +89,9 @@ impl<'a> Sorter<'a> {
     }
 
     /// Takes a row.
+    ///
+    /// # Errors
+    /// Fails if a run cannot be written, or after a signal.
     pub async fn add(&mut self, built: Built) -> Result<(), ToolError> {
         let Built { key, static_row, row } = built;
         self.partitions.add(key.token.0);
@@ -165,6 +168,9 @@ impl<'a> Sorter<'a> {
     }
 
     /// Writes all rows. Returns `None` if there were none.
+    ///
+    /// # Errors
+    /// Fails if the SSTable cannot be written, if a run cannot be read, or after a signal.
     pub async fn finish(
         &mut self,
         target: Descriptor,
@@ -193,6 +199,9 @@ impl<'a> Sorter<'a> {
     }
 
     /// Removes the runs. The caller calls it in the end, after an error too.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be removed.
     pub async fn remove_runs(&self) -> Result<(), ToolError> {
         if self.runs_made == 0 {
             return Ok(());
