@@ -1,11 +1,13 @@
-//! Values as strings of bytes whose unsigned lexicographic order is CQL's order.
+//! Encodes values as strings of bytes whose unsigned lexicographic order is CQL's order.
 //!
-//! This is Cassandra's encoding "OSS50" (`ByteComparable.md` upstream), bit for bit, because it is the alphabet of the
-//! trie indexes on disk. A value's encoding is prefix-free once a separator or terminator follows it, so that a key can
-//! be cut anywhere and still be ordered. Encoding never fails: values are validated at the node's edge
-//! ([`CqlType::validate`]), and for others the order is unspecified, but nothing panics. It allocates nothing besides
-//! `out`, except for decimals whose unscaled value takes more than 16 bytes. Decoding accepts any bytes, returns an
-//! error for what is no encoding, and holds no more than the decoded value.
+//! The encoding is Cassandra's "OSS50" (`ByteComparable.md` upstream;
+//! docs/formats/byte-comparable.md), bit for bit, because it is the alphabet of the trie indexes on
+//! disk. A value's encoding is prefix-free once a separator or terminator follows it, so a key can
+//! be cut anywhere and still be ordered. Encoding never fails. Values are validated where they
+//! enter the node ([`CqlType::validate`]); for others the order is unspecified, but nothing panics.
+//! Encoding allocates only `out`, except for decimals with an unscaled value of more than 16 bytes.
+//! Decoding accepts any bytes, returns an error if they are not an encoding, and holds no more than
+//! the decoded value.
 //!
 //! Cassandra's form disagrees with Cassandra's comparators about a few values: it orders NaN by its
 //! bits, a negative one in front of all numbers, and inside tuples and collections it writes one
@@ -44,13 +46,14 @@ pub use value::{decode, encode};
 
 /// Precedes every component.
 pub const NEXT_COMPONENT: u8 = 0x40;
-/// The next component is zero-length, of a type that has no natural empty value; nothing else follows.
+/// The next component is a zero-length value of a type without a natural empty value; no value
+/// follows.
 pub const EMPTY: u8 = 0x3F;
 /// [`EMPTY`] in a reversed column.
 pub const EMPTY_REVERSED: u8 = 0x41;
-/// The next component is null, also in reversed columns; nothing else follows.
+/// The next component is null, also in reversed columns; no value follows.
 pub const NULL: u8 = 0x3E;
-/// Ends a sequence: rows, keys, collections, tuples.
+/// Ends a sequence: a row, key, collection or tuple.
 pub const TERMINATOR: u8 = 0x38;
 /// Ends a bound that lies before everything with its prefix.
 pub const LT_NEXT: u8 = 0x20;
@@ -58,7 +61,7 @@ pub const LT_NEXT: u8 = 0x20;
 pub const GT_NEXT: u8 = 0x60;
 
 impl CqlType {
-    /// Whether Cassandra's form orders some values of this type differently than
+    /// Returns whether Cassandra's form orders some values of this type differently than
     /// [`CqlType::compare`]: NaN, and empty values inside others.
     pub fn has_displaced_values(&self) -> bool {
         let inside = |ty: &Self| ty.empty_is_special() || ty.has_displaced_values();
@@ -79,7 +82,7 @@ impl CqlType {
 trait Form {
     /// Whether the form agrees with the comparators about all values.
     const IS_ORDERED: bool;
-    /// Stands for an empty value inside a sequence.
+    /// The byte of an empty value inside a sequence.
     const NESTED_EMPTY: u8;
 }
 

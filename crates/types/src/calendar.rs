@@ -1,7 +1,8 @@
-//! Days, months and years of the proleptic Gregorian calendar.
+//! Converts between day numbers and dates of the proleptic Gregorian calendar.
 //!
-//! The conversions between days and dates count in eras of 400 years that begin in March, after H. Hinnant's
-//! "chrono-Compatible Low-Level Date Algorithms". Exact for all days within 64 bits divided by a thousand.
+//! The conversions count in eras of 400 years that begin in March, after H. Hinnant's
+//! "chrono-Compatible Low-Level Date Algorithms". They are exact for all days within 64 bits
+//! divided by a thousand.
 
 /// Milliseconds in a day.
 pub const MILLIS_PER_DAY: i64 = 86_400_000;
@@ -23,7 +24,7 @@ pub struct CivilDate {
     pub day: u32,
 }
 
-/// Days since 1970-01-01 of a date.
+/// Returns the days from 1970-01-01 to a date.
 pub fn days_from_civil(date: CivilDate) -> i64 {
     let CivilDate { year, month, day } = date;
     let year = if month <= 2 { year - 1 } else { year };
@@ -35,7 +36,7 @@ pub fn days_from_civil(date: CivilDate) -> i64 {
     era * DAYS_PER_ERA + day_of_era - EPOCH_SHIFT
 }
 
-/// The date of a number of days since 1970-01-01.
+/// Returns the date that is a number of days after 1970-01-01.
 pub fn civil_from_days(days: i64) -> CivilDate {
     let shifted = days + EPOCH_SHIFT;
     let era = shifted.div_euclid(DAYS_PER_ERA);
@@ -50,7 +51,7 @@ pub fn civil_from_days(days: i64) -> CivilDate {
     CivilDate { year, month: month as u32, day }
 }
 
-/// The number of days of a month (1 to 12).
+/// Returns the number of days in a month (1 to 12).
 pub fn days_in_month(year: i64, month: u32) -> u32 {
     let leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
     match month {

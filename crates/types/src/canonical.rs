@@ -1,4 +1,5 @@
-//! Canonical forms: a driver may send one value in several forms, and the node stores one of them.
+//! Brings values into canonical form: a driver may send one value in several forms, and the node
+//! stores one of them.
 //!
 //! The elements of a set, and the keys of a map, are sorted and unique, wherever the set or map is
 //! nested. The first of equal elements stays; of equal keys the first stays, with the last value.
@@ -16,7 +17,7 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use crate::{CqlType, ValueError, collection, duration::Duration, varint};
 
-/// Place of a set or map that is not sorted and unique, see [`CqlType::find_unsorted`].
+/// The place of a set or map that is not sorted and unique, see [`CqlType::find_unsorted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsorted {
     /// Outside tuples, user types and vectors. Cassandra stores no such value either.
@@ -25,7 +26,7 @@ pub enum Unsorted {
     InsideTuple,
 }
 
-/// Place of a value: a scalar has a canonical form only as an element.
+/// The place of a value: a scalar has a canonical form only as an element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Whole,
@@ -33,14 +34,14 @@ enum Place {
 }
 
 impl CqlType {
-    /// Whether some value of this type has more than one form, one of which is stored.
+    /// Returns whether some value of this type has more than one form, one of which is stored.
     #[inline]
     pub fn has_canonical_form(&self) -> bool {
         self.varies(Place::Whole)
     }
 
-    /// The canonical form of a valid value; `None` if the value has it already, or if the bytes are
-    /// no valid value.
+    /// Returns the canonical form of a valid value; `None` if the value has it already, or if the
+    /// bytes are not a valid value.
     #[inline]
     pub fn canonical(&self, value: &[u8]) -> Option<Vec<u8>> {
         if !self.has_canonical_form() || self.is_canonical_at(Place::Whole, value).unwrap_or(true) {
@@ -49,14 +50,14 @@ impl CqlType {
         self.canonical_at(Place::Whole, value).ok().map(Cow::into_owned)
     }
 
-    /// Whether [`Self::canonical`] has nothing to change.
+    /// Returns whether [`Self::canonical`] has nothing to change.
     #[inline]
     pub fn is_canonical(&self, value: &[u8]) -> bool {
         !self.has_canonical_form() || self.is_canonical_at(Place::Whole, value).unwrap_or(true)
     }
 
-    /// Finds a set or map, in the value or the value itself, that is not sorted or holds an element
-    /// or key twice.
+    /// Finds a set or map that is not sorted or holds an element or key twice: the value itself or
+    /// one nested in it.
     pub fn find_unsorted(&self, value: &[u8]) -> Option<Unsorted> {
         if !self.has_canonical_form() {
             return None;
@@ -201,7 +202,7 @@ impl CqlType {
     }
 }
 
-/// Whether `item` is greater than the element in `before`. Stores `item` there.
+/// Returns whether `item` is greater than the element in `before`. Stores `item` there.
 fn is_behind<'v>(element: &CqlType, before: &mut Option<&'v [u8]>, item: &'v [u8]) -> bool {
     before.replace(item).is_none_or(|before| element.compare(before, item) == Ordering::Less)
 }
@@ -253,9 +254,9 @@ fn canonical_fields<'t>(
     Ok(collection::tuple_of(fields.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// The form in which Cassandra writes an element that it read.
+/// Returns the form in which Cassandra writes an element that it has read.
 fn shortest<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>, ValueError> {
-    /// `::ffff:0:0/96`, the IPv4 addresses among those of 16 bytes.
+    /// `::ffff:0:0/96`, the prefix of IPv4 addresses among those of 16 bytes.
     const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
     Ok(match (ty, value) {
         (CqlType::Boolean, [byte]) if *byte > 1 => Cow::Borrowed(&[1]),

@@ -1,4 +1,4 @@
-//! The inside of frozen collections, tuples, UDTs, vectors and composites.
+//! Reads and builds frozen collections, tuples, UDTs, vectors and composites.
 //!
 //! | value | form |
 //! | --- | --- |
@@ -8,9 +8,9 @@
 //! | vector | elements of fixed length end to end; others behind their length as an unsigned vint |
 //! | composite | each component: be16 length, bytes, an end-of-component byte |
 //!
-//! Iterators borrow from the value, yield an error where the bytes stop making sense and then end. They never panic and
-//! never allocate for what is fine; a count is believed only as far as the bytes could hold it. Builders make the same
-//! forms.
+//! Iterators borrow from the value. They yield an error where the bytes stop making sense, and then
+//! end. They never panic, and allocate for errors only. A count that the bytes could not hold is
+//! refused at once. Builders make the same forms.
 
 mod build;
 mod iterate;

@@ -1,4 +1,4 @@
-//! The order of values.
+//! Compares values in the order of their type.
 //!
 //! It is a total order on the valid values of a type: the order of Cassandra's comparators, which
 //! sort its files. All NaNs are equal and greater than infinity, -0 is less than 0, and inside
@@ -12,12 +12,13 @@ use crate::uuid_order::{timeuuid_rank, uuid_rank};
 use crate::{CqlType, collection, decimal, varint};
 
 impl CqlType {
-    /// Order of two serialised values of this type, as in `ORDER BY` and in clusterings. Zero-length values come first.
+    /// Compares two serialised values of this type, as in `ORDER BY` and in clusterings.
+    /// Zero-length values come first.
     pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self {
             Self::Text | Self::Blob | Self::Ascii => left.cmp(right),
             Self::Int => by(left, right, i32::from_be_bytes),
-            // The counts themselves; what is stored of a counter is longer, and compared as bytes.
+            // These are counts. A stored counter is a longer context, and is compared as bytes.
             Self::Bigint | Self::Timestamp | Self::Counter => by(left, right, i64::from_be_bytes),
             Self::Smallint => by(left, right, i16::from_be_bytes),
             Self::Tinyint => by(left, right, i8::from_be_bytes),
@@ -59,7 +60,8 @@ impl CqlType {
     }
 }
 
-/// Compares what `read` makes of values of the right length; others by their bytes, which puts no bytes first.
+/// Compares values of the right length by `read`, and others by their bytes, which puts an empty
+/// value first.
 #[inline]
 fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: impl Fn([u8; N]) -> T) -> Ordering {
     match (left.try_into(), right.try_into()) {
@@ -68,13 +70,13 @@ fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: impl Fn([u8; N]) 
     }
 }
 
-/// Orders numbers as IEEE 754's totalOrder does, with one rank behind all others for NaN.
+/// Ranks numbers in the order of IEEE 754's totalOrder, with one rank behind all others for NaN.
 fn float_rank(value: f32) -> i32 {
     let bits = value.to_bits() as i32;
     if value.is_nan() { i32::MAX } else { bits ^ ((bits >> 31) & i32::MAX) }
 }
 
-/// [`float_rank`] for a `double`.
+/// Ranks a `double` as [`float_rank`] ranks a `float`.
 fn double_rank(value: f64) -> i64 {
     let bits = value.to_bits() as i64;
     if value.is_nan() { i64::MAX } else { bits ^ ((bits >> 63) & i64::MAX) }
@@ -110,7 +112,7 @@ fn compare_fields<'t>(
     left: &[u8],
     right: &[u8],
 ) -> Ordering {
-    // Trailing nulls and missing fields are the same thing.
+    // Trailing nulls and missing fields are equal.
     let present = |value| {
         let mut present = 0;
         for (index, field) in collection::fields(value).map_while(Result::ok).enumerate() {
@@ -146,7 +148,7 @@ fn compare_composites(types: &[CqlType], left: &[u8], right: &[u8]) -> Ordering 
     Ordering::Equal
 }
 
-/// Element by element; a sequence comes before its continuations.
+/// Compares element by element; a sequence comes before its continuations.
 fn sequence<'t, 'v>(
     mut types: impl Iterator<Item = &'t CqlType>,
     mut left: impl Iterator<Item = Option<&'v [u8]>>,
@@ -165,7 +167,7 @@ fn sequence<'t, 'v>(
     }
 }
 
-/// Null comes before an empty value, which comes before all others.
+/// Compares two parts: null comes before an empty value, which comes before all others.
 fn part(ty: &CqlType, left: Option<&[u8]>, right: Option<&[u8]>) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => ty.compare(left, right),

@@ -1,12 +1,14 @@
-//! The type of a column or a value.
+//! Defines the type of a column or a value.
 //!
-//! A `CqlType` is cheap to clone (nested types are shared) and `Send + Sync`. `frozen` belongs to the type, as in
-//! Cassandra: a collection or UDT that is not frozen is stored cell by cell ("multi-cell", "complex"). Types nested
-//! inside a frozen type, a tuple or a vector are always frozen themselves.
+//! A `CqlType` is cheap to clone (nested types are shared) and `Send + Sync`. `frozen` belongs to
+//! the type, as in Cassandra: a collection or UDT that is not frozen is stored cell by cell
+//! ("multi-cell", "complex"). Types nested inside a frozen type, a tuple or a vector are always
+//! frozen themselves.
 
 use std::sync::Arc;
 
-/// A CQL type. Sources: CQL 3.4.7 specification; `org.apache.cassandra.db.marshal` for the marshal names.
+/// A CQL type. Sources: the specification of CQL 3.4.7; `org.apache.cassandra.db.marshal` for the
+/// marshal names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum CqlType {
@@ -56,23 +58,26 @@ pub enum CqlType {
     },
     /// Marshal `CompositeType`: the serialised form of a partition key of several columns.
     Composite(Arc<[CqlType]>),
-    /// A marshal class that has no CQL name here (`DateType`, `LexicalUUIDType`, ...): its full marshal name.
+    /// A marshal class without a CQL name (`DateType`, `LexicalUUIDType`, ...), by its full marshal
+    /// name.
     Custom(Arc<str>),
 }
 
-/// A user-defined type. Two of them are equal if keyspace, name, field names and field types are.
+/// A user-defined type. Two of them are equal if their keyspaces, names, field names and field
+/// types are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UserType {
-    /// Keyspace that owns the type.
+    /// The keyspace that owns the type.
     pub keyspace: String,
-    /// Name without quotes, in its stored case.
+    /// The name without quotes, in its stored case.
     pub name: String,
-    /// Field names and types in their order of declaration. A new field is appended only.
+    /// Field names and types in their order of declaration. New fields are only appended.
     pub fields: Vec<(String, CqlType)>,
 }
 
 impl CqlType {
-    /// Whether a column of this type is stored as one cell for each element (non-frozen collection or UDT).
+    /// Returns whether a column of this type is stored as one cell for each element (a non-frozen
+    /// collection or UDT).
     pub fn is_multi_cell(&self) -> bool {
         match self {
             Self::List { frozen, .. }
@@ -85,15 +90,18 @@ impl CqlType {
 }
 
 impl UserType {
-    /// Field types in their order of declaration.
+    /// Returns the field types in their order of declaration.
     pub fn field_types(&self) -> impl ExactSizeIterator<Item = &CqlType> + Clone {
         self.fields.iter().map(|(_, ty)| ty)
     }
 }
 
 impl CqlType {
-    /// The length of every non-empty value of this type, if cells and clusterings leave it out ("inline" values). `None`
-    /// for types whose values are written behind their length, which includes some of fixed size (`smallint`, `date`).
+    /// Returns the length in bytes of all non-empty values, if cells and clusterings omit it
+    /// ("inline" values).
+    ///
+    /// `None` for types whose values are written behind their length, which includes some of fixed
+    /// size (`smallint`, `date`).
     pub fn fixed_length(&self) -> Option<usize> {
         match self {
             Self::Boolean => Some(1),
@@ -108,7 +116,8 @@ impl CqlType {
         }
     }
 
-    /// The type as it is inside `frozen<...>`: itself and everything nested in it stored in one cell.
+    /// Returns the type as it is inside `frozen<...>`: itself and everything nested in it is stored
+    /// in one cell.
     pub fn freeze(&self) -> Self {
         match self {
             Self::List { element, .. } => {
@@ -144,7 +153,8 @@ impl CqlType {
         }
     }
 
-    /// The type with tuples of their fields in place of user types: what is left of it where these may be gone, as of a dropped column.
+    /// Returns the type with user types replaced by tuples of their fields. A dropped column keeps
+    /// such a type, because its user types may be dropped later.
     pub fn without_user_types(&self) -> Self {
         let inner = |part: &Arc<CqlType>| Arc::new(part.without_user_types());
         match self {
@@ -167,7 +177,7 @@ impl CqlType {
         }
     }
 
-    /// Whether neither this type nor one nested in it is stored cell by cell.
+    /// Returns whether neither this type nor one nested in it is stored cell by cell.
     pub(crate) fn is_deeply_frozen(&self) -> bool {
         !self.is_multi_cell()
             && match self {
@@ -183,18 +193,20 @@ impl CqlType {
             }
     }
 
-    /// Whether this is the type of counters.
+    /// Returns whether this is the type of counters.
     pub fn is_counter(&self) -> bool {
         matches!(self, Self::Counter)
     }
 
-    /// Whether this is a list, set or map, frozen or not.
+    /// Returns whether this is a list, set or map, frozen or not.
     pub fn is_collection(&self) -> bool {
         matches!(self, Self::List { .. } | Self::Set { .. } | Self::Map { .. })
     }
 
-    /// Whether a zero-length value is something apart: no number, no date, no sequence. It sorts before all values, and
-    /// its byte-comparable form is a separator of its own. Of the other types (`text`, `blob`, ...) it is a value like any.
+    /// Returns whether a zero-length value is special: not a number, a date or a sequence.
+    ///
+    /// A special empty value sorts before all others, and its byte-comparable form is a separator
+    /// of its own. For the other types (`text`, `blob`, ...) it is an ordinary value.
     pub fn empty_is_special(&self) -> bool {
         match self {
             Self::Ascii | Self::Text | Self::Blob | Self::Inet | Self::Duration | Self::Counter => {
@@ -205,12 +217,14 @@ impl CqlType {
         }
     }
 
-    /// Marshal `DateType`: a timestamp of Cassandra 1, ordered by its unsigned bytes.
+    /// Returns whether this is marshal `DateType`: a timestamp of Cassandra 1, ordered by its
+    /// unsigned bytes.
     pub fn is_legacy_timestamp(&self) -> bool {
         matches!(self, Self::Custom(name) if &**name == "org.apache.cassandra.db.marshal.DateType")
     }
 
-    /// Marshal `LexicalUUIDType`: a UUID whose halves are ordered as signed integers.
+    /// Returns whether this is marshal `LexicalUUIDType`: a UUID ordered by its halves as signed
+    /// integers.
     pub fn is_lexical_uuid(&self) -> bool {
         matches!(self, Self::Custom(name) if &**name == "org.apache.cassandra.db.marshal.LexicalUUIDType")
     }

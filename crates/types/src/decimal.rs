@@ -1,8 +1,9 @@
-//! `decimal`: a 32-bit scale and an unscaled `varint`; the number is unscaled x 10^-scale.
+//! Reads, prints and compares `decimal`: a 32-bit scale and an unscaled `varint`. The number is
+//! unscaled x 10^-scale.
 //!
-//! The scale may be anything in 32 bits, so no operation here may expand it: 1e2147483647 takes five bytes and is
-//! compared in constant time. Work and memory are bounded by the digits that are stored. 1.1 and 1.10 are equal, but
-//! not the same bytes.
+//! The scale may be anything in 32 bits, so no operation may expand it: 1e2147483647 takes five
+//! bytes and is compared in constant time. Work and memory are bounded by the digits that are
+//! stored. 1.1 and 1.10 are equal, but have different bytes.
 
 use std::cmp::Ordering;
 
@@ -10,13 +11,17 @@ use crate::varint::{self, BigInt};
 use crate::{CqlType, ValueError};
 use num_bigint::{BigUint, Sign};
 
-/// The longest number in digits that is read: reading takes time quadratic in them.
+/// The greatest number of digits that is read, because reading takes time quadratic in the digits.
 pub const MAX_DIGITS: usize = 100_000;
 
 /// log2(10) = 3.321928094887..., in billionths, rounded down.
 const LOG2_10_BILLIONTHS: u64 = 3_321_928_094;
 
-/// The unscaled value and the scale of a serialised decimal.
+/// Returns the unscaled value and the scale of a serialised decimal.
+///
+/// # Errors
+///
+/// Returns an error for fewer than 4 bytes.
 pub fn decode(bytes: &[u8]) -> Result<(BigInt, i32), ValueError> {
     let parts = parts(bytes).ok_or_else(|| ValueError::Length {
         type_name: CqlType::Decimal.cql_name(),
@@ -26,14 +31,14 @@ pub fn decode(bytes: &[u8]) -> Result<(BigInt, i32), ValueError> {
     Ok((varint::decode(parts.unscaled), parts.scale))
 }
 
-/// The serialised form of unscaled x 10^-scale.
+/// Serialises unscaled x 10^-scale.
 pub fn encode(unscaled: &BigInt, scale: i32) -> Vec<u8> {
     let mut out = scale.to_be_bytes().to_vec();
     out.extend_from_slice(&varint::encode(unscaled));
     out
 }
 
-/// Order of two serialised decimals as numbers; bytes that are no decimal come first.
+/// Compares two serialised decimals as numbers; bytes that are not a decimal come first.
 ///
 /// Never writes out the digits of a number. Equal scales, signs or bit lengths decide most
 /// comparisons without allocation. Otherwise the numbers are of nearly the same size, and one of
@@ -59,8 +64,10 @@ pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     if left.sign() == Sign::Minus { by_magnitude.reverse() } else { by_magnitude }
 }
 
-/// The number as Java's `BigDecimal.toString` prints it: plain, or with an exponent if that would need zeros that are
-/// not stored, or more than six behind the point.
+/// Prints the number as Java's `BigDecimal.toString` does.
+///
+/// The text is plain, or has an exponent if the plain text would need zeros that are not stored, or
+/// more than six of them behind the point.
 pub fn to_scientific_string(unscaled: &BigInt, scale: i32) -> String {
     let digits = unscaled.magnitude().to_string();
     let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };
@@ -84,8 +91,10 @@ pub fn to_scientific_string(unscaled: &BigInt, scale: i32) -> String {
     format!("{sign}{first}{point}{rest}E{adjusted:+}")
 }
 
-/// The number without exponent, as Java's `BigDecimal.toPlainString`; `None` if that takes more than `max_length`
-/// characters (a scale of -2^31 would take two billion).
+/// Prints the number without exponent, as Java's `BigDecimal.toPlainString` does.
+///
+/// `None` if that takes more than `max_length` characters (a scale of -2^31 would take two
+/// billion).
 pub fn to_plain_string(unscaled: &BigInt, scale: i32, max_length: usize) -> Option<String> {
     let negative = unscaled.sign() == Sign::Minus;
     let magnitude = unscaled.magnitude();
@@ -112,7 +121,8 @@ pub fn to_plain_string(unscaled: &BigInt, scale: i32, max_length: usize) -> Opti
     Some(below_one(sign, &digits, size))
 }
 
-/// `0.` and `places` digits, of which `digits` are the last. By hand: a formatter's width ends at 65535.
+/// Makes `0.` and `places` digits, of which `digits` are the last. A formatter cannot do this,
+/// because its width ends at 65535.
 fn below_one(sign: &str, digits: &str, places: usize) -> String {
     let mut text = String::with_capacity(sign.len() + 2 + places);
     text.push_str(sign);
@@ -122,8 +132,11 @@ fn below_one(sign: &str, digits: &str, places: usize) -> String {
     text
 }
 
-/// Reads a decimal as Java's `BigDecimal(String)` does: `[+-]digits[.digits][(e|E)[+-]digits]`, with at least one digit.
-/// `None` if it is none, if the scale does not fit in 32 bits, or if it has more than [`MAX_DIGITS`].
+/// Reads a decimal as Java's `BigDecimal(String)` does: `[+-]digits[.digits][(e|E)[+-]digits]`,
+/// with at least one digit.
+///
+/// `None` if the text has another form, if the scale does not fit in 32 bits, or if there are more
+/// than [`MAX_DIGITS`] digits.
 pub fn parse(text: &str) -> Option<(BigInt, i32)> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
@@ -156,13 +169,14 @@ fn parse_exponent(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A serialised decimal, taken apart.
+/// The parts of a serialised decimal.
 pub(crate) struct Parts<'a> {
     scale: i32,
     unscaled: &'a [u8],
 }
 
-/// A number as 0.d1d2d3... x 10^exponent, d1 not 0; no trailing zeros. Zero has no digits.
+/// A number as 0.d1d2d3... x 10^exponent, where d1 is not 0. There are no trailing zeros, and zero
+/// has no digits.
 #[derive(Clone, Copy)]
 pub(crate) struct Digits<'a> {
     pub(crate) negative: bool,
@@ -171,7 +185,7 @@ pub(crate) struct Digits<'a> {
     pub(crate) exponent: i64,
 }
 
-/// `None` if there is not even a scale.
+/// Splits a serialised decimal; `None` if it is too short for a scale.
 pub(crate) fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
     let (scale, unscaled) = bytes.split_first_chunk()?;
     Some(Parts { scale: i32::from_be_bytes(*scale), unscaled })
@@ -186,7 +200,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Order of |self| and |other|; neither is 0, and `other` has the larger scale.
+    /// Compares |self| and |other|. Neither is 0, and `other` has the larger scale.
     fn compare_magnitude(&self, other: &Self) -> Ordering {
         // Both numbers x 10^other.scale are integers: |self.unscaled| x 10^power, and
         // |other.unscaled|.
@@ -215,7 +229,7 @@ impl Parts<'_> {
         (product << power).cmp(&other.magnitude())
     }
 
-    /// The n for which 2^(n-1) <= |unscaled| <= 2^n; not for 0.
+    /// Returns the n with 2^(n-1) <= |unscaled| <= 2^n. The value must not be 0.
     fn bit_length(&self) -> u64 {
         let (negative, bytes) = varint::split_sign(self.unscaled);
         let sign_byte = if negative { 0xFF } else { 0 };
@@ -223,12 +237,12 @@ impl Parts<'_> {
         bytes.len() as u64 * 8 - u64::from(sign_bits)
     }
 
-    /// |unscaled|, on the heap.
+    /// Returns |unscaled|, on the heap.
     fn magnitude(&self) -> BigUint {
         varint::decode(self.unscaled).into_parts().1
     }
 
-    /// |unscaled|, if it fits in 128 bits.
+    /// Returns |unscaled|, if it fits in 128 bits.
     fn small_magnitude(&self) -> Option<u128> {
         let (negative, bytes) = varint::split_sign(self.unscaled);
         let start = 16usize.checked_sub(bytes.len())?;
@@ -238,7 +252,8 @@ impl Parts<'_> {
         if negative { (!wide).checked_add(1) } else { Some(wide) }
     }
 
-    /// Calls `use_digits` with the decimal digits: from the stack up to 128 bits, from the heap beyond.
+    /// Calls `use_digits` with the decimal digits, which lie on the stack up to 128 bits and on the
+    /// heap beyond.
     pub(crate) fn with_digits<R>(&self, use_digits: impl FnOnce(Digits<'_>) -> R) -> R {
         let negative = self.sign() == Sign::Minus;
         if let Some(magnitude) = self.small_magnitude() {
@@ -257,8 +272,8 @@ impl Parts<'_> {
     }
 }
 
-/// 5^power. Takes the bits of `power` from the highest down, so that all multiplications but the
-/// squarings are by 5.
+/// Returns 5^power. It takes the bits of `power` from the highest down, so that all multiplications
+/// but the squarings are by 5.
 fn power_of_five(power: u32) -> BigUint {
     let mut result = BigUint::from(1u32);
     for bit in (0..u32::BITS - power.leading_zeros()).rev() {
@@ -270,7 +285,8 @@ fn power_of_five(power: u32) -> BigUint {
     result
 }
 
-/// Writes the decimal digits at the end of `buffer` and returns where they begin. Divides 128 bits once for 19 digits.
+/// Writes the decimal digits at the end of `buffer` and returns where they begin. It divides 128
+/// bits only once for 19 digits.
 fn write_digits(mut value: u128, buffer: &mut [u8; 40]) -> usize {
     const CHUNK: u128 = 10u128.pow(19);
     let mut start = buffer.len();
@@ -299,7 +315,7 @@ mod tests {
         encode(&unscaled, scale)
     }
 
-    /// The order by the digits of both numbers, written out.
+    /// Compares both numbers by their written-out digits.
     fn compare_digits(left: &[u8], right: &[u8]) -> Ordering {
         let signum = |number: &Digits<'_>| match (number.digits.is_empty(), number.negative) {
             (true, _) => 0,
@@ -319,7 +335,7 @@ mod tests {
         left.with_digits(|left| right.with_digits(|right| compare(left, right)))
     }
 
-    /// Any scale, often one near 0 or near an end of the range.
+    /// Generates any scale, often one near 0 or near an end of the range.
     fn scales() -> impl Strategy<Value = i32> {
         prop_oneof![
             4 => -60..60,
@@ -331,7 +347,8 @@ mod tests {
         ]
     }
 
-    /// Up to 40 bytes, with leading sign bytes; often 0 or next to a power of two.
+    /// Generates up to 40 bytes with leading sign bytes; the number is often 0 or next to a power
+    /// of two.
     fn unscaled_bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0u8), Just(0xFF), Just(1), any::<u8>()];
         prop_oneof![
@@ -345,7 +362,7 @@ mod tests {
         [&scale.to_be_bytes(), unscaled].concat()
     }
 
-    /// A pseudo-random number of `bytes` bytes.
+    /// Makes a pseudo-random number of `bytes` bytes.
     fn long_number(bytes: usize, seed: u64) -> BigInt {
         let mut state = seed;
         let next = || {

@@ -1,10 +1,12 @@
-//! `duration`: months, days and nanoseconds, each a zig-zag vint, all of the same sign.
+//! Reads and writes `duration`: months, days and nanoseconds, each a zig-zag vint, all of the same
+//! sign.
 //!
-//! A duration has no order: a month is no fixed number of days. Cells of this type sort by their bytes.
+//! A duration has no order, because a month is not a fixed number of days. Cells of this type sort
+//! by their bytes.
 
 use crate::{CqlType, ValueError, vint};
 
-/// A span of time as CQL has it. The three parts are never of opposite signs in a valid value.
+/// A span of time in CQL. In a valid value no two parts have opposite signs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Duration {
@@ -14,7 +16,12 @@ pub struct Duration {
 }
 
 impl Duration {
-    /// Reads the serialised form: exactly three vints, months and days of 32 bits, no opposite signs.
+    /// Reads the serialised form: exactly three vints, months and days of 32 bits, no opposite
+    /// signs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes have another form.
     pub fn decode(bytes: &[u8]) -> Result<Self, ValueError> {
         let too_short = |_| ValueError::Length {
             type_name: CqlType::Duration.cql_name(),
@@ -49,7 +56,7 @@ impl Duration {
         vint::write_signed(self.nanoseconds, out);
     }
 
-    /// Whether no two parts have opposite signs.
+    /// Returns whether no two parts have opposite signs.
     pub fn has_one_sign(&self) -> bool {
         let (months, days, nanoseconds) = (self.months, self.days, self.nanoseconds);
         (months >= 0 && days >= 0 && nanoseconds >= 0)

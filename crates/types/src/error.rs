@@ -1,8 +1,8 @@
-//! What can be wrong with a value, with a type's name, and with a byte-comparable string.
+//! Defines the errors of values, type names and byte-comparable strings.
 
 use thiserror::Error;
 
-/// A value that its type does not allow.
+/// The error for bytes or a text that the type does not allow as a value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages say what the fields are
 pub enum ValueError {
@@ -24,7 +24,7 @@ pub enum ValueError {
     /// A part of a collection, tuple or UDT is wrong.
     #[error("{part} of {type_name}: {source}")]
     Part { type_name: String, part: String, source: Box<ValueError> },
-    /// A text that is no value of the type.
+    /// A text that does not describe a value of the type.
     #[error("cannot make {} {type_name} from '{text}': expected {expected}", article(type_name))]
     Text { type_name: String, expected: &'static str, text: String },
     /// A conversion that this type does not have.
@@ -32,12 +32,12 @@ pub enum ValueError {
     Unsupported { type_name: String, what: &'static str },
 }
 
-/// As it is spoken: a uuid, an int.
+/// Returns the article by its sound: a uuid, an int.
 fn article(type_name: &str) -> &'static str {
     if type_name.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }
 
-/// A type name that cannot be understood. `at` is the offset in bytes of the place in `text`.
+/// A type name that cannot be parsed. `at` is the offset of the fault in `text`, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages say what the fields are
 #[error("cannot parse the type '{text}' at offset {at}: {reason}")]
@@ -47,7 +47,8 @@ pub struct TypeParseError {
     pub reason: String,
 }
 
-/// A byte-comparable string that is no encoding of a value. `remaining` counts the bytes that were not yet read.
+/// A byte-comparable string that does not encode a value. `remaining` counts the bytes that were
+/// not read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages say what the fields are
 pub enum DecodeError {

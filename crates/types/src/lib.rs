@@ -1,16 +1,17 @@
-//! CQL types and values, and their byte-comparable form.
+//! Defines CQL types and values, and their byte-comparable form.
 //!
-//! Values travel through the whole node in their serialised form (`bytes::Bytes`): the form of the native
-//! protocol v4/v5, which is also the form inside SSTables. This crate knows how to parse, print, validate and
-//! compare them, and how to turn them into strings of bytes whose unsigned lexicographic order is CQL's order.
+//! Values travel through the whole node in their serialised form (`bytes::Bytes`), which is that of
+//! the native protocol v4/v5 and also that inside SSTables. This crate parses, prints, validates
+//! and compares them, and turns them into strings of bytes whose unsigned lexicographic order is
+//! CQL's order.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! | --- | --- |
 //! | [`CqlType`] | types and their names; sizes, order, validity and canonical form of values |
-//! | [`byte_comparable`] | values, clusterings and decorated keys as byte-comparable strings, and back |
+//! | [`byte_comparable`] | values, clusterings and keys as byte-comparable strings, and back |
 //! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
 //! | [`literal`] | text, CQL literals and JSON |
-//! | [`varint`], [`decimal`], [`duration`], [`calendar`], [`timeuuid`], [`vint`] | the numbers that need arithmetic |
+//! | [`varint`], [`decimal`], [`duration`], [`calendar`], [`timeuuid`], [`vint`] | arithmetic |
 
 pub mod byte_comparable;
 pub mod calendar;

@@ -1,14 +1,18 @@
-//! Values as text: the plain text of a scalar, CQL literals, and JSON.
+//! Reads and prints values as text: the plain text of a scalar, CQL literals, and JSON.
 //!
-//! Conventions are those of Cassandra 5.0 (`AbstractType.fromString`, `CQL3Type.toCQLLiteral`, `toJson`, `fromJson`).
-//! Where it differs on purpose:
-//! - floats print the shortest digits that read back the same (Java before 19 sometimes prints more);
-//! - a timestamp before the year 1 prints a signed year, which can be read back (Cassandra prints the year of the era);
-//! - the duration of zero prints as `0s` (Cassandra: nothing; JSON follows it, and reads it back);
-//! - blobs may be written with and without `0x`; time zones are `Z`, offsets, UTC and GMT: there is no zone database;
-//! - the word `now` is no timestamp here: this crate has no clock.
+//! The conventions are those of Cassandra 5.0 (`AbstractType.fromString`, `CQL3Type.toCQLLiteral`,
+//! `toJson`, `fromJson`). Time zones are those of the Java platform. Deliberate differences:
 //!
-//! Printers take any bytes: what is no value of the type prints as a blob.
+//! - Floats print the shortest digits that read back the same (Java before 19 sometimes prints
+//!   more).
+//! - A timestamp before the year 1 prints a signed year, which can be read back (Cassandra prints
+//!   the year of the era).
+//! - The duration of zero prints as `0s` (Cassandra prints nothing). JSON prints nothing as
+//!   Cassandra does, and reads that back.
+//! - Blobs may be written with and without `0x`.
+//! - The word `now` is not a timestamp, because this crate has no clock.
+//!
+//! Printers accept any bytes, and print them as a blob if they are not a value of the type.
 
 mod cql;
 mod date;

@@ -1,4 +1,5 @@
-//! The two names of a type: CQL's (`map<text, int>`) and the marshal name of Java's class, which SSTables and drivers use.
+//! Reads and prints the two names of a type: CQL's (`map<text, int>`), and the marshal name of
+//! Java's class, which SSTables and drivers use.
 //!
 //! Parsers read untrusted text, so they limit nesting and the size of vectors
 //! ([`MAX_TYPE_DEPTH`]).
@@ -12,6 +13,6 @@ mod scanner;
 pub use identifier::{is_reserved, quote_if_needed};
 pub use limits::{MAX_TYPE_DEPTH, MAX_TYPE_PARTS, TypeLimitError};
 
-/// How deep types may be nested in a name. CQL names have two levels for each level of a frozen
-/// type, marshal names one more around all (`ReversedType`, `FrozenType`).
+/// Limit of the nesting of types in a name. A CQL name has two levels for each level of a frozen
+/// type; a marshal name has one more around all (`ReversedType`, `FrozenType`).
 const MAX_NAME_DEPTH: usize = 2 * MAX_TYPE_DEPTH + 2;

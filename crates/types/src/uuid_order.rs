@@ -1,10 +1,10 @@
-//! The order of UUIDs, as an unsigned integer of 128 bits.
+//! Orders UUIDs by ranks, which are unsigned integers of 128 bits.
 //!
-//! `uuid` sorts by version first; version 1 then by its time, the others by their bytes; ties by the last 8 bytes,
-//! unsigned. `timeuuid` sorts by time, ties by the last 8 bytes taken as *signed* bytes. Both comparison and the
-//! byte-comparable form use these integers, so they cannot disagree.
+//! `uuid` sorts by version first, then version 1 by its time and the others by their bytes; ties by
+//! the last 8 bytes, unsigned. `timeuuid` sorts by time, and ties by the last 8 bytes as *signed*
+//! bytes. Comparison and the byte-comparable form both use these integers, so they cannot disagree.
 
-/// Where a UUID of any version sorts in a column of type `uuid`.
+/// Returns the rank of a UUID of any version in a column of type `uuid`.
 #[inline]
 pub(crate) fn uuid_rank(bytes: [u8; 16]) -> u128 {
     let (high, low) = split(bytes);
@@ -17,7 +17,7 @@ pub(crate) fn uuid_rank(bytes: [u8; 16]) -> u128 {
     join(ranked, low)
 }
 
-/// The UUID of a rank made by [`uuid_rank`].
+/// Returns the UUID of a rank made by [`uuid_rank`].
 #[inline]
 pub(crate) fn uuid_of_rank(rank: u128) -> [u8; 16] {
     let (ranked, low) = split(rank.to_be_bytes());
@@ -30,14 +30,14 @@ pub(crate) fn uuid_of_rank(rank: u128) -> [u8; 16] {
     join(high, low).to_be_bytes()
 }
 
-/// Where a UUID sorts in a column of type `timeuuid`.
+/// Returns the rank of a UUID in a column of type `timeuuid`.
 #[inline]
 pub(crate) fn timeuuid_rank(bytes: [u8; 16]) -> u128 {
     let (high, low) = split(bytes);
     join(time_first(high), low ^ SIGNED_BYTES)
 }
 
-/// The UUID of a rank made by [`timeuuid_rank`].
+/// Returns the UUID of a rank made by [`timeuuid_rank`].
 #[inline]
 pub(crate) fn timeuuid_of_rank(rank: u128) -> [u8; 16] {
     let (ranked, low) = split(rank.to_be_bytes());
@@ -46,7 +46,8 @@ pub(crate) fn timeuuid_of_rank(rank: u128) -> [u8; 16] {
 
 const SIGNED_BYTES: u64 = 0x8080_8080_8080_8080;
 
-/// `time_low, time_mid, time_high` to `time_high, time_mid, time_low` (the version travels with `time_high`).
+/// Turns `time_low, time_mid, time_high` into `time_high, time_mid, time_low`; the version moves
+/// with `time_high`.
 fn time_first(high: u64) -> u64 {
     high << 48 | high << 16 & 0xFFFF_0000_0000 | high >> 32
 }

@@ -1,17 +1,24 @@
-//! Whether bytes are a value of a type.
+//! Checks that bytes are a value of a type.
 //!
-//! Values are validated once, where they enter the node; everything behind that may rely on it. The rules are those of
-//! Cassandra 5.0.9, as measured: zero-length values are fine for all types but `tinyint`, `smallint`, `date`, `time`,
-//! `duration`, collections and vectors. Stricter than Cassandra: text is UTF-8 as Unicode defines it (no surrogates, no
-//! `c0 80`), and a duration has no bytes behind its three parts. Elements of collections and vectors are never null. Of a
-//! counter this is the value that clients see; the contexts inside files are the storage engine's business. That the elements of sets and the keys of maps are sorted and
-//! unique is not checked here.
+//! Values are validated once, where they enter the node; all code behind may rely on it. The rules
+//! are those of Cassandra 5.0.9, as measured: zero-length values are valid for all types but
+//! `tinyint`, `smallint`, `date`, `time`, `duration`, collections and vectors. Two rules are
+//! stricter than Cassandra's: text is UTF-8 as Unicode defines it (no surrogates, no `c0 80`), and
+//! no bytes follow the three parts of a duration. Elements of collections and vectors are never
+//! null. For a counter the value that clients see is checked; the storage engine checks the
+//! contexts inside files. The order and uniqueness of the elements of sets and the keys of maps is
+//! not checked here.
 
 use crate::duration::Duration;
 use crate::{CqlType, ValueError, collection};
 
 impl CqlType {
-    /// Checks that `value` is a serialised value of this type: its size, UTF-8 and ASCII, and all that is nested in it.
+    /// Checks that `value` is a serialised value of this type: its size, UTF-8 and ASCII, and all
+    /// nested values.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the first fault.
     pub fn validate(&self, value: &[u8]) -> Result<(), ValueError> {
         match self {
             Self::Blob | Self::Varint => Ok(()),
@@ -179,7 +186,7 @@ impl CqlType {
         }
     }
 
-    /// The error of an iterator, which does not know the type.
+    /// Adds this type's name to the error of an iterator, which does not know the type.
     fn named(&self, error: ValueError) -> ValueError {
         match error {
             ValueError::Truncated { expected, got, .. } => {

@@ -1,23 +1,24 @@
-//! `varint`: two's complement, big-endian, of any length.
+//! Reads, writes and compares `varint`: two's complement, big-endian, of any length.
 //!
-//! The canonical form is the shortest one, with at least one byte. Other nodes and old files may hold longer forms, so
-//! every reader here accepts leading sign bytes. Memory is bounded by the length of the value.
+//! The canonical form is the shortest one, with at least one byte. Other nodes and old files may
+//! hold longer forms, so every reader here accepts leading sign bytes. Memory is bounded by the
+//! length of the value.
 
 use std::cmp::Ordering;
 
 pub use num_bigint::BigInt;
 
-/// The integer of a serialised `varint`; no bytes mean 0.
+/// Returns the integer of a serialised `varint`; no bytes mean 0.
 pub fn decode(bytes: &[u8]) -> BigInt {
     BigInt::from_signed_bytes_be(bytes)
 }
 
-/// The shortest serialised form, at least one byte.
+/// Returns the shortest serialised form, which has at least one byte.
 pub fn encode(value: &BigInt) -> Vec<u8> {
     value.to_signed_bytes_be()
 }
 
-/// The serialised `varint` as an `i64`, if it fits.
+/// Returns the serialised `varint` as an `i64`, if it fits.
 pub fn to_i64(bytes: &[u8]) -> Option<i64> {
     let (negative, magnitude) = split_sign(bytes);
     let sign_byte = if negative { 0xFF } else { 0 };
@@ -29,13 +30,13 @@ pub fn to_i64(bytes: &[u8]) -> Option<i64> {
     Some(i64::from_be_bytes(wide))
 }
 
-/// The shortest serialised form of an `i64`.
+/// Returns the shortest serialised form of an `i64`.
 pub fn from_i64(value: i64) -> Vec<u8> {
     let bytes = value.to_be_bytes();
     shortest(&bytes).to_vec()
 }
 
-/// Order of two serialised integers, whatever the number of their leading sign bytes. Does not allocate.
+/// Compares two serialised integers with any number of leading sign bytes. Does not allocate.
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let ((left_negative, left), (right_negative, right)) = (split_sign(left), split_sign(right));
     match (left_negative, right_negative) {
@@ -46,7 +47,8 @@ pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
-/// Whether the integer is negative, and its bytes without any leading byte that repeats the sign (none for 0 and -1).
+/// Returns whether the integer is negative, and its bytes without leading bytes that repeat the
+/// sign (none for 0 and -1).
 #[inline]
 pub(crate) fn split_sign(bytes: &[u8]) -> (bool, &[u8]) {
     let negative = bytes.first().is_some_and(|&first| first & 0x80 != 0);
@@ -55,7 +57,7 @@ pub(crate) fn split_sign(bytes: &[u8]) -> (bool, &[u8]) {
     (negative, &bytes[skip..])
 }
 
-/// `bytes` without the leading sign bytes that two's complement does not need.
+/// Returns `bytes` without the leading sign bytes that two's complement does not need.
 pub(crate) fn shortest(bytes: &[u8]) -> &[u8] {
     let mut bytes = bytes;
     while let [first, second, ..] = bytes {

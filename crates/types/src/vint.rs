@@ -1,31 +1,32 @@
-//! Variable-length integers of SSTables and of the native protocol.
+//! Reads and writes the variable-length integers of SSTables and of the native protocol.
 //!
-//! The count of leading one bits of the first byte is the number of further bytes; the value's bits follow, big-endian.
-//! Written in the shortest form, read in any form. Signed integers are folded by zig-zag first.
+//! The number of leading one bits of the first byte is the number of further bytes; the value's
+//! bits follow, big-endian. Integers are written in the shortest form and read in any form. Signed
+//! integers are folded by zig-zag first.
 
 use thiserror::Error;
 
-/// The input ended inside an integer.
+/// The error for input that ends inside an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("variable-length integer needs {needed} bytes, only {available} are left")]
 pub struct VintError {
-    /// Bytes that the integer takes, its first byte included.
+    /// The number of bytes of the integer, including the first one.
     pub needed: usize,
-    /// Bytes that were there.
+    /// The number of bytes in the input.
     pub available: usize,
 }
 
-/// The most bytes that an integer takes.
+/// The greatest number of bytes of an integer.
 pub const MOST_BYTES: usize = 9;
 
-/// Bytes that [`write_unsigned`] takes for `value`: 1 to 9.
+/// Returns the number of bytes that [`write_unsigned`] takes for `value`: 1 to 9.
 #[inline]
 pub fn unsigned_length(value: u64) -> usize {
     let magnitude = (value | 1).leading_zeros() as usize;
     9 - magnitude.saturating_sub(1) / 7
 }
 
-/// Bytes that [`write_signed`] takes for `value`: 1 to 9.
+/// Returns the number of bytes that [`write_signed`] takes for `value`: 1 to 9.
 #[inline]
 pub fn signed_length(value: i64) -> usize {
     unsigned_length(fold(value))
@@ -39,13 +40,15 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
         return;
     }
     let (bytes, length) = encoded_unsigned(value);
-    // All nine, of which those that are too many go: those are two stores, where a length that varies is a call.
+    // Writing all nine bytes and cutting the surplus takes two stores; copying a variable length
+    // would take a call.
     let end = out.len() + length;
     out.extend_from_slice(&bytes);
     out.truncate(end);
 }
 
-/// `value` in its shortest form: the first so many of these bytes. The others mean nothing.
+/// Returns bytes and a length: so many of the first bytes are `value` in its shortest form. The
+/// other bytes have no meaning.
 #[inline]
 pub fn encoded_unsigned(value: u64) -> ([u8; MOST_BYTES], usize) {
     let length = unsigned_length(value);
@@ -69,7 +72,11 @@ pub fn write_signed(value: i64, out: &mut Vec<u8>) {
     write_unsigned(fold(value), out);
 }
 
-/// Takes an unsigned integer off the front of `input`. On error `input` is left as it was.
+/// Takes an unsigned integer off the front of `input`. An error leaves `input` as it was.
+///
+/// # Errors
+///
+/// Returns an error if `input` ends inside the integer.
 #[inline]
 pub fn read_unsigned(input: &mut &[u8]) -> Result<u64, VintError> {
     let Some((&first, rest)) = input.split_first() else {
@@ -80,9 +87,10 @@ pub fn read_unsigned(input: &mut &[u8]) -> Result<u64, VintError> {
         return Ok(u64::from(first));
     }
     let extra = first.leading_ones() as usize;
-    // A shift by 8 or more would overflow: 7 and 8 extra bytes leave no value bits in the first one.
+    // A shift by 8 or more would overflow. With 7 and 8 further bytes the first one holds no value
+    // bits.
     let high = if extra >= 7 { 0 } else { u64::from(first & (0x7F >> extra)) };
-    // Mostly more bytes follow than are wanted: then they are one word, without a loop over them.
+    // Usually at least 8 bytes follow; reading them as one word avoids a loop.
     if let Some((word, behind)) = rest.first_chunk::<8>().zip(rest.get(extra..)) {
         *input = behind;
         let low = u64::from_be_bytes(*word) >> (64 - 8 * extra);
@@ -95,19 +103,23 @@ pub fn read_unsigned(input: &mut &[u8]) -> Result<u64, VintError> {
     Ok(body.iter().fold(high, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Takes a zig-zag integer off the front of `input`. On error `input` is left as it was.
+/// Takes a zig-zag integer off the front of `input`. An error leaves `input` as it was.
+///
+/// # Errors
+///
+/// Returns an error if `input` ends inside the integer.
 #[inline]
 pub fn read_signed(input: &mut &[u8]) -> Result<i64, VintError> {
     read_unsigned(input).map(|folded| (folded >> 1) as i64 ^ -((folded & 1) as i64))
 }
 
-/// Zig-zag: small magnitudes of either sign become small unsigned integers.
+/// Folds by zig-zag: small magnitudes of either sign become small unsigned integers.
 #[inline]
 fn fold(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The first byte's leading ones for `extra` (1 to 7) further bytes.
+/// Returns the leading ones of the first byte for `extra` (1 to 7) further bytes.
 #[inline]
 fn length_bits(extra: usize) -> u64 {
     0xFF & !(0xFF >> extra)

@@ -1,7 +1,8 @@
-//! Sequences of columns: separator, value, separator, value, ..., terminator.
+//! Encodes sequences of columns: separator, value, separator, value, ..., terminator.
 //!
-//! Of a reversed column the value is inverted, byte by byte; separators and the terminator are not. Null comes before
-//! everything in both directions; the empty value has one separator for each, so that it sorts where its type wants it.
+//! In a reversed column every byte of the value is inverted; separators and the terminator are not.
+//! Null comes before everything in both directions. The empty value has one separator for each
+//! direction, so that it sorts where its type requires.
 
 use bytes::Bytes;
 
@@ -36,9 +37,11 @@ fn component_as<F: Form>(ty: &CqlType, reversed: bool, value: Option<&[u8]>, out
     }
 }
 
-/// Appends the components of a clustering or of a prefix of one (`values` may be shorter than `types`), then
-/// `terminator`: [`TERMINATOR`] for rows and keys, [`LT_NEXT`] or [`GT_NEXT`] for bounds. The flag of a type tells
-/// whether its column is reversed (`CLUSTERING ORDER BY ... DESC`).
+/// Appends the components of a clustering or of a prefix of one, then `terminator`.
+///
+/// `values` may be shorter than `types`. The terminator is [`TERMINATOR`] for rows and keys,
+/// [`LT_NEXT`] or [`GT_NEXT`] for bounds. The flag of a type says whether its column is reversed
+/// (`CLUSTERING ORDER BY ... DESC`).
 pub fn encode_clustering<V: AsRef<[u8]>>(
     types: &[(CqlType, bool)],
     values: &[Option<V>],
@@ -49,7 +52,8 @@ pub fn encode_clustering<V: AsRef<[u8]>>(
     out.push(terminator);
 }
 
-/// [`encode_clustering`] without a terminator: what all positions with this prefix have in common.
+/// Appends the components as [`encode_clustering`] does, without a terminator: the common prefix of
+/// all positions with these values.
 pub fn encode_clustering_prefix<V: AsRef<[u8]>>(
     types: &[(CqlType, bool)],
     values: &[Option<V>],
@@ -61,7 +65,7 @@ pub fn encode_clustering_prefix<V: AsRef<[u8]>>(
     }
 }
 
-/// [`encode_clustering`] in the ordered form: its order is [`CqlType::compare`]'s for all values.
+/// Appends the ordered form of a clustering. Its order is [`CqlType::compare`]'s for all values.
 pub fn encode_ordered_clustering<V: AsRef<[u8]>>(
     types: &[(CqlType, bool)],
     values: &[Option<V>],
@@ -75,7 +79,11 @@ pub fn encode_ordered_clustering<V: AsRef<[u8]>>(
     out.push(terminator);
 }
 
-/// Takes one component off the front of `input`; `None` is null. On error `input` is left as it was.
+/// Takes one component off the front of `input`; `None` is null. An error leaves `input` as it was.
+///
+/// # Errors
+///
+/// Returns an error if `input` does not begin with a component of this type.
 pub fn decode_component(
     ty: &CqlType,
     reversed: bool,
@@ -99,7 +107,11 @@ pub fn decode_component(
     Ok(value)
 }
 
-/// The values of a clustering and its terminator. `input` must hold nothing else.
+/// Decodes the values of a clustering and its terminator. `input` must hold nothing else.
+///
+/// # Errors
+///
+/// Returns an error if `input` is not the encoding of a clustering of these types.
 pub fn decode_clustering(
     types: &[(CqlType, bool)],
     input: &[u8],

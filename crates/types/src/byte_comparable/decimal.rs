@@ -1,9 +1,11 @@
-//! `decimal`: sign, exponent and mantissa, so that equal numbers of any scale encode alike.
+//! Encodes `decimal` by sign, exponent and mantissa, so that equal numbers of any scale encode
+//! alike.
 //!
-//! 0 is `80`. Otherwise |v| = 0.d1d2... x 100^x with base-100 digits, d1 not 0. A header byte holds the sign and the
-//! number of bytes of the exponent, which follow; each digit is stored plus 80, and 00 ends the value. Of negative values
-//! the exponent is negated and the digits are complemented. The scale only moves the exponent: memory is bounded by the
-//! number of stored digits.
+//! 0 is `80`. Other numbers are |v| = 0.d1d2... x 100^x with base-100 digits, where d1 is not 0. A
+//! header byte holds the sign and the number of bytes of the exponent, which follow; each digit is
+//! stored plus 80 (hex), and 00 ends the value. In negative values the exponent is negated and the
+//! digits are complemented. The scale only moves the exponent, so memory is bounded by the number
+//! of stored digits.
 
 use crate::byte_comparable::source::Source;
 use crate::decimal::{self as numbers, Digits};
@@ -16,7 +18,7 @@ const EXPONENT_ZERO: i64 = 0x40;
 
 pub(super) fn encode(value: &[u8], out: &mut Vec<u8>) {
     let Some(parts) = numbers::parts(value) else {
-        // Too short to be a decimal: validation has refused it long ago.
+        // The bytes are too short for a decimal; validation has refused them before.
         return super::encode_escaped(value, out);
     };
     parts.with_digits(|digits| encode_digits(digits, out));
@@ -90,7 +92,7 @@ pub(super) fn decode(
         if byte == 0 {
             break;
         }
-        // The first digit of a negative value is stored as minus itself: below 80.
+        // The first digit of a negative value is stored as its negative: below 80 (hex).
         let digit = byte.wrapping_sub(0x80) as i8;
         let allowed = if negative && digits.is_empty() { -100..=-1 } else { 0..=99 };
         if !allowed.contains(&digit) {
@@ -133,8 +135,9 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Moves zeros back into the unscaled value if the scale without them is below 32 bits. The limit keeps a forged exponent
-/// from expanding into memory.
+/// Moves zeros back into the unscaled value if the scale without them is below 32 bits.
+///
+/// The limit keeps a forged exponent from expanding into memory.
 fn fit_scale(unscaled: BigInt, scale: i64) -> Option<(BigInt, i32)> {
     const MAX_ZEROS: i64 = 1024;
     let missing = i64::from(i32::MIN).checked_sub(scale)?;

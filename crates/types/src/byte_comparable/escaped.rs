@@ -1,8 +1,8 @@
-//! Bytes of any length, escaped so that no encoding is a prefix of another.
+//! Escapes bytes of any length so that no encoding is a prefix of another.
 //!
-//! A non-zero byte stands for itself. A run of n zeros is `00`, n-1 times `FE`, and `FF` if a byte follows. The end is
-//! `00`, or `FE` in place of the run's `FF` if the value ended with zeros. The byte that follows in a sequence is never
-//! `FE` or `FF`, so a reader knows where the value ends.
+//! A non-zero byte stands for itself. A run of n zeros is `00`, n-1 times `FE`, and `FF` if a byte
+//! follows. The end is `00`, or `FE` in place of the run's `FF` if the value ended with zeros. The
+//! byte that follows in a sequence is never `FE` or `FF`, so a reader knows where the value ends.
 
 use crate::byte_comparable::source::{Source, truncated};
 use crate::{CqlType, DecodeError};
@@ -34,7 +34,8 @@ pub fn encode_escaped(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Where the first zero byte is. Looks at eight bytes at a time: a zero byte borrows from its top bit.
+/// Returns the index of the first zero byte. It looks at eight bytes at a time: a zero byte borrows
+/// from its top bit.
 #[inline]
 fn first_zero(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -51,7 +52,11 @@ fn first_zero(bytes: &[u8]) -> Option<usize> {
     chunks.remainder().iter().position(|&byte| byte == 0).map(|within| at + within)
 }
 
-/// Takes an escaped value off the front of `input`. On error `input` is left as it was.
+/// Takes an escaped value off the front of `input`. An error leaves `input` as it was.
+///
+/// # Errors
+///
+/// Returns an error if `input` ends inside the value or has an impossible escape.
 pub fn decode_escaped(input: &mut &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut source = Source::new(input, false);
     let mut out = Vec::new();

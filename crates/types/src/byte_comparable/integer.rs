@@ -1,13 +1,14 @@
-//! `bigint` and `varint`: integers whose encoding grows with their magnitude.
+//! Encodes `bigint` and `varint`: the encoding grows with the magnitude of the integer.
 //!
-//! The first bit is the sign (1: not negative), the one bits behind it count the further bytes, then the bits of the
-//! magnitude m follow (m = v, or the bitwise complement of a negative v). Negative values are inverted as a whole. Up to
-//! 8 further bytes; a varint of 7 or more magnitude bytes instead begins with `FF` (negative: `00`) and its length.
+//! The first bit is the sign (1: not negative), the one bits behind it count the further bytes, and
+//! the bits of the magnitude m follow (m = v, or the bitwise complement of a negative v). Negative
+//! values are inverted as a whole. There are at most 8 further bytes; a varint with 7 or more bytes
+//! of magnitude begins with `FF` (negative: `00`) and its length instead.
 
 use crate::byte_comparable::source::Source;
 use crate::{CqlType, DecodeError, varint};
 
-/// Magnitudes of this many bytes no longer fit the short code of a varint.
+/// The number of magnitude bytes from which the short code of a varint no longer fits.
 const LONG_FORM: usize = 7;
 
 #[inline]
@@ -15,7 +16,8 @@ pub(super) fn encode_bigint(value: i64, out: &mut Vec<u8>) {
     let invert = (value >> 63) as u64;
     let magnitude = value as u64 ^ invert;
     let bits = 64 - magnitude.leading_zeros();
-    // 6 bits in the first byte, 7 more with each further one; at 8 further bytes the first one holds no magnitude bits.
+    // The first byte holds 6 bits, each further one 7 more; with 8 further bytes the first one
+    // holds no magnitude bits.
     let extra = (bits as usize / 7).min(8);
     if extra == 8 {
         out.push(0xFF ^ invert as u8);
@@ -47,7 +49,7 @@ fn decode_bigint_after(
         }
         return Ok((magnitude ^ invert) as i64);
     }
-    // 7 or 8 further bytes: the bit that tells which is the first one of the next byte.
+    // There are 7 or 8 further bytes; the top bit of the next byte says which.
     let second = source.byte(ty)? ^ invert as u8;
     let (mut magnitude, more) = (u64::from(second & 0x7F), 6 + usize::from(second >> 7));
     for _ in 0..more {
@@ -97,7 +99,7 @@ pub(super) fn decode_varint(
     }
     let length = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(LONG_FORM);
     let start = out.len();
-    // The sign byte that two's complement needs if the top bit of the magnitude says otherwise.
+    // Two's complement needs a sign byte if the top bit of the magnitude disagrees with the sign.
     out.push(sign_byte);
     source.copy(length, ty, out)?;
     let redundant = out.get(start + 1).is_some_and(|&byte| (byte ^ sign_byte) & 0x80 == 0);

@@ -1,7 +1,8 @@
-//! Decorated partition keys: the token, then the raw bytes of the key.
+//! Encodes decorated partition keys: the token, then the raw bytes of the key.
 //!
-//! The form of `Partitions.db` in `da` (Cassandra 5) and `mt` (ScyllaDB): `40`, the token with its sign bit inverted,
-//! `40`, the escaped key, `38`. The column types of the key play no part.
+//! This is the form of `Partitions.db` in `da` (Cassandra 5) and `mt` (ScyllaDB): `40`, the token
+//! with its sign bit inverted, `40`, the escaped key, `38`. The column types of the key have no
+//! influence.
 
 use crate::DecodeError;
 use crate::byte_comparable::{NEXT_COMPONENT, TERMINATOR, decode_escaped, encode_escaped};
@@ -17,7 +18,11 @@ pub fn encode_decorated_key(token: i64, key: &[u8], out: &mut Vec<u8>) {
     out.push(TERMINATOR);
 }
 
-/// The token and the raw bytes of a partition key. `input` must hold nothing else.
+/// Decodes the token and the raw bytes of a partition key. `input` must hold nothing else.
+///
+/// # Errors
+///
+/// Returns an error if `input` is not the encoding of a partition key.
 pub fn decode_decorated_key(input: &[u8]) -> Result<(i64, Vec<u8>), DecodeError> {
     let mut rest = input;
     expect(NEXT_COMPONENT, &mut rest)?;

@@ -1,4 +1,4 @@
-//! Values made of values: collections, tuples, UDTs, vectors, composites.
+//! Encodes values that consist of values: collections, tuples, UDTs, vectors, composites.
 //!
 //! Each is a sequence of components ended by [`TERMINATOR`]. Inside a sequence null is [`NULL`]. An
 //! empty value without a natural form is [`NULL`] in Cassandra's form and [`EMPTY`] in the ordered
@@ -28,7 +28,8 @@ pub(super) fn encode_map<F: Form>(key: &CqlType, value: &CqlType, bytes: &[u8], 
     out.push(TERMINATOR);
 }
 
-/// Trailing nulls are left out, so that a tuple written before a field was added equals one written after it.
+/// Encodes a tuple or UDT without trailing nulls, so that a tuple written before a field was added
+/// equals one written after it.
 pub(super) fn encode_fields<'t, F: Form>(
     types: impl Iterator<Item = &'t CqlType>,
     value: &[u8],
@@ -57,8 +58,10 @@ pub(super) fn encode_vector<F: Form>(
     out.push(TERMINATOR);
 }
 
-/// A partition key of several columns in one value. The first component tells static prefixes apart; each further one is
-/// followed by its end-of-component byte, which is a signed one.
+/// Encodes a partition key of several columns in one value.
+///
+/// The first component distinguishes static prefixes; each further one is followed by its
+/// end-of-component byte, which is signed.
 pub(super) fn encode_composite<F: Form>(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) {
     let (is_static, components) = collection::composite_components(value);
     out.push(if is_static { NULL } else { NEXT_COMPONENT });
@@ -101,7 +104,7 @@ pub(super) fn decode_map(
     decode_counted(ty, &[key, value], source, out)
 }
 
-/// A count, then groups of values of `types`.
+/// Decodes groups of values of `types`, and writes their count in front of them.
 fn decode_counted(
     ty: &CqlType,
     types: &[&CqlType],
@@ -152,7 +155,7 @@ pub(super) fn decode_fields<'t>(
     if !ended {
         expect_end(ty, source)?;
     }
-    // Trailing nulls are never written, so one at the end was an empty value.
+    // Trailing nulls are never written, so a null at the end was an empty value.
     if let Some(at) = last_null {
         out[at..at + 4].copy_from_slice(&[0; 4]);
     }

@@ -1,11 +1,11 @@
-//! The input of decoders: bytes behind a mask.
+//! Reads the input of decoders through a mask.
 //!
-//! A reversed column's value is stored with every byte inverted and without its length, so it must be decoded through
-//! the inversion: the mask is `FF` there and 0 elsewhere.
+//! A reversed column's value is stored with every byte inverted and without its length, so a
+//! decoder must invert while it reads: the mask is `FF` there and 0 elsewhere.
 
 use crate::{CqlType, DecodeError};
 
-/// What is left to decode.
+/// The input that is left to decode.
 pub(super) struct Source<'a> {
     rest: &'a [u8],
     mask: u8,
@@ -16,7 +16,7 @@ impl<'a> Source<'a> {
         Self { rest, mask: if reversed { 0xFF } else { 0 } }
     }
 
-    /// What was not read, as it is stored.
+    /// Returns the bytes that were not read, as they are stored.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -44,7 +44,7 @@ impl<'a> Source<'a> {
         Ok(head.map(|byte| byte ^ self.mask))
     }
 
-    /// Appends the next `count` bytes to `out`. Allocates only once the bytes are known to be there.
+    /// Appends the next `count` bytes to `out`. Allocates only if that many are left.
     pub(super) fn copy(
         &mut self,
         count: usize,
@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
         out.extend(head.iter().map(|byte| byte ^ mask));
     }
 
-    /// The error for `got`, which was read last.
+    /// Makes the error for `got`, the byte that was read last.
     pub(super) fn unexpected(&self, ty: &CqlType, expected: &'static str, got: u8) -> DecodeError {
         let type_name = ty.cql_name();
         DecodeError::Unexpected { type_name, expected, got, remaining: self.rest.len() }

@@ -1,18 +1,20 @@
-//! One value: the choice of the encoding by type.
+//! Encodes one value in the form of its type.
 
 use crate::byte_comparable::source::Source;
 use crate::byte_comparable::{Form, Oss50, decimal, encode_escaped, escaped, integer, nested};
 use crate::uuid_order::{timeuuid_of_rank, timeuuid_rank, uuid_of_rank, uuid_rank};
 use crate::{CqlType, DecodeError};
 
-/// Appends the encoding of one serialised value, without a separator. A zero-length value of a type without natural empty
-/// value ([`CqlType::empty_is_special`]) adds nothing: only a separator can express it.
+/// Appends the encoding of one serialised value, without a separator.
+///
+/// A zero-length value of a type without a natural empty value ([`CqlType::empty_is_special`]) adds
+/// nothing: only a separator can express it.
 #[inline]
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     encode_as::<Oss50>(ty, value, out);
 }
 
-/// [`encode`] in either form.
+/// Encodes a value as [`encode`] does, in form `F`.
 #[inline]
 pub(super) fn encode_as<F: Form>(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     match ty {
@@ -62,12 +64,17 @@ fn encode_other<F: Form>(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
         CqlType::Custom(_) if ty.is_lexical_uuid() => {
             ranked(|bytes| u128::from_be_bytes(bytes) ^ LEXICAL_SIGNS, value, out)
         }
-        // Counters are no part of keys; classes that nobody here knows are ordered as bytes.
+        // Counters are not part of keys. Classes unknown to this crate are ordered as bytes.
         _ => encode_escaped(value, out),
     }
 }
 
-/// Takes one value off the front of `input` and returns its serialised form. On error `input` is left as it was.
+/// Takes one value off the front of `input` and returns its serialised form. An error leaves
+/// `input` as it was.
+///
+/// # Errors
+///
+/// Returns an error if `input` does not begin with the encoding of a value of this type.
 pub fn decode(ty: &CqlType, input: &mut &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut source = Source::new(input, false);
     let mut out = Vec::new();
@@ -109,7 +116,7 @@ pub(super) fn decode_from(
         }
         CqlType::Varint => integer::decode_varint(ty, source, out)?,
         CqlType::Decimal => decimal::decode(ty, source, out)?,
-        // Expressed by the separator alone.
+        // The separator alone expresses the value.
         CqlType::Empty => {}
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             nested::decode_elements(ty, element, source, out)?
@@ -174,7 +181,7 @@ fn float<F: Form, const N: usize>(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a `float` or `double` is NaN, whatever its other bits.
+/// Returns whether a `float` or `double` is NaN, whatever its other bits.
 fn is_nan(value: &[u8]) -> bool {
     if let Ok(bytes) = <[u8; 4]>::try_from(value) {
         return f32::from_be_bytes(bytes).is_nan();
@@ -206,7 +213,8 @@ fn ranked(rank: impl Fn([u8; 16]) -> u128, value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A value that validation would refuse gets some place in the order. Zero-length ones are the separator's business.
+/// Gives a value that validation would refuse some place in the order. A separator expresses
+/// zero-length values.
 #[cold]
 fn odd_length(value: &[u8], out: &mut Vec<u8>) {
     if !value.is_empty() {

@@ -1,6 +1,8 @@
-//! Builders of frozen values. They trust the caller: elements are neither validated nor sorted, unless the name says so.
+//! Builds frozen values. The builders trust the caller: they neither validate nor sort elements,
+//! unless the name says so.
 //!
-//! A value of more than 2^31 bytes has no serialised form; the lengths saturate there, and validation refuses the result.
+//! A value of more than 2^31 bytes has no serialised form. Its lengths saturate, and validation
+//! refuses the result.
 
 use bytes::Bytes;
 
@@ -13,7 +15,8 @@ pub fn write_value(value: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(value.unwrap_or_default());
 }
 
-/// Builds a list, set or map value by value; the count is filled in at the end. For a map push key, value, key, ...
+/// Builds a list, set or map value by value; `finish` fills in the count. For a map push key,
+/// value, key, ...
 #[derive(Clone, Debug)]
 pub struct Builder {
     bytes: Vec<u8>,
@@ -27,19 +30,19 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Appends a list's or set's element, or a map's key or value; `None` is null.
+    /// Appends an element of a list or set, or a key or value of a map; `None` is null.
     pub fn push(&mut self, value: Option<&[u8]>) {
         write_value(value, &mut self.bytes);
         self.pushed += 1;
     }
 
-    /// The list or set.
+    /// Returns the list or set.
     pub fn finish(self) -> Bytes {
         let pushed = self.pushed;
         self.finish_with(pushed)
     }
 
-    /// The map: half as many entries as values were pushed.
+    /// Returns the map. It has half as many entries as values were pushed.
     pub fn finish_map(self) -> Bytes {
         let pushed = self.pushed;
         self.finish_with(pushed / 2)
@@ -52,21 +55,21 @@ impl Builder {
     }
 }
 
-/// A frozen list (or a set whose elements come in their order).
+/// Makes a frozen list, or a frozen set if the elements are sorted and unique.
 pub fn list_of<V: AsRef<[u8]>>(elements: impl IntoIterator<Item = V>) -> Bytes {
     let mut builder = Builder::default();
     elements.into_iter().for_each(|element| builder.push(Some(element.as_ref())));
     builder.finish()
 }
 
-/// A frozen set with sorted elements; the first of equal ones stays.
+/// Makes a frozen set with sorted elements; of equal elements the first stays.
 pub fn set_of<V: AsRef<[u8]>>(element: &CqlType, mut elements: Vec<V>) -> Bytes {
     elements.sort_by(|left, right| element.compare(left.as_ref(), right.as_ref()));
     elements.dedup_by(|left, right| element.compare(left.as_ref(), right.as_ref()).is_eq());
     list_of(elements)
 }
 
-/// A frozen map whose entries come in the order of their keys.
+/// Makes a frozen map of entries that are sorted by key.
 pub fn map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, V)>) -> Bytes {
     let mut builder = Builder::default();
     for (key, value) in entries {
@@ -76,7 +79,8 @@ pub fn map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(entries: impl IntoIterator<Item = 
     builder.finish_map()
 }
 
-/// A frozen map with entries sorted by key; the first of equal keys stays, with the last value.
+/// Makes a frozen map with entries sorted by key; of equal keys the first stays, with the last
+/// value.
 pub fn sorted_map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     key: &CqlType,
     mut entries: Vec<(K, V)>,
@@ -92,7 +96,7 @@ pub fn sorted_map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     map_of(entries)
 }
 
-/// A tuple or UDT; `None` is null.
+/// Makes a tuple or UDT; `None` is null.
 pub fn tuple_of<V: AsRef<[u8]>>(fields: impl IntoIterator<Item = Option<V>>) -> Bytes {
     let mut out = Vec::new();
     for field in fields {
@@ -101,7 +105,7 @@ pub fn tuple_of<V: AsRef<[u8]>>(fields: impl IntoIterator<Item = Option<V>>) -> 
     out.into()
 }
 
-/// A vector with elements of the given type.
+/// Makes a vector with elements of the given type.
 pub fn vector_of<V: AsRef<[u8]>>(
     element: &CqlType,
     elements: impl IntoIterator<Item = V>,

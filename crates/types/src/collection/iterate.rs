@@ -1,26 +1,37 @@
-//! Borrowing iterators over the parts of a value.
+//! Iterates over the parts of a value and borrows them.
 
 use crate::collection::STATIC_COMPOSITE;
 use crate::{CqlType, ValueError, vint};
 
-/// The elements of a frozen list or set; null is `None`. A zero-length value has no elements.
+/// Iterates over the elements of a frozen list or set; null is `None`. A zero-length value has no
+/// elements.
+///
+/// # Errors
+///
+/// Returns an error if the value has no valid count.
 pub fn elements(value: &[u8]) -> Result<Elements<'_>, ValueError> {
     let (remaining, rest) = read_count(value, 1)?;
     Ok(Elements { remaining, rest })
 }
 
-/// The entries of a frozen map. A null key or value is an error. A zero-length value has no entries.
+/// Iterates over the entries of a frozen map. A null key or value is an error. A zero-length value
+/// has no entries.
+///
+/// # Errors
+///
+/// Returns an error if the value has no valid count.
 pub fn entries(value: &[u8]) -> Result<Entries<'_>, ValueError> {
     let (remaining, rest) = read_count(value, 2)?;
     Ok(Entries { values: Elements { remaining: remaining * 2, rest } })
 }
 
-/// The fields of a tuple or UDT; null is `None`. Ends with the bytes: fewer fields than the type has are nulls.
+/// Iterates over the fields of a tuple or UDT; null is `None`. Ends with the bytes: fields that the
+/// type has beyond them are null.
 pub fn fields(value: &[u8]) -> Fields<'_> {
     Fields { rest: value }
 }
 
-/// The elements of a vector.
+/// Iterates over the elements of a vector.
 pub fn vector_elements<'a>(
     element: &CqlType,
     dimension: usize,
@@ -29,7 +40,7 @@ pub fn vector_elements<'a>(
     VectorElements { fixed: element.fixed_length(), remaining: dimension, rest: value }
 }
 
-/// Whether a composite is the prefix of a static row, and its components.
+/// Returns whether a composite is the prefix of a static row, and iterates over its components.
 pub fn composite_components(value: &[u8]) -> (bool, CompositeComponents<'_>) {
     match value.strip_prefix(&STATIC_COMPOSITE.to_be_bytes()) {
         Some(rest) => (true, CompositeComponents { rest }),
@@ -37,7 +48,7 @@ pub fn composite_components(value: &[u8]) -> (bool, CompositeComponents<'_>) {
     }
 }
 
-/// See [`elements`].
+/// The iterator of [`elements`].
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     remaining: usize,
@@ -45,17 +56,17 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Elements that are still to come, if the bytes are sound.
+    /// Returns the number of elements that are still to come, if the bytes are sound.
     pub fn len(&self) -> usize {
         self.remaining
     }
 
-    /// Whether no element is to come.
+    /// Returns whether no element is still to come.
     pub fn is_empty(&self) -> bool {
         self.remaining == 0
     }
 
-    /// The bytes that were not read; behind the last element there should be none.
+    /// Returns the bytes that were not read. There should be none after the last element.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -79,24 +90,24 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// See [`entries`].
+/// The iterator of [`entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     values: Elements<'a>,
 }
 
 impl<'a> Entries<'a> {
-    /// Entries that are still to come, if the bytes are sound.
+    /// Returns the number of entries that are still to come, if the bytes are sound.
     pub fn len(&self) -> usize {
         self.values.remaining / 2
     }
 
-    /// Whether no entry is to come.
+    /// Returns whether no entry is still to come.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The bytes that were not read; behind the last entry there should be none.
+    /// Returns the bytes that were not read. There should be none after the last entry.
     pub fn rest(&self) -> &'a [u8] {
         self.values.rest
     }
@@ -125,14 +136,14 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// See [`fields`].
+/// The iterator of [`fields`].
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The bytes that were not read.
+    /// Returns the bytes that were not read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -154,7 +165,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// See [`vector_elements`].
+/// The iterator of [`vector_elements`].
 #[derive(Clone, Debug)]
 pub struct VectorElements<'a> {
     fixed: Option<usize>,
@@ -163,7 +174,7 @@ pub struct VectorElements<'a> {
 }
 
 impl<'a> VectorElements<'a> {
-    /// The bytes that were not read; behind the last element there should be none.
+    /// Returns the bytes that were not read. There should be none after the last element.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -189,7 +200,7 @@ impl<'a> Iterator for VectorElements<'a> {
     }
 }
 
-/// See [`composite_components`].
+/// The iterator of [`composite_components`].
 #[derive(Clone, Debug)]
 pub struct CompositeComponents<'a> {
     rest: &'a [u8],
@@ -220,7 +231,7 @@ impl<'a> Iterator for CompositeComponents<'a> {
 }
 
 impl<'a> CompositeComponents<'a> {
-    /// The bytes that were not read.
+    /// Returns the bytes that were not read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -234,7 +245,8 @@ impl<'a> CompositeComponents<'a> {
     }
 }
 
-/// A count of groups of `parts` values, each of at least 4 bytes: what could not fit is refused at once.
+/// Reads a count of groups of `parts` values of at least 4 bytes each, and refuses a count that the
+/// bytes cannot hold.
 fn read_count(value: &[u8], parts: usize) -> Result<(usize, &[u8]), ValueError> {
     if value.is_empty() {
         return Ok((0, value));

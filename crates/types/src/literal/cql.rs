@@ -1,18 +1,21 @@
-//! CQL literals.
+//! Prints values as CQL literals.
 
 use crate::literal::text::{hex, scalar_text};
 use crate::type_name::quote_if_needed;
 use crate::{CqlType, UserType, ValueError, collection};
 
-/// The value as a CQL literal: `'it''s'`, `12`, `0xcafe`, `[1, 2]`, `{'a': 1}`, `(1, null)`, `{field: 1}`. A zero-length
-/// value of a type without natural empty value is `null`. What is no value of the type prints as a blob.
+/// Prints the value as a CQL literal: `'it''s'`, `12`, `0xcafe`, `[1, 2]`, `{'a': 1}`, `(1, null)`,
+/// `{field: 1}`.
+///
+/// A zero-length value of a type without a natural empty value is `null`. Bytes that are not a
+/// value of the type print as a blob.
 pub fn to_cql_literal(ty: &CqlType, value: &[u8]) -> String {
     let mut out = String::new();
     print(ty, value, &mut out);
     out
 }
 
-/// A CQL string literal: in single quotes, which are doubled inside.
+/// Makes a CQL string literal: in single quotes, which are doubled inside.
 pub fn quote_text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -77,7 +80,8 @@ fn print_known(ty: &CqlType, value: &[u8], out: &mut String) -> Result<(), Value
         | CqlType::Date
         | CqlType::Time
         | CqlType::Inet => true,
-        // A class without CQL name takes blobs, except for the old timestamps, which pass for new ones.
+        // A class without a CQL name takes blobs. Old timestamps are an exception: they pass for
+        // new ones.
         CqlType::Custom(_) => ty.is_legacy_timestamp(),
         _ => false,
     };

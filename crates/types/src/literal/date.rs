@@ -1,13 +1,15 @@
-//! `date` (days) and `time` (nanoseconds of a day).
+//! Reads and prints `date` (days) and `time` (nanoseconds of a day).
 
 use crate::calendar::{CivilDate, NANOS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
 
-/// Stored `date` of 1970-01-01.
+/// The stored `date` of 1970-01-01.
 const EPOCH: i64 = 1 << 31;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The stored form (days, with 2^31 for 1970-01-01) of `yyyy-mm-dd`, or of a stored form as a plain number. Years beyond
-/// 9999 have a sign.
+/// Returns the stored form (days, with 2^31 for 1970-01-01) of `yyyy-mm-dd` or of a plain number,
+/// which is a stored form itself.
+///
+/// Years beyond 9999 have a sign.
 pub fn parse_date(text: &str) -> Option<u32> {
     if let Some(days) = parse_integer(text) {
         return u32::try_from(days).ok();
@@ -19,12 +21,13 @@ pub fn parse_date(text: &str) -> Option<u32> {
     u32::try_from(days_from_civil(date) + EPOCH).ok()
 }
 
-/// `2011-02-03`, `-0044-03-15`, `+10000-01-01` from the stored form.
+/// Prints a stored date: `2011-02-03`, `-0044-03-15`, `+10000-01-01`.
 pub fn print_date(stored: u32) -> String {
     print_civil(civil_from_days(i64::from(stored) - EPOCH))
 }
 
-/// Nanoseconds of a day from `hh:mm:ss[.fraction]`, or from a plain number of nanoseconds.
+/// Returns the nanoseconds of a day for `hh:mm:ss[.fraction]`, or for a plain number of
+/// nanoseconds.
 pub fn parse_time(text: &str) -> Option<i64> {
     if let Some(nanos) = parse_integer(text) {
         return (0..NANOS_PER_DAY).contains(&nanos).then_some(nanos);
@@ -36,7 +39,7 @@ pub fn parse_time(text: &str) -> Option<i64> {
     Some(clock.nanos())
 }
 
-/// `hh:mm:ss.nnnnnnnnn`. Stored values outside a day wrap around, as nothing validates them.
+/// Prints `hh:mm:ss.nnnnnnnnn`. Values outside a day wrap around, because nothing validates them.
 pub fn print_time(nanos: i64) -> String {
     let nanos = nanos.rem_euclid(NANOS_PER_DAY);
     let (seconds, fraction) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND);
@@ -54,7 +57,8 @@ pub(super) fn print_civil(date: CivilDate) -> String {
     format!("{sign}{:04}-{month:02}-{day:02}", year.unsigned_abs())
 }
 
-/// `-?digits` and nothing else; numbers beyond 64 bits become the largest ones, which no caller accepts.
+/// Reads `-?digits` and nothing else. A number beyond 64 bits becomes the largest one, which no
+/// caller accepts.
 pub(super) fn parse_integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -63,7 +67,7 @@ pub(super) fn parse_integer(text: &str) -> Option<i64> {
     Some(text.parse().unwrap_or(if text == digits { i64::MAX } else { i64::MIN }))
 }
 
-/// Splits `[+-]yyyy-mm-dd` off the front; the day is 1 to 31 and may be too large for its month.
+/// Splits `[+-]yyyy-mm-dd` off the front. The day is 1 to 31, and may be too large for its month.
 pub(super) fn split_date(text: &str) -> Option<(CivilDate, &str)> {
     let (sign, rest) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
@@ -71,7 +75,7 @@ pub(super) fn split_date(text: &str) -> Option<(CivilDate, &str)> {
         _ => (0, text),
     };
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    // A plus is for years that do not fit four digits, as in ISO 8601.
+    // A plus is only for years that do not fit into four digits, as in ISO 8601.
     let allowed = match sign {
         0 => 4..=4,
         1 => 5..=9,
@@ -91,7 +95,7 @@ pub(super) fn split_date(text: &str) -> Option<(CivilDate, &str)> {
     Some((CivilDate { year, month, day }, rest))
 }
 
-/// A time of day; the hour may be 24 if the rest is 0.
+/// A time of day. The hour may be 24 if the rest is 0.
 pub(super) struct Clock {
     pub(super) hour: u32,
     minute: u32,
@@ -107,7 +111,7 @@ impl Clock {
     }
 }
 
-/// Splits `h:m[:s[.fraction]]` off the front; the fraction has none to nine digits.
+/// Splits `h:m[:s[.fraction]]` off the front. The fraction has none to nine digits.
 pub(super) fn split_clock(text: &str) -> Option<(Clock, &str)> {
     let (hour, rest) = split_number(text, 1..=2)?;
     let (minute, rest) = split_number(rest.strip_prefix(':')?, 1..=2)?;
@@ -129,7 +133,7 @@ pub(super) fn split_clock(text: &str) -> Option<(Clock, &str)> {
     (in_day && clock.minute < 60 && clock.second < 60).then_some((clock, rest))
 }
 
-/// Splits a number with so many digits off the front.
+/// Splits a number with an allowed count of digits off the front.
 pub(super) fn split_number(
     text: &str,
     digits: std::ops::RangeInclusive<usize>,

@@ -1,5 +1,7 @@
-//! The three texts of a `duration`: `1y2mo3w4d5h6m7s8ms9us10ns`, ISO 8601 `P1Y2M3DT4H5M6S` and `P3W`, and ISO's alternative
-//! `P0001-02-03T04:05:06`. A minus in front negates the whole.
+//! Reads and prints the three texts of a `duration`: `1y2mo3w4d5h6m7s8ms9us10ns`, ISO 8601
+//! `P1Y2M3DT4H5M6S` and `P3W`, and ISO's alternative `P0001-02-03T04:05:06`.
+//!
+//! A minus in front negates the whole.
 
 use crate::duration::Duration;
 use crate::literal::date::split_number;
@@ -15,7 +17,7 @@ const NANOS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
-/// Reads any of the three forms; `None` if it is none, or if a part does not fit.
+/// Reads any of the three forms; `None` if the text has another form or a part does not fit.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let (negative, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),
@@ -29,13 +31,13 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     magnitude.signed(negative)
 }
 
-/// The first form; `0s` for zero.
+/// Prints the first form; zero is `0s`.
 pub fn print_duration(duration: &Duration) -> String {
     let printed = print_json_duration(duration);
     if printed.is_empty() { "0s".to_owned() } else { printed }
 }
 
-/// The form of JSON: as Cassandra has it, nothing at all for zero.
+/// Prints the form of JSON: as in Cassandra, an empty text for zero.
 pub(super) fn print_json_duration(duration: &Duration) -> String {
     let Duration { months, days, nanoseconds } = *duration;
     let negative = months < 0 || days < 0 || nanoseconds < 0;
@@ -58,7 +60,7 @@ pub(super) fn print_json_duration(duration: &Duration) -> String {
     out
 }
 
-/// The three parts without a sign.
+/// The sizes of the three parts, without a sign.
 #[derive(Default)]
 struct Magnitude {
     months: u64,
@@ -100,7 +102,7 @@ enum Unit {
     Nanos(u64),
 }
 
-/// Units in the only order in which they may come, each at most once.
+/// Reads parts with their units. Each unit comes at most once, and only in one order.
 fn parse_units(text: &str) -> Option<Magnitude> {
     let units = [
         ("y", Unit::Months(MONTHS_PER_YEAR)),
@@ -133,7 +135,7 @@ fn parse_units(text: &str) -> Option<Magnitude> {
     Some(magnitude)
 }
 
-/// Behind the P: `3W`, or `1Y2M3DT4H5M6S` with any part left out.
+/// Reads the text behind the P: `3W`, or `1Y2M3DT4H5M6S` with any part left out.
 fn parse_iso(text: &str) -> Option<Magnitude> {
     let mut magnitude = Magnitude::default();
     if let Some(weeks) = text.strip_suffix('W') {
@@ -161,7 +163,7 @@ fn parse_iso(text: &str) -> Option<Magnitude> {
     Some(magnitude)
 }
 
-/// Behind the P: `yyyy-mm-ddThh:mm:ss`. No part has a limit of its own but its digits.
+/// Reads the text behind the P: `yyyy-mm-ddThh:mm:ss`. Only the number of digits limits a part.
 fn parse_iso_alternative(text: &str) -> Option<Magnitude> {
     let mut magnitude = Magnitude::default();
     let mut rest = text;

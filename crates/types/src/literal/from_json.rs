@@ -1,14 +1,17 @@
-//! Values from JSON.
+//! Reads values from JSON.
 
 use bytes::Bytes;
 
 use crate::literal::{Json, from_text, parse_json};
 use crate::{CqlType, UserType, ValueError, collection};
 
-/// The value that a JSON text means, as Cassandra's `fromJson` and `INSERT JSON` read it; `null` is `None`.
+/// Returns the value of a JSON text, as Cassandra's `fromJson` and `INSERT JSON` read it; `null` is
+/// `None`.
 ///
 /// # Errors
-/// Text that is no JSON; JSON that is no value of the type; null inside a collection.
+///
+/// Returns an error if the text is not JSON, if the JSON is not a value of the type, or if null is
+/// inside a collection.
 pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> {
     let json = parse_json(text).map_err(|error| ValueError::Text {
         type_name: ty.cql_name(),
@@ -18,8 +21,14 @@ pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> 
     from_json_value(ty, &json)
 }
 
-/// [`from_json`] for JSON that was read already. Numbers and booleans may also be strings; a collection or UDT may also be
-/// a string that holds its JSON.
+/// Returns the value of parsed JSON; see [`from_json`].
+///
+/// Numbers and booleans may also be strings, and a collection or UDT may be a string that holds its
+/// JSON.
+///
+/// # Errors
+///
+/// Returns an error if the JSON is not a value of the type, or if null is inside a collection.
 pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, ValueError> {
     let wrong = |expected| ValueError::Invalid {
         type_name: ty.cql_name(),
@@ -37,7 +46,7 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
     );
     if let (true, Json::String(text)) = (is_nested, json) {
         let inner = parse_json(text).map_err(|_| wrong("JSON"))?;
-        // One level only: a string in a string is no collection.
+        // Only one level is undone: a string in a string is not a collection.
         if matches!(inner, Json::String(_)) {
             return Err(wrong("an array or object"));
         }
@@ -92,7 +101,7 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
             | CqlType::Timestamp,
             Json::Number(text),
         ) => from_text(ty, text)?,
-        // What JSON has of zero. Cassandra prints it so, too, but does not read it back.
+        // This is the form of zero in JSON. Cassandra prints it too, but does not read it back.
         (CqlType::Duration, Json::String(text)) if text.is_empty() => from_text(ty, "0s")?,
         (_, Json::String(text)) if !is_nested => from_text(ty, text)?,
         (CqlType::Map { .. } | CqlType::UserDefined { .. }, _) => return Err(wrong("an object")),
@@ -123,7 +132,7 @@ fn map(
     let null = || ValueError::Null { type_name: ty.cql_name() };
     let mut entries = Vec::with_capacity(members.len());
     for (name, member) in members {
-        // Keys are strings in JSON whatever their type.
+        // JSON keys are strings, whatever the type of the map's keys.
         let key = from_json_value(key, &Json::String(name.clone()))
             .map_err(|error| part(ty, format!("key '{name}'"), error))?
             .ok_or_else(null)?;
@@ -135,7 +144,7 @@ fn map(
     Ok(collection::sorted_map_of(key, entries))
 }
 
-/// Names in CQL quotes are taken as they are, others in lower case.
+/// Reads a UDT. Names in CQL quotes are taken as they are, others in lower case.
 fn user_type(
     ty: &CqlType,
     definition: &UserType,

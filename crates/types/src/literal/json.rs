@@ -1,4 +1,4 @@
-//! Values as JSON.
+//! Prints values as JSON.
 
 use std::fmt::Write;
 
@@ -8,16 +8,19 @@ use crate::literal::text::{hex, scalar_text};
 use crate::literal::timestamp::print_json_timestamp;
 use crate::{CqlType, UserType, ValueError, collection};
 
-/// The value as Cassandra's `toJson` and `SELECT JSON` print it: numbers and booleans as such, NaN and infinities as
-/// `null`, blobs as `"0x..."`, sets, tuples and vectors as arrays, maps and UDTs as objects, all else as strings. A
-/// zero-length number, UUID or date is `""`. What is no value of the type prints as a blob.
+/// Prints the value as Cassandra's `toJson` and `SELECT JSON` do.
+///
+/// Numbers and booleans print as such, NaN and infinities as `null`, blobs as `"0x..."`, sets,
+/// tuples and vectors as arrays, maps and UDTs as objects, and all others as strings. A zero-length
+/// number, UUID or date is `""`. Bytes that are not a value of the type print as a blob.
 pub fn to_json(ty: &CqlType, value: &[u8]) -> String {
     let mut out = String::new();
     print(ty, value, &mut out);
     out
 }
 
-/// A JSON string with its quotes. Escapes what JSON requires, nothing else.
+/// Makes a JSON string with its quotes. It escapes only characters that JSON requires to be
+/// escaped.
 pub fn quote_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     push_quoted(text, &mut out);
@@ -103,7 +106,7 @@ fn scalar(ty: &CqlType, value: &[u8], out: &mut String) {
     }
     match (ty, scalar_text(ty, value)) {
         (CqlType::Float | CqlType::Double, Some(text)) => {
-            // JSON has no word for these.
+            // JSON has no NaN and no infinity.
             let finite = text.ends_with(|c: char| c.is_ascii_digit());
             out.push_str(if finite { &text } else { "null" });
         }
@@ -131,7 +134,8 @@ fn scalar(ty: &CqlType, value: &[u8], out: &mut String) {
     }
 }
 
-/// The key of an object must be a string: what is none by itself becomes the text of a string.
+/// Appends the key of an object. A key must be a string, so JSON of another kind becomes the text
+/// of a string.
 fn push_key(ty: &CqlType, key: &[u8], out: &mut String) {
     let start = out.len();
     print(ty, key, out);
@@ -149,7 +153,7 @@ fn user_type(definition: &UserType, value: &[u8], out: &mut String) -> Result<()
         None => Ok((name, ty, None)),
     });
     let print_field = |(name, ty, field): (&String, &CqlType, Option<&[u8]>), out: &mut String| {
-        // Names that are not in lower case keep their CQL quotes inside the JSON string.
+        // A name that is not in lower case keeps its CQL quotes inside the JSON string.
         if name.to_lowercase() != *name {
             push_quoted(&format!("\"{name}\""), out);
         } else {

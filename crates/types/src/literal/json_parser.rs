@@ -1,12 +1,12 @@
-//! A JSON reader that keeps numbers as they were written, so that a `decimal` of any length survives.
+//! Parses JSON and keeps numbers as they were written, so that a `decimal` of any length survives.
 //!
-//! RFC 8259, nothing more. Memory is bounded by the text; nesting by [`MAX_JSON_DEPTH`].
+//! The grammar is exactly RFC 8259. Memory is bounded by the text, nesting by [`MAX_JSON_DEPTH`].
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// How deep arrays and objects may be nested.
+/// Limit of the nesting of arrays and objects.
 pub const MAX_JSON_DEPTH: usize = 64;
 
 /// A JSON value.
@@ -16,23 +16,23 @@ pub enum Json {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number, as it was written.
+    /// A number as it was written.
     Number(String),
-    /// A string, its escapes undone.
+    /// A string without its escapes.
     String(String),
     /// An array.
     Array(Vec<Json>),
-    /// An object's members in their order; keys may repeat.
+    /// The members of an object in their order; keys may repeat.
     Object(Vec<(String, Json)>),
 }
 
-/// A text that is no JSON.
+/// The error for a text that is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("invalid JSON at offset {at}: {reason}")]
 pub struct JsonError {
-    /// Offset in bytes.
+    /// The offset of the fault, in bytes.
     pub at: usize,
-    /// What is wrong there.
+    /// The fault.
     pub reason: String,
 }
 
@@ -49,7 +49,11 @@ impl fmt::Display for Json {
     }
 }
 
-/// Reads one JSON value; nothing but blanks may follow.
+/// Reads one JSON value. Only blanks may follow it.
+///
+/// # Errors
+///
+/// Returns an error with the place of the fault if the text is not JSON or is nested too deeply.
 pub fn parse_json(text: &str) -> Result<Json, JsonError> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let value = parser.value()?;
@@ -167,7 +171,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?`
+    /// Reads `-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?`
     fn number(&mut self) -> Result<Json, JsonError> {
         let start = self.at;
         self.at += usize::from(self.peek() == Some(b'-'));
@@ -197,7 +201,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The opening quote is next.
+    /// Reads a string. The opening quote is next.
     fn string(&mut self) -> Result<String, JsonError> {
         self.at += 1;
         let mut out = String::new();
@@ -222,7 +226,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// Reads the rest of an escape, behind its backslash.
     fn escape(&mut self) -> Result<char, JsonError> {
         let kind = self.peek().ok_or_else(|| self.error("missing closing quote"))?;
         let plain = match kind {
@@ -254,7 +258,7 @@ impl Parser<'_> {
         char::from_u32(code).ok_or_else(|| self.error("half of a surrogate pair"))
     }
 
-    /// `uXXXX`
+    /// Reads `uXXXX`.
     fn code_unit(&mut self) -> Result<u32, JsonError> {
         let digits = self.text.get(self.at + 1..self.at + 5);
         let unit = digits

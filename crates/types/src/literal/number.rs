@@ -1,22 +1,24 @@
-//! Numbers as Java prints and reads them.
+//! Prints and reads numbers as Java does.
 
 use crate::decimal::MAX_DIGITS;
 use crate::varint::BigInt;
 use num_bigint::Sign;
 
-/// `1.5`, `1.0E10`, `NaN`, `-Infinity`: plain from 10^-3 up to 10^7, otherwise with an exponent.
+/// Prints `1.5`, `1.0E10`, `NaN`, `-Infinity`: plain from 10^-3 up to 10^7, otherwise with an
+/// exponent.
 pub fn print_double(value: f64) -> String {
     let plain = (1e-3..1e7).contains(&value.abs());
     java_style(value, plain, [format!("{value:e}"), format!("{value:.1e}")])
 }
 
-/// [`print_double`] with the digits that tell apart 32-bit floats.
+/// Prints a float as [`print_double`] does, with only the digits that distinguish 32-bit floats.
 pub fn print_float(value: f32) -> String {
     let plain = (1e-3..1e7).contains(&value.abs());
     java_style(f64::from(value), plain, [format!("{value:e}"), format!("{value:.1e}")])
 }
 
-/// Takes Rust's `1.5e-7` with the fewest digits, and with two. Java prints at least two digits, the nearest ones.
+/// Turns Rust's `1.5e-7` into Java's form. It takes the text with the fewest digits and the one
+/// with two, because Java prints at least two digits, the nearest ones.
 fn java_style(value: f64, plain: bool, [shortest, two_digits]: [String; 2]) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -53,11 +55,11 @@ fn java_style(value: f64, plain: bool, [shortest, two_digits]: [String; 2]) -> S
     format!("{sign}{whole}.{fraction}")
 }
 
-/// A float: decimal with optional exponent, `NaN`, `Infinity`; blanks around it are fine.
+/// Reads a float: decimal with optional exponent, `NaN`, `Infinity`; blanks may surround it.
 pub(super) fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
     let text = text.trim();
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    // There is one NaN; a sign in front of it is lost.
+    // There is only one NaN, so a sign in front of it is lost.
     let text = if unsigned == "NaN" { unsigned } else { text };
     let word = unsigned.starts_with(|c: char| c.is_ascii_alphabetic());
     if word && unsigned != "NaN" && unsigned != "Infinity" {
@@ -66,7 +68,7 @@ pub(super) fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
     text.parse().ok()
 }
 
-/// An integer: `[+-]digits`, at most [`MAX_DIGITS`] of them.
+/// Reads an integer: `[+-]digits`, at most [`MAX_DIGITS`] of them.
 pub(super) fn parse_varint(text: &str) -> Option<BigInt> {
     let (sign, digits) = match text.as_bytes() {
         [b'-', digits @ ..] => (Sign::Minus, digits),

@@ -1,4 +1,4 @@
-//! The plain text of a scalar, without quotes.
+//! Reads and prints the plain text of a scalar, without quotes.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,11 +9,15 @@ use crate::duration::Duration;
 use crate::literal::{date, duration, number, timestamp, to_cql_literal};
 use crate::{CqlType, ValueError, decimal, varint};
 
-/// The value that `text` means: numbers, `true`, a UUID, `2011-02-03 04:05+0000`, `1h30m`, `::1`, hex digits, ... An empty
-/// text is the zero-length value, where the type has one.
+/// Returns the value of `text`: numbers, `true`, a UUID, `2011-02-03 04:05+0000`, `1h30m`, `::1`,
+/// hex digits, ...
+///
+/// An empty text is the zero-length value, if the type has one.
 ///
 /// # Errors
-/// What is no value of the type; collections, tuples, UDTs and vectors, which have CQL literals and JSON instead.
+///
+/// Returns an error if `text` is not a value of the type, and for collections, tuples, UDTs and
+/// vectors, which have CQL literals and JSON instead.
 pub fn from_text(ty: &CqlType, text: &str) -> Result<Bytes, ValueError> {
     if text.is_empty() && ty.validate(&[]).is_ok() {
         return Ok(Bytes::new());
@@ -66,8 +70,10 @@ pub fn from_text(ty: &CqlType, text: &str) -> Result<Bytes, ValueError> {
     Ok(value.into())
 }
 
-/// The text that [`from_text`] reads back; of collections, tuples, UDTs and vectors the CQL literal. An empty value is an
-/// empty text. What is no value of the type comes as hex digits.
+/// Prints a scalar as the text that [`from_text`] reads back, and collections, tuples, UDTs and
+/// vectors as CQL literals.
+///
+/// An empty value is an empty text. Bytes that are not a value of the type print as hex digits.
 pub fn to_text(ty: &CqlType, value: &[u8]) -> String {
     if value.is_empty() {
         return String::new();
@@ -78,7 +84,7 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> String {
     })
 }
 
-/// `None` for what is no scalar with a text, and for bytes that are no value.
+/// Prints a scalar; `None` for types without a plain text and for bytes that are not a value.
 pub(super) fn scalar_text(ty: &CqlType, value: &[u8]) -> Option<String> {
     match ty {
         CqlType::Text | CqlType::Ascii => std::str::from_utf8(value).ok().map(str::to_owned),
@@ -114,7 +120,7 @@ pub(super) fn scalar_text(ty: &CqlType, value: &[u8]) -> Option<String> {
     }
 }
 
-/// Characters of a wrong text that an error repeats.
+/// The number of characters of a wrong text that an error repeats.
 const MAX_QUOTED: usize = 100;
 
 fn expected(ty: &CqlType) -> &'static str {
@@ -175,7 +181,7 @@ pub(super) fn hex(value: &[u8]) -> String {
     out
 }
 
-/// Only the form with hyphens.
+/// Reads a UUID; only the form with hyphens is allowed.
 fn parse_uuid(text: &str) -> Option<Vec<u8>> {
     if text.len() != 36 {
         return None;
@@ -187,7 +193,8 @@ fn print_uuid(value: &[u8]) -> Option<String> {
     uuid::Uuid::from_slice(value).ok().map(|uuid| uuid.to_string())
 }
 
-/// An IPv4 address inside IPv6 (`::ffff:1.2.3.4`) becomes an IPv4 address, as Java does it.
+/// Reads an IP address. An IPv4 address inside IPv6 (`::ffff:1.2.3.4`) becomes an IPv4 address, as
+/// in Java.
 fn parse_inet(text: &str) -> Option<Vec<u8>> {
     Some(match text.parse::<IpAddr>().ok()?.to_canonical() {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -195,7 +202,7 @@ fn parse_inet(text: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// Java's form: no `::`.
+/// Prints an IP address in Java's form, without `::`.
 fn print_inet(value: &[u8]) -> Option<String> {
     if let Some(octets) = fixed::<4>(value) {
         return Some(IpAddr::from(octets).to_string());

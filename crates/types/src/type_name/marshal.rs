@@ -1,6 +1,8 @@
-//! Marshal names: the Java classes of Cassandra, as in SSTable headers and the native protocol's custom types.
+//! Reads and prints marshal names: the Java classes of Cassandra, as in SSTable headers and the
+//! native protocol's custom types.
 //!
-//! Printed as Cassandra prints them: inside a frozen type `FrozenType` is left out, as everything there is frozen.
+//! They print as in Cassandra: inside a frozen type `FrozenType` is left out, because everything
+//! there is frozen.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use crate::{CqlType, TypeParseError, UserType};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
-/// Classes without parameters that have a CQL name.
+/// The classes without parameters that have a CQL name.
 const SIMPLE: [(&str, CqlType); 21] = [
     ("AsciiType", CqlType::Ascii),
     ("BooleanType", CqlType::Boolean),
@@ -36,7 +38,7 @@ const SIMPLE: [(&str, CqlType); 21] = [
 ];
 
 impl CqlType {
-    /// The full marshal name.
+    /// Returns the full marshal name.
     pub fn marshal_name(&self) -> String {
         let mut out = String::new();
         self.print_marshal(false, &mut out);
@@ -88,12 +90,17 @@ impl CqlType {
         }
     }
 
-    /// Reads a marshal name. Classes of Cassandra's package may go without it; blanks are ignored. Classes that have no
-    /// CQL name here become [`CqlType::Custom`], with their parameters. Collections and UDTs are multi-cell unless
-    /// `FrozenType` stands around them or they are nested: ScyllaDB used to leave it out there.
+    /// Reads a marshal name.
+    ///
+    /// Classes of Cassandra's package may omit it, and blanks are ignored. A class without a CQL
+    /// name becomes [`CqlType::Custom`], with its parameters. Collections and UDTs are multi-cell
+    /// unless `FrozenType` surrounds them or they are nested: ScyllaDB used to leave `FrozenType`
+    /// out there.
     ///
     /// # Errors
-    /// Syntax errors; `ReversedType`, which is no type of values (see [`CqlType::parse_marshal_maybe_reversed`]).
+    ///
+    /// Returns an error for a wrong syntax, and for `ReversedType`, which is not a type of values
+    /// (see [`CqlType::parse_marshal_maybe_reversed`]).
     pub fn parse_marshal(text: &str) -> Result<Self, TypeParseError> {
         match Self::parse_marshal_maybe_reversed(text)? {
             (ty, false) => Ok(ty),
@@ -101,7 +108,12 @@ impl CqlType {
         }
     }
 
-    /// [`CqlType::parse_marshal`] for a clustering column: the flag tells whether it is reversed (`ReversedType(...)`).
+    /// Reads the marshal name of a clustering column's type. The flag says whether the column is
+    /// reversed (`ReversedType(...)`).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a wrong syntax.
     pub fn parse_marshal_maybe_reversed(text: &str) -> Result<(Self, bool), TypeParseError> {
         let mut scanner = Scanner::new(text);
         let parsed = match class(&mut scanner)? {
@@ -138,7 +150,7 @@ fn print_hex(name: &str, out: &mut String) {
     }
 }
 
-/// A class name, without Cassandra's package.
+/// Reads a class name, without Cassandra's package.
 fn class<'a>(scanner: &mut Scanner<'a>) -> Result<&'a str, TypeParseError> {
     let name = scanner.word(|c| c.is_ascii_alphanumeric() || "_.$-+".contains(c));
     if name.is_empty() {
@@ -157,7 +169,7 @@ fn parse(scanner: &mut Scanner<'_>) -> Result<CqlType, TypeParseError> {
     Ok(ty)
 }
 
-/// What follows the name of a class that began at `start`.
+/// Reads the parameters of class `name`, which began at `start`.
 fn parse_class(
     scanner: &mut Scanner<'_>,
     name: &str,
@@ -214,7 +226,7 @@ fn many(scanner: &mut Scanner<'_>) -> Result<Vec<CqlType>, TypeParseError> {
     Ok(types)
 }
 
-/// `(keyspace,hexname,hexfield:type,...)`
+/// Reads `(keyspace,hexname,hexfield:type,...)`.
 fn user_type(scanner: &mut Scanner<'_>) -> Result<CqlType, TypeParseError> {
     scanner.expect('(')?;
     let keyspace = scanner.word(|c| c.is_ascii_alphanumeric() || c == '_').to_owned();
@@ -238,10 +250,10 @@ fn hex_text(scanner: &mut Scanner<'_>) -> Result<String, TypeParseError> {
         .filter(|digits| digits.len() % 2 == 0)
         .map(|digits| digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| scanner.error(format!("'{hex}' is no name in hex")))
+        .ok_or_else(|| scanner.error(format!("'{hex}' is not a name in hex digits")))
 }
 
-/// A class that is only carried along, parameters and all.
+/// Keeps the text of a class without a CQL name, including its parameters.
 fn custom(scanner: &mut Scanner<'_>, name: &str, start: usize) -> Result<CqlType, TypeParseError> {
     if scanner.peek() == Some('(') {
         let mut depth = 0usize;

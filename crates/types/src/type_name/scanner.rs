@@ -64,7 +64,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The longest run of characters that `belongs` likes, after blanks; may be empty.
+    /// Takes the longest run of characters that `belongs` accepts, after blanks; it may be empty.
     pub(super) fn word(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
         self.skip_blanks();
         let rest = self.rest();
@@ -73,7 +73,7 @@ impl<'a> Scanner<'a> {
         &rest[..length]
     }
 
-    /// What stands between two `quote`s, doubled ones undone. The opening one is next.
+    /// Takes the text between two `quote`s, and undoes doubled ones. The opening quote is next.
     pub(super) fn quoted(&mut self, quote: char) -> Result<String, TypeParseError> {
         self.expect(quote)?;
         let mut content = String::new();
@@ -92,7 +92,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A positive number of vector elements.
+    /// Takes the number of a vector's elements, which must be positive.
     pub(super) fn dimension(&mut self) -> Result<usize, TypeParseError> {
         let digits = self.word(|character| character.is_ascii_digit());
         match digits.parse::<i32>() {
@@ -101,7 +101,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes one level deeper. Pairs with [`Self::leave`], which need not be called on errors.
+    /// Goes one level deeper. [`Self::leave`] ends it, but need not be called on errors.
     pub(super) fn enter(&mut self) -> Result<(), TypeParseError> {
         if self.depth == MAX_NAME_DEPTH {
             return Err(self.error(format!("types are nested deeper than {MAX_NAME_DEPTH}")));
@@ -114,8 +114,8 @@ impl<'a> Scanner<'a> {
         self.depth -= 1;
     }
 
-    /// A vector, unless its values would be longer than any value may be, or its elements nothing at all: then no bytes
-    /// would bound the time that its values take.
+    /// Makes a vector. Refuses values that are longer than any value may be, and elements without
+    /// bytes: then the size of a value would not bound the time to read it.
     pub(super) fn vector(
         &self,
         element: Arc<CqlType>,

@@ -1,4 +1,4 @@
-//! Encoding, decoding and comparing agree for every type, nested ones included.
+//! Encoding, decoding and comparing agree for every type, including nested ones.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ fn component(ty: &CqlType, reversed: bool, value: Option<&[u8]>) -> Vec<u8> {
     out
 }
 
-/// [`component`] in the ordered form.
+/// Encodes as [`component`] does, in the ordered form.
 fn ordered(ty: &CqlType, reversed: bool, value: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     encode_ordered_clustering(&[(ty.clone(), reversed)], &[value], TERMINATOR, &mut out);
@@ -29,7 +29,8 @@ fn any_kind() -> impl Strategy<Value = CqlType> {
     prop_oneof![scalar(), frozen_type()]
 }
 
-/// Types whose decoded value is the encoded one to the byte; others have several forms of one value.
+/// Returns whether decoding gives the encoded bytes back. Other types have several forms of one
+/// value.
 fn has_one_form(ty: &CqlType, value: &[u8]) -> bool {
     let is_nan = match ty {
         CqlType::Float => value.try_into().is_ok_and(|bytes| f32::from_be_bytes(bytes).is_nan()),
@@ -58,7 +59,7 @@ proptest! {
         if has_one_form(&ty, value) {
             prop_assert_eq!(value, &decoded);
         }
-        // Cassandra's form is one of a valid value, too, if not of this one.
+        // Cassandra's form too decodes to a valid value, if not to this one.
         let mut theirs = component(&ty, reversed, Some(value));
         theirs.push(TERMINATOR);
         ty.validate(&decode_component(&ty, reversed, &mut &theirs[..]).unwrap().unwrap()).unwrap();
@@ -71,7 +72,7 @@ proptest! {
     fn the_order_of_encodings_is_the_order_of_values((ty, values) in values(any_kind(), 2)) {
         let [left, right] = [&values[0], &values[1]];
         let order = ty.compare(left, right);
-        // Inverted text is ordered by what follows it, so a terminator belongs to it.
+        // The order of inverted text depends on the byte behind it, so a terminator belongs to it.
         let row = |reversed, value| [ordered(&ty, reversed, Some(value)), vec![TERMINATOR]].concat();
         prop_assert_eq!(ordered(&ty, false, Some(left)).cmp(&ordered(&ty, false, Some(right))), order);
         prop_assert_eq!(row(false, left).cmp(&row(false, right)), order);
@@ -91,7 +92,7 @@ proptest! {
                 encode_ordered_clustering(&types, &[Some(left)], end, &mut a);
                 encode_ordered_clustering(&types, &[Some(right)], other, &mut b);
                 prop_assert!(!a.starts_with(&b) && !b.starts_with(&a));
-                // What follows a value never changes the order of different values.
+                // Bytes behind a value never change the order of different values.
                 let order = types[0].0.compare(left, right);
                 prop_assert_eq!(a.cmp(&b), if reversed { order.reverse() } else { order });
             }
@@ -154,7 +155,7 @@ proptest! {
         bytes in vec(prop_oneof![Just(0x40), Just(0x38), Just(0x3E), Just(0), Just(0xFF), Just(0x7F), any::<u8>()], 0..40),
     ) {
         if let Ok(value) = decode(&ty, &mut &bytes[..]) {
-            // Whatever it accepts has the right shape.
+            // Every accepted value has the right shape.
             prop_assert!(value.len() <= 64 * (bytes.len() + 64));
         }
         let _ = decode_component(&ty, reversed, &mut &bytes[..]);
@@ -181,10 +182,10 @@ proptest! {
     }
 }
 
-/// A forged exponent must not make memory.
+/// A forged exponent must not expand into memory.
 #[test]
 fn huge_decimal_exponents_are_refused() {
-    // Exponents beyond what a scale of 32 bits can hold, in 5 to 8 bytes.
+    // These exponents, in 5 to 8 bytes, are beyond the range of a 32-bit scale.
     for header in [0xC5, 0xC6, 0xC7, 0xC8, 0x3B, 0x38] {
         let mut form = vec![header];
         form.extend([0x7F; 8]);

@@ -1,9 +1,10 @@
-//! Canonical forms against Apache Cassandra 5.0.9: the bytes that `Term.bind` of a marker gives.
+//! Compares canonical forms with Apache Cassandra 5.0.9: the bytes that `Term.bind` of a marker
+//! returns.
 
 use crate::support::{hex, unhex};
 use espalier_types::{CqlType, Unsorted};
 
-/// Marshal type, bound value, and its form in Cassandra.
+/// The marshal type, the bound value, and its form in Cassandra.
 const BOUND: &[(&str, &str, &str)] = &[
     // {3, 1}, {1, 1}, {3, 1, 3}, {1, empty}, {empty, empty}
     (
@@ -40,7 +41,7 @@ const BOUND: &[(&str, &str, &str)] = &[
         "00000002 00000004 7f000001 00000010 00000000000000000000ffff7f000001",
         "00000001 00000004 7f000001",
     ),
-    // Every NaN is equal to every other; zeros are not.
+    // All NaNs are equal; zeros of different sign are not.
     (
         "SetType(FloatType)",
         "00000002 00000004 ffc00000 00000004 7fc00000",
@@ -67,7 +68,7 @@ const BOUND: &[(&str, &str, &str)] = &[
         "00000002 00000005 000000010a 00000004 00000001 00000005 0000000001 00000004 00000002",
         "00000001 00000005 000000010a 00000004 00000002",
     ),
-    // Nested.
+    // Nested sets and maps.
     (
         "ListType(FrozenType(SetType(Int32Type)))",
         "00000001 00000014 00000002 00000004 00000003 00000004 00000001",
@@ -93,7 +94,7 @@ const BOUND: &[(&str, &str, &str)] = &[
         "00000002 00000008 00000000 00000000 00000008 ffffffff ffffffff",
         "00000002 00000008 ffffffff ffffffff 00000008 00000000 00000000",
     ),
-    // Scalars elsewhere stay.
+    // Scalars elsewhere keep their bytes.
     ("IntegerType", "0001", "0001"),
     ("BooleanType", "02", "02"),
     ("TupleType(IntegerType)", "00000002 0001", "00000002 0001"),

@@ -1,4 +1,5 @@
-//! The byte-comparable form against vectors made by Apache Cassandra 5.0.9 (`interop/scripts/type_vectors`).
+//! Compares the byte-comparable form with vectors made by Apache Cassandra 5.0.9
+//! (`interop/scripts/type_vectors`).
 
 use crate::support::{hex, lines, unhex};
 use espalier_types::byte_comparable::{
@@ -44,7 +45,8 @@ fn values_have_cassandras_encoding_and_order() {
         let mut rest = &component[..];
         let decoded = decode_component(ty, *reversed, &mut rest).unwrap().unwrap();
         assert_eq!(rest, [TERMINATOR], "{context}");
-        // This form does not tell nested nulls from nested empty values, nor NaN from a number.
+        // This form does not distinguish nested nulls from nested empty values, nor NaN from a
+        // number.
         let is_exact = |value: &[u8]| {
             let mut ordered = Vec::new();
             let types = [(ty.clone(), *reversed)];
@@ -125,7 +127,8 @@ fn keys_have_cassandras_encoding() {
     assert!(checked > 40, "only {checked} vectors");
 }
 
-/// Reference 12.7: ScyllaDB encodes the empty integer apart from null here; we follow Cassandra.
+/// Follows Cassandra: ScyllaDB encodes the empty integer differently from null here
+/// (docs/formats/byte-comparable.md).
 #[test]
 fn empty_and_null_inside_a_list_encode_alike() {
     let ty = CqlType::parse_marshal("FrozenType(ListType(Int32Type))").unwrap();

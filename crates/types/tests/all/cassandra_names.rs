@@ -1,4 +1,4 @@
-//! Type names, fixed lengths and multi-cell-ness against Apache Cassandra 5.0.9.
+//! Compares type names, fixed lengths and whether types are multi-cell with Apache Cassandra 5.0.9.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Texts, CQL literals and JSON against Apache Cassandra 5.0.9. Each deliberate difference is named here.
+//! Compares texts, CQL literals and JSON with Apache Cassandra 5.0.9. Each deliberate difference
+//! has its entry here.
 
 use std::sync::Arc;
 
@@ -49,16 +50,16 @@ fn values_are_printed_as_cassandra_prints_them() {
     report.finish(800);
 }
 
-/// The differences in `literal`'s documentation.
+/// Returns whether a difference is one of those in the documentation of `literal`.
 fn prints_otherwise(ty: &CqlType, value: &[u8], cassandras: &str) -> bool {
     let marshal = ty.marshal_name();
     match ty {
         _ if marshal.ends_with("TimestampType") || marshal.ends_with("DateType") => {
-            // 0001-01-01: the year of the era loses its sign.
+            // Before 0001-01-01 Cassandra prints the year of the era and loses its sign.
             value.try_into().is_ok_and(|bytes| i64::from_be_bytes(bytes) < -62_135_596_800_000)
         }
         CqlType::Duration => value == [0, 0, 0] && cassandras.is_empty(),
-        // Java before 19 prints more digits than it takes.
+        // Java before 19 prints more digits than necessary.
         CqlType::Vector { element, .. } if **element == CqlType::Float => {
             cassandras.contains("1.07894939E17")
         }
@@ -86,7 +87,8 @@ fn json_is_read_as_cassandra_reads_it() {
     report.finish(90);
 }
 
-/// Cassandra reads decimals through doubles, and refuses timestamps that fit in 32 bits.
+/// Returns whether Cassandra reads JSON differently: it reads decimals through doubles, and refuses
+/// timestamps that fit in 32 bits.
 fn json_is_read_otherwise(ty: &str, text: &str) -> bool {
     matches!((ty, text), ("decimal", "1.50" | "1e10") | ("timestamp", "0"))
 }

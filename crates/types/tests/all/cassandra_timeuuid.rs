@@ -1,4 +1,4 @@
-//! Times and bounds of timeuuids against Apache Cassandra 5.0.9.
+//! Compares times and bounds of timeuuids with Apache Cassandra 5.0.9.
 
 use crate::support::{Report, lines};
 use espalier_types::timeuuid::{

@@ -1,4 +1,4 @@
-//! What is a value and what is not, against Apache Cassandra 5.0.9.
+//! Compares the validation of values with Apache Cassandra 5.0.9.
 
 use crate::support::{Report, lines, unhex};
 use espalier_types::CqlType;
@@ -23,7 +23,8 @@ fn validation_agrees_with_cassandra() {
     report.finish(1000);
 }
 
-/// Cassandra does not notice what follows the three parts of a duration, nor surrogates and `c0 80` in texts.
+/// Returns whether only Espalier refuses the value: Cassandra ignores bytes behind the three parts
+/// of a duration, and accepts surrogates and `c0 80` in texts.
 fn is_stricter_here(ty: &CqlType, value: &[u8]) -> bool {
     match ty {
         CqlType::Duration => {

@@ -1,4 +1,4 @@
-//! Values that are as odd as their types allow: never a panic, never a wait without end.
+//! Values as odd as their types allow cause no panic and no endless loop.
 
 use espalier_types::{CqlType, byte_comparable, decimal, literal, varint};
 

@@ -1,11 +1,12 @@
-//! What is printed is read back as the same value.
+//! A printed value is read back as the same value.
 
 use crate::support::arbitrary::{any_type, scalar, values};
 use espalier_types::CqlType;
 use espalier_types::literal::{from_json, from_text, parse_json, to_cql_literal, to_json, to_text};
 use proptest::prelude::*;
 
-/// The canonical value that printing cannot tell from `value`: NaN has one text, IPv4 has two forms.
+/// Returns the canonical value with the same text as `value`: NaN has one text, and IPv4 has two
+/// forms.
 fn printable(ty: &CqlType, value: &[u8]) -> Vec<u8> {
     match (ty, value.len()) {
         (CqlType::Float | CqlType::Double, _) if to_text(ty, value) == "NaN" => {
@@ -34,7 +35,8 @@ proptest! {
         let json = to_json(&ty, value);
         let parsed = parse_json(&json);
         prop_assert!(parsed.is_ok(), "{} {:?}", json, parsed);
-        // JSON has no NaN and no infinity; a zero duration and an empty boolean come as an empty text.
+        // JSON has no NaN and no infinity; a zero duration and an empty boolean print as an empty
+        // text.
         let lossy = json == "null" || json == "\"\"";
         let nested = ty.is_collection()
             || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });

@@ -1,4 +1,5 @@
-//! The tests of types and of their byte-comparable form. In one binary, since each takes as long to build as its tests to run.
+//! Tests of types and of their byte-comparable form, in one binary: to build a test binary takes as
+//! long as to run its tests.
 #![allow(clippy::unwrap_used)]
 
 mod byte_comparable_properties;

@@ -1,4 +1,4 @@
-//! Printing and reading a type name are inverse.
+//! Printing and reading a type name are inverse to each other.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::support::arbitrary::any_type;
 use espalier_types::{CqlType, UserType};
 use proptest::prelude::*;
 
-/// The UDTs inside a type, so that names can be looked up.
+/// Collects the UDTs inside a type, so that names can be looked up.
 fn collect(ty: &CqlType, found: &mut Vec<Arc<UserType>>) {
     match ty {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => collect(element, found),

@@ -1,6 +1,8 @@
-//! The byte-comparable form against the vectors that ScyllaDB keeps (made by Cassandra, some corrected by hand).
+//! Compares the byte-comparable form with ScyllaDB's vectors (made by Cassandra, some corrected by
+//! hand).
 //!
-//! The vectors lie beside the repository, in `shared/fixtures`; without them these tests say so and pass.
+//! The vectors lie beside the repository, in `shared/fixtures`. Without them these tests print a
+//! line and pass.
 
 use std::path::Path;
 
@@ -96,8 +98,9 @@ fn clustering_positions() {
     report.finish(400);
 }
 
-/// Reference 12.7: ScyllaDB writes `3f` for a nested empty value, where Cassandra writes `3e` as for null, and encodes a
-/// zero-byte tuple as one of nulls.
+/// Returns whether a difference is ScyllaDB's own (docs/formats/byte-comparable.md): it writes `3f`
+/// for a nested empty value, where Cassandra writes `3e` as for null, and encodes a zero-byte tuple
+/// as one of nulls.
 fn is_scyllas_own(
     types: &[(CqlType, bool)],
     values: &[Option<Vec<u8>>],

@@ -1,4 +1,4 @@
-//! Generators of types and of their valid values, for property tests.
+//! Generates types and their valid values for property tests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 pub type Value = Vec<u8>;
 
-/// A type without parameters that may be part of a key.
+/// Generates a type without parameters that may be part of a key.
 pub fn scalar() -> impl Strategy<Value = CqlType> {
     prop::sample::select(vec![
         CqlType::Ascii,
@@ -36,7 +36,7 @@ pub fn scalar() -> impl Strategy<Value = CqlType> {
     ])
 }
 
-/// Any frozen type, up to three levels deep.
+/// Generates any frozen type, up to three levels deep.
 pub fn frozen_type() -> impl Strategy<Value = CqlType> {
     scalar().prop_recursive(3, 12, 3, |inner| {
         let shared = inner.clone().prop_map(Arc::new);
@@ -61,7 +61,7 @@ pub fn frozen_type() -> impl Strategy<Value = CqlType> {
     })
 }
 
-/// A frozen type, or a multi-cell one over it.
+/// Generates a frozen type, or a multi-cell one with frozen parts.
 pub fn any_type() -> impl Strategy<Value = CqlType> {
     (frozen_type(), any::<bool>()).prop_map(|(ty, thaw)| match ty {
         CqlType::List { element, .. } => CqlType::List { element, frozen: !thaw },
@@ -74,7 +74,7 @@ pub fn any_type() -> impl Strategy<Value = CqlType> {
     })
 }
 
-/// Bytes in which zeros, FE and FF are common.
+/// Generates bytes in which zeros, FE and FF are common.
 fn bytes(max: usize) -> impl Strategy<Value = Value> {
     vec(prop_oneof![Just(0), Just(0xFE), Just(0xFF), any::<u8>()], 0..=max)
 }
@@ -93,7 +93,7 @@ fn big() -> impl Strategy<Value = varint::BigInt> {
     ]
 }
 
-/// A valid value of a type. Empty ones come up where the type allows them.
+/// Generates a valid value of a type. Empty values occur where the type allows them.
 pub fn value_of(ty: &CqlType) -> BoxedStrategy<Value> {
     let some = some_value_of(ty);
     if ty.validate(&[]).is_ok() {
@@ -215,7 +215,7 @@ fn fields<'t>(types: impl Iterator<Item = &'t CqlType>) -> BoxedStrategy<Value> 
         .boxed()
 }
 
-/// A type with some values of it.
+/// Generates a type with some values of it.
 pub fn values(
     types: impl Strategy<Value = CqlType>,
     count: usize,

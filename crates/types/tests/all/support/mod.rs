@@ -1,15 +1,15 @@
-//! What the tests share: hex, escapes, and the lines of a vector file.
+//! Shared helpers of the tests: hex, escapes, and the lines of a vector file.
 
 #![allow(dead_code)]
 
 pub mod arbitrary;
 
-/// Lines that are no comments.
+/// Returns the lines that are not comments.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Bytes of hex digits; `-` is no bytes.
+/// Decodes hex digits; `-` means no bytes.
 pub fn unhex(text: &str) -> Vec<u8> {
     if text == "-" {
         return Vec::new();
@@ -21,7 +21,7 @@ pub fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Hex digits of bytes.
+/// Prints bytes as hex digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -43,7 +43,7 @@ pub fn unescape(text: &str) -> String {
     out + rest
 }
 
-/// Gathers what differs, so that a failing test shows all of it at once.
+/// Collects differences, so that a failing test shows all of them at once.
 #[derive(Default)]
 pub struct Report {
     checked: usize,
