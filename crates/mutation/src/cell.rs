@@ -44,17 +44,17 @@ impl Cell {
         Self { timestamp, ttl: 0, local_deletion_time, value: Bytes::new() }
     }
 
-    /// Whether the cell is a deletion, whatever the clock says.
+    /// Returns whether the cell is a deletion, whatever the clock says.
     pub fn is_tombstone(&self) -> bool {
         self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
     }
 
-    /// Whether the cell has a time to live.
+    /// Returns whether the cell has a time to live.
     pub fn is_expiring(&self) -> bool {
         self.ttl != 0
     }
 
-    /// Whether a reader at second `now_s` sees the value.
+    /// Returns whether a reader at second `now_s` sees the value.
     pub fn is_live(&self, now_s: u32) -> bool {
         self.local_deletion_time == NO_DELETION_TIME
             || (self.ttl != 0 && now_s < self.local_deletion_time)
@@ -76,19 +76,19 @@ pub struct CellRef<'a> {
 }
 
 impl CellRef<'_> {
-    /// Whether the cell is a deletion, whatever the clock says.
+    /// Returns whether the cell is a deletion, whatever the clock says.
     #[inline]
     pub fn is_tombstone(&self) -> bool {
         self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
     }
 
-    /// Whether the cell has a time to live.
+    /// Returns whether the cell has a time to live.
     #[inline]
     pub fn is_expiring(&self) -> bool {
         self.ttl != 0
     }
 
-    /// Whether a reader at second `now_s` sees the value.
+    /// Returns whether a reader at second `now_s` sees the value.
     #[inline]
     pub fn is_live(&self, now_s: u32) -> bool {
         self.local_deletion_time == NO_DELETION_TIME
@@ -131,7 +131,7 @@ impl Liveness {
         self.timestamp == NO_TIMESTAMP
     }
 
-    /// Whether it has a time to live.
+    /// Returns whether it has a time to live.
     pub const fn is_expiring(&self) -> bool {
         self.ttl != 0
     }

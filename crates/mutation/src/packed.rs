@@ -7,7 +7,8 @@
 //!         [8: the same fields again], then columns up to the end
 //! column  column id vint, then kind u8
 //!         below 80: simple -> the kind is the first byte of a cell
-//!         80: complex -> [81: deletion i64, u32], vint count, count x (vint path length, path, cell)
+//!         80: complex -> [81: deletion i64, u32], vint count,
+//!         count x (vint path length, path, cell)
 //! cell    flags u8 (1 tombstone, 2 expiring, 4 value empty, 8 base timestamp, 10 ttl and expiry of
 //!         the row), [!8: timestamp i64] [1 or 2, !10: local deletion time u32] [2, !10: ttl u32]
 //!         [!4: vint length, value]
@@ -335,11 +336,11 @@ impl<'a> PackedRow<'a> {
     }
 
     /// Reads the row's own part. [`Self::columns`] reads the columns.
-    #[inline]
     ///
     /// # Errors
     ///
     /// Returns an error if the bytes end inside that part.
+    #[inline]
     pub fn new(packed: &'a [u8]) -> Result<Self, PackError> {
         let mut reader = Reader { packed, offset: 0 };
         let flags = reader.byte()?;
