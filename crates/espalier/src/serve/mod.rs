@@ -118,14 +118,14 @@ async fn run_shard(
 fn describe(configuration: &NodeConfiguration) {
     let NodeConfiguration { shards, memory, storage, .. } = configuration;
     tracing::info!(
-        "espalier {}: {} shards{}, memory {} (memtables {}, page cache {}), commit log sync {:?}",
-        env!("CARGO_PKG_VERSION"),
-        shards.count,
-        if shards.pin_to.is_some() { ", pinned" } else { "" },
-        display_size(memory.total),
-        display_size(storage.memtable_bytes as u64),
-        display_size(storage.page_cache_bytes as u64),
-        storage.commitlog_sync,
+        version = env!("CARGO_PKG_VERSION"),
+        shards = shards.count,
+        pinned = shards.pin_to.is_some(),
+        memory = display_size(memory.total),
+        memtables = display_size(storage.memtable_bytes as u64),
+        page_cache = display_size(storage.page_cache_bytes as u64),
+        commitlog_sync = ?storage.commitlog_sync,
+        "starting espalier"
     );
     for (key, reason) in &configuration.ignored {
         tracing::info!(%key, %reason, "setting has no effect");
