@@ -6,7 +6,7 @@
 //! stricter than Cassandra's: text is UTF-8 as Unicode defines it (no surrogates, no `c0 80`), and
 //! no bytes follow the three parts of a duration. Elements of collections and vectors are never
 //! null. For a counter the value that clients see is checked; the storage engine checks the
-//! contexts inside files. The order and uniqueness of the elements of sets and the keys of maps is
+//! contexts inside files. The order and uniqueness of the elements of sets and the keys of maps are
 //! not checked here.
 
 use crate::duration::Duration;

@@ -171,7 +171,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?`
+    /// Reads `-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?`.
     fn number(&mut self) -> Result<Json, JsonError> {
         let start = self.at;
         self.at += usize::from(self.peek() == Some(b'-'));
