@@ -1,4 +1,4 @@
-//! Conversions between the types of the protocol and those of the CQL crate.
+//! Conversions between the types of the protocol and the types of the CQL crate.
 
 use bytes::Bytes;
 use espalier_cql as cql;

@@ -40,7 +40,10 @@ pub(crate) async fn accept_all(
         match listener.accept().await {
             Ok((stream, peer)) => place(&server, stream, peer, placement),
             Err(error) => {
-                tracing::warn!(%error, "accepting a connection failed, trying again in 0.1 s; a limit of open files may be too low");
+                tracing::warn!(
+                    %error,
+                    "accepting a connection failed, trying again in 0.1 s; a limit of open files may be too low"
+                );
                 time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -56,7 +59,11 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, placemen
         Ok(place) => place,
         Err(limit) => {
             server.metrics.connections_refused.increment();
-            tracing::warn!(%peer, limit, "refused a connection: the limit is reached");
+            tracing::warn!(
+                %peer,
+                limit,
+                "refused a connection: the limit is reached, raise it to admit more"
+            );
             return;
         }
     };
@@ -68,7 +75,11 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, placemen
         Ok(stream) => {
             let arrive = move || async move {
                 if let Err(error) = arrive(stream, peer, place) {
-                    tracing::warn!(%peer, %error, "moving a connection to its shard failed, it is closed");
+                    tracing::warn!(
+                        %peer,
+                        %error,
+                        "moving a connection to its shard failed, it is closed"
+                    );
                 }
             };
             spawn_local(submit_to(target, arrive)).detach();

@@ -134,7 +134,7 @@ impl ShardServer {
         server
     }
 
-    /// The server of the calling shard, if it has one.
+    /// Returns the server of the calling shard, if it has one.
     pub(crate) fn current() -> Option<Rc<Self>> {
         CURRENT.with_borrow(Weak::upgrade)
     }

@@ -24,7 +24,7 @@ impl<'a> Input<'a> {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    /// Takes the bytes behind a be16 length, or as many as there are.
+    /// Takes a be16 length and as many bytes, or fewer if the input ends.
     pub fn part(&mut self) -> &'a [u8] {
         let length = usize::from(self.short()).min(self.0.len());
         let (part, rest) = self.0.split_at(length);

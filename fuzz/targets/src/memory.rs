@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `work` and returns the peak of the bytes that are allocated in addition to those before it.
+/// Runs `work` and returns by how many bytes the allocated memory grew at its peak.
 pub fn peak_of(work: impl FnOnce()) -> usize {
     let before = LIVE_BYTES.load(Relaxed);
     PEAK_BYTES.store(before, Relaxed);

@@ -55,7 +55,10 @@ async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
                 .detach();
             }
             Err(error) => {
-                tracing::warn!(%error, "accepting an admin connection failed, trying again in 0.1 s");
+                tracing::warn!(
+                    %error,
+                    "accepting an admin connection failed, trying again in 0.1 s"
+                );
                 time::sleep(ACCEPT_PAUSE).await;
             }
         }

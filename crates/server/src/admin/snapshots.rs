@@ -95,7 +95,12 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
         // Undoes the creation: an empty table would look like the content of the snapshot.
         let drop = format!("DROP TABLE \"{keyspace}\".\"{table}\"");
         if let Err(error) = execute(server, &drop).await {
-            tracing::warn!(%error, keyspace, table, "dropping the table that a failed restore created failed: the table is left, drop it");
+            tracing::warn!(
+                %error,
+                keyspace,
+                table,
+                "dropping the table that a failed restore created failed: the table is left, drop it"
+            );
         }
     }
     imported(restored)

@@ -222,10 +222,14 @@ impl Connection {
         self.send.borrow().len() + self.written_bytes.get() > allowed && !self.broken.get()
     }
 
-    /// Sends an event. Closes the connection if its client does not read what it registered for.
+    /// Sends an event. Closes the connection if its client does not read the events of its
+    /// registration.
     pub fn notify(self: &Rc<Self>, event: &Event) {
         if self.send.borrow().len() > MAX_UNSENT {
-            tracing::warn!(peer = %self.peer, "closing a connection: its client does not read the events for which it registered");
+            tracing::warn!(
+                peer = %self.peer,
+                "closing a connection: its client does not read its events"
+            );
             return self.close();
         }
         self.send.borrow_mut().write_event(event);

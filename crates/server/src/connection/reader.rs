@@ -36,8 +36,8 @@ const MAX_GROWTH: usize = 1024 * 1024;
 const MAX_AHEAD: usize = 16;
 const MAX_AHEAD_BYTES: usize = 64 * 1024;
 
-/// Limits of the time for which, and of the bytes that, the reader still reads after the last
-/// answer of a connection.
+/// Limits of the time and of the bytes for which the reader still reads after the last answer of a
+/// connection.
 const PARTING_TIME: Duration = Duration::from_secs(1);
 const PARTING_BYTES: usize = 1024 * 1024;
 

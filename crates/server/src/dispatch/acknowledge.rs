@@ -1,6 +1,8 @@
 //! Acknowledges writes that are applied and wait only for the commit log. One task of the
 //! connection answers them in their order, and ends when none is left. Group commit makes many of
 //! them durable at once, so that they share a wake and a write.
+//!
+//! Memory: one entry for each request in flight.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

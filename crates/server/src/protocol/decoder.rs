@@ -22,7 +22,8 @@ use super::opcode::Opcode;
 use super::segment::SegmentReader;
 use super::version::ProtocolVersion;
 
-/// Length of the header of versions 1 and 2: of any version, so many bytes suffice to answer it.
+/// Length of the header of versions 1 and 2, the shortest header. To answer a request of any
+/// version the decoder needs no more bytes.
 const OLDEST_HEADER_LENGTH: usize = 8;
 
 /// A request as it arrived, with its body decompressed.

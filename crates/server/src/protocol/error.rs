@@ -117,7 +117,8 @@ pub enum DecodeError {
         "Out of bound timestamp, must be in [{}, {}] (got {})", i64::MIN + 1, i64::MAX, i64::MIN
     )]
     TimestampOutOfBounds,
-    /// A BATCH names its values: the protocol puts the flag behind them, so they cannot be decoded.
+    /// A BATCH names its values. The protocol puts the flag after them, so the node cannot decode
+    /// them.
     #[error("Values of a BATCH cannot be named")]
     NamedBatchValues,
     /// STARTUP lacks its one required option.

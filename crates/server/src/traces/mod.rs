@@ -1,11 +1,11 @@
 //! Tracing of requests: which requests are traced, how much of a trace is kept, and how it reaches
 //! `system_traces`.
 //!
-//! A request is traced if its client asks for it (by the protocol's flag, which cqlsh's `TRACING
-//! ON` sets) or by chance (`POST /storage_service/trace_probability`). While the request is served
-//! its [`Trace`] is entered, and the code that serves it adds events ([`espalier_runtime::trace`]).
-//! The answer carries the trace's id if the client asked; a task of the shard writes the rows after
-//! the answer, so that no client waits for them.
+//! A request is traced if its client asks for it, by a flag of the protocol (cqlsh's `TRACING ON`),
+//! or by chance (`POST /storage_service/trace_probability`). While the request is served its
+//! [`Trace`] is entered, and the code that serves it adds events ([`espalier_runtime::trace`]). The
+//! answer carries the trace's id if the client asked; a task of the shard writes the rows after the
+//! answer, so that no client waits for them.
 //!
 //! Memory: the bound of each trace (see [`espalier_runtime::trace`]), and at most
 //! [`MAXIMUM_QUEUED`] traces that wait to be written; more are dropped and counted.

@@ -12,7 +12,7 @@ use super::super::version::ProtocolVersion;
 use super::parameters::{NAMED_VALUES, ParametersTail, decode_flags};
 use super::values::{ValuePositions, Values, decode_value};
 
-/// The atomicity of a batch.
+/// The kind of a batch: how its statements are applied together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchKind {
     /// All statements are applied, or none.
@@ -43,7 +43,7 @@ pub struct BatchStatement<'a> {
 /// A request to execute several statements as one.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
-    /// The atomicity of the batch.
+    /// The kind of the batch.
     pub kind: BatchKind,
     /// The statements in their order.
     pub statements: Vec<BatchStatement<'a>>,

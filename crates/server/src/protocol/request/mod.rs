@@ -20,7 +20,7 @@ pub use parameters::{ParametersTail, QueryParameters};
 pub use statement::{Execute, Prepare, Query};
 pub use values::{Value, Values};
 
-/// A message from a client. Bytes behind its last field are ignored, as in Cassandra.
+/// A message from a client. Bytes after its last field are ignored, as in Cassandra.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)] // it is on the stack of the one call that serves it
 pub enum Request<'a> {

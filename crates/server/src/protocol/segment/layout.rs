@@ -14,7 +14,7 @@ use super::super::error::DecodeError;
 /// Maximum bytes of a payload, compressed or not: the limit of the 17-bit length.
 pub const MAX_PAYLOAD: usize = (1 << 17) - 1;
 
-/// Bytes of the CRC32 behind the payload.
+/// Length of the CRC32 after the payload, in bytes.
 pub(super) const TRAILER_LENGTH: usize = 4;
 
 const LENGTH_MASK: u64 = MAX_PAYLOAD as u64;

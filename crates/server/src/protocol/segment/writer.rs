@@ -1,5 +1,5 @@
 //! The segment writer closes segments at the end of the send buffer. Envelopes are encoded in place
-//! behind a reserved header, so that the usual case (plain, less than 128 KiB) moves no byte.
+//! after a reserved header, so that the usual case (plain, less than 128 KiB) moves no byte.
 
 use super::super::checksum::crc32;
 use super::super::compression::compress_lz4;
@@ -12,7 +12,7 @@ pub(in super::super) fn open(out: &mut Vec<u8>, compressing: bool) -> usize {
     start
 }
 
-/// Closes the segment that began at `start`: everything behind its header is payload. A payload of
+/// Closes the segment that began at `start`: everything after its header is payload. A payload of
 /// more than [`MAX_PAYLOAD`] bytes must be one envelope; it becomes several segments.
 pub(in super::super) fn seal(
     out: &mut Vec<u8>,
