@@ -1,4 +1,4 @@
-"""A client that must notice nothing of what others do: it writes and reads on its own connection all the while."""
+"""Clients on connections of their own, which must notice nothing of other clients."""
 import threading
 
 from wire import ROWS, VOID, Closed, Wire
@@ -7,18 +7,27 @@ KEYSPACE = "bystander"
 
 
 class Bystander:
-    """As a context: clients at work while its body runs; leaving it fails if one of them was disturbed."""
+    """A context with clients at work while its body runs; leaving it fails if one was disturbed."""
 
     def __init__(self, node):
-        self.node, self.trouble, self.rounds, self.stopping = node, [], {3: 0, 4: 0, 5: 0}, threading.Event()
+        self.node, self.trouble, self.rounds, self.stopping = (
+            node,
+            [],
+            {3: 0, 4: 0, 5: 0},
+            threading.Event(),
+        )
         with Wire(node) as wire:
             wire.query(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
                        "{'class': 'SimpleStrategy', 'replication_factor': 1}")
-            answer = wire.query(f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.notes (k int PRIMARY KEY, v text)")
+            answer = wire.query(
+                f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.notes (k int PRIMARY KEY, v text)"
+            )
             assert answer.code is None, answer.message
 
     def __enter__(self):
-        self.threads = [threading.Thread(target=self._work, args=(version,)) for version in self.rounds]
+        self.threads = [
+            threading.Thread(target=self._work, args=(version,)) for version in self.rounds
+        ]
         for thread in self.threads:
             thread.start()
         return self
@@ -26,9 +35,11 @@ class Bystander:
     def __exit__(self, kind, *_):
         before = dict(self.rounds)
         if kind is None:
-            # Whatever happened: both are still served afterwards.
+            # Whatever the body did, all clients are still served afterwards.
             for _ in range(1000):
-                if self.trouble or all(self.rounds[version] > before[version] + 1 for version in before):
+                if self.trouble or all(
+                    self.rounds[version] > before[version] + 1 for version in before
+                ):
                     break
                 threading.Event().wait(0.02)
         self.stopping.set()
@@ -36,7 +47,9 @@ class Bystander:
             thread.join()
         if kind is None:
             assert not self.trouble, self.trouble
-            assert all(self.rounds[version] > before[version] for version in before), "the bystanders were not served"
+            assert all(
+                self.rounds[version] > before[version] for version in before
+            ), "the bystanders were not served"
 
     def _work(self, version):
         try:
@@ -45,11 +58,15 @@ class Bystander:
                 read = wire.prepare(f"SELECT v FROM {KEYSPACE}.notes WHERE k = ?")
                 while not self.stopping.is_set():
                     number = self.rounds[version]
-                    key, text = (number % 100 + 1000 * version).to_bytes(4, "big"), f"note {number}".encode()
+                    key, text = (number % 100 + 1000 * version).to_bytes(
+                        4, "big"
+                    ), f"note {number}".encode()
                     answer = wire.execute(write, (key, text))
                     assert answer.kind == VOID
                     answer = wire.execute(read, (key,))
-                    assert answer.kind == ROWS and answer.body.endswith(len(text).to_bytes(4, "big") + text)
+                    assert answer.kind == ROWS and answer.body.endswith(
+                        len(text).to_bytes(4, "big") + text
+                    )
                     self.rounds[version] += 1
                     self.stopping.wait(0.001)
         except (AssertionError, Closed, OSError) as error:

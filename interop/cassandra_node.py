@@ -1,4 +1,4 @@
-"""A running Cassandra beside ours, as `interop/cassandra/install.sh` makes it, started empty on free ports."""
+"""A running Cassandra from `interop/cassandra/install.sh`, empty and on free ports."""
 import os
 import shutil
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 from espalier_node import REPOSITORY, free_port
 
 SCRIPTS = REPOSITORY / "interop" / "cassandra"
-# Nothing survives its end, so each change of the schema need not wait for the disk.
+# Its data is dropped at the end, so a change of the schema need not wait for the disk.
 VOLATILE = "-Dcassandra.unsafesystem=true -Dcassandra.test.flush_local_schema_changes=false"
 
 
@@ -19,26 +19,46 @@ class CassandraNode:
         self.directory, self.port, self.jmx_port = directory, free_port(), free_port()
 
     def start(self):
-        """Wipes its data and starts it; takes 10 to 20 seconds."""
+        """Wipes the node's data and starts it; this takes 10 to 20 seconds."""
         self._run("stop.sh")
         shutil.rmtree(self.directory / "data", ignore_errors=True)
-        self._run("install.sh", PORT=self.port, STORAGE_PORT=free_port(), JMX=self.jmx_port, HEAP="768M", DIRECT="512M",
-                  FORMAT="bti", OFFLINE=1)
+        self._run(
+            "install.sh",
+            PORT=self.port,
+            STORAGE_PORT=free_port(),
+            JMX=self.jmx_port,
+            HEAP="768M",
+            DIRECT="512M",
+            FORMAT="bti",
+            OFFLINE=1,
+        )
         self._run("start.sh", JVM_OPTS=VOLATILE)
 
     def stop(self):
-        """Stops it and wipes its data."""
+        """Stops the node and wipes its data."""
         self._run("stop.sh")
         shutil.rmtree(self.directory / "data", ignore_errors=True)
 
     def control(self, commands):
-        """Gives commands to it, one JVM for all (see `oracle ctl`); what they print."""
-        done = subprocess.run([self.directory / "oracle", "ctl", str(self.jmx_port)], input="\n".join(commands) + "\n",
-                              capture_output=True, text=True, timeout=300)
+        """Sends commands to the node with one JVM for all (see `oracle ctl`); returns
+        their output."""
+        done = subprocess.run(
+            [self.directory / "oracle", "ctl", str(self.jmx_port)],
+            input="\n".join(commands) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
     def _run(self, script, **settings):
         surroundings = {**os.environ, **{key: str(value) for key, value in settings.items()}}
-        done = subprocess.run([SCRIPTS / script, self.directory], capture_output=True, text=True, env=surroundings, timeout=300)
+        done = subprocess.run(
+            [SCRIPTS / script, self.directory],
+            capture_output=True,
+            text=True,
+            env=surroundings,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

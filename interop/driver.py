@@ -1,4 +1,4 @@
-"""Sessions of cassandra-driver for the tests, and the seed of what they draw."""
+"""Sessions of cassandra-driver for the tests, and the seed of their random values."""
 import os
 import random
 import time
@@ -7,25 +7,37 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import RoundRobinPolicy
 from cassandra.query import tuple_factory
 
-# name: protocol version, compression
+# Each name with its protocol version and compression.
 PROTOCOLS = {"v5": (5, False), "v4": (4, False), "v5-lz4": (5, "lz4"), "v4-lz4": (4, "lz4")}
 
 
 def connect(node, protocol="v5", keyspace=None, row_factory=tuple_factory, timeout_s=60):
-    """A session on `node` (anything with `host` and `port`) that speaks exactly this protocol; rows come as tuples."""
+    """Opens a session on `node` (any object with `host` and `port`) that speaks exactly this
+    protocol; rows are returned as tuples."""
     version, compression = PROTOCOLS.get(protocol) or (4, protocol.partition("-")[2])
-    profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy(), request_timeout=timeout_s, row_factory=row_factory)
-    # The driver asks for the schema with a limit of 2 s unless told otherwise: too little beside other tests on a machine of two cores.
-    cluster = Cluster([node.host], port=node.port, protocol_version=version, compression=compression,
-                      execution_profiles={EXEC_PROFILE_DEFAULT: profile}, connect_timeout=10, control_connection_timeout=timeout_s,
-                      schema_metadata_enabled=True, allow_beta_protocol_version=False)
+    profile = ExecutionProfile(
+        load_balancing_policy=RoundRobinPolicy(), request_timeout=timeout_s, row_factory=row_factory
+    )
+    # By default the driver's schema queries end after 2 s, which is too short beside other tests on
+    # a machine of two cores.
+    cluster = Cluster(
+        [node.host],
+        port=node.port,
+        protocol_version=version,
+        compression=compression,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        connect_timeout=10,
+        control_connection_timeout=timeout_s,
+        schema_metadata_enabled=True,
+        allow_beta_protocol_version=False,
+    )
     session = cluster.connect(keyspace)
     assert cluster.protocol_version == version
     return session
 
 
 def seed():
-    """What INTEROP_SEED says, or a new one; printed, so that a failure can be seen again."""
+    """Returns INTEROP_SEED, or a new seed; prints it, so that a failure can be repeated."""
     number = int(os.environ.get("INTEROP_SEED") or random.Random(time.time_ns()).getrandbits(32))
     print(f"INTEROP_SEED={number}")
     return number

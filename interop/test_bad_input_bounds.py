@@ -1,4 +1,4 @@
-"""Connections, frames and memory in flight are bounded; past the bound clients are told, and others go on."""
+"""Connections, frames and memory in flight are bounded; beyond the bounds clients get errors."""
 import os
 import struct
 import time
@@ -18,7 +18,7 @@ def test_too_many_connections(start_node):
         Wire(node, timeout_s=5)
     assert all(wire.is_alive() for wire in held)
     held.pop().close()
-    for _ in range(100):  # the place is free as soon as the node has seen the end of it
+    for _ in range(100):  # the place is free once the node has noticed the end of the connection
         try:
             held.append(Wire(node))
             break
@@ -40,10 +40,12 @@ def test_frame_size_is_a_setting(start_node):
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_driver_goes_on_behind_a_request_that_is_too_large(start_node, version):
-    """It fails alone: its connection is not given up, and takes the next request at once."""
+    """Only the request fails: its connection stays open and takes the next request at once."""
     node = start_node(settings={"native_transport_max_frame_size": "1MiB"})
     session = node.connect(protocol_version=version)
-    session.execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.execute(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
     session.execute("CREATE TABLE k.t (k int PRIMARY KEY, v blob)")
     insert = session.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
     select = session.prepare("SELECT v FROM k.t WHERE k = ?")
@@ -65,7 +67,9 @@ def test_a_client_that_ends_within_a_request_that_is_too_large_is_gone(start_nod
             data = wire.envelope(EXECUTE, bytes(3 * MIB))
             if version == 5:
                 starts = range(0, len(data), SEGMENT_PAYLOAD)
-                data = b"".join(segment(data[at:at + SEGMENT_PAYLOAD], self_contained=False) for at in starts)
+                data = b"".join(
+                    segment(data[at : at + SEGMENT_PAYLOAD], self_contained=False) for at in starts
+                )
             wire.send_raw(data[:2 * MIB])
             wire.close()
         assert other.is_alive()
@@ -78,24 +82,36 @@ def test_a_client_that_ends_within_a_request_that_is_too_large_is_gone(start_nod
 
 
 def test_overload_is_said(start_node):
-    """More request data in flight than allowed: OVERLOADED for what is too much, an answer for all else."""
+    """With more request data in flight than allowed, the excess is answered with OVERLOADED, all
+    else normally."""
     node = start_node(settings={"native_transport_max_request_data_in_flight": "4MiB",
                                 "native_transport_max_request_data_in_flight_per_ip": "4MiB"})
     with Wire(node) as wire:
-        wire.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        wire.query(
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', "
+            "'replication_factor': 1}"
+        )
         wire.query("CREATE TABLE k.t (k int PRIMARY KEY, v blob)")
         insert = wire.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
-        frames = [wire.envelope(EXECUTE, wire.execute_body(insert, (struct.pack(">i", key), bytes(MIB // 2))), stream=key)
-                  for key in range(64)]
+        frames = [
+            wire.envelope(
+                EXECUTE,
+                wire.execute_body(insert, (struct.pack(">i", key), bytes(MIB // 2))),
+                stream=key,
+            )
+            for key in range(64)
+        ]
         wire.send_raw(b"".join(frames))
         answers = {answer.stream: answer for answer in (wire.receive() for _ in frames)}
         assert set(answers) == set(range(64))
         refused = {stream for stream, answer in answers.items() if answer.opcode == ERROR}
-        assert refused and len(refused) < 64, "some must be too much, and some must not"
+        assert refused and len(refused) < 64, "some requests must be refused, and some must not"
         assert {answers[stream].code for stream in refused} == {OVERLOADED}
         select = wire.prepare("SELECT k FROM k.t WHERE k = ?")
         for stream, answer in answers.items():
             if answer.opcode == RESULT:
-                assert wire.execute(select, (struct.pack(">i", stream),)).rows() == [[struct.pack(">i", stream)]]
-        # Afterwards there is room again.
+                assert wire.execute(select, (struct.pack(">i", stream),)).rows() == [
+                    [struct.pack(">i", stream)]
+                ]
+        # Once requests are done there is room again.
         assert wire.execute(insert, (struct.pack(">i", 99), bytes(MIB // 2))).opcode == RESULT

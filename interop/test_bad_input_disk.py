@@ -1,5 +1,6 @@
-"""A full disk: writes are refused with an error that says so, reads go on, nothing that was acknowledged is lost, and once
-there is room again the node goes on without a restart."""
+"""On a full disk writes are refused with a clear error, and reads go on.
+
+No acknowledged write is lost, and once there is room again the node goes on without a restart."""
 import os
 import shutil
 import struct
@@ -17,7 +18,7 @@ DISK_BYTES = 96 * MIB
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own, mounted on a directory."""
+    """Mounts a small file system of its own on a directory."""
     place, image = tmp_path / "disk", tmp_path / "image"
     place.mkdir()
     with open(image, "wb") as file:
@@ -25,27 +26,35 @@ def small_disk(tmp_path):
     ways = ((["mkfs.ext4", "-q", "-F", "-m", "0", image], ["mount", "-o", "loop", image, place]),
             (["true"], ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", place]))
     for prepare, mount in ways:
-        if shutil.which(prepare[0]) and all(subprocess.run(command, capture_output=True).returncode == 0
-                                            for command in (prepare, mount)):
+        if shutil.which(prepare[0]) and all(
+            subprocess.run(command, capture_output=True).returncode == 0
+            for command in (prepare, mount)
+        ):
             break
     else:
-        pytest.skip("mounting a small file system is not permitted here: the full disk is not tested")
+        pytest.skip(
+            "mounting a small file system is not permitted here: the full disk is not tested"
+        )
     yield place
     subprocess.run(["umount", "-l", place], check=True)
 
 
 @pytest.fixture
 def node(small_disk):
-    """A node on the small disk, with small segments, so that it needs new ones soon."""
-    node = Node(small_disk / "node", memory="128M", settings={"commitlog_segment_size_in_mb": 2, "commitlog_sync": "group"})
-    node.log_path = small_disk.parent / "node.log"  # not on the disk that fills
+    """Returns a node on the small disk, with small segments, so that it soon needs new ones."""
+    node = Node(
+        small_disk / "node",
+        memory="128M",
+        settings={"commitlog_segment_size_in_mb": 2, "commitlog_sync": "group"},
+    )
+    node.log_path = small_disk.parent / "node.log"  # not on the small disk
     yield node.start()
     node.close()
     assert "panicked at" not in node.log(), node.log()[-4000:]
 
 
 def fill_up(place):
-    """A file that takes all room that is left."""
+    """Creates a file that takes all remaining room."""
     ballast = place / "ballast"
     with open(ballast, "wb", buffering=0) as file:
         try:
@@ -63,12 +72,14 @@ def fill_up(place):
 
 
 def create(wire):
-    wire.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    wire.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
     assert wire.query("CREATE TABLE k.t (k int PRIMARY KEY, v blob)").code is None
 
 
 class Load:
-    """Writes numbered rows and remembers which were acknowledged."""
+    """Writes numbered rows, and remembers the acknowledged ones."""
 
     def __init__(self, wire):
         self.insert = wire.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
@@ -77,7 +88,9 @@ class Load:
 
     def one(self, wire, size=4000):
         self.sent += 1
-        answer = wire.execute(self.insert, (struct.pack(">i", self.sent), self.value(self.sent, size)))
+        answer = wire.execute(
+            self.insert, (struct.pack(">i", self.sent), self.value(self.sent, size))
+        )
         if answer.code is None:
             self.acknowledged.add(self.sent)
         return answer
@@ -87,9 +100,13 @@ class Load:
         return struct.pack(">i", number) * (size // 4)
 
     def check(self, node):
-        """All that was acknowledged is there, as it was written; and nothing that was never sent."""
+        """Checks that every acknowledged row is there as it was written, and no row that was never
+        sent."""
         with Wire(node) as wire:
-            found = {struct.unpack(">i", key)[0]: value for key, value in wire.select("SELECT k, v FROM k.t", page_size=500)}
+            found = {
+                struct.unpack(">i", key)[0]: value
+                for key, value in wire.select("SELECT k, v FROM k.t", page_size=500)
+            }
         assert all(value == self.value(number) for number, value in found.items())
         missing = self.acknowledged - set(found)
         assert not missing, f"{len(missing)} acknowledged writes are lost"
@@ -115,19 +132,19 @@ def test_full_disk(node, small_disk):
         refusal = write_until_refused(load, wire, most=20_000)
         text = refusal.message.lower()
         assert "commit log" in text or "no space" in text, refusal.message
-        # Others read; the one that wrote does too.
+        # Both clients can read, the writing one too.
         load.select = other.prepare("SELECT v FROM k.t WHERE k = ?")
         for number in (1, 250, 500):
             for connection in (wire, other):
                 answer = connection.execute(load.select, (struct.pack(">i", number),))
                 assert answer.rows() == [[load.value(number)]]
-        # A flush cannot be written either; that is said, and the rows stay readable.
+        # A flush cannot be written either; it fails with an error, and the rows stay readable.
         with pytest.raises(OSError):
             node.flush("k")
         load.check(node)
         assert node.is_running()
 
-        # Room again: the same connections go on.
+        # With room again, the same connections go on.
         ballast.unlink()
         deadline = time.monotonic() + 30
         while load.one(wire).code is not None:
@@ -142,7 +159,7 @@ def test_full_disk(node, small_disk):
 
 
 def test_killed_on_a_full_disk(node, small_disk):
-    """A node that dies on a full disk starts once there is room, and has everything."""
+    """A node that dies on a full disk starts once there is room, and has all acknowledged rows."""
     with Wire(node, timeout_s=60) as wire:
         create(wire)
         load = Load(wire)
@@ -151,7 +168,7 @@ def test_killed_on_a_full_disk(node, small_disk):
         ballast = fill_up(small_disk)
         write_until_refused(load, wire, most=20_000)
     node.kill()
-    # Without room it may start or say why not; either way it harms nothing.
+    # Without room the node may start, or refuse with the reason; either way it does no harm.
     try:
         node.start()
         load.check(node)

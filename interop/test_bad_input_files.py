@@ -1,7 +1,8 @@
 """Damaged files at a start: SSTables and commit log segments, truncated or with flipped bits.
 
-Whatever is damaged, the node never gives a wrong answer: it refuses to start, or it serves, and then a read returns the
-right rows or an error. Refusal and error name the file. Tables beside the damaged one are not concerned.
+Whatever is damaged, the node never gives a wrong answer: it refuses to start, or it serves, and
+then a read returns the right rows or an error. Refusal and error name the file. Other tables are
+not affected.
 """
 import contextlib
 import random
@@ -16,7 +17,17 @@ from espalier_node import Node
 from wire import ROWS, Wire
 
 SEED = seed()
-COMPONENTS = ["Data.db", "Partitions.db", "Rows.db", "Filter.db", "Statistics.db", "CompressionInfo.db", "Digest.crc32", "TOC.txt", "Checksums.db"]
+COMPONENTS = [
+    "Data.db",
+    "Partitions.db",
+    "Rows.db",
+    "Filter.db",
+    "Statistics.db",
+    "CompressionInfo.db",
+    "Digest.crc32",
+    "TOC.txt",
+    "Checksums.db",
+]
 KEYSPACE = "damage"
 PARTITIONS, WIDE = 60, 900
 SETTINGS = {"column_index_size_in_kb": 4}
@@ -27,30 +38,40 @@ def text_of(partition, row):
 
 
 def expected():
-    """Rows of the table by partition: narrow ones and two wide ones, which have a row trie."""
-    return {partition: [(row, text_of(partition, row)) for row in range(WIDE if partition % 30 == 7 else 5)]
-            for partition in range(PARTITIONS)}
+    """Returns the table's rows by partition: narrow ones and two wide ones, which have a row
+    trie."""
+    return {
+        partition: [
+            (row, text_of(partition, row)) for row in range(WIDE if partition % 30 == 7 else 5)
+        ]
+        for partition in range(PARTITIONS)
+    }
 
 
 def write(wire, table, partitions):
     insert = wire.prepare(f"INSERT INTO {KEYSPACE}.{table} (k, c, v) VALUES (?, ?, ?)")
     for partition, rows in partitions.items():
         for row, text in rows:
-            answer = wire.execute(insert, (struct.pack(">i", partition), struct.pack(">i", row), text.encode()))
+            answer = wire.execute(
+                insert, (struct.pack(">i", partition), struct.pack(">i", row), text.encode())
+            )
             assert answer.code is None, answer.message
 
 
 def create(wire, table):
-    for statement in (f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
-                      "{'class': 'SimpleStrategy', 'replication_factor': 1}",
-                      f"CREATE TABLE {KEYSPACE}.{table} (k int, c int, v text, PRIMARY KEY (k, c))"):
+    for statement in (
+        f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
+        "{'class': 'SimpleStrategy', 'replication_factor': 1}",
+        f"CREATE TABLE {KEYSPACE}.{table} (k int, c int, v text, PRIMARY KEY (k, c))",
+    ):
         answer = wire.query(statement)
         assert answer.code is None, answer.message
 
 
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory):
-    """The directory of a node that was stopped cleanly: a table in one set of files, and another beside it."""
+    """Returns the directory of a cleanly stopped node: a table in one set of files, and another
+    table."""
     node = Node(tmp_path_factory.mktemp("pristine") / "node", settings=SETTINGS).start()
     with Wire(node) as wire:
         for table in ("harmed", "beside"):
@@ -65,7 +86,7 @@ def pristine(tmp_path_factory):
 
 @contextlib.contextmanager
 def copy_of(directory, tmp_path):
-    """A node, not started, in a copy of a directory."""
+    """Returns a node, not started, in a copy of a directory."""
     node = Node(tmp_path / "copy", settings=SETTINGS)
     shutil.copytree(directory, node.directory)
     try:
@@ -79,7 +100,7 @@ def copy_of(directory, tmp_path):
 
 
 def start(node):
-    """Whether the node starts; if it does not, the end of its log."""
+    """Starts the node; returns None, or the end of the log if the node refuses."""
     try:
         node.start()
     except AssertionError as refusal:
@@ -88,16 +109,19 @@ def start(node):
 
 
 def read(wire, key=None):
-    """All rows of the table or of a partition: (k, c, v), or the error's message."""
+    """Returns all rows of the table or of a partition as (k, c, v), or the error's message."""
     query = f"SELECT k, c, v FROM {KEYSPACE}.harmed" + ("" if key is None else f" WHERE k = {key}")
     answer = wire.query(query)
     if answer.code is not None:
         return answer.message
-    return [(int.from_bytes(k, "big"), int.from_bytes(c, "big"), v.decode()) for k, c, v in answer.rows()]
+    return [
+        (int.from_bytes(k, "big"), int.from_bytes(c, "big"), v.decode())
+        for k, c, v in answer.rows()
+    ]
 
 
 def damages(component):
-    """What is done to a file: name and function of its bytes."""
+    """Returns the damages to a file: name and function of its bytes."""
     draw = random.Random(f"{SEED} {component}")
 
     def flip(share):
@@ -116,7 +140,7 @@ def damages(component):
 
 
 def check(node, file, what):
-    """Starts the node and reads; gives what it said: a refusal, errors of reads, or nothing."""
+    """Starts the node and reads; returns the outcome: a refusal, errors of reads, or unharmed."""
     refusal = start(node)
     if refusal is not None:
         assert file.name in refusal, f"{what}: the refusal must name the file: {refusal[-1500:]}"
@@ -129,10 +153,14 @@ def check(node, file, what):
             if isinstance(got, str):
                 errors.append(got)
             else:
-                assert set(got) == wanted, (f"{what}: a wrong answer for key {key} without an error (seed {SEED}): "
-                                            f"{len(wanted - set(got))} rows missing, {len(set(got) - wanted)} invented")
+                assert set(got) == wanted, (
+                    f"{what}: a wrong answer for key {key} without an error (seed {SEED}): "
+                    f"{len(wanted - set(got))} rows missing, {len(set(got) - wanted)} invented"
+                )
         answer = wire.query(f"SELECT v FROM {KEYSPACE}.beside")
-        assert answer.kind == ROWS and answer.rows() == [[b"untouched"]], "the table beside is not concerned"
+        assert answer.kind == ROWS and answer.rows() == [
+            [b"untouched"]
+        ], "the other table is not affected"
     for error in errors:
         assert file.name.split("-")[-1] in error, f"{what}: the error must name the file: {error}"
     return "errors" if errors else "unharmed"
@@ -160,7 +188,9 @@ def test_missing_components(pristine, tmp_path):
             [file] = node.table_files(KEYSPACE, "harmed", component)
             file.unlink()
             outcome = check(node, file, f"{component}, missing")
-            assert component in ("Filter.db", "Digest.crc32") or outcome != "unharmed", f"{component} was not missed"
+            assert (
+                component in ("Filter.db", "Digest.crc32") or outcome != "unharmed"
+            ), f"{component} was not missed"
 
 
 # ---------------------------------------------------------------- commit log
@@ -169,7 +199,7 @@ HEADER, OVERHEAD, MARKER, MUTATION = 32, 8, 1, 3
 
 
 def records(data):
-    """(offset, kind, length with overhead) of the records of a segment, as its layout says."""
+    """Returns (offset, kind, length with overhead) of the records of a segment, by its layout."""
     at = HEADER
     while at + OVERHEAD <= len(data):
         (length,) = struct.unpack_from("<I", data, at)
@@ -181,7 +211,8 @@ def records(data):
 
 @pytest.fixture(scope="module")
 def unflushed(tmp_path_factory):
-    """The directory of a node that was killed with all its writes in the commit log, and the segment that holds them."""
+    """Returns the directory of a node that was killed with all its writes in the commit log, and
+    the segment that holds them."""
     node = Node(tmp_path_factory.mktemp("unflushed") / "node", settings=SETTINGS).start()
     with Wire(node) as wire:
         create(wire, "harmed")
@@ -194,8 +225,12 @@ def unflushed(tmp_path_factory):
 
 
 def segment_of(node):
-    """The segment that holds the writes, by its content."""
-    found = [file for file in node.directory.rglob("commitlog-*.log") if b"value 7 1 " in file.read_bytes()]
+    """Returns the segment that holds the writes, found by its content."""
+    found = [
+        file
+        for file in node.directory.rglob("commitlog-*.log")
+        if b"value 7 1 " in file.read_bytes()
+    ]
     assert len(found) == 1
     return found[0]
 
@@ -206,10 +241,17 @@ def test_commit_log_undamaged(unflushed, tmp_path):
 
 
 def test_commit_log_torn_tail(unflushed, tmp_path):
-    """What the disk was writing when the node died was not acknowledged: any remains of it are passed over."""
+    """Bytes that were being written when the node died were not acknowledged: the node ignores any
+    remains of them."""
     draw = random.Random(SEED)
-    for remains in (b"\x01", draw.randbytes(5), draw.randbytes(5000), struct.pack("<I", 100) + bytes(50),
-                    struct.pack("<I", 2**32 - 1), struct.pack("<II", 30, 7) + b"\x03" * 30):
+    for remains in (
+        b"\x01",
+        draw.randbytes(5),
+        draw.randbytes(5000),
+        struct.pack("<I", 100) + bytes(50),
+        struct.pack("<I", 2**32 - 1),
+        struct.pack("<II", 30, 7) + b"\x03" * 30,
+    ):
         with copy_of(unflushed, tmp_path) as node:
             file = segment_of(node)
             data = file.read_bytes()
@@ -220,7 +262,7 @@ def test_commit_log_torn_tail(unflushed, tmp_path):
 
 
 def test_commit_log_cut_inside_of_the_last_write(unflushed, tmp_path):
-    """The last run may be torn; nothing else may be missing."""
+    """The last record may be torn; no other may be missing."""
     whole = {(k, c, v) for k, rows in expected().items() for c, v in rows}
     with copy_of(unflushed, tmp_path) as node:
         file = segment_of(node)
@@ -235,7 +277,7 @@ def test_commit_log_cut_inside_of_the_last_write(unflushed, tmp_path):
 
 @pytest.mark.parametrize("where", ["first", "middle", "header"])
 def test_commit_log_with_a_flipped_bit_before_durable_writes(unflushed, tmp_path, where):
-    """Acknowledged writes are behind the damage: the node must not start as if they had never been."""
+    """Acknowledged writes follow the damage: the node must not start without them."""
     with copy_of(unflushed, tmp_path) as node:
         file = segment_of(node)
         data = bytearray(file.read_bytes())
@@ -250,14 +292,15 @@ def test_commit_log_with_a_flipped_bit_before_durable_writes(unflushed, tmp_path
         refusal = start(node)
         assert refusal is not None, "the node started without acknowledged writes"
         assert file.name in refusal and "offset" in refusal, refusal[-1500:]
-        # It changed nothing: with the bit put right everything is back.
+        # The node changed nothing: with the bit restored everything is back.
         data[at] ^= 0x10
         file.write_bytes(data)
         assert check(node, file, "repaired") == "unharmed"
 
 
 def test_commit_log_truncated(unflushed, tmp_path):
-    """A segment that lost its end, with acknowledged writes: what remains is not passed off as all."""
+    """A segment that lost its end had acknowledged writes: the node must not present the rest as
+    all."""
     with copy_of(unflushed, tmp_path) as node:
         file = segment_of(node)
         data = file.read_bytes()
@@ -265,7 +308,8 @@ def test_commit_log_truncated(unflushed, tmp_path):
         file.write_bytes(data[:(at + length) // 2])
         refusal = start(node)
         if refusal is None:
-            # Without the marker that follows, a cut looks like the end. Nothing wrong may be served, though.
+            # Without the marker that follows, a cut looks like the end. Wrong rows may not be
+            # served, though.
             with Wire(node) as wire:
                 got = set(read(wire))
             assert got < {(k, c, v) for k, rows in expected().items() for c, v in rows}
@@ -276,11 +320,14 @@ def test_commit_log_truncated(unflushed, tmp_path):
 def test_an_unknown_file_in_a_table_directory_is_left_alone(pristine, tmp_path):
     with copy_of(pristine, tmp_path) as node:
         [file] = node.table_files(KEYSPACE, "harmed", "Data.db")
-        strange = [file.parent / name for name in ("README", "da-x-bti-Data.db", "nb-7-big-Data.db", "da-99-bti-Data.db.tmp")]
+        strange = [
+            file.parent / name
+            for name in ("README", "da-x-bti-Data.db", "nb-7-big-Data.db", "da-99-bti-Data.db.tmp")
+        ]
         for other in strange:
             other.write_bytes(b"not a table")
         refusal = start(node)
-        # Files of a set without its TOC.txt are refused by that name; a name of no set is ignored.
+        # Files of a set without its TOC.txt are refused by that name; files of no set are ignored.
         named = [other.name for other in strange] + ["nb-7-big-TOC.txt"]
         assert refusal is None or any(name in refusal for name in named), refusal
         assert all(other.read_bytes() == b"not a table" for other in strange)

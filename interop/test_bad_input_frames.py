@@ -1,4 +1,4 @@
-"""Malformed frames and requests over real sockets: each gets an error that says what is wrong; others notice nothing."""
+"""Malformed frames and requests get an error that names the fault; other clients notice nothing."""
 import random
 import select
 import struct
@@ -7,8 +7,33 @@ import pytest
 
 from bystander import KEYSPACE, Bystander
 from driver import seed
-from wire import (BATCH, ERROR, EXECUTE, HEADER, INVALID, ONE, OPTIONS, PREPARE, PROTOCOL, QUERY, READY, REGISTER, STARTUP,
-                  SUPPORTED, SYNTAX, UNPREPARED, Closed, Wire, crc24, long_string, parameters, segment, string, string_map, value)
+from wire import (
+    BATCH,
+    ERROR,
+    EXECUTE,
+    HEADER,
+    INVALID,
+    ONE,
+    OPTIONS,
+    PREPARE,
+    PROTOCOL,
+    QUERY,
+    READY,
+    REGISTER,
+    STARTUP,
+    SUPPORTED,
+    SYNTAX,
+    UNPREPARED,
+    Closed,
+    Wire,
+    crc24,
+    long_string,
+    parameters,
+    segment,
+    string,
+    string_map,
+    value,
+)
 
 SEED = seed()
 VERSIONS = pytest.mark.parametrize("version", [3, 4, 5])
@@ -22,7 +47,7 @@ def node(start_node):
 
 @pytest.fixture(autouse=True)
 def bystander(node):
-    """Every test here runs next to clients that must not notice it."""
+    """Every test here runs beside clients that must not notice it."""
     with Bystander(node) as bystander:
         yield bystander
 
@@ -47,9 +72,11 @@ def test_opcodes_of_responses_are_refused(node, version):
 
 @pytest.mark.parametrize("version", [0, 6, 66, 127])
 def test_other_versions_are_refused_by_name(node, version):
-    """Drivers find the version to speak by this error."""
+    """Drivers find the protocol version to speak by this error."""
     with Wire(node, startup=False) as wire:
-        wire.send_raw(wire.envelope(STARTUP, string_map({"CQL_VERSION": "3.0.0"}), stream=3, version=version))
+        wire.send_raw(
+            wire.envelope(STARTUP, string_map({"CQL_VERSION": "3.0.0"}), stream=3, version=version)
+        )
         answer = wire.receive()
         assert answer.code == PROTOCOL
         assert f"({version})" in answer.message
@@ -72,8 +99,16 @@ def test_requests_marked_as_responses_are_refused(node, version):
         assert wire.is_closed()
 
 
-@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-                                     bytes(64), b"\xff" * 64], ids=["http", "tls", "zeros", "ones"])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        bytes(64),
+        b"\xff" * 64,
+    ],
+    ids=["http", "tls", "zeros", "ones"],
+)
 def test_other_protocols_are_turned_away(node, garbage):
     with Wire(node, startup=False) as wire:
         wire.send_raw(garbage)
@@ -89,8 +124,11 @@ def test_requests_before_startup_are_refused(node):
 
 @VERSIONS
 def test_startup_needs_sense(node, version):
-    for options, word in (({}, "CQL_VERSION"), ({"CQL_VERSION": "3.0.0", "COMPRESSION": "zip"}, "zip"),
-                          ({"CQL_VERSION": "nonsense"}, "nonsense")):
+    for options, word in (
+        ({}, "CQL_VERSION"),
+        ({"CQL_VERSION": "3.0.0", "COMPRESSION": "zip"}, "zip"),
+        ({"CQL_VERSION": "nonsense"}, "nonsense"),
+    ):
         with Wire(node, version, startup=False) as wire:
             answer = wire.ask(STARTUP, string_map(options))
             assert answer.opcode == ERROR and word in answer.message, answer
@@ -99,13 +137,13 @@ def test_startup_needs_sense(node, version):
 
 
 def test_bodies_that_are_too_large(node):
-    """The limit is 16 MiB by default; what is too large is skipped, and the connection goes on."""
+    """The limit is 16 MiB by default; a larger body is skipped, and the connection goes on."""
     with Wire(node) as wire:
         size = 16 * MIB + 1
         wire.send_raw(wire.envelope(QUERY, b"", stream=9, length=size))
         for _ in range(16):
             wire.send_raw(bytes(MIB))
-        # Nothing is said before all of the body has come: drivers do not listen while they send.
+        # The node answers only after the whole body: drivers do not listen while they send.
         assert select.select([wire.socket], [], [], 0.3)[0] == []
         wire.send_raw(bytes(1))
         answer = wire.receive()
@@ -133,7 +171,7 @@ def test_impossible_lengths(node, length):
 
 
 def test_the_greatest_length(node):
-    """It is waited for, as any other, and harms nobody."""
+    """The node waits for its bytes as for any other, and no other client is affected."""
     with Wire(node) as wire, Wire(node) as other:
         wire.send_raw(wire.envelope(QUERY, bytes(MIB), length=2**31 - 1))
         assert select.select([wire.socket], [], [], 0.3)[0] == []
@@ -146,7 +184,9 @@ def test_text_that_is_not_utf8(node, version):
     with Wire(node, version) as wire:
         answer = wire.ask(QUERY, long_string(bad) + parameters(version))
         assert answer.code == PROTOCOL and "UTF-8" in answer.message
-        answer = wire.ask(PREPARE, long_string(bad) + (struct.pack(">I", 0) if version >= 5 else b""))
+        answer = wire.ask(
+            PREPARE, long_string(bad) + (struct.pack(">I", 0) if version >= 5 else b"")
+        )
         assert answer.code == PROTOCOL and "UTF-8" in answer.message
         answer = wire.ask(REGISTER, struct.pack(">H", 1) + string(b"\xc3\x28"))
         assert answer.code == PROTOCOL
@@ -154,21 +194,26 @@ def test_text_that_is_not_utf8(node, version):
 
 
 def requests(wire):
-    """A correct request of every kind: opcode and body."""
+    """Returns a correct request of every kind: opcode and body."""
     version, empty = wire.version, struct.pack(">I", 0) if wire.version >= 5 else b""
     select = f"SELECT v FROM {KEYSPACE}.notes WHERE k = ?"
     insert = f"INSERT INTO {KEYSPACE}.notes (k, v) VALUES (?, ?)"
     one, text = (1).to_bytes(4, "big"), b"text"
     batch = struct.pack(">BH", 1, 2)
     batch += b"\0" + long_string(insert) + struct.pack(">H", 2) + value(one) + value(text)
-    batch += b"\1" + string(wire.prepare(insert)[0]) + struct.pack(">H", 2) + value(one) + value(text)
+    batch += (
+        b"\1" + string(wire.prepare(insert)[0]) + struct.pack(">H", 2) + value(one) + value(text)
+    )
     batch += struct.pack(">H", ONE) + struct.pack(">I" if version >= 5 else ">B", 0)
     return {
         "QUERY": (QUERY, long_string(select) + parameters(version, (one,))),
         "PREPARE": (PREPARE, long_string(select) + empty),
         "EXECUTE": (EXECUTE, wire.execute_body(wire.prepare(select), (one,))),
         "BATCH": (BATCH, batch),
-        "REGISTER": (REGISTER, struct.pack(">H", 2) + string("SCHEMA_CHANGE") + string("STATUS_CHANGE")),
+        "REGISTER": (
+            REGISTER,
+            struct.pack(">H", 2) + string("SCHEMA_CHANGE") + string("STATUS_CHANGE"),
+        ),
     }
 
 
@@ -176,7 +221,10 @@ def requests(wire):
 def test_requests_cut_at_every_byte(node, version):
     with Wire(node, version) as wire:
         for name, (opcode, body) in requests(wire).items():
-            assert wire.ask(opcode, body).opcode in (READY, 0x08), f"{name} must be right as a whole"
+            assert wire.ask(opcode, body).opcode in (
+                READY,
+                0x08,
+            ), f"{name} must be right as a whole"
             for cut in range(len(body)):
                 answer = wire.ask(opcode, body[:cut], stream=cut)
                 assert answer.opcode == ERROR, f"{name} cut at {cut} of {len(body)}"
@@ -186,7 +234,7 @@ def test_requests_cut_at_every_byte(node, version):
 
 @VERSIONS
 def test_requests_with_flipped_bits(node, version):
-    """The node may refuse or understand; it answers on the right stream, and it stays."""
+    """The node may refuse or understand it; it answers on the right stream and keeps running."""
     draw = random.Random(f"{SEED} {version}")
     wire = Wire(node, version)
     correct = requests(wire)
@@ -228,7 +276,7 @@ def test_errors_of_statements_leave_the_connection_alone(node, version):
         prepared = wire.prepare(f"SELECT v FROM {KEYSPACE}.notes WHERE k = ?")
         answer = wire.execute((b"\x01" * 16, b"\x02" * 16), ())
         assert answer.code == UNPREPARED
-        assert answer.body.endswith(string(b"\x01" * 16)), "the id that is unknown"
+        assert answer.body.endswith(string(b"\x01" * 16)), "it names the unknown id"
         for values in ((), (b"\0" * 4, b"\0" * 4)):
             assert wire.execute(prepared, values).code in (INVALID, PROTOCOL)
         answer = wire.query("SELEC 1")
@@ -266,21 +314,29 @@ SEGMENTS = {
 @pytest.mark.parametrize("compression", [None, "lz4"])
 @pytest.mark.parametrize("damage", SEGMENTS)
 def test_segments_with_a_flipped_bit(node, damage, compression):
-    """Where frames begin is lost: the node says so and closes."""
+    """The node cannot find the next frame: it sends an error and closes."""
     with Wire(node, 5, compression) as wire:
-        good = segment(wire.envelope(QUERY, long_string("SELECT key FROM system.local") + parameters(5)),
-                       compressing=compression == "lz4")
+        good = segment(
+            wire.envelope(QUERY, long_string("SELECT key FROM system.local") + parameters(5)),
+            compressing=compression == "lz4",
+        )
         wire.send_raw(good)
         assert wire.receive().rows() == [[b"local"]]
         wire.send_raw(SEGMENTS[damage](good))
         answer = wire.receive()
-        assert answer.code == PROTOCOL and "checksum" in answer.message and "segment" in answer.message
+        assert (
+            answer.code == PROTOCOL and "checksum" in answer.message and "segment" in answer.message
+        )
         assert wire.is_closed()
 
 
 def test_segments_that_end_inside_of_a_frame(node):
     options = HEADER.pack(5, 0, 1, OPTIONS, 0)
-    for payload in (options[:5], options + options[:5], HEADER.pack(5, 0, 1, QUERY, 100) + b"short"):
+    for payload in (
+        options[:5],
+        options + options[:5],
+        HEADER.pack(5, 0, 1, QUERY, 100) + b"short",
+    ):
         with Wire(node, 5) as wire:
             wire.send_raw(segment(payload))
             answer = wire.receive()
@@ -291,7 +347,11 @@ def test_segments_that_end_inside_of_a_frame(node):
 
 
 def test_compressed_segments_that_lie_about_their_length(node):
-    good = HEADER.pack(5, 0, 1, QUERY, 600) + long_string("SELECT key FROM system.local" + " " * 559) + parameters(5)
+    good = (
+        HEADER.pack(5, 0, 1, QUERY, 600)
+        + long_string("SELECT key FROM system.local" + " " * 559)
+        + parameters(5)
+    )
     for lie in (len(good) - 1, len(good) + 1, 1, (1 << 17) - 1):
         with Wire(node, 5, "lz4") as wire:
             whole = segment(good, compressing=True)
@@ -304,10 +364,13 @@ def test_compressed_segments_that_lie_about_their_length(node):
 
 
 def test_clients_that_stop_in_the_middle(node):
-    """Half a frame, then silence or a closed socket: nobody waits for them."""
+    """A client sends half a frame, then nothing, or closes its socket: no other client waits for
+    it."""
     half = [Wire(node, version) for version in (4, 5) for _ in range(20)]
     for index, wire in enumerate(half):
-        frame = wire.envelope(QUERY, long_string("SELECT * FROM system.local") + parameters(wire.version))
+        frame = wire.envelope(
+            QUERY, long_string("SELECT * FROM system.local") + parameters(wire.version)
+        )
         frame = segment(frame) if wire.segmented else frame
         wire.send_raw(frame[:1 + index % (len(frame) - 1)])
     with Wire(node) as other:
@@ -321,14 +384,17 @@ def test_clients_that_stop_in_the_middle(node):
 
 
 def test_clients_that_do_not_read_their_answers(node):
-    """What a client does not read must not pile up in the node."""
+    """Answers that a client does not read must not pile up in the node."""
     with Wire(node) as wire:
         wire.query(f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.large (k int PRIMARY KEY, v blob)")
         insert = wire.prepare(f"INSERT INTO {KEYSPACE}.large (k, v) VALUES (?, ?)")
         wire.execute(insert, (bytes(4), bytes(MIB)))
     before = node.resident_bytes()
     lazy = Wire(node, timeout_s=2)
-    request = lazy.envelope(EXECUTE, lazy.execute_body(lazy.prepare(f"SELECT v FROM {KEYSPACE}.large WHERE k = ?"), (bytes(4),)))
+    request = lazy.envelope(
+        EXECUTE,
+        lazy.execute_body(lazy.prepare(f"SELECT v FROM {KEYSPACE}.large WHERE k = ?"), (bytes(4),)),
+    )
     try:
         for _ in range(3000):  # answers of 3 GiB
             lazy.send_raw(request)

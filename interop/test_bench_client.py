@@ -1,4 +1,4 @@
-"""The client of the long test takes right answers for right, in any order and in any pieces, and no other ones."""
+"""The long test's client accepts right answers, in any order and in any pieces, and no others."""
 import random
 import struct
 import sys
@@ -21,7 +21,7 @@ A_WRITE, A_READ = 3, 19  # streams
 
 
 class Pieces:
-    """A server's end: takes the block, and gives bytes in pieces of any size."""
+    """A server's end of a socket: it takes the block, and sends bytes in pieces of any size."""
 
     def __init__(self, seed):
         self.random, self.left, self.sent = random.Random(seed), b"", b""
@@ -51,7 +51,8 @@ def envelope(stream, body, opcode=RESULT):
 
 
 def answered(monkeypatch, reads=1, change=None, seed=1):
-    """How many answers of a block were right, and what was said of the others; `change` makes answers wrong, by streams."""
+    """Returns the number of right answers of a block, and the messages about the others; `change`
+    makes answers wrong, by streams."""
     monkeypatch.setattr(pipelined_load, "Wire", lambda server, timeout_s: server)
     rows, server = pipelined_load.Rows(VALUE_BYTES), Server(seed)
     connection = pipelined_load.Connection(server, rows, "insert", "select", reads)
@@ -60,7 +61,10 @@ def answered(monkeypatch, reads=1, change=None, seed=1):
     answers = {}
     for stream in range(BLOCK):
         place = stream % GROUP - (GROUP - reads)
-        answers[stream] = envelope(stream, VOID if place < 0 else ROW_HEAD + rows.value(int(wanted[stream // GROUP, place])))
+        answers[stream] = envelope(
+            stream,
+            VOID if place < 0 else ROW_HEAD + rows.value(int(wanted[stream // GROUP, place])),
+        )
     if change:
         change(answers)
     order = list(answers)
@@ -83,11 +87,15 @@ def test_what_is_sent(monkeypatch):
         _, _, stream, _, length = HEADER.unpack_from(sent, at)
         body = sent[at + HEADER.size:at + HEADER.size + length]
         if b"insert" in body:
-            writes.append((stream, body[-4 - VALUE_BYTES - KEY_BYTES:-4 - VALUE_BYTES], body[-VALUE_BYTES:]))
+            writes.append(
+                (stream, body[-4 - VALUE_BYTES - KEY_BYTES : -4 - VALUE_BYTES], body[-VALUE_BYTES:])
+            )
         at += HEADER.size + length
     numbers = range(5000, 5000 + len(writes))
     assert len(writes) == BLOCK * 9 // 10
-    assert [(key, value) for _, key, value in writes] == [(rows.key(number), rows.value(number)) for number in numbers]
+    assert [(key, value) for _, key, value in writes] == [
+        (rows.key(number), rows.value(number)) for number in numbers
+    ]
 
 
 def another_row(answers):
@@ -122,12 +130,19 @@ def an_unknown_stream(answers):
     answers[A_WRITE] = envelope(BLOCK + A_WRITE, VOID)
 
 
-@pytest.mark.parametrize("change, said", (
-    (another_row, f"request {A_READ} was answered with another row"), (an_error, f"request {A_WRITE} was answered with opcode 0"),
-    (no_void, f"request {A_WRITE} was answered with opcode 8"), (a_row_to_a_write, f"request {A_WRITE} was answered with another row"),
-    (void_to_a_read, f"request {A_READ} was answered with opcode 8"), (no_rows, f"request {A_READ} was answered with opcode 8"),
-    (a_second_answer, f"request {A_WRITE + 1} was answered with a second answer"),
-    (an_unknown_stream, f"request {BLOCK + A_WRITE} was answered with opcode 8")))
+@pytest.mark.parametrize(
+    "change, said",
+    (
+        (another_row, f"request {A_READ} was answered with another row"),
+        (an_error, f"request {A_WRITE} was answered with opcode 0"),
+        (no_void, f"request {A_WRITE} was answered with opcode 8"),
+        (a_row_to_a_write, f"request {A_WRITE} was answered with another row"),
+        (void_to_a_read, f"request {A_READ} was answered with opcode 8"),
+        (no_rows, f"request {A_READ} was answered with opcode 8"),
+        (a_second_answer, f"request {A_WRITE + 1} was answered with a second answer"),
+        (an_unknown_stream, f"request {BLOCK + A_WRITE} was answered with opcode 8"),
+    ),
+)
 def test_what_is_wrong(monkeypatch, change, said):
     right, wrong, _, _ = answered(monkeypatch, change=change)
     assert right == BLOCK - 1

@@ -1,8 +1,8 @@
-"""Files that we flush, in every version that Cassandra 5.0.9 reads, read by its own code: offline (verify, dump) and in a
-running node.
+"""Cassandra's own code reads files that we flush, in every version that Cassandra 5.0.9 reads.
 
-The flights' files are in test_flights. Here is a table of every shape (see `shapes`), over several flushes: what
-Cassandra reads must be what our SELECT returns, byte for byte.
+It reads them offline (verify, dump) and in a running node. The flights' files are in test_flights.
+The tables here have every shape (see `shapes`), over several flushes: Cassandra must read what our
+SELECT returns, byte for byte.
 """
 import subprocess
 import time
@@ -20,14 +20,18 @@ VERSIONS = ["da", "oa", "nb", "me"]
 
 
 class Filled:
-    """A node with all shapes in files, and what it answered for each."""
+    """A node with all shapes in files, and its answer for each."""
 
     def __init__(self, node):
         self.node, self.shapes, self.answers = node, shapes.all_shapes(SEED), {}
 
     def schema(self):
-        return [f"CREATE KEYSPACE {shapes.KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}",
-                *(kind.format(shapes.KEYSPACE) for kind in shapes.TYPES), *(shape.create() for shape in self.shapes)]
+        return [
+            f"CREATE KEYSPACE {shapes.KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', "
+            f"'replication_factor': 1}}",
+            *(kind.format(shapes.KEYSPACE) for kind in shapes.TYPES),
+            *(shape.create() for shape in self.shapes),
+        ]
 
     def fill(self):
         with Wire(self.node) as wire:
@@ -38,7 +42,7 @@ class Filled:
                     for _ in range(300 if len(shape.types) > 3 else 60):
                         must(wire, shape.statement())
                 self.node.flush(shapes.KEYSPACE)
-            # What expires by now has expired, whatever clock is asked.
+            # Cells with a short TTL have expired by then, by any node's clock.
             time.sleep(2.5)
             self.now = int(time.time())
             for shape in self.shapes:
@@ -52,11 +56,20 @@ def must(wire, statement):
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def filled(start_node, request):
-    """All shapes in files. A small column index, so that many partitions have a row index."""
-    settings = {"column_index_size_in_kb": 1, "commitlog_sync": "periodic", "sstable_format": request.param}
+    """Returns all shapes in files. The column index is small, so that many partitions have a row
+    index."""
+    settings = {
+        "column_index_size_in_kb": 1,
+        "commitlog_sync": "periodic",
+        "sstable_format": request.param,
+    }
     filled = Filled(start_node(settings=settings))
     filled.fill()
-    names = {path.name[:2] for shape in filled.shapes for path in filled.node.table_files(*shape.name.split("."))}
+    names = {
+        path.name[:2]
+        for shape in filled.shapes
+        for path in filled.node.table_files(*shape.name.split("."))
+    }
     assert names == {request.param}
     yield filled
     filled.node.kill()
@@ -70,26 +83,34 @@ def directory(node, name):
 
 def test_verify(filled, oracle):
     names = [shape.name for shape in filled.shapes]
-    done = oracle("verify", "--strict", "--thorough", *(directory(filled.node, name) for name in names))
+    done = oracle(
+        "verify", "--strict", "--thorough", *(directory(filled.node, name) for name in names)
+    )
     assert done.returncode == 0, (SEED, complaints(done))
 
 
 def complaints(done):
     lines = (done.stdout + done.stderr).splitlines()
-    return "\n".join([line for line in lines if "FAIL" in line or "WARN" in line][:40] or lines[-40:])
+    return "\n".join(
+        [line for line in lines if "FAIL" in line or "WARN" in line][:40] or lines[-40:]
+    )
 
 
 def test_dump_equals_our_select(filled, oracle, tmp_path):
     how = ["dump", "--live", filled.now, "--full", "--no-j", "--no-token", "-o"]
     outputs = {shape.name: tmp_path / f"{shape.name}.jsonl" for shape in filled.shapes}
-    commands = [[*how, outputs[shape.name], directory(filled.node, shape.name)] for shape in filled.shapes]
+    commands = [
+        [*how, outputs[shape.name], directory(filled.node, shape.name)] for shape in filled.shapes
+    ]
     done = oracle("batch", commands=commands)
-    assert done.stdout.splitlines().count("== 0") == len(commands), (done.stdout + done.stderr)[-2000:]
+    assert done.stdout.splitlines().count("== 0") == len(commands), (done.stdout + done.stderr)[
+        -2000:
+    ]
     for shape in filled.shapes:
         with open(outputs[shape.name]) as lines:
             expected = list(dumped.rows(shape.table, lines))
         got = filled.answers[shape.name]
-        # Of two or three rows the last statements may have deleted all.
+        # With two or three partitions, the last statements may have deleted all rows.
         few = len({tuple(key) for key in shape.keys}) <= 3 and not shape.table.clustering
         assert got or few, f"{shape.name}, seed {SEED}: a shape without rows shows nothing"
         for ours, theirs in zip(got, expected):
@@ -102,12 +123,14 @@ def test_our_select_after_a_restart(filled):
     filled.node.restart()
     with Wire(filled.node) as wire:
         for shape in filled.shapes:
-            assert wire.select(shape.select(), page_size=1000) == filled.answers[shape.name], f"{shape.name}, seed {SEED}"
+            assert (
+                wire.select(shape.select(), page_size=1000) == filled.answers[shape.name]
+            ), f"{shape.name}, seed {SEED}"
 
 
 def test_a_running_cassandra_loads_the_files(filled, cassandra):
-    """It imports them, and its SELECT returns what ours does."""
-    # Its DROP waits up to a minute for compactions to stop.
+    """Cassandra imports them, and its SELECT returns the rows of ours."""
+    # Cassandra's DROP waits up to a minute for compactions to stop.
     with Wire(cassandra, timeout_s=150) as wire:
         must(wire, f"DROP KEYSPACE IF EXISTS {shapes.KEYSPACE}")
         for statement in filled.schema():

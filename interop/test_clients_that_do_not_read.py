@@ -22,7 +22,7 @@ LARGE = "SELECT v FROM k.large WHERE p = 1"
 def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.02)
 
 
@@ -34,7 +34,9 @@ def held(node):
 def test_another_client_goes_on_and_memory_is_bounded(start_node, prepared, row_bytes):
     settings = {"commitlog_segment_size": "32MiB"}
     node, quiet = (start_node(name, memory="512M", settings=settings) for name in ("node", "quiet"))
-    figures, deaf = measure(node, quiet, clients=60, requests=40, seconds=6, row_bytes=row_bytes, prepared=prepared)
+    figures, deaf = measure(
+        node, quiet, clients=60, requests=40, seconds=6, row_bytes=row_bytes, prepared=prepared
+    )
     assert figures["errors"] == 0, figures
     assert figures["ratio"] > 0.5, figures
     assert figures["peak_resident_mib"] <= 512 * 1.25, figures
@@ -42,7 +44,11 @@ def test_another_client_goes_on_and_memory_is_bounded(start_node, prepared, row_
     for version in (3, 4, 5):
         with Wire(node, version) as wire:
             assert wire.ask(OPTIONS).opcode == SUPPORTED
-            for text in ("SELECT * FROM system.local", "SELECT keyspace_name FROM system_schema.tables", "SELECT v FROM k.small LIMIT 9"):
+            for text in (
+                "SELECT * FROM system.local",
+                "SELECT keyspace_name FROM system_schema.tables",
+                "SELECT v FROM k.small LIMIT 9",
+            ):
                 assert wire.query(text).opcode == RESULT
     # The node frees the memory once the clients are gone.
     for client in deaf:
@@ -86,7 +92,10 @@ def test_a_result_that_never_fits_asks_for_paging(start_node):
     fill(node, 3 * ANSWER, MIB)
     with Wire(node, timeout_s=60) as wire:
         answer = wire.query(LARGE)
-        assert answer.code == 0x2200 and answer.message == "The result is larger than 32 MiB; use paging"
+        assert (
+            answer.code == 0x2200
+            and answer.message == "The result is larger than 32 MiB; use paging"
+        )
         assert len(wire.select(LARGE, page_size=5)) == 36
         assert len(wire.query(LARGE + " LIMIT 12").rows()) == 12
     assert held(node) == 0

@@ -1,5 +1,7 @@
-"""Files that we compact, in every version that Cassandra 5.0.9 reads: our SELECT is the same before and after, and Cassandra's
-own code verifies and dumps them to the same rows. Besides, what operators ask of the admin API."""
+"""Files that we compact, in every version that Cassandra 5.0.9 reads.
+
+Our SELECT is the same before and after, and Cassandra's own code verifies the files and dumps them
+to the same rows. Other tests cover operators' requests to the admin API."""
 import contextlib
 import http.client
 import json
@@ -25,8 +27,12 @@ SIMPLE = [
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def compacted(start_node, request):
-    """All shapes over several flushes, compacted into one file for each table."""
-    settings = {"column_index_size_in_kb": 1, "commitlog_sync": "periodic", "sstable_format": request.param}
+    """Returns all shapes after several flushes, compacted into one file for each table."""
+    settings = {
+        "column_index_size_in_kb": 1,
+        "commitlog_sync": "periodic",
+        "sstable_format": request.param,
+    }
     filled = Filled(start_node(settings=settings))
     filled.fill()
     keyspace = filled.shapes[0].name.split(".")[0]
@@ -39,21 +45,30 @@ def test_selects_are_the_same(compacted):
     with Wire(compacted.node) as wire:
         for shape in compacted.shapes:
             assert len(compacted.node.table_files(*shape.name.split("."))) == 1, shape.name
-            assert wire.select(shape.select(), page_size=71) == compacted.answers[shape.name], f"{shape.name}, seed {SEED}"
+            assert (
+                wire.select(shape.select(), page_size=71) == compacted.answers[shape.name]
+            ), f"{shape.name}, seed {SEED}"
 
 
 def test_cassandra_verifies(compacted, oracle):
     names = [shape.name for shape in compacted.shapes]
-    done = oracle("verify", "--strict", "--thorough", *(directory(compacted.node, name) for name in names))
+    done = oracle(
+        "verify", "--strict", "--thorough", *(directory(compacted.node, name) for name in names)
+    )
     assert done.returncode == 0, (SEED, complaints(done))
 
 
 def test_cassandra_dumps_the_same(compacted, oracle, tmp_path):
     how = ["dump", "--live", compacted.now, "--full", "--no-j", "--no-token", "-o"]
     outputs = {shape.name: tmp_path / f"{shape.name}.jsonl" for shape in compacted.shapes}
-    commands = [[*how, outputs[shape.name], directory(compacted.node, shape.name)] for shape in compacted.shapes]
+    commands = [
+        [*how, outputs[shape.name], directory(compacted.node, shape.name)]
+        for shape in compacted.shapes
+    ]
     done = oracle("batch", commands=commands)
-    assert done.stdout.splitlines().count("== 0") == len(commands), (done.stdout + done.stderr)[-2000:]
+    assert done.stdout.splitlines().count("== 0") == len(commands), (done.stdout + done.stderr)[
+        -2000:
+    ]
     for shape in compacted.shapes:
         with open(outputs[shape.name]) as lines:
             expected = list(dumped.rows(shape.table, lines))
@@ -66,7 +81,9 @@ def filled(node, rounds=3):
         session.execute(statement)
     for round in range(rounds):
         for number in range(100):
-            session.execute(f"INSERT INTO ks.t (k, c, v) VALUES ({number % 10}, {number}, '{round}')")
+            session.execute(
+                f"INSERT INTO ks.t (k, c, v) VALUES ({number % 10}, {number}, '{round}')"
+            )
         node.flush("ks")
     return session
 
@@ -91,10 +108,24 @@ def test_files_are_compacted_by_themselves(node):
     rows = sorted(session.execute("SELECT k, c, v FROM ks.t"))
     assert [tuple(row) for row in rows] == sorted((n % 10, n, "11") for n in range(100))
     assert ours.metrics()["scylla_compaction_manager_completed_compactions"] >= 3
-    wait_until(lambda: list(session.execute("SELECT keyspace_name, columnfamily_name, bytes_in, bytes_out, rows_merged FROM"
-                                            " system.compaction_history")), what="a history")
-    history = [row for row in session.execute("SELECT * FROM system.compaction_history") if row.columnfamily_name == "t"]
-    assert history and all(row.bytes_in > 0 and row.keyspace_name == "ks" and sum(row.rows_merged.values()) > 0 for row in history)
+    wait_until(
+        lambda: list(
+            session.execute(
+                "SELECT keyspace_name, columnfamily_name, bytes_in, bytes_out, rows_merged FROM"
+                " system.compaction_history"
+            )
+        ),
+        what="a history",
+    )
+    history = [
+        row
+        for row in session.execute("SELECT * FROM system.compaction_history")
+        if row.columnfamily_name == "t"
+    ]
+    assert history and all(
+        row.bytes_in > 0 and row.keyspace_name == "ks" and sum(row.rows_merged.values()) > 0
+        for row in history
+    )
     assert json.loads(ours.request("GET", "/compaction_manager/compactions")) == []
     ours.request("POST", "/compaction_manager/stop_compaction", type="COMPACTION")
 
@@ -102,13 +133,26 @@ def test_files_are_compacted_by_themselves(node):
 def test_strategies_are_changed_on_a_live_table(node):
     ours = node("ours")
     session = filled(ours)
-    described = session.execute("SELECT compaction FROM system_schema.tables WHERE keyspace_name = 'ks'").one()
-    assert described.compaction == {"class": "org.apache.cassandra.db.compaction.UnifiedCompactionStrategy"}
-    session.execute("ALTER TABLE ks.t WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'min_threshold': 2}")
+    described = session.execute(
+        "SELECT compaction FROM system_schema.tables WHERE keyspace_name = 'ks'"
+    ).one()
+    assert described.compaction == {
+        "class": "org.apache.cassandra.db.compaction.UnifiedCompactionStrategy"
+    }
+    session.execute(
+        "ALTER TABLE ks.t WITH compaction = {'class': 'SizeTieredCompactionStrategy', "
+        "'min_threshold': 2}"
+    )
     wait_until(lambda: len(ours.table_files("ks", "t", "TOC.txt")) == 1, what="one file")
     for options, message in [
-        ("{'class': 'LeveledCompactionStrategy', 'foo': 1}", "Properties specified [foo] are not understood by LeveledCompactionStrategy"),
-        ("{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'WEEKS'}", "WEEKS is not valid for compaction_window_unit"),
+        (
+            "{'class': 'LeveledCompactionStrategy', 'foo': 1}",
+            "Properties specified [foo] are not understood by LeveledCompactionStrategy",
+        ),
+        (
+            "{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'WEEKS'}",
+            "WEEKS is not valid for compaction_window_unit",
+        ),
         ("{'class': 'Nonsense'}", "Unable to find compaction strategy class"),
     ]:
         with pytest.raises(Exception) as refused:
@@ -126,7 +170,9 @@ def test_snapshots(node):
     assert "CREATE TABLE IF NOT EXISTS ks.t" in (directory / "schema.cql").read_text()
     session.execute("TRUNCATE ks.t")
     (listed,) = json.loads(ours.request("GET", "/storage_service/snapshots"))
-    assert listed["key"] == "before" and listed["value"][0]["live"] == listed["value"][0]["total"] > 0
+    assert (
+        listed["key"] == "before" and listed["value"][0]["live"] == listed["value"][0]["total"] > 0
+    )
     ours.request("POST", f"/storage_service/sstables/ks?cf=t&path={directory}")
     assert len(list(session.execute("SELECT * FROM ks.t"))) == 100
     ours.request("DELETE", "/storage_service/snapshots", tag="before")
@@ -141,20 +187,31 @@ def test_a_table_is_restored_after_it_was_dropped(node):
     session.execute("INSERT INTO ks.typed (k, p) VALUES (1, {a: 2, b: 'three'})")
     ours.request("POST", "/storage_service/snapshots", tag="before", kn="ks")
     session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 1000, 'later')")
-    restored = json.loads(ours.request("POST", "/storage_service/restore", keyspace="ks", table="t", snapshot="before"))
+    restored = json.loads(
+        ours.request(
+            "POST", "/storage_service/restore", keyspace="ks", table="t", snapshot="before"
+        )
+    )
     assert restored["sstables"] >= 1 and restored["partitions"] == 10
-    assert sorted(tuple(row) for row in session.execute("SELECT k, c, v FROM ks.t")) == sorted((n % 10, n, "0") for n in range(100))
+    assert sorted(tuple(row) for row in session.execute("SELECT k, c, v FROM ks.t")) == sorted(
+        (n % 10, n, "0") for n in range(100)
+    )
     for table in "t", "typed":
         session.execute(f"DROP TABLE ks.{table}")
     session.execute("DROP TYPE ks.pair")
     for table in "t", "typed":
-        ours.request("POST", "/storage_service/restore", keyspace="ks", table=table, snapshot="before")
+        ours.request(
+            "POST", "/storage_service/restore", keyspace="ks", table=table, snapshot="before"
+        )
     ours.restart(kill=True)
     session = ours.connect()
     assert len(list(session.execute("SELECT * FROM ks.t"))) == 100
     assert session.execute("SELECT p.b FROM ks.typed WHERE k = 1").one()[0] == "three"
     for parameters, message in [
-        ({"keyspace": "ks", "table": "t", "snapshot": "after"}, "There is no snapshot after of table ks.t"),
+        (
+            {"keyspace": "ks", "table": "t", "snapshot": "after"},
+            "There is no snapshot after of table ks.t",
+        ),
         ({"keyspace": "no", "table": "t", "snapshot": "before"}, "Keyspace no does not exist"),
         ({"keyspace": "ks", "table": "t"}, "This needs ?keyspace="),
     ]:
@@ -168,23 +225,48 @@ def test_files_of_a_range_and_files_by_name_are_compacted(node):
     session = ours.connect()
     for statement in SIMPLE:
         session.execute(statement)
-    session.execute("ALTER TABLE ks.t WITH compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': false}")
+    session.execute(
+        "ALTER TABLE ks.t WITH compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': "
+        "false}"
+    )
     tokens = {}
     for number in range(4):
         session.execute(f"INSERT INTO ks.t (k, c) VALUES ({number}, 0)")
         ours.flush("ks")
         tokens[number] = session.execute(f"SELECT token(k) FROM ks.t WHERE k = {number}").one()[0]
     first, second = sorted(tokens.values())[:2]
-    ours.request("POST", "/storage_service/keyspace_compaction/ks", cf="t", startToken=str(first - 1), endToken=str(second))
+    ours.request(
+        "POST",
+        "/storage_service/keyspace_compaction/ks",
+        cf="t",
+        startToken=str(first - 1),
+        endToken=str(second),
+    )
     files = ours.table_files("ks", "t", "Data.db")
     assert len(files) == 3
-    ours.request("POST", "/compaction_manager/force_user_defined_compaction", data_files=",".join(str(file) for file in files[:2]))
+    ours.request(
+        "POST",
+        "/compaction_manager/force_user_defined_compaction",
+        data_files=",".join(str(file) for file in files[:2]),
+    )
     assert len(ours.table_files("ks", "t", "Data.db")) == 2
     assert len(list(session.execute("SELECT * FROM ks.t"))) == 4
     for path, parameters, message in [
-        ("/storage_service/keyspace_compaction/ks", {"startToken": "x"}, "startToken=x is not a token"),
-        ("/compaction_manager/force_user_defined_compaction", {"data_files": "da-77-bti-Data.db"}, "no SSTable with data file da-77-bti-Data.db"),
-        ("/compaction_manager/force_user_defined_compaction", {}, "This needs the names of data files"),
+        (
+            "/storage_service/keyspace_compaction/ks",
+            {"startToken": "x"},
+            "startToken=x is not a token",
+        ),
+        (
+            "/compaction_manager/force_user_defined_compaction",
+            {"data_files": "da-77-bti-Data.db"},
+            "no SSTable with data file da-77-bti-Data.db",
+        ),
+        (
+            "/compaction_manager/force_user_defined_compaction",
+            {},
+            "This needs the names of data files",
+        ),
     ]:
         with pytest.raises(urllib.error.HTTPError) as refused:
             ours.request("POST", path, **parameters)
@@ -192,23 +274,35 @@ def test_files_of_a_range_and_files_by_name_are_compacted(node):
 
 
 def left_by_cassandra(oracle, table):
-    """Ends what the log in a table's directory says, as Cassandra does when it starts. Gives the sets that are left."""
+    """Completes or undoes the operations in the log of a table's directory, as Cassandra does at a
+    start. Returns the remaining sets."""
     assert len(list(table.glob("*_txn_*.log"))) == 1
     done = oracle("finish", table)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not list(table.glob("*_txn_*.log")), done.stdout + done.stderr
-    return {file.name.rpartition("-")[0] for file in table.iterdir() if file.is_file() and file.name.startswith("da-")}
+    return {
+        file.name.rpartition("-")[0]
+        for file in table.iterdir()
+        if file.is_file() and file.name.startswith("da-")
+    }
 
 
 def prepared_for_a_crash(ours):
-    """Two files of incompressible rows, with no compaction but those that are asked for. Gives the table's directory."""
+    """Makes two files of incompressible rows, without automatic compactions. Returns the table's
+    directory."""
     session = ours.connect()
     for statement in SIMPLE:
         session.execute(statement)
-    session.execute("ALTER TABLE ks.t WITH compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': false}")
+    session.execute(
+        "ALTER TABLE ks.t WITH compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': "
+        "false}"
+    )
     for part in range(2):
         for number in range(600):
-            session.execute("INSERT INTO ks.t (k, c, v) VALUES (%s, %s, %s)", (number, part, os.urandom(5000).hex()))
+            session.execute(
+                "INSERT INTO ks.t (k, c, v) VALUES (%s, %s, %s)",
+                (number, part, os.urandom(5000).hex()),
+            )
         ours.flush("ks")
     files = ours.table_files("ks", "t", "Data.db")
     assert [file.name for file in files] == ["da-1-bti-Data.db", "da-2-bti-Data.db"]
@@ -217,7 +311,8 @@ def prepared_for_a_crash(ours):
 
 @pytest.fixture
 def node_here(tmp_path, monkeypatch):
-    """As `node`, in the working directory, and told so by a path that is not absolute: as where none is given."""
+    """Returns a function as `node` does, but with a relative path to the working directory, as in
+    the default configuration."""
     monkeypatch.chdir(tmp_path)
     yield from starter(Path("."))
 
@@ -225,9 +320,13 @@ def node_here(tmp_path, monkeypatch):
 def test_cassandra_undoes_a_compaction_that_was_killed(node_here, oracle):
     ours = node_here("ours", settings={"compaction_throughput": "1MiB/s"})
     table = prepared_for_a_crash(ours)
-    compaction = threading.Thread(target=lambda: suppress_request(ours, "POST", "/storage_service/keyspace_compaction/ks"))
+    compaction = threading.Thread(
+        target=lambda: suppress_request(ours, "POST", "/storage_service/keyspace_compaction/ks")
+    )
     compaction.start()
-    wait_until(lambda: len(list(table.glob("da-3-bti-*"))) > 1, what="an output that is being written")
+    wait_until(
+        lambda: len(list(table.glob("da-3-bti-*"))) > 1, what="an output that is being written"
+    )
     ours.kill()
     compaction.join()
     assert left_by_cassandra(oracle, table) == {"da-1-bti", "da-2-bti"}
@@ -236,7 +335,7 @@ def test_cassandra_undoes_a_compaction_that_was_killed(node_here, oracle):
 def test_cassandra_removes_what_a_compaction_has_replaced(node_here, oracle):
     ours = node_here("ours")
     table = prepared_for_a_crash(ours)
-    # In the way of the mark of garbage, so that the inputs stay where they are.
+    # These files block the mark of garbage, so that the inputs stay where they are.
     obstacles = [table / f"da-{number}-bti-TemporaryTOC.txt" for number in (1, 2)]
     for obstacle in obstacles:
         obstacle.mkdir()
@@ -249,7 +348,7 @@ def test_cassandra_removes_what_a_compaction_has_replaced(node_here, oracle):
 
 
 def suppress_request(node, *arguments):
-    """A request that may fail."""
+    """Sends a request that may fail."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         node.request(*arguments)
 
@@ -268,7 +367,10 @@ def test_nodetool(node):
     assert nodetool(ours, "snapshot", "-t", "monday", "ks") == "Snapshot directory: monday\n"
     assert "monday        ks            t" in nodetool(ours, "listsnapshots")
     session.execute("TRUNCATE ks.t")
-    assert nodetool(ours, "restore", "ks", "t", "-t", "monday") == "ks.t: 1 SSTables with 10 partitions imported\n"
+    assert (
+        nodetool(ours, "restore", "ks", "t", "-t", "monday")
+        == "ks.t: 1 SSTables with 10 partitions imported\n"
+    )
     assert len(list(session.execute("SELECT * FROM ks.t"))) == 101
     nodetool(ours, "clearsnapshot", "-t", "monday")
     assert nodetool(ours, "listsnapshots") == "There are no snapshots\n"

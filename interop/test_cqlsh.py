@@ -1,4 +1,4 @@
-"""cqlsh, as people use it: DESCRIBE, COPY FROM, SELECT, COPY TO, errors."""
+"""The common uses of cqlsh: DESCRIBE, COPY FROM, SELECT, COPY TO, errors."""
 import csv
 import subprocess
 import sys
@@ -20,32 +20,56 @@ def node(start_node):
 
 @pytest.fixture(scope="module")
 def model():
-    """The first of the flights, by the file's order: every column is missing somewhere."""
+    """Returns the first flights in the file's order: every column is missing in some of them."""
     return flights.Flights(flights.Flights().rows[:ROWS])
 
 
 def cqlsh(node, *statements, status=0):
-    """What cqlsh prints."""
-    done = subprocess.run([CQLSH, node.host, str(node.port), "--no-color", "--request-timeout", "60", "--connect-timeout", "20",
-                           "-e", "\n".join(f"{statement};" for statement in statements)],
-                          capture_output=True, text=True, timeout=300)
+    """Returns the output of cqlsh."""
+    done = subprocess.run(
+        [
+            CQLSH,
+            node.host,
+            str(node.port),
+            "--no-color",
+            "--request-timeout",
+            "60",
+            "--connect-timeout",
+            "20",
+            "-e",
+            "\n".join(f"{statement};" for statement in statements),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def copied(node, model, tmp_path_factory):
-    """The table, filled by COPY FROM; gives the file's rows as text."""
+    """Fills the table by COPY FROM; returns the file's rows as text."""
     cqlsh(node, flights.CREATE_KEYSPACE, flights.create_table(f"{flights.KEYSPACE}.flights"))
     file = tmp_path_factory.mktemp("csv") / "flights.csv"
     with open(file, "w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(flights.COLUMNS)
         for row in model.rows:
-            writer.writerow("" if value is None else f"{value:%Y-%m-%d %H:%M:%S}+0000" if hasattr(value, "hour") else value
-                            for value in row)
-    said = cqlsh(node, f"COPY {flights.KEYSPACE}.flights ({', '.join(flights.COLUMNS)}) FROM '{file}' WITH HEADER = true"
-                       " AND NUMPROCESSES = 1 AND DATETIMEFORMAT = '%Y-%m-%d %H:%M:%S%z'")
+            writer.writerow(
+                (
+                    ""
+                    if value is None
+                    else f"{value:%Y-%m-%d %H:%M:%S}+0000" if hasattr(value, "hour") else value
+                )
+                for value in row
+            )
+    said = cqlsh(
+        node,
+        f"COPY {flights.KEYSPACE}.flights ({', '.join(flights.COLUMNS)}) FROM '{file}' WITH HEADER "
+        "= true"
+        " AND NUMPROCESSES = 1 AND DATETIMEFORMAT = '%Y-%m-%d %H:%M:%S%z'",
+    )
     assert f"{ROWS} rows imported" in said.replace(",", ""), said
     return file
 
@@ -58,9 +82,13 @@ def test_copy_from(node, model, copied):
 
 def test_select(node, model, copied):
     row = model.rows[0]
-    said = cqlsh(node, f"SELECT carrier, flight, dest FROM {flights.KEYSPACE}.flights WHERE carrier = '{row[0]}' AND"
-                       f" origin = '{row[1]}' AND month = {row[2]} LIMIT 1",
-                 f"SELECT count(*) FROM {flights.KEYSPACE}.flights")
+    said = cqlsh(
+        node,
+        f"SELECT carrier, flight, dest FROM {flights.KEYSPACE}.flights WHERE carrier = '{row[0]}' "
+        "AND"
+        f" origin = '{row[1]}' AND month = {row[2]} LIMIT 1",
+        f"SELECT count(*) FROM {flights.KEYSPACE}.flights",
+    )
     lines = [line.split() for line in said.splitlines()]
     assert ["carrier", "|", "flight", "|", "dest"] in lines
     assert [row[0], "|", str(row[5]), "|", row[11]] in lines
@@ -80,8 +108,12 @@ def test_tracing_and_expand_do_not_break_it(node, copied):
 
 def test_copy_to(node, copied, tmp_path):
     out = tmp_path / "out.csv"
-    said = cqlsh(node, f"COPY {flights.KEYSPACE}.flights ({', '.join(flights.COLUMNS)}) TO '{out}' WITH HEADER = true"
-                       " AND NUMPROCESSES = 1 AND DATETIMEFORMAT = '%Y-%m-%d %H:%M:%S%z'")
+    said = cqlsh(
+        node,
+        f"COPY {flights.KEYSPACE}.flights ({', '.join(flights.COLUMNS)}) TO '{out}' WITH HEADER = "
+        "true"
+        " AND NUMPROCESSES = 1 AND DATETIMEFORMAT = '%Y-%m-%d %H:%M:%S%z'",
+    )
     assert f"{ROWS} rows exported" in said.replace(",", ""), said
     with open(out, newline="") as ours, open(copied, newline="") as theirs:
         written, wanted = list(csv.reader(ours)), list(csv.reader(theirs))
@@ -90,17 +122,26 @@ def test_copy_to(node, copied, tmp_path):
 
 
 def normal(row):
-    """Numbers as numbers: cqlsh prints 5.0 as 5."""
-    return [str(float(text)) if name in flights.FLOATING and text else text for name, text in zip(flights.COLUMNS, row)]
+    """Returns numbers in one form: cqlsh prints 5.0 as 5."""
+    return [
+        str(float(text)) if name in flights.FLOATING and text else text
+        for name, text in zip(flights.COLUMNS, row)
+    ]
 
 
 def test_describe(node, copied):
-    """What DESCRIBE prints can be run: it makes the same schema again."""
-    cqlsh(node, f"CREATE TYPE {flights.KEYSPACE}.plane (tail text, seats int)",
-          f"CREATE TABLE {flights.KEYSPACE}.planes (id uuid, \"Year Built\" int, kind frozen<plane> static, PRIMARY KEY (id, \"Year Built\"))"
-          " WITH comment = 'it''s a plane' AND CLUSTERING ORDER BY (\"Year Built\" DESC)")
+    """The output of DESCRIBE can be executed, and makes the same schema again."""
+    cqlsh(
+        node,
+        f"CREATE TYPE {flights.KEYSPACE}.plane (tail text, seats int)",
+        f'CREATE TABLE {flights.KEYSPACE}.planes (id uuid, "Year Built" int, kind frozen<plane> '
+        'static, PRIMARY KEY (id, "Year Built"))'
+        " WITH comment = 'it''s a plane' AND CLUSTERING ORDER BY (\"Year Built\" DESC)",
+    )
     assert flights.KEYSPACE in cqlsh(node, "DESCRIBE KEYSPACES").split()
-    assert {"flights", "planes"} <= set(cqlsh(node, f"USE {flights.KEYSPACE}", "DESCRIBE TABLES").split())
+    assert {"flights", "planes"} <= set(
+        cqlsh(node, f"USE {flights.KEYSPACE}", "DESCRIBE TABLES").split()
+    )
     assert "Murmur3Partitioner" in cqlsh(node, "DESCRIBE CLUSTER")
     assert f"CREATE KEYSPACE {flights.KEYSPACE}" in cqlsh(node, "DESCRIBE SCHEMA")
     table = cqlsh(node, f"DESCRIBE TABLE {flights.KEYSPACE}.flights")
@@ -109,7 +150,7 @@ def test_describe(node, copied):
     whole = cqlsh(node, f"DESCRIBE KEYSPACE {flights.KEYSPACE}")
     cqlsh(node, f"DROP KEYSPACE {flights.KEYSPACE}")
     assert flights.KEYSPACE not in cqlsh(node, "DESCRIBE KEYSPACES").split()
-    # A warning that the server is newer than cqlsh comes first.
+    # The output begins with a warning that the server is newer than cqlsh.
     cqlsh(node, whole[whole.index("CREATE KEYSPACE"):].rstrip(" ;\n"))
     assert cqlsh(node, f"DESCRIBE KEYSPACE {flights.KEYSPACE}") == whole
 

@@ -24,7 +24,7 @@ SETUP = [
 
 
 class Statements:
-    """Makes statements on one partition."""
+    """Draws statements on one partition."""
 
     def __init__(self, chance, key):
         self.chance, self.key = chance, key
@@ -53,7 +53,10 @@ class Statements:
         return f" USING TIMESTAMP {self.chance.randint(1, 5)}{ttl}"
 
     def assignments(self):
-        """Assignments for different columns: Cassandra refuses most statements that name one twice."""
+        """Returns assignments for different columns.
+
+        Cassandra refuses most statements that name a column twice.
+        """
         number = self.chance.randint(1, 2)
         choices = {
             "v": [f"v = {self.value()}"],
@@ -131,7 +134,7 @@ def connect(node):
 
 
 def plain(value):
-    """A value without the driver's own types."""
+    """Returns a value without the driver's own types."""
     if hasattr(value, "_asdict"):
         return tuple(value)
     if hasattr(value, "items"):
@@ -140,7 +143,7 @@ def plain(value):
 
 
 def shown(session, key):
-    """Everything that a reader sees of a partition: slices, single rows and times."""
+    """Returns everything that a reader sees of a partition: slices, single rows and times."""
     queries = [f"SELECT * FROM d.t WHERE k = {key}",
                f"SELECT * FROM d.o WHERE k = {key}",
                f"SELECT c, writetime(v), writetime(w), writetime(st) FROM d.t WHERE k = {key}",

@@ -1,6 +1,7 @@
-"""A smaller version of the flights test through drivers of other languages: `scylla` (Rust) and Apache's Java driver.
+"""A smaller version of the flights test through drivers of other languages.
 
-Each is a program of its own in interop/rust and interop/java, which compares what it reads with what it wrote.
+The drivers are `scylla` (Rust) and Apache's Java driver. Each program, in interop/rust and
+interop/java, compares the rows that it reads with those that it wrote.
 """
 import os
 import shutil
@@ -17,11 +18,17 @@ COLUMNS = ("carrier", "origin", "month", "day", "flight", "dest", "distance")
 
 @pytest.fixture(scope="module")
 def csv(tmp_path_factory):
-    """Every 40th flight, of all months; one flight of a number a day and partition."""
+    """Writes every 40th flight of all months, at most one of a flight number for each day and
+    partition."""
     indices = [flights.COLUMNS.index(name) for name in COLUMNS]
     rows = {row[:4] + row[5:6]: row for row in flights.Flights().rows[::40]}
     file = tmp_path_factory.mktemp("csv") / "flights.csv"
-    file.write_text("".join(",".join(str(row[index]) for index in indices) + "\n" for row in list(rows.values())[:ROWS]))
+    file.write_text(
+        "".join(
+            ",".join(str(row[index]) for index in indices) + "\n"
+            for row in list(rows.values())[:ROWS]
+        )
+    )
     return file
 
 
@@ -33,14 +40,31 @@ def run(command, **arguments):
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_rust_driver(node, csv, shards):
-    """Aware of shards: it must find their number by itself."""
+    """The driver knows shards: it must find their number by itself."""
     if not shutil.which("cargo"):
         pytest.skip("cargo is missing")
     target = REPOSITORY / ".deps" / "rust"
-    run(["cargo", "build", "--quiet", "--locked", "--manifest-path", REPOSITORY / "interop" / "rust" / "Cargo.toml",
-         "--target-dir", target])
+    run(
+        [
+            "cargo",
+            "build",
+            "--quiet",
+            "--locked",
+            "--manifest-path",
+            REPOSITORY / "interop" / "rust" / "Cargo.toml",
+            "--target-dir",
+            target,
+        ]
+    )
     running = node(shards=shards)
-    said = run([target / "debug" / "espalier-interop-rust", f"{running.host}:{running.port}", str(shards), csv])
+    said = run(
+        [
+            target / "debug" / "espalier-interop-rust",
+            f"{running.host}:{running.port}",
+            str(shards),
+            csv,
+        ]
+    )
     print(said)
     assert said.count(f"ok: {ROWS} rows") == 3
     assert said.count(f"shards: {shards}\n") == 3
@@ -50,11 +74,25 @@ def test_java_driver(node, csv):
     if os.environ.get("WITHOUT_CASSANDRA") or not (shutil.which("mvn") and shutil.which("javac")):
         pytest.skip("the Java driver needs a JDK and Maven")
     place, built = REPOSITORY / "interop" / "java", REPOSITORY / ".deps" / "java"
-    if not (built / ".complete").exists() or any(file.stat().st_mtime > (built / ".complete").stat().st_mtime
-                                                 for file in place.rglob("*") if file.is_file()):
+    if not (built / ".complete").exists() or any(
+        file.stat().st_mtime > (built / ".complete").stat().st_mtime
+        for file in place.rglob("*")
+        if file.is_file()
+    ):
         run(["mvn", "-q", "-B", "dependency:copy-dependencies", "compile"], cwd=place)
         (built / ".complete").touch()
     running = node(shards=2)
-    said = run(["java", "-Xmx256m", "-cp", f"{built}/classes:{built}/lib/*", "Flights", running.host, str(running.port), csv])
+    said = run(
+        [
+            "java",
+            "-Xmx256m",
+            "-cp",
+            f"{built}/classes:{built}/lib/*",
+            "Flights",
+            running.host,
+            str(running.port),
+            csv,
+        ]
+    )
     print(said)
     assert said.count(f"ok: {ROWS} rows") == 4

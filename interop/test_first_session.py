@@ -1,15 +1,18 @@
-"""The shortest story: a driver creates a table, writes, reads, and finds everything again whatever became of the process."""
+"""A driver creates a table, writes and reads, and finds all rows after each stop of the node."""
 
 import urllib.error
 
 import pytest
 
-ROWS = [(city, year, float(year * len(city))) for city in ("Köln", "Oslo", "Rom") for year in range(20)]
+ROWS = [
+    (city, year, float(year * len(city))) for city in ("Köln", "Oslo", "Rom") for year in range(20)
+]
 
 
 def write(session):
     session.execute(
-        "CREATE KEYSPACE first WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        "CREATE KEYSPACE first WITH replication = {'class': 'SimpleStrategy', "
+        "'replication_factor': 1}"
     )
     session.execute(
         "CREATE TABLE first.weather (city text, year int, rain double, PRIMARY KEY (city, year))"
@@ -20,7 +23,9 @@ def write(session):
 
 
 def read(session):
-    return sorted(tuple(row) for row in session.execute("SELECT city, year, rain FROM first.weather"))
+    return sorted(
+        tuple(row) for row in session.execute("SELECT city, year, rain FROM first.weather")
+    )
 
 
 @pytest.mark.parametrize("protocol_version", [4, 5])
@@ -35,7 +40,9 @@ def test_rows_survive_flush_kill_and_stop(node, protocol_version, shards):
     assert running.table_files("first", "weather")
     assert read(session) == sorted(ROWS)
 
-    select = session.prepare("SELECT rain FROM first.weather WHERE city = ? AND year >= ? ORDER BY year DESC")
+    select = session.prepare(
+        "SELECT rain FROM first.weather WHERE city = ? AND year >= ? ORDER BY year DESC"
+    )
     rain = [row.rain for row in session.execute(select, ("Oslo", 17))]
     assert rain == [76.0, 72.0, 68.0]
 

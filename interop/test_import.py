@@ -1,4 +1,4 @@
-"""Files go from one node to another by `espalier sstable import`, in the version that Cassandra and ScyllaDB share."""
+"""`espalier sstable import` moves files between nodes, in the version that ScyllaDB has too."""
 import subprocess
 
 from espalier_node import BINARY
@@ -10,7 +10,15 @@ SCHEMA = [
 
 
 def import_into(node, directory, *more):
-    command = [str(BINARY), "sstable", "import", str(directory), "--node", f"127.0.0.1:{node.api_port}", *more]
+    command = [
+        str(BINARY),
+        "sstable",
+        "import",
+        str(directory),
+        "--node",
+        f"127.0.0.1:{node.api_port}",
+        *more,
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -20,7 +28,10 @@ def test_a_table_goes_to_another_node(node):
     for statement in SCHEMA:
         session.execute(statement)
     for number in range(200):
-        session.execute(f"INSERT INTO ks.t (k, c, v, s) VALUES ({number % 20}, 'c{number}', {{'a': {number}}}, {number})")
+        session.execute(
+            f"INSERT INTO ks.t (k, c, v, s) VALUES ({number % 20}, 'c{number}', {{'a': {number}}}, "
+            f"{number})"
+        )
         if number == 100:
             old.flush("ks")
     session.execute("DELETE FROM ks.t WHERE k = 3 AND c > 'c1'")
@@ -45,5 +56,9 @@ def test_a_table_goes_to_another_node(node):
     session.execute("CREATE TABLE ks.other (k text PRIMARY KEY, v int)")
     wrong = import_into(new, directory, "--into", "ks.other")
     assert wrong.returncode != 0 and "expected text, got int" in wrong.stderr, wrong
-    nobody = subprocess.run([str(BINARY), "sstable", "import", str(directory), "--node", "127.0.0.1:1"], capture_output=True, text=True)
+    nobody = subprocess.run(
+        [str(BINARY), "sstable", "import", str(directory), "--node", "127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+    )
     assert nobody.returncode != 0 and "is a node running there" in nobody.stderr, nobody

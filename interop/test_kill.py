@@ -1,13 +1,20 @@
-"""kill -9 at random moments under a write load: what was acknowledged is there, what was never sent is not.
+"""kill -9 at random moments under a write load: acknowledged writes must survive.
 
-The load is made of what can be told apart afterwards:
-- rows: unique keys, the value derived from the key, so that a row from nowhere or a wrong value is seen;
-- registers: one writer each, values 1, 2, 3, …; afterwards the value lies between the last acknowledged and the last sent;
-- batches in one partition and logged batches over several: all of it or nothing, and all of it if acknowledged;
-- deletions: a row is written and then deleted; once that is acknowledged it must not come back;
-- counters: the total lies between the increments acknowledged and those sent.
-In some rounds tables are flushed while the load runs, so that the kill hits a flush. kill -9 leaves the page cache
-alone; that synced means synced is what the simulated disk of the runtime tests.
+Rows that were never sent must not exist.
+
+The load consists of writes that can be told apart afterwards:
+- rows: unique keys, with the value derived from the key, so that a wrong row or value is seen;
+- registers: one writer each, with values 1, 2, 3, …; afterwards the value lies between the last
+  acknowledged and the last sent;
+- batches in one partition, and logged batches over several: all rows or none, and all if
+  acknowledged;
+- deletions: a row is written and then deleted; once the deletion is acknowledged, the row must not
+  come back;
+- counters: the total lies between the acknowledged and the sent increments.
+
+In some rounds tables are flushed while the load runs, so that the kill interrupts a flush. kill -9
+does not touch the page cache; the simulated disk of the runtime's tests checks that synced data is
+on the disk.
 """
 import hashlib
 import http.client
@@ -39,13 +46,13 @@ BATCH = 4
 
 
 def derived(number):
-    """The one value that belongs to a key; of a length that depends on it."""
+    """Returns the value that belongs to a key, with a length that depends on it."""
     digest = hashlib.blake2b(str(number).encode()).hexdigest()
     return digest * (1 + number % 5)
 
 
 class Ledger:
-    """What was sent and what was acknowledged, over all rounds."""
+    """The sent and the acknowledged writes, over all rounds."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -57,7 +64,8 @@ class Ledger:
 
 
 class Writer:
-    """One connection's load: IN_FLIGHT chains of requests, each started by the answer to the one before."""
+    """The load of one connection: IN_FLIGHT chains of requests, each started by the answer to the
+    one before."""
 
     def __init__(self, node, ledger, index, draw):
         self.ledger, self.index, self.draw, self.stopped = ledger, index, draw, False
@@ -78,7 +86,8 @@ class Writer:
             self.next()
 
     def send(self, statement, values, acknowledged, then):
-        """Execute; once acknowledged note it and go on. A connection that breaks ends the chain: nothing is known."""
+        """Executes a statement; once acknowledged, records it and continues. A broken connection
+        ends the chain, with an unknown outcome."""
         if self.stopped:
             return
         try:
@@ -114,7 +123,10 @@ class Writer:
             self.send(batch, None, done, self.next)
         else:
             deleted = lambda: ledger.acknowledged["gone"].add(number)
-            delete = lambda: (ledger.sent["gone"].add(number), self.send(self.delete, (number,), deleted, self.next))
+            delete = lambda: (
+                ledger.sent["gone"].add(number),
+                self.send(self.delete, (number,), deleted, self.next),
+            )
             self.send(self.write, (number, derived(number)), done, delete)
 
     def next_register(self):
@@ -127,7 +139,9 @@ class Writer:
     def next_count(self):
         ledger, index, by = self.ledger, self.index, self.draw.randint(1, 9)
         ledger.counts_sent[index] += by
-        done = lambda: ledger.counts_acknowledged.__setitem__(index, ledger.counts_acknowledged[index] + by)
+        done = lambda: ledger.counts_acknowledged.__setitem__(
+            index, ledger.counts_acknowledged[index] + by
+        )
         self.send(self.count, (by, index), done, self.next_count)
 
 
@@ -138,41 +152,53 @@ def read_all(session, query):
 
 
 def check(session, ledger):
-    """Compare the tables with the ledger."""
+    """Compares the tables with the ledger."""
     rows = read_all(session, "SELECT part, id, value FROM kills.rows")
-    assert all(part == number % 97 and value == derived(number) for part, number, value in rows), "a wrong value"
+    assert all(
+        part == number % 97 and value == derived(number) for part, number, value in rows
+    ), "a wrong value"
     found = {number for _, number, _ in rows}
     assert len(found) == len(rows)
     assert not ledger.acknowledged["rows"] - found, "acknowledged rows are lost"
     assert not found - ledger.sent["rows"], "rows that were never sent"
 
-    for table, whole in (("batches", lambda number: set(range(BATCH))),
-                         ("logged", lambda number: {(number * 7 + part) % 101 for part in range(BATCH)})):
+    for table, whole in (
+        ("batches", lambda number: set(range(BATCH))),
+        ("logged", lambda number: {(number * 7 + part) % 101 for part in range(BATCH)}),
+    ):
         parts = defaultdict(set)
         for number, part, value in read_all(session, f"SELECT id, part, value FROM kills.{table}"):
             assert value == derived(number), "a wrong value"
             parts[number].add(part)
         torn = {number: found for number, found in parts.items() if found != whole(number)}
         assert not torn, f"part of a batch in {table}"
-        assert not ledger.acknowledged[table] - set(parts), f"acknowledged batches are lost from {table}"
+        assert not ledger.acknowledged[table] - set(
+            parts
+        ), f"acknowledged batches are lost from {table}"
         assert not set(parts) - ledger.sent[table], f"batches that were never sent in {table}"
 
-    found = {number: value for number, value in read_all(session, "SELECT id, value FROM kills.deleted")}
+    found = {
+        number: value for number, value in read_all(session, "SELECT id, value FROM kills.deleted")
+    }
     assert all(value == derived(number) for number, value in found.items())
     assert not set(found) - ledger.sent["deleted"], "rows that were never sent"
     assert not set(found) & ledger.acknowledged["gone"], "deleted rows came back"
-    assert not ledger.acknowledged["deleted"] - ledger.sent["gone"] - set(found), "acknowledged rows are lost"
+    assert (
+        not ledger.acknowledged["deleted"] - ledger.sent["gone"] - set(found)
+    ), "acknowledged rows are lost"
 
     for table, column, acknowledged, sent in (
             ("registers", "version", ledger.registers_acknowledged, ledger.registers_sent),
             ("counts", "total", ledger.counts_acknowledged, ledger.counts_sent)):
         found = dict(read_all(session, f"SELECT id, {column} FROM kills.{table}"))
         for index in range(CONNECTIONS):
-            assert acknowledged[index] <= (found.get(index) or 0) <= sent[index], f"{table} of connection {index}"
+            assert (
+                acknowledged[index] <= (found.get(index) or 0) <= sent[index]
+            ), f"{table} of connection {index}"
 
 
 def flush_until_killed(node):
-    """Flush; the node will hardly live to answer."""
+    """Flushes; the node will probably die before it answers."""
     try:
         node.flush("kills")
     except (OSError, http.client.HTTPException):
@@ -181,7 +207,9 @@ def flush_until_killed(node):
 
 def test_kill_at_random_moments(start_node):
     draw = random.Random(SEED)
-    node = start_node(settings={"commitlog_sync": "group", "commitlog_segment_size_in_mb": 1}, shards=2)
+    node = start_node(
+        settings={"commitlog_sync": "group", "commitlog_segment_size_in_mb": 1}, shards=2
+    )
     session = connect(node)
     for statement in SCHEMA:
         session.execute(statement)
@@ -190,7 +218,10 @@ def test_kill_at_random_moments(start_node):
     ledger, growth = Ledger(), []
     for number in range(ROUNDS):
         before = sum(map(len, ledger.acknowledged.values()))
-        writers = [Writer(node, ledger, index, random.Random(draw.random())) for index in range(CONNECTIONS)]
+        writers = [
+            Writer(node, ledger, index, random.Random(draw.random()))
+            for index in range(CONNECTIONS)
+        ]
         for writer in writers:
             writer.start()
         moment = draw.uniform(0.01, 0.6)
@@ -213,10 +244,12 @@ def test_kill_at_random_moments(start_node):
         session.cluster.shutdown()
         growth.append(sum(map(len, ledger.acknowledged.values())) - before)
     print(f"acknowledged between kills: {growth}")
-    assert sum(1 for count in growth if count > 0) >= ROUNDS * 2 // 3, "the load must have been a load"
+    assert (
+        sum(1 for count in growth if count > 0) >= ROUNDS * 2 // 3
+    ), "the load must have written rows"
     unknown = {kind: len(ledger.sent[kind] - ledger.acknowledged[kind]) for kind in ledger.sent}
     assert sum(unknown.values()) > ROUNDS, "kills must have hit requests in flight"
-    # At last without a kill: a clean stop keeps everything too.
+    # After the rounds with kills, a clean stop keeps everything too.
     node.stop()
     node.start()
     session = connect(node)
@@ -232,7 +265,9 @@ def test_kill_during_replay(start_node):
     for statement in SCHEMA[:2]:
         session.execute(statement)
     insert = session.prepare("INSERT INTO kills.rows (part, id, value) VALUES (?, ?, ?)")
-    execute_concurrent_with_args(session, insert, [(number % 97, number, derived(number)) for number in range(20_000)])
+    execute_concurrent_with_args(
+        session, insert, [(number % 97, number, derived(number)) for number in range(20_000)]
+    )
     session.cluster.shutdown()
     node.kill()
     for _ in range(6):
@@ -240,5 +275,7 @@ def test_kill_during_replay(start_node):
     node.start()
     session = connect(node)
     rows = read_all(session, "SELECT part, id, value FROM kills.rows")
-    assert sorted(rows) == sorted((number % 97, number, derived(number)) for number in range(20_000))
+    assert sorted(rows) == sorted(
+        (number % 97, number, derived(number)) for number in range(20_000)
+    )
     session.cluster.shutdown()

@@ -1,4 +1,4 @@
-"""Kinds of memtables through a driver: chosen by table and for the node, shown, refused, and the same rows from each."""
+"""Kinds of memtables through a driver: chosen, shown and refused; all give the same rows."""
 
 import pytest
 from cassandra.protocol import ConfigurationException
@@ -6,16 +6,24 @@ from cassandra.protocol import ConfigurationException
 KINDS = ("default", "trie", "skiplist", "many_tries", "many_lists")
 SETTINGS = {
     "memtable.configurations.many_tries": "{inherits: trie, parameters: {shards: 4}}",
-    "memtable.configurations.many_lists": "{class_name: org.apache.cassandra.db.memtable.ShardedSkipListMemtable,"
-                                          " parameters: {shards: 3, serialize_writes: false}}",
+    "memtable.configurations.many_lists": (
+        "{class_name: org.apache.cassandra.db.memtable.ShardedSkipListMemtable,"
+        " parameters: {shards: 3, serialize_writes: false}}"
+    ),
 }
 ROWS = {(partition, row): partition * row for partition in range(20) for row in range(30)}
 
 
 def create(session):
-    session.execute("CREATE KEYSPACE kinds WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.execute(
+        "CREATE KEYSPACE kinds WITH replication = {'class': 'SimpleStrategy', "
+        "'replication_factor': 1}"
+    )
     for kind in KINDS:
-        session.execute(f"CREATE TABLE kinds.{kind} (p int, c int, v int, PRIMARY KEY (p, c)) WITH memtable = '{kind}'")
+        session.execute(
+            f"CREATE TABLE kinds.{kind} (p int, c int, v int, PRIMARY KEY (p, c)) WITH memtable = "
+            f"'{kind}'"
+        )
 
 
 def write(session, kind):
@@ -62,7 +70,9 @@ def test_the_kind_is_shown_and_changed(node):
     session = running.connect()
     create(session)
     shown = "SELECT table_name, memtable FROM system_schema.tables WHERE keyspace_name = 'kinds'"
-    assert {row.table_name: row.memtable for row in session.execute(shown)} == {kind: kind for kind in KINDS}
+    assert {row.table_name: row.memtable for row in session.execute(shown)} == {
+        kind: kind for kind in KINDS
+    }
     described = session.execute("DESCRIBE TABLE kinds.skiplist").one().create_statement
     assert "AND memtable = 'skiplist'" in described
     session.execute("ALTER TABLE kinds.trie WITH memtable = 'skiplist'")
@@ -74,9 +84,15 @@ def test_the_kind_is_shown_and_changed(node):
 
 def test_an_unknown_kind_is_refused(node):
     session = node().connect()
-    session.execute("CREATE KEYSPACE kinds WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.execute(
+        "CREATE KEYSPACE kinds WITH replication = {'class': 'SimpleStrategy', "
+        "'replication_factor': 1}"
+    )
     session.execute("CREATE TABLE kinds.t (p int PRIMARY KEY)")
-    for statement in ("CREATE TABLE kinds.u (p int PRIMARY KEY) WITH memtable = 'x'", "ALTER TABLE kinds.t WITH memtable = 'x'"):
+    for statement in (
+        "CREATE TABLE kinds.u (p int PRIMARY KEY) WITH memtable = 'x'",
+        "ALTER TABLE kinds.t WITH memtable = 'x'",
+    ):
         with pytest.raises(ConfigurationException) as refused:
             session.execute(statement)
         assert 'Memtable configuration "x" not found.' in str(refused.value)

@@ -1,4 +1,4 @@
-"""`espalier nodetool`, whose commands operators know from Cassandra's: what it prints is what the node, its files and its tables say."""
+"""`espalier nodetool` has Cassandra's commands; its output agrees with the node and its files."""
 import json
 import re
 import threading
@@ -9,7 +9,9 @@ import pytest
 
 from espalier_node import nodetool, wait_until
 
-KEYSPACE = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+KEYSPACE = (
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+)
 BY_HAND = "compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': false}"
 TOKEN = "-9223372036854775808"
 
@@ -19,31 +21,43 @@ def get(node, path):
 
 
 def bytes_of(text):
-    """A size as it is printed, and how far it may be from the bytes."""
+    """Returns a printed size in bytes, and its tolerance."""
     number, unit = text.split()
     factor = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
     return float(number) * factor, factor * 0.0051
 
 
 def table_bytes(node, keyspace="*", table="*"):
-    """All files of SSTables, without snapshots."""
-    return sum(path.stat().st_size for path in node.directory.glob(f"data/{keyspace}/{table}-*/*-*.*") if path.is_file())
+    """Returns the size of all SSTable files, without snapshots."""
+    return sum(
+        path.stat().st_size
+        for path in node.directory.glob(f"data/{keyspace}/{table}-*/*-*.*")
+        if path.is_file()
+    )
 
 
 def lines_of(text):
-    """Names and values of lines as `name: value`."""
-    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    """Returns names and values of lines `name: value`."""
+    return {
+        name.strip(): value.strip()
+        for name, _, value in (line.partition(":") for line in text.splitlines())
+    }
 
 
 @pytest.fixture(scope="module")
 def node(start_node):
-    """Two tables; of `t` there are three SSTables and some rows in memory."""
+    """Returns a node with two tables; `t` has three SSTables and some rows in memory."""
     node = start_node("node", shards=2)
     node.session = session = node.connect()
     session.execute(KEYSPACE)
     session.execute(f"CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c)) WITH {BY_HAND}")
-    session.execute("CREATE TABLE ks.plain (k int PRIMARY KEY, v text) WITH compression = {'enabled': false}")
-    session.execute("CREATE TABLE ks.levels (k int PRIMARY KEY, v text) WITH compaction = {'class': 'LeveledCompactionStrategy'}")
+    session.execute(
+        "CREATE TABLE ks.plain (k int PRIMARY KEY, v text) WITH compression = {'enabled': false}"
+    )
+    session.execute(
+        "CREATE TABLE ks.levels (k int PRIMARY KEY, v text) WITH compaction = {'class': "
+        "'LeveledCompactionStrategy'}"
+    )
     insert = session.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
     for round in range(3):
         for number in range(200):
@@ -53,17 +67,30 @@ def node(start_node):
         node.flush("ks")
     for number in range(7):
         session.execute(insert, (number, -1, "in memory"))
-    wait_until(lambda: "pending tasks: 0" in nodetool(node, "compactionstats"), what="an end of compactions")
+    wait_until(
+        lambda: "pending tasks: 0" in nodetool(node, "compactionstats"),
+        what="an end of compactions",
+    )
     return node
 
 
 def test_status(node):
     local = node.session.execute("SELECT * FROM system.local").one()
     for arguments in [], ["ks"]:
-        title, rule, *legend, head, line, end = nodetool(node, "status", *arguments).split("\n")[:-1]
+        title, rule, *legend, head, line, end = nodetool(node, "status", *arguments).split("\n")[
+            :-1
+        ]
         assert (title, rule, end) == (f"Datacenter: {local.data_center}", "=" * len(title), "")
         assert legend == ["Status=Up/Down", "|/ State=Normal/Leaving/Joining/Moving"]
-        assert re.split("  +", head) == ["--", "Address", "Load", "Tokens", "Owns (effective)", "Host ID", "Rack"]
+        assert re.split("  +", head) == [
+            "--",
+            "Address",
+            "Load",
+            "Tokens",
+            "Owns (effective)",
+            "Host ID",
+            "Rack",
+        ]
         state, address, load, tokens, owns, host_id, rack = re.split("  +", line)
         assert (state, address, tokens, owns) == ("UN", local.rpc_address, "1", "100.0%")
         assert (host_id, rack) == (str(local.host_id), local.rack)
@@ -84,18 +111,29 @@ def test_info(node):
         assert len(list(session.execute("SELECT * FROM ks.t WHERE k = 3"))) == 21
     told = lines_of(nodetool(node, "info"))
     assert (told["ID"], told["Native Transport active"]) == (str(local.host_id), "true")
-    assert (told["Data Center"], told["Rack"], told["Token"]) == (local.data_center, local.rack, TOKEN)
+    assert (told["Data Center"], told["Rack"], told["Token"]) == (
+        local.data_center,
+        local.rack,
+        TOKEN,
+    )
     load, tolerance = bytes_of(told["Load"])
     assert abs(load - table_bytes(node)) <= tolerance
-    # It is written at the first start, a moment after the node is made.
+    # The node writes the generation at its first start, a moment after its creation.
     assert 0 <= local.gossip_generation - int(told["Generation No"]) < 60
     assert abs(time.time() - int(told["Generation No"]) - int(told["Uptime (seconds)"])) < 3
     statistics = get(node, "/column_family/statistics")
-    memory = sum(table["memtable_off_heap_size"] + table["bloom_filter_off_heap_memory_used"] for table in statistics)
+    memory = sum(
+        table["memtable_off_heap_size"] + table["bloom_filter_off_heap_memory_used"]
+        for table in statistics
+    )
     assert abs(float(told["Off Heap Memory (MB)"]) - memory / 2**20) < 0.5
-    pattern = (r"entries (\d+), size (.+), capacity (.+), (\d+) hits, (\d+) requests, ([\d.]+) recent hit rate,"
-               r" 0 save period in seconds")
-    entries, size, capacity, hits, requests, rate = re.fullmatch(pattern, told["Row Cache"]).groups()
+    pattern = (
+        r"entries (\d+), size (.+), capacity (.+), (\d+) hits, (\d+) requests, "
+        r"([\d.]+) recent hit rate, 0 save period in seconds"
+    )
+    entries, size, capacity, hits, requests, rate = re.fullmatch(
+        pattern, told["Row Cache"]
+    ).groups()
     metrics = node.metrics()
     assert int(entries) == metrics["scylla_cache_partitions"] >= 1
     assert 0 < bytes_of(size)[0] < bytes_of(capacity)[0] <= 256 * 2**20
@@ -108,7 +146,7 @@ def test_info(node):
 
 
 def table_stats(node, *arguments):
-    """By keyspace and table, names and values."""
+    """Returns names and values by keyspace and table."""
     found = {}
     for part in nodetool(node, "tablestats", *arguments).split("Keyspace : ")[1:]:
         keyspace, _, rest = part.partition("\n")
@@ -125,35 +163,59 @@ def test_tablestats(node):
     told = table_stats(node, "ks.t")
     assert list(told) == [("ks", "t")]
     told = told["ks", "t"]
-    row = node.session.execute("SELECT * FROM system_views.table_statistics WHERE keyspace_name = 'ks' AND table_name = 't'").one()
+    row = node.session.execute(
+        "SELECT * FROM system_views.table_statistics WHERE keyspace_name = 'ks' AND table_name = "
+        "'t'"
+    ).one()
     number = {name: int(value) for name, value in told.items() if value.isdigit()}
-    # The snapshot has written what was in memory.
+    # The snapshot has flushed the memtable.
     files = node.table_files("ks", "t")
-    assert number["SSTable count"] == len(files) == row.sstables == 8 and number["Old SSTable count"] == 0
-    assert number["Space used (live)"] == number["Space used (total)"] == table_bytes(node, "ks", "t") == row.sstable_bytes
-    assert 0 < number["Space used by snapshots (total)"] < 5000, "of files that the table has not: the schema and a manifest"
+    assert (
+        number["SSTable count"] == len(files) == row.sstables == 8
+        and number["Old SSTable count"] == 0
+    )
+    assert (
+        number["Space used (live)"]
+        == number["Space used (total)"]
+        == table_bytes(node, "ks", "t")
+        == row.sstable_bytes
+    )
+    assert (
+        0 < number["Space used by snapshots (total)"] < 5000
+    ), "files that only the snapshot has: the schema and a manifest"
     assert number["Number of partitions (estimate)"] == row.partitions_estimate == 3 * 10 + 7
     stored = sum(path.stat().st_size for path in files)
-    # Chunks have checksums beside what is compressed.
+    # Chunks have checksums beside the compressed bytes.
     assert 0 < float(told["SSTable Compression Ratio"]) < 0.5 and stored < 30_000
     filters = sum(path.stat().st_size for path in node.table_files("ks", "t", "Filter.db"))
-    assert number["Bloom filter space used"] == filters > number["Bloom filter off heap memory used"] > 0
+    assert (
+        number["Bloom filter space used"]
+        == filters
+        > number["Bloom filter off heap memory used"]
+        > 0
+    )
     assert number["Off heap memory used (total)"] == (
         number["Memtable off heap memory used"] + number["Bloom filter off heap memory used"])
     assert number["Memtable off heap memory used"] == row.memtable_bytes
-    least, mean, most = (number[f"Compacted partition {which} bytes"] for which in ("minimum", "mean", "maximum"))
+    least, mean, most = (
+        number[f"Compacted partition {which} bytes"] for which in ("minimum", "mean", "maximum")
+    )
     assert most == row.max_partition_bytes and 2000 < most < 5000, "20 rows of 100 characters"
     assert 1 <= least < 50 < mean < most, "some have one row of few characters"
     assert number["Pending flushes"] == 0
     assert get(node, "/column_family/metrics/live_disk_space_used/ks:t") == row.sstable_bytes
     for clustering in range(1000, 1005):
-        node.session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, %s, %s)", (clustering, "y" * 1000))
+        node.session.execute(
+            "INSERT INTO ks.t (k, c, v) VALUES (1, %s, %s)", (clustering, "y" * 1000)
+        )
     told = table_stats(node, "ks.t")["ks", "t"]
     assert 5000 < int(told["Memtable data size"]) < int(told["Memtable off heap memory used"])
     node.flush("ks", "t")
     nodetool(node, "compact", "ks", "t")
     told = table_stats(node, "ks.t")["ks", "t"]
-    assert int(told["Space used by snapshots (total)"]) > stored, "now only the snapshot has them"
+    assert (
+        int(told["Space used by snapshots (total)"]) > stored
+    ), "the table has dropped these files, and only the snapshot keeps them"
     node.request("DELETE", "/storage_service/snapshots", tag="kept")
 
 
@@ -162,40 +224,64 @@ def test_tablestats_of_tables_that_are_chosen(node):
     total = int(lines_of(nodetool(node, "tablestats"))["Total number of tables"])
     assert total == len(everything) == len(get(node, "/column_family/name"))
     assert {table for keyspace, table in everything if keyspace == "ks"} == {"t", "plain", "levels"}
-    assert float(everything["ks", "plain"]["SSTable Compression Ratio"]) == -1, "nothing is compressed"
+    assert (
+        float(everything["ks", "plain"]["SSTable Compression Ratio"]) == -1
+    ), "nothing is compressed"
     levels = json.loads(everything["ks", "levels"]["SSTables in each level"])
     assert len(levels) == 9 and sum(levels) == int(everything["ks", "levels"]["SSTable count"]) >= 1
     assert "SSTables in each level" not in everything["ks", "t"]
     assert set(table_stats(node, "ks.plain", "system")) == {
         name for name in everything if name == ("ks", "plain") or name[0] == "system"}
     assert set(table_stats(node, "-i", "ks")) == {name for name in everything if name[0] != "ks"}
-    size, tolerance = bytes_of(table_stats(node, "-H", "ks.plain")["ks", "plain"]["Space used (live)"])
+    size, tolerance = bytes_of(
+        table_stats(node, "-H", "ks.plain")["ks", "plain"]["Space used (live)"]
+    )
     assert abs(size - int(everything["ks", "plain"]["Space used (live)"])) <= tolerance
-    for wrong, message in [("no", "Unknown keyspace: no"), ("ks.no", "Unknown table: no in keyspace: ks")]:
+    for wrong, message in [
+        ("no", "Unknown keyspace: no"),
+        ("ks.no", "Unknown table: no in keyspace: ks"),
+    ]:
         with pytest.raises(RuntimeError, match=message):
             nodetool(node, "tablestats", wrong)
-    for path in "/column_family/metrics/nothing/ks:t", "/column_family/metrics/live_disk_space_used/ks:no":
+    for path in (
+        "/column_family/metrics/nothing/ks:t",
+        "/column_family/metrics/live_disk_space_used/ks:no",
+    ):
         with pytest.raises(urllib.error.HTTPError):
             node.request("GET", path)
 
 
 def test_compactionhistory(node, start_node):
     title, *rest = nodetool(start_node("fresh"), "compactionhistory").splitlines()
-    assert title == "Compaction History: " and rest, "a table, or that there is none"
+    assert title == "Compaction History: " and rest, "a table, or a note that it is empty"
     session = node.session
     session.execute("INSERT INTO ks.t (k, c) VALUES (1, 1)")
     node.flush("ks", "t")
     nodetool(node, "compact", "ks", "t")
-    history = lambda: {str(row.id): row for row in session.execute("SELECT * FROM system.compaction_history")}
-    wait_until(lambda: any(row.columnfamily_name == "t" for row in history().values()), what="a history")
+    history = lambda: {
+        str(row.id): row for row in session.execute("SELECT * FROM system.compaction_history")
+    }
+    wait_until(
+        lambda: any(row.columnfamily_name == "t" for row in history().values()), what="a history"
+    )
     rows = history()
     title, head, *lines = nodetool(node, "compactionhistory").splitlines()
     assert title == "Compaction History: "
-    assert head.split() == ["id", "keyspace_name", "columnfamily_name", "compacted_at", "bytes_in", "bytes_out", "rows_merged",
-                            "compaction_properties"]
+    assert head.split() == [
+        "id",
+        "keyspace_name",
+        "columnfamily_name",
+        "compacted_at",
+        "bytes_in",
+        "bytes_out",
+        "rows_merged",
+        "compaction_properties",
+    ]
     told = {}
     for line in lines:
-        found = re.fullmatch(r"(\S+) +(\S+) +(\S+) +(\S+) +(\d+) +(\d+) +(\{.*?\}) +(\{.*?\})", line)
+        found = re.fullmatch(
+            r"(\S+) +(\S+) +(\S+) +(\S+) +(\d+) +(\d+) +(\{.*?\}) +(\{.*?\})", line
+        )
         told[found[1]] = found.groups()[1:]
     assert set(rows) <= set(told) <= set(history())
     rows = history()
@@ -204,17 +290,31 @@ def test_compactionhistory(node, start_node):
         assert (keyspace, table, int(bytes_in), int(bytes_out)) == (
             row.keyspace_name, row.columnfamily_name, row.bytes_in, row.bytes_out)
         assert at == row.compacted_at.isoformat(timespec="milliseconds") + "Z"
-        assert merged == "{" + ", ".join(f"{files}:{count}" for files, count in row.rows_merged.items()) + "}"
+        assert (
+            merged
+            == "{" + ", ".join(f"{files}:{count}" for files, count in row.rows_merged.items()) + "}"
+        )
         assert properties == "{compaction_type:%s}" % row.compaction_properties["compaction_type"]
     times = [values[2] for values in told.values()]
     assert times == sorted(times, reverse=True)
-    assert any(values[1] == "t" and values[6] == "{compaction_type:MAJOR_COMPACTION}" for values in told.values())
+    assert any(
+        values[1] == "t" and values[6] == "{compaction_type:MAJOR_COMPACTION}"
+        for values in told.values()
+    )
 
 
 def test_compaction_throughput(start_node):
     node = start_node("throttled", settings={"compaction_throughput": "512KiB/s"})
-    shown = lambda: node.connect().execute("SELECT value FROM system_views.settings WHERE name = 'compaction_throughput'").one().value
-    assert nodetool(node, "getcompactionthroughput", "-d") == "Current compaction throughput: 0.5 MiB/s\n"
+    shown = (
+        lambda: node.connect()
+        .execute("SELECT value FROM system_views.settings WHERE name = 'compaction_throughput'")
+        .one()
+        .value
+    )
+    assert (
+        nodetool(node, "getcompactionthroughput", "-d")
+        == "Current compaction throughput: 0.5 MiB/s\n"
+    )
     with pytest.raises(RuntimeError, match="Use the -d flag"):
         nodetool(node, "getcompactionthroughput")
     assert nodetool(node, "setcompactionthroughput", "64") == ""
@@ -232,11 +332,14 @@ def test_compaction_throughput(start_node):
         reason = refused.value.read().decode()
         assert "whole number of MiB" in reason if value else "is empty" in reason
     node.restart()
-    assert nodetool(node, "getcompactionthroughput", "-d") == "Current compaction throughput: 0.5 MiB/s\n"
+    assert (
+        nodetool(node, "getcompactionthroughput", "-d")
+        == "Current compaction throughput: 0.5 MiB/s\n"
+    )
 
 
 class Asked(threading.Thread):
-    """A command under way, and what became of it."""
+    """A command under way, and its outcome."""
 
     def __init__(self, node, *arguments):
         super().__init__()
@@ -257,11 +360,14 @@ class Asked(threading.Thread):
 
 @pytest.fixture(scope="module")
 def slow(start_node):
-    """A node of which compactions take half a minute, unless somebody lets them be faster."""
+    """Returns a node with compactions that take half a minute, unless a test raises their limit."""
     node = start_node("slow")
     session = node.connect()
     session.execute(KEYSPACE)
-    session.execute(f"CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH {BY_HAND} AND compression = {{'enabled': 'false'}}")
+    session.execute(
+        f"CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH {BY_HAND} AND compression = "
+        f"{{'enabled': 'false'}}"
+    )
     insert = session.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
     for round in range(2):
         for number in range(1600):
@@ -308,18 +414,34 @@ def test_compactions_of_a_type_are_stopped(slow, command, kind, other, message):
 
 
 def test_types_of_compactions(node):
-    for name in "COMPACTION", "MAJOR_COMPACTION", "CLEANUP", "SCRUB", "UPGRADE_SSTABLES", "UPGRADE", "RESHARD":
+    for name in (
+        "COMPACTION",
+        "MAJOR_COMPACTION",
+        "CLEANUP",
+        "SCRUB",
+        "UPGRADE_SSTABLES",
+        "UPGRADE",
+        "RESHARD",
+    ):
         assert nodetool(node, "stop", name) == ""
         node.request("POST", "/compaction_manager/stop_compaction", type=name)
-        node.request("POST", "/compaction_manager/stop_keyspace_compaction/ks", type=name, tables="t")
+        node.request(
+            "POST", "/compaction_manager/stop_keyspace_compaction/ks", type=name, tables="t"
+        )
     node.request("POST", "/compaction_manager/stop_compaction")
-    with pytest.raises(RuntimeError, match="COMPACTION, MAJOR_COMPACTION, CLEANUP, SCRUB, UPGRADE_SSTABLES, RESHARD"):
+    with pytest.raises(
+        RuntimeError,
+        match="COMPACTION, MAJOR_COMPACTION, CLEANUP, SCRUB, UPGRADE_SSTABLES, RESHARD",
+    ):
         nodetool(node, "stop", "VALIDATION")
     for path in "stop_compaction", "stop_keyspace_compaction/ks":
         with pytest.raises(urllib.error.HTTPError) as refused:
             node.request("POST", f"/compaction_manager/{path}", type="VALIDATION")
         assert refused.value.code == 400
-        assert "no type of compactions 'VALIDATION': there are COMPACTION, MAJOR_COMPACTION" in refused.value.read().decode()
+        assert (
+            "no type of compactions 'VALIDATION': there are COMPACTION, MAJOR_COMPACTION"
+            in refused.value.read().decode()
+        )
 
 
 def test_compactions_begin_by_themselves_or_do_not(start_node):
@@ -327,14 +449,23 @@ def test_compactions_begin_by_themselves_or_do_not(start_node):
     session = node.connect()
     session.execute(KEYSPACE)
     for table in "busy", "still":
-        session.execute(f"CREATE TABLE ks.{table} (k int PRIMARY KEY, v text) WITH compaction = {{'class': 'SizeTieredCompactionStrategy'}}")
+        session.execute(
+            f"CREATE TABLE ks.{table} (k int PRIMARY KEY, v text) WITH compaction = {{'class': "
+            f"'SizeTieredCompactionStrategy'}}"
+        )
     assert nodetool(node, "statusautocompaction", "ks").strip() == "running"
     nodetool(node, "disableautocompaction", "ks", "still")
     assert nodetool(node, "statusautocompaction", "ks").strip() == "partially running"
     assert nodetool(node, "statusautocompaction", "ks", "still").strip() == "not running"
-    lines = [line.split(maxsplit=2) for line in nodetool(node, "statusautocompaction", "-a", "ks").splitlines()]
+    lines = [
+        line.split(maxsplit=2)
+        for line in nodetool(node, "statusautocompaction", "-a", "ks").splitlines()
+    ]
     assert lines[0] == ["Keyspace", "Table", "Status"]
-    assert sorted([cell.strip() for cell in line] for line in lines[1:]) == [["ks", "busy", "running"], ["ks", "still", "not running"]]
+    assert sorted([cell.strip() for cell in line] for line in lines[1:]) == [
+        ["ks", "busy", "running"],
+        ["ks", "still", "not running"],
+    ]
     assert get(node, "/column_family/autocompaction/ks:busy") is True
 
     def files(table):
@@ -347,10 +478,13 @@ def test_compactions_begin_by_themselves_or_do_not(start_node):
         node.flush("ks")
     wait_until(lambda: files("busy") < 8, what="a compaction of the other table")
     assert files("still") == 12, "each shard has a file of each flush"
-    # Another option leaves it as it is; this one means what it says.
+    # Another option does not change it; this one does.
     session.execute("ALTER TABLE ks.still WITH comment = 'not compacted'")
     assert nodetool(node, "statusautocompaction", "ks", "still").strip() == "not running"
-    session.execute("ALTER TABLE ks.still WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'max_threshold': 16}")
+    session.execute(
+        "ALTER TABLE ks.still WITH compaction = {'class': 'SizeTieredCompactionStrategy', "
+        "'max_threshold': 16}"
+    )
     assert nodetool(node, "statusautocompaction", "ks", "still").strip() == "running"
     wait_until(lambda: files("still") < 8, what="a compaction")
     nodetool(node, "disableautocompaction")
@@ -361,7 +495,7 @@ def test_compactions_begin_by_themselves_or_do_not(start_node):
         nodetool(node, "disableautocompaction", "ks", "missing")
     with pytest.raises(RuntimeError, match="missing"):
         nodetool(node, "statusautocompaction", "ks", "missing")
-    # Until the node ends.
+    # The setting holds until the node stops.
     node.request("DELETE", "/column_family/autocompaction/ks:busy")
     assert get(node, "/column_family/autocompaction/ks:busy") is False
     node.restart()

@@ -1,5 +1,6 @@
-"""Ids of prepared statements equal Cassandra's: MD5 of keyspace and text, without the keyspace if
-the statement names all its keyspaces. Observed with Cassandra 5.0.9."""
+"""Ids of prepared statements equal Cassandra's: MD5 of keyspace and text.
+
+The keyspace is left out if the statement names all its keyspaces. Observed with Cassandra 5.0.9."""
 import hashlib
 import struct
 
@@ -32,7 +33,10 @@ def node(start_node):
     node = start_node(shards=2)
     with Wire(node) as wire:
         for name in "ab":
-            wire.query(f"CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
+            wire.query(
+                f"CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', "
+                f"'replication_factor': 1}}"
+            )
             assert wire.query(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v int)").code is None
             assert wire.query(f"INSERT INTO {name}.t (k, v) VALUES (1, {ord(name)})").code is None
     return node
@@ -43,7 +47,7 @@ def statement_id(text, keyspace):
 
 
 def prepare(wire, text, keyspace=None):
-    """PREPARE; version 5 can name the keyspace."""
+    """Prepares a statement; version 5 can name the keyspace."""
     flags = (struct.pack(">I", 0 if keyspace is None else 1)) if wire.version >= 5 else b""
     name = struct.pack(">H", len(keyspace)) + keyspace.encode() if keyspace else b""
     return wire.ask(PREPARE, long_string(text) + flags + name)
@@ -69,7 +73,9 @@ def test_without_a_keyspace_there_is_none_in_the_id(node, version):
         for text in STATEMENTS:
             answer = prepare(wire, text)
             if " t " in text or text.endswith(" t"):
-                assert answer.code == INVALID and answer.message.startswith("No keyspace has been specified")
+                assert answer.code == INVALID and answer.message.startswith(
+                    "No keyspace has been specified"
+                )
             else:
                 assert answer.prepared_id[0] == statement_id(text, None), text
 

@@ -3,7 +3,20 @@ import struct
 
 import pytest
 
-from wire import BATCH, ERROR, EXECUTE, INVALID, PREPARE, QUERY, ROWS, VOID, Wire, long_string, string, value
+from wire import (
+    BATCH,
+    ERROR,
+    EXECUTE,
+    INVALID,
+    PREPARE,
+    QUERY,
+    ROWS,
+    VOID,
+    Wire,
+    long_string,
+    string,
+    value,
+)
 
 ANY, ONE, QUORUM, SERIAL, LOCAL_SERIAL = 0, 1, 4, 8, 9
 ANY_READ = "ANY ConsistencyLevel is only supported for writes"
@@ -26,10 +39,12 @@ def wire(start_node):
     node = start_node()
     with Wire(node) as wire:
         for text in (
-            "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', "
+            "'replication_factor': 1}",
             "CREATE TABLE a.t (k int PRIMARY KEY, v int)",
             "CREATE TABLE a.c (k int PRIMARY KEY, v counter)",
-            "CREATE TABLE a.r (k int, c int, v int, w vector<float, 2>, x list<int>, PRIMARY KEY (k, c))",
+            "CREATE TABLE a.r (k int, c int, v int, w vector<float, 2>, x list<int>, PRIMARY KEY "
+            "(k, c))",
         ):
             assert wire.query(text).code is None
         yield wire
@@ -41,7 +56,7 @@ def options(consistency, values):
 
 
 def both(wire, text, values=(), consistency=ONE):
-    """The error of a statement as (code, text), None if it succeeds: by text, and prepared."""
+    """Returns a statement's error, by text and prepared, as (code, text), None if it succeeds."""
     answers = [wire.ask(QUERY, long_string(text) + options(consistency, values))]
     prepared = wire.ask(PREPARE, long_string(text))
     if prepared.opcode != ERROR:
@@ -52,20 +67,32 @@ def both(wire, text, values=(), consistency=ONE):
     return told.pop()
 
 
-@pytest.mark.parametrize("text", [
-    "SELECT v FROM a.t WHERE k = 1", "SELECT v FROM a.t", "SELECT key FROM system.local", "SELECT v FROM a.t WHERE k IN ()",
-    "SELECT address FROM system_views.clients",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT v FROM a.t WHERE k = 1",
+        "SELECT v FROM a.t",
+        "SELECT key FROM system.local",
+        "SELECT v FROM a.t WHERE k IN ()",
+        "SELECT address FROM system_views.clients",
+    ],
+)
 def test_reads_have_no_any(wire, text):
     assert both(wire, text, consistency=ANY) == (INVALID, ANY_READ)
     for consistency in (ONE, QUORUM, SERIAL, LOCAL_SERIAL):
         assert both(wire, text, consistency=consistency) is None
 
 
-@pytest.mark.parametrize("text", [
-    "INSERT INTO a.t (k, v) VALUES (1, 1)", "UPDATE a.t SET v = 1 WHERE k = 1", "DELETE FROM a.t WHERE k = 1",
-    "UPDATE a.t SET v = 1 WHERE k IN ()", "UPDATE a.r SET x[0] = 1 WHERE k = 1 AND c = 1",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO a.t (k, v) VALUES (1, 1)",
+        "UPDATE a.t SET v = 1 WHERE k = 1",
+        "DELETE FROM a.t WHERE k = 1",
+        "UPDATE a.t SET v = 1 WHERE k IN ()",
+        "UPDATE a.r SET x[0] = 1 WHERE k = 1 AND c = 1",
+    ],
+)
 def test_writes_without_a_condition_are_not_serial(wire, text):
     for consistency in (SERIAL, LOCAL_SERIAL):
         assert both(wire, text, consistency=consistency) == (INVALID, SERIAL_WRITE)
@@ -75,32 +102,51 @@ def test_writes_without_a_condition_are_not_serial(wire, text):
 
 def test_counters_are_neither(wire):
     text = "UPDATE a.c SET v = v + 1 WHERE k = 1"
-    assert both(wire, text, consistency=ANY) == (INVALID, "Consistency level ANY is not yet supported for counter table c")
+    assert both(wire, text, consistency=ANY) == (
+        INVALID,
+        "Consistency level ANY is not yet supported for counter table c",
+    )
     for consistency in (SERIAL, LOCAL_SERIAL):
-        assert both(wire, text, consistency=consistency) == (INVALID, "Counter operations are inherently non-serializable")
+        assert both(wire, text, consistency=consistency) == (
+            INVALID,
+            "Counter operations are inherently non-serializable",
+        )
 
 
 def test_the_level_is_judged_before_the_values(wire):
     assert both(wire, "SELECT v FROM a.t WHERE k = ?", [value(b"abc")], ANY) == (INVALID, ANY_READ)
-    assert both(wire, "INSERT INTO a.t (k) VALUES (?)", [value(b"abc")], SERIAL) == (INVALID, SERIAL_WRITE)
+    assert both(wire, "INSERT INTO a.t (k) VALUES (?)", [value(b"abc")], SERIAL) == (
+        INVALID,
+        SERIAL_WRITE,
+    )
 
 
 @pytest.mark.parametrize("consistency", [ANY, ONE, QUORUM, SERIAL, LOCAL_SERIAL])
 def test_batches_and_other_statements_take_each_level(wire, consistency):
     insert = "INSERT INTO a.t (k, v) VALUES (1, 1)"
-    for text in (f"BEGIN BATCH {insert}; APPLY BATCH", "BEGIN BATCH APPLY BATCH", "TRUNCATE a.r", "USE a"):
+    for text in (
+        f"BEGIN BATCH {insert}; APPLY BATCH",
+        "BEGIN BATCH APPLY BATCH",
+        "TRUNCATE a.r",
+        "USE a",
+    ):
         assert both(wire, text, consistency=consistency) is None
     for kind, statement in ((0, insert), (1, insert), (2, "UPDATE a.c SET v = v + 1 WHERE k = 1")):
         body = struct.pack(">BH", kind, 1) + b"\0" + long_string(statement) + struct.pack(">H", 0)
         assert wire.ask(BATCH, body + struct.pack(">HB", consistency, 0)).kind == VOID
 
 
-@pytest.mark.parametrize("text, column", [
-    ("SELECT v FROM a.t WHERE k IN ?", "k"), ("SELECT v FROM a.r WHERE k = 1 AND c IN ?", "c"),
-    ("SELECT v FROM a.r WHERE c IN ? ALLOW FILTERING", "c"),
-    ("UPDATE a.r SET v = 1 WHERE k IN ? AND c = 1", "k"), ("UPDATE a.r SET v = 1 WHERE k = 1 AND c IN ?", "c"),
-    ("DELETE FROM a.r WHERE k = 1 AND c IN ?", "c"),
-])
+@pytest.mark.parametrize(
+    "text, column",
+    [
+        ("SELECT v FROM a.t WHERE k IN ?", "k"),
+        ("SELECT v FROM a.r WHERE k = 1 AND c IN ?", "c"),
+        ("SELECT v FROM a.r WHERE c IN ? ALLOW FILTERING", "c"),
+        ("UPDATE a.r SET v = 1 WHERE k IN ? AND c = 1", "k"),
+        ("UPDATE a.r SET v = 1 WHERE k = 1 AND c IN ?", "c"),
+        ("DELETE FROM a.r WHERE k = 1 AND c IN ?", "c"),
+    ],
+)
 def test_a_list_for_in_has_no_null_and_is_none(wire, text, column):
     inside = (INVALID, f"Invalid null value in condition for column {column}")
     assert both(wire, text, [list_(int_(1), NULL)]) == inside
@@ -108,16 +154,23 @@ def test_a_list_for_in_has_no_null_and_is_none(wire, text, column):
     assert both(wire, text, [UNSET]) == (INVALID, f"Invalid unset value for column {column}")
     two = text.replace("?", "(?, ?)")
     assert both(wire, two, [int_(1), NULL]) == inside
-    assert both(wire, two, [int_(1), UNSET]) == (INVALID, f"Invalid unset value for column {column}")
+    assert both(wire, two, [int_(1), UNSET]) == (
+        INVALID,
+        f"Invalid unset value for column {column}",
+    )
     assert both(wire, text.replace("?", "(1, null)")) == inside
     assert both(wire, text, [list_(int_(1), int_(2))]) is None
 
 
-@pytest.mark.parametrize("write", [
-    "INSERT INTO a.t (k, v) VALUES (1, 1) USING TTL {}", "UPDATE a.t USING TTL {} SET v = 1 WHERE k = 1",
-    "INSERT INTO a.t JSON '{{\"k\": 1}}' USING TTL {}",
-    "BEGIN BATCH INSERT INTO a.t (k, v) VALUES (1, 1) USING TTL {}; APPLY BATCH",
-])
+@pytest.mark.parametrize(
+    "write",
+    [
+        "INSERT INTO a.t (k, v) VALUES (1, 1) USING TTL {}",
+        "UPDATE a.t USING TTL {} SET v = 1 WHERE k = 1",
+        "INSERT INTO a.t JSON '{{\"k\": 1}}' USING TTL {}",
+        "BEGIN BATCH INSERT INTO a.t (k, v) VALUES (1, 1) USING TTL {}; APPLY BATCH",
+    ],
+)
 def test_a_ttl_has_bounds(wire, write):
     errors = {
         MAX_TTL + 1: f"ttl is too large. requested ({MAX_TTL + 1}) maximum ({MAX_TTL})",
@@ -135,14 +188,26 @@ def test_a_ttl_must_fit_the_version_of_the_files(start_node):
     `storage_compatibility_mode: CASSANDRA_4`."""
     node = start_node(settings={"sstable_format": "nb"})
     with Wire(node) as wire:
-        wire.query("CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        wire.query(
+            "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', "
+            "'replication_factor': 1}"
+        )
         assert wire.query("CREATE TABLE a.t (k int PRIMARY KEY, v int)").code is None
-        text = ("Request on table a.t with {}ttl of 630720000 seconds exceeds maximum supported expiration date of "
-                "2038-01-19T03:14:06+00:00. In order to avoid this use a lower TTL, change the expiration date overflow policy or "
-                "upgrade to a version where this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for more details.")
+        text = (
+            "Request on table a.t with {}ttl of 630720000 seconds exceeds maximum supported "
+            "expiration date of "
+            "2038-01-19T03:14:06+00:00. In order to avoid this use a lower TTL, change the "
+            "expiration date overflow policy or "
+            "upgrade to a version where this limitation is fixed. See CASSANDRA-14092 and "
+            "CASSANDRA-14227 for more details."
+        )
         insert = "INSERT INTO a.t (k, v) VALUES (1, 1)"
         update = f"UPDATE a.t USING TTL {MAX_TTL} SET v = 1 WHERE k = 1"
-        for write in (f"{insert} USING TTL {MAX_TTL}", update, f"BEGIN BATCH {update}; APPLY BATCH"):
+        for write in (
+            f"{insert} USING TTL {MAX_TTL}",
+            update,
+            f"BEGIN BATCH {update}; APPLY BATCH",
+        ):
             assert both(wire, write) == (INVALID, text.format(""))
         assert wire.query(f"ALTER TABLE a.t WITH default_time_to_live = {MAX_TTL}").code is None
         assert both(wire, insert) == (INVALID, text.format("default "))
@@ -152,21 +217,34 @@ def test_a_ttl_must_fit_the_version_of_the_files(start_node):
 def test_a_timestamp_has_bounds(wire):
     least = -2**63
     bounds = f"Out of bound timestamp, must be in [{least + 1}, {2**63 - 1}]"
-    for write in ("INSERT INTO a.t (k, v) VALUES (1, 1) USING TIMESTAMP {}", "DELETE FROM a.t USING TIMESTAMP {} WHERE k = 1",
-                  "BEGIN BATCH USING TIMESTAMP {} INSERT INTO a.t (k, v) VALUES (1, 1); APPLY BATCH"):
+    for write in (
+        "INSERT INTO a.t (k, v) VALUES (1, 1) USING TIMESTAMP {}",
+        "DELETE FROM a.t USING TIMESTAMP {} WHERE k = 1",
+        "BEGIN BATCH USING TIMESTAMP {} INSERT INTO a.t (k, v) VALUES (1, 1); APPLY BATCH",
+    ):
         assert both(wire, write.format(least)) == (INVALID, bounds)
         assert both(wire, write.format("?"), [value(struct.pack(">q", least))]) == (INVALID, bounds)
         assert both(wire, write.format("?"), [NULL]) == (INVALID, "Invalid null value of timestamp")
         assert both(wire, write.format("?"), [UNSET]) is None
-    answer = wire.ask(QUERY, long_string("INSERT INTO a.t (k) VALUES (1)") + struct.pack(">HBq", ONE, 0x20, least))
+    answer = wire.ask(
+        QUERY, long_string("INSERT INTO a.t (k) VALUES (1)") + struct.pack(">HBq", ONE, 0x20, least)
+    )
     assert answer.message == f"{bounds} (got {least})"
 
 
-@pytest.mark.parametrize("statement", [
-    "SELECT * FROM {}", "SELECT JSON * FROM {}", "INSERT INTO {} (k) VALUES (1)", "INSERT INTO {} JSON '{{}}'",
-    "UPDATE {} SET v = 1 WHERE k = 1", "DELETE FROM {} WHERE k = 1", "TRUNCATE {}",
-    "BEGIN BATCH INSERT INTO {} (k) VALUES (1); APPLY BATCH",
-])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM {}",
+        "SELECT JSON * FROM {}",
+        "INSERT INTO {} (k) VALUES (1)",
+        "INSERT INTO {} JSON '{{}}'",
+        "UPDATE {} SET v = 1 WHERE k = 1",
+        "DELETE FROM {} WHERE k = 1",
+        "TRUNCATE {}",
+        "BEGIN BATCH INSERT INTO {} (k) VALUES (1); APPLY BATCH",
+    ],
+)
 def test_what_is_not_there_is_named(wire, statement):
     assert both(wire, statement.format("a.nope")) == (INVALID, "table nope does not exist")
     assert both(wire, statement.format('a."No pe"')) == (INVALID, "table No pe does not exist")
@@ -180,9 +258,14 @@ def test_what_is_not_there_is_named(wire, statement):
     ("v ANN OF 1", "ANN ordering is only supported on float vector indexes"),
 ])
 def test_ann_needs_an_index(wire, order, message):
-    for select in ("SELECT * FROM a.r ORDER BY {} LIMIT 3", "SELECT * FROM a.r WHERE k = 1 ORDER BY {}",
-                   "SELECT * FROM a.r WHERE v = 3 ORDER BY {} LIMIT 3", "SELECT count(*) FROM a.r ORDER BY {} LIMIT 3",
-                   "SELECT DISTINCT k FROM a.r ORDER BY {} LIMIT 3", "SELECT * FROM a.r ORDER BY {} LIMIT 3 ALLOW FILTERING"):
+    for select in (
+        "SELECT * FROM a.r ORDER BY {} LIMIT 3",
+        "SELECT * FROM a.r WHERE k = 1 ORDER BY {}",
+        "SELECT * FROM a.r WHERE v = 3 ORDER BY {} LIMIT 3",
+        "SELECT count(*) FROM a.r ORDER BY {} LIMIT 3",
+        "SELECT DISTINCT k FROM a.r ORDER BY {} LIMIT 3",
+        "SELECT * FROM a.r ORDER BY {} LIMIT 3 ALLOW FILTERING",
+    ):
         assert both(wire, select.format(order)) == (INVALID, message)
     marker = wire.ask(PREPARE, long_string("SELECT * FROM a.r ORDER BY w ANN OF ? LIMIT ?"))
     assert marker.message == "ANN ordering by vector requires the column to be indexed"
@@ -190,5 +273,8 @@ def test_ann_needs_an_index(wire, order, message):
 
 def test_a_limit_is_not_null(wire):
     for limit in ("LIMIT", "PER PARTITION LIMIT"):
-        assert both(wire, f"SELECT v FROM a.t {limit} ?", [NULL]) == (INVALID, "Invalid null value of limit")
+        assert both(wire, f"SELECT v FROM a.t {limit} ?", [NULL]) == (
+            INVALID,
+            "Invalid null value of limit",
+        )
     assert wire.query("SELECT v FROM a.t LIMIT ?", (b"\0\0\0\1",)).kind == ROWS

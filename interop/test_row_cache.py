@@ -1,5 +1,7 @@
-"""The row cache as a client and an operator see it: the time series of ScyllaDB's article (rows are prepended, the head is read),
-BYPASS CACHE, tables that are not cached, and metrics by ScyllaDB's names."""
+"""The row cache as a client and an operator see it.
+
+Tested are the time series of ScyllaDB's article (rows are prepended, the head is read), BYPASS
+CACHE, tables without caching, and metrics by ScyllaDB's names."""
 import json
 import urllib.error
 
@@ -7,14 +9,16 @@ import pytest
 
 from espalier_node import wait_until
 
-KEYSPACE = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+KEYSPACE = (
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+)
 EVENTS = ("CREATE TABLE ks.events (source int, at int, value text, PRIMARY KEY (source, at))"
           " WITH CLUSTERING ORDER BY (at DESC)")
 
 
 @pytest.fixture
 def series(node):
-    """Ten partitions of 200 rows each in files, of which the heads are not known yet."""
+    """Returns ten partitions of 200 rows each in files, with heads that are not cached yet."""
     ours = node("ours")
     session = ours.connect()
     session.execute(KEYSPACE)
@@ -37,7 +41,7 @@ def heads(session):
 
 
 class Counted:
-    """What the metrics grew by."""
+    """Counts the growth of metrics."""
 
     def __init__(self, node):
         self.node = node
@@ -119,7 +123,7 @@ def test_a_small_table_is_scanned_from_memory_the_second_time(series):
     assert list(session.execute("SELECT * FROM ks.events")) == first
     assert (counted["reads_with_misses"], counted["row_insertions"]) == (0, 0)
     assert counted["row_hits"] == len(first) == 2000
-    # A key that no file has is one of the things that are known.
+    # The cache also knows that no file has this key.
     assert not list(session.execute("SELECT * FROM ks.events WHERE source = 1000000"))
     assert (counted["reads_with_misses"], explained(ours, "1000000")["state"]) == (0, "complete")
     traced = session.execute("SELECT * FROM ks.events", trace=True)
@@ -137,7 +141,8 @@ def test_what_is_known_of_a_partition_is_explained(series):
     ours, session = series
     assert explained(ours, "1")["state"] == "unknown"
     heads(session)
-    # Clustered in descending order, the head is known from the start of the partition to the last row that came with the first.
+    # The clustering order is descending, so the continuous range goes from the start of the
+    # partition to the last row that was read with the first.
     head = explained(ours, "1")
     [known] = head["ranges"]
     assert head["state"] == "partial" and 1 <= head["rows"] < 100
@@ -156,7 +161,12 @@ def test_what_is_known_of_a_partition_is_explained(series):
     assert explained(ours, "1:x", "pairs")["state"] == "unknown"
     list(session.execute("SELECT * FROM ks.pairs WHERE a = 1 AND b = 'x'"))
     assert explained(ours, "1:x", "pairs")["state"] == "complete"
-    for table, key, complaint in [("pairs", "1", "a, b"), ("events", "one", "source"), ("events", "", "is empty"), ("no", "1", "not found")]:
+    for table, key, complaint in [
+        ("pairs", "1", "a, b"),
+        ("events", "one", "source"),
+        ("events", "", "is empty"),
+        ("no", "1", "not found"),
+    ]:
         with pytest.raises(urllib.error.HTTPError) as raised:
             explained(ours, key, table)
         assert complaint in raised.value.read().decode()
@@ -176,18 +186,26 @@ def test_enable_cache_turns_it_off(start_node):
 
 
 def test_a_small_cache_evicts_rows_and_answers_rightly(node):
-    ours = node("ours", memory="64M", settings={"file_cache_size_in_mb": 1, "commitlog_sync": "periodic"})
+    ours = node(
+        "ours", memory="64M", settings={"file_cache_size_in_mb": 1, "commitlog_sync": "periodic"}
+    )
     session = ours.connect()
     session.execute(KEYSPACE)
     session.execute(EVENTS)
     insert = session.prepare("INSERT INTO ks.events (source, at, value) VALUES (?, ?, ?)")
-    futures = [session.execute_async(insert, (source, at, f"{at} " * 100)) for at in range(300) for source in range(10)]
+    futures = [
+        session.execute_async(insert, (source, at, f"{at} " * 100))
+        for at in range(300)
+        for source in range(10)
+    ]
     assert all(future.result() is not None for future in futures)
     ours.flush("ks", "events")
     for _ in range(2):
         for source in range(10):
             rows = session.execute(f"SELECT at, value FROM ks.events WHERE source = {source}")
-            assert [tuple(row) for row in rows] == [(at, f"{at} " * 100) for at in range(299, -1, -1)]
+            assert [tuple(row) for row in rows] == [
+                (at, f"{at} " * 100) for at in range(299, -1, -1)
+            ]
     metrics = ours.metrics()
     assert metrics["scylla_cache_row_evictions"] > 0
     assert 0 < metrics["scylla_cache_bytes_used"] <= 1 << 20

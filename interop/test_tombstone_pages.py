@@ -1,21 +1,27 @@
-"""Pages that end among tombstones (`query_tombstone_page_limit`), as a driver sees them: perhaps empty, and nothing is lost."""
+"""Pages that end among tombstones (`query_tombstone_page_limit`) may be empty; no row is lost."""
 import pytest
 
 from test_row_cache import KEYSPACE
 
 ROWS = 1000
 TABLES = {
-    "wide": ("k int, c int, v text, PRIMARY KEY (k, c)", "(k, c, v) VALUES (7, ?, 'x')", "k = 7 AND c = ?"),
+    "wide": (
+        "k int, c int, v text, PRIMARY KEY (k, c)",
+        "(k, c, v) VALUES (7, ?, 'x')",
+        "k = 7 AND c = ?",
+    ),
     "narrow": ("k int PRIMARY KEY, v text", "(k, v) VALUES (?, 'x')", "k = ?"),
 }
 
 
 def fill(session, name, ours, is_flushed):
-    """A thousand rows, all deleted but three."""
+    """Inserts a thousand rows, and deletes all but three."""
     definition, values, place = TABLES[name]
     session.execute(KEYSPACE)
     session.execute(f"CREATE TABLE ks.{name} ({definition})")
-    insert, delete = session.prepare(f"INSERT INTO ks.{name} {values}"), session.prepare(f"DELETE FROM ks.{name} WHERE {place}")
+    insert, delete = session.prepare(f"INSERT INTO ks.{name} {values}"), session.prepare(
+        f"DELETE FROM ks.{name} WHERE {place}"
+    )
     for number in range(ROWS):
         session.execute(insert, (number,))
     if is_flushed:
@@ -44,10 +50,10 @@ def test_pages_end_and_nothing_is_lost(node, name, is_flushed):
         rows += result.current_rows
         pages += 1
     assert numbers(rows, name) == [ROWS - 3, ROWS - 2, ROWS - 1]
-    # Dead rows of a memtable are passed in one leap.
+    # A memtable's tombstone runs are skipped in one step.
     if is_flushed:
         assert pages > 5 and empty > 2, (pages, empty)
-    # Iteration goes on by itself, and counts are not paged.
+    # The driver fetches further pages by itself, and counts are not paged.
     assert len(list(session.execute(f"SELECT * FROM ks.{name} LIMIT 2"))) == 2
     assert session.execute(f"SELECT count(*) FROM ks.{name}").one()[0] == 3
 
@@ -60,7 +66,7 @@ def test_without_a_limit_the_first_page_has_a_row(node):
 
 
 def test_what_is_not_paged_is_read_in_chunks_and_nothing_is_lost(node):
-    """Chunks of ten dead rows, since nothing may be held for as long as such statements take."""
+    """Such statements read chunks of ten dead rows, because a chunk pins its sources."""
     ours = node("ours", settings={"query_tombstone_page_limit": 1})
     session = ours.connect()
     session.execute(KEYSPACE)
@@ -76,7 +82,7 @@ def test_what_is_not_paged_is_read_in_chunks_and_nothing_is_lost(node):
         for c in range(200):
             if (k, c) not in alive:
                 session.execute(delete, (k, c))
-    # Partitions of which nothing is left, and two that have a static row alone.
+    # Some partitions have nothing left, and two have only a static row.
     for k in range(100, 160):
         session.execute(insert, (k, 1, 1))
         session.execute(delete, (k, 1))
@@ -98,11 +104,19 @@ def test_what_is_not_paged_is_read_in_chunks_and_nothing_is_lost(node):
             assert sorted(rows("k, count(c)", "GROUP BY k")) == sorted(
                 [(k, sum(of == k for of, _ in alive)) for k in range(5)] + [(200, 0), (201, 0)])
             assert sorted(rows("DISTINCT k")) == [(0,), (1,), (2,), (3,), (4,), (200,), (201,)]
-            assert sorted(rows("k, c", "WHERE v = 1 ALLOW FILTERING")) == sorted((k, c) for k, c in alive if c % 3 == 1)
-            assert sorted(rows("k, c", "WHERE c >= 190 ALLOW FILTERING")) == sorted((k, c) for k, c in alive if c >= 190)
+            assert sorted(rows("k, c", "WHERE v = 1 ALLOW FILTERING")) == sorted(
+                (k, c) for k, c in alive if c % 3 == 1
+            )
+            assert sorted(rows("k, c", "WHERE c >= 190 ALLOW FILTERING")) == sorted(
+                (k, c) for k, c in alive if c >= 190
+            )
             for k in range(5):
                 of_partition = [c for of, c in alive if of == k]
                 assert rows("c", f"WHERE k = {k}") == [(c,) for c in of_partition]
-                assert rows("c", f"WHERE k = {k} ORDER BY c DESC") == [(c,) for c in reversed(of_partition)]
+                assert rows("c", f"WHERE k = {k} ORDER BY c DESC") == [
+                    (c,) for c in reversed(of_partition)
+                ]
                 assert rows("c", f"WHERE k = {k} LIMIT 2") == [(c,) for c in of_partition[:2]]
-            assert rows("c", "WHERE k IN (0, 1) ORDER BY c") == [(c,) for c in sorted(c for k, c in alive if k < 2)]
+            assert rows("c", "WHERE k IN (0, 1) ORDER BY c") == [
+                (c,) for c in sorted(c for k, c in alive if k < 2)
+            ]

@@ -1,4 +1,4 @@
-"""Tracing as users of drivers and cqlsh expect it: what a request did, step by step, in system_traces."""
+"""Tracing as users of drivers and cqlsh expect it: the steps of a request, in system_traces."""
 
 import datetime
 import re
@@ -18,23 +18,26 @@ from driver import PROTOCOLS, connect
 from espalier_node import wait_until
 
 CQLSH = Path(sys.executable).parent / "cqlsh"
-KEYSPACE = "CREATE KEYSPACE IF NOT EXISTS t WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+KEYSPACE = (
+    "CREATE KEYSPACE IF NOT EXISTS t WITH replication = {'class': 'SimpleStrategy', "
+    "'replication_factor': 1}"
+)
 TABLE = "CREATE TABLE IF NOT EXISTS t.{} (p int, c int, v text, PRIMARY KEY (p, c))"
 
 
 def traced(session, statement, values=None):
-    """Rows and trace of a statement."""
+    """Returns rows and trace of a statement."""
     result = session.execute(statement, values, trace=True)
     return list(result), result.get_query_trace(max_wait_sec=30)
 
 
 def activities(trace):
-    """What happened."""
+    """Returns the activities of a trace."""
     return [event.description for event in trace.events]
 
 
 def matching(trace, pattern):
-    """The matches of a pattern among what happened."""
+    """Returns the matches of a pattern among the activities of a trace."""
     return [match for match in (re.search(pattern, text) for text in activities(trace)) if match]
 
 
@@ -67,10 +70,15 @@ def test_a_query_has_a_session_and_events(running, protocol):
     assert elapsed == sorted(elapsed) and elapsed[-1] <= trace.duration
     assert {event.thread_name for event in trace.events} == {"shard 0"}
     assert {str(event.source) for event in trace.events} == {"127.0.0.1"}
-    assert activities(trace)[:2] == ["Parsing INSERT INTO t.small (p, c, v) VALUES (1, 2, 'three')", "Preparing statement"]
+    assert activities(trace)[:2] == [
+        "Parsing INSERT INTO t.small (p, c, v) VALUES (1, 2, 'three')",
+        "Preparing statement",
+    ]
     assert matching(trace, r"^Appending to commitlog: \d+ bytes$")
     assert matching(trace, "^Adding to small memtable: 1 row")
-    assert matching(trace, r"^Commitlog synced: waited \d+ µs|^Acknowledging the write without waiting")
+    assert matching(
+        trace, r"^Commitlog synced: waited \d+ µs|^Acknowledging the write without waiting"
+    )
 
     rows, trace = traced(session, "SELECT v FROM t.small WHERE p = 1 AND c = 2")
     assert rows == [("three",)]
@@ -96,7 +104,9 @@ def test_prepared_statements_tell_their_values(session):
     assert trace.parameters["query"] == "INSERT INTO t.small (p, c, v) VALUES (?, ?, ?)"
     values = [trace.parameters[f"bound_var_{index}"] for index in ("0_p", "1_c", "2_v")]
     assert values == ["7", "8", "'it''s'"]
-    assert matching(trace, "^Appending to commitlog") and matching(trace, "^Adding to small memtable: 1 row")
+    assert matching(trace, "^Appending to commitlog") and matching(
+        trace, "^Adding to small memtable: 1 row"
+    )
 
     select = session.prepare("SELECT v FROM t.small WHERE p = ? AND c = ?")
     rows, trace = traced(session, select, (7, 8))
@@ -105,7 +115,11 @@ def test_prepared_statements_tell_their_values(session):
     assert matching(trace, "^Partition found in memtable$")
     assert matching(trace, "^Read 1 live rows of 1 partitions and 0 tombstones")
     rows, trace = traced(session, select, (7, 9))
-    assert rows == [] and matching(trace, "^Partition found in memtable$") and matching(trace, "^Read 0 live rows")
+    assert (
+        rows == []
+        and matching(trace, "^Partition found in memtable$")
+        and matching(trace, "^Read 0 live rows")
+    )
     rows, trace = traced(session, select, (12345, 9))
     assert rows == [] and matching(trace, "^Partition not found in memtable$")
 
@@ -113,10 +127,15 @@ def test_prepared_statements_tell_their_values(session):
 def test_long_values_and_statements_are_cut(session):
     insert = session.prepare("INSERT INTO t.small (p, c, v) VALUES (?, ?, ?)")
     _, trace = traced(session, insert, (70, 1, "x" * 100_000))
-    assert len(trace.parameters["bound_var_2_v"]) < 1100 and trace.parameters["bound_var_2_v"].endswith("… (100000 bytes)")
+    assert len(trace.parameters["bound_var_2_v"]) < 1100 and trace.parameters[
+        "bound_var_2_v"
+    ].endswith("… (100000 bytes)")
     text = f"INSERT INTO t.small (p, c, v) VALUES (70, 2, '{'ä' * 100_000}')"
     _, trace = traced(session, text)
-    assert text.startswith(trace.parameters["query"][:-1]) and 30_000 < len(trace.parameters["query"].encode()) < 33_000
+    assert (
+        text.startswith(trace.parameters["query"][:-1])
+        and 30_000 < len(trace.parameters["query"].encode()) < 33_000
+    )
     assert all(len(text.encode()) < 2100 for text in activities(trace))
 
 
@@ -142,20 +161,34 @@ def test_index_pages_miss_and_then_hit(node, version):
     assert matching(first, f"^Partition not found in memtable")
     if index == "Index.db":
         assert matching(first, rf"^Page cache miss: interval \d+ of {version}-\S+-{index}$")
-        assert matching(first, rf"^Reading an interval: {version}-\S+-{index}, [1-9]\d* bytes wanted at offset \d+, in \d+ µs")
+        assert matching(
+            first,
+            rf"^Reading an interval: {version}-\S+-{index}, [1-9]\d* bytes wanted at offset \d+, in \d+ µs",
+        )
     else:
-        misses = matching(first, rf"^Page cache miss: page (\d+) of {version}-\S+-{index}, read (\d+) bytes in \d+ µs")
+        misses = matching(
+            first,
+            rf"^Page cache miss: page (\d+) of {version}-\S+-{index}, read (\d+) bytes in \d+ µs",
+        )
         assert misses and all(0 < int(miss[2]) <= 4096 for miss in misses)
-    read = matching(first, rf"^Data cache miss: {version}-\S+-Data.db, read (\d+) bytes at offset (\d+) in \d+ µs")
+    read = matching(
+        first,
+        rf"^Data cache miss: {version}-\S+-Data.db, read (\d+) bytes at offset (\d+) in \d+ µs",
+    )
     (data,) = running.table_files("t", "files")
     assert read and all(int(one[1]) + int(one[2]) <= data.stat().st_size for one in read)
-    assert matching(first, rf"^Partition index lookup complete for sstable {version}-\S+: at offset \d+ of its data")
-    assert matching(first, f"^Partition found in sstable {version}-") and matching(first, "^Merged data from memtables and 1 sstables")
+    assert matching(
+        first,
+        rf"^Partition index lookup complete for sstable {version}-\S+: at offset \d+ of its data",
+    )
+    assert matching(first, f"^Partition found in sstable {version}-") and matching(
+        first, "^Merged data from memtables and 1 sstables"
+    )
 
     rows, second = traced(session, query)
     assert len(rows) == 1
     if index == "Index.db":
-        # What is kept of the legacy index is the entries between two samples of its summary.
+        # The cached unit of the legacy index is the entries between two samples of its summary.
         assert matching(second, rf"^Page cache hit: interval \d+ of {version}-\S+-{index}$")
     else:
         hits = matching(second, rf"^Page cache hit: page (\d+) of {version}-\S+-{index}$")
@@ -163,7 +196,8 @@ def test_index_pages_miss_and_then_hit(node, version):
     assert matching(second, rf"^Data cache hit: {version}-\S+-Data.db at offset \d+, \d+ bytes$")
     assert not matching(second, "miss")
 
-    # Of keys that are not there, the filter lets through one in a hundred; others are outside of the range of keys.
+    # For absent keys the filter has one false positive in a hundred; other keys are outside the
+    # range of keys.
     skipped = 0
     for key in range(10_000, 10_030):
         rows, trace = traced(session, f"SELECT v FROM t.files WHERE p = {key}")
@@ -191,7 +225,9 @@ def test_rows_index_pages_are_told(node):
     assert matching(trace, "^Partition index lookup complete .* a row index$")
     rows, trace = traced(session, "SELECT count(*) FROM t.wide")
     assert rows[0].count == 2000
-    assert matching(trace, "^Executing seq scan on wide") and matching(trace, r"^Reading ahead: \S+-Data.db, read \d+ bytes at offset 0")
+    assert matching(trace, "^Executing seq scan on wide") and matching(
+        trace, r"^Reading ahead: \S+-Data.db, read \d+ bytes at offset 0"
+    )
 
 
 def test_tombstones_are_counted(running, session):
@@ -201,7 +237,10 @@ def test_tombstones_are_counted(running, session):
     session.execute("DELETE FROM t.graves WHERE p = 1 AND c = 3")
     session.execute("DELETE FROM t.graves WHERE p = 1 AND c = 5")
     session.execute("DELETE v FROM t.graves WHERE p = 1 AND c = 7")
-    told = r"^Read (\d+) live rows of (\d+) partitions and (\d+) tombstones \((\d+) partition, (\d+) range, (\d+) row, (\d+) cell\)"
+    told = (
+        r"^Read (\d+) live rows of (\d+) partitions and (\d+) tombstones "
+        r"\((\d+) partition, (\d+) range, (\d+) row, (\d+) cell\)"
+    )
 
     def counts(query):
         rows, trace = traced(session, query)
@@ -235,10 +274,20 @@ def test_batches(session):
     assert trace.request_type == "Execute batch of CQL3 queries"
     assert trace.parameters["query[0]"].startswith("INSERT INTO t.small")
     assert trace.parameters["query[1]"].startswith("INSERT INTO t.other")
-    assert matching(trace, "^Executing a batch of 2 statements") and matching(trace, "^Appending to commitlog")
-    assert matching(trace, "^Adding to small memtable") and matching(trace, "^Adding to other memtable")
-    _, trace = traced(session, "BEGIN BATCH INSERT INTO t.small (p, c, v) VALUES (5, 5, 'x'); DELETE FROM t.other WHERE p = 5; APPLY BATCH")
-    assert matching(trace, "^Adding to small memtable") and matching(trace, "^Adding to other memtable")
+    assert matching(trace, "^Executing a batch of 2 statements") and matching(
+        trace, "^Appending to commitlog"
+    )
+    assert matching(trace, "^Adding to small memtable") and matching(
+        trace, "^Adding to other memtable"
+    )
+    _, trace = traced(
+        session,
+        "BEGIN BATCH INSERT INTO t.small (p, c, v) VALUES (5, 5, 'x'); DELETE FROM t.other WHERE p "
+        "= 5; APPLY BATCH",
+    )
+    assert matching(trace, "^Adding to small memtable") and matching(
+        trace, "^Adding to other memtable"
+    )
 
 
 def test_each_page_has_its_trace(session):
@@ -251,7 +300,11 @@ def test_each_page_has_its_trace(session):
     traces = result.get_all_query_traces(max_wait_sec_per=30)
     assert len(traces) == 3 and len({trace.trace_id for trace in traces}) == 3
     told = [matching(trace, r"^Answering with (\d+) rows in \d+ bytes(.*)") for trace in traces]
-    assert [(int(match[1]), match[2]) for (match,) in told] == [(10, "; there are more pages"), (10, "; there are more pages"), (5, "")]
+    assert [(int(match[1]), match[2]) for (match,) in told] == [
+        (10, "; there are more pages"),
+        (10, "; there are more pages"),
+        (5, ""),
+    ]
     assert traces[0].parameters["page_size"] == "10"
 
 
@@ -274,7 +327,11 @@ def test_events_of_other_shards_come_back(node):
         if owner is None:
             assert len({event.thread_name for event in trace.events}) == 1
             continue
-        found = [event.thread_name for event in trace.events if event.description == "Partition found in memtable"]
+        found = [
+            event.thread_name
+            for event in trace.events
+            if event.description == "Partition found in memtable"
+        ]
         assert found == [f"shard {owner[1]}"]
         if matching(trace, "^Sending a message to shard"):
             hops += 1
@@ -289,7 +346,9 @@ def test_errors_are_traced_too(session):
     with pytest.raises(InvalidRequest):
         future.result()
     trace = future.get_query_trace(max_wait=30)
-    assert matching(trace, "^Parsing SELECT nothing") and matching(trace, "^Answering with an error: .*Undefined column name nothing")
+    assert matching(trace, "^Parsing SELECT nothing") and matching(
+        trace, "^Answering with an error: .*Undefined column name nothing"
+    )
 
 
 def test_a_trace_that_is_too_long_says_so(session):
@@ -306,22 +365,53 @@ def test_a_trace_that_is_too_long_says_so(session):
 
 def test_the_tables_are_cassandras(session):
     tables = session.cluster.metadata.keyspaces["system_traces"].tables
-    columns = {name: {column.name: column.cql_type for column in table.columns.values()} for name, table in tables.items()}
+    columns = {
+        name: {column.name: column.cql_type for column in table.columns.values()}
+        for name, table in tables.items()
+    }
     assert columns == {
-        "sessions": {"session_id": "uuid", "client": "inet", "command": "text", "coordinator": "inet", "coordinator_port": "int",
-                     "duration": "int", "parameters": "map<text, text>", "request": "text", "started_at": "timestamp"},
-        "events": {"session_id": "uuid", "event_id": "timeuuid", "activity": "text", "source": "inet", "source_elapsed": "int",
-                   "source_port": "int", "thread": "text"},
+        "sessions": {
+            "session_id": "uuid",
+            "client": "inet",
+            "command": "text",
+            "coordinator": "inet",
+            "coordinator_port": "int",
+            "duration": "int",
+            "parameters": "map<text, text>",
+            "request": "text",
+            "started_at": "timestamp",
+        },
+        "events": {
+            "session_id": "uuid",
+            "event_id": "timeuuid",
+            "activity": "text",
+            "source": "inet",
+            "source_elapsed": "int",
+            "source_port": "int",
+            "thread": "text",
+        },
     }
     assert [column.name for column in tables["events"].primary_key] == ["session_id", "event_id"]
     _, trace = traced(session, "SELECT * FROM t.small WHERE p = 1")
-    row = session.execute("SELECT command, duration, coordinator_port, TTL(request) AS ttl, TTL(duration) AS other"
-                          " FROM system_traces.sessions WHERE session_id = %s", [trace.trace_id]).one()
-    assert row.command == "QUERY" and row.duration > 0 and row.coordinator_port == session.cluster.port
+    row = session.execute(
+        "SELECT command, duration, coordinator_port, TTL(request) AS ttl, TTL(duration) AS other"
+        " FROM system_traces.sessions WHERE session_id = %s",
+        [trace.trace_id],
+    ).one()
+    assert (
+        row.command == "QUERY" and row.duration > 0 and row.coordinator_port == session.cluster.port
+    )
     assert 86_000 < row.ttl <= 86_400 and 86_000 < row.other <= 86_400
-    events = list(session.execute("SELECT TTL(activity) AS ttl, source_port FROM system_traces.events WHERE session_id = %s",
-                                  [trace.trace_id]))
-    assert len(events) == len(trace.events) and all(86_000 < event.ttl <= 86_400 for event in events)
+    events = list(
+        session.execute(
+            "SELECT TTL(activity) AS ttl, source_port FROM system_traces.events WHERE session_id = "
+            "%s",
+            [trace.trace_id],
+        )
+    )
+    assert len(events) == len(trace.events) and all(
+        86_000 < event.ttl <= 86_400 for event in events
+    )
 
 
 def test_traces_expire_and_survive_flush_and_restart(node):
@@ -337,7 +427,10 @@ def test_traces_expire_and_survive_flush_and_restart(node):
     session = running.connect()
     if time.monotonic() - began < 10:
         assert session.execute(query, [trace.trace_id]).one().count == count
-    wait_until(lambda: session.execute(query, [trace.trace_id]).one().count == 0, what="the end of the trace")
+    wait_until(
+        lambda: session.execute(query, [trace.trace_id]).one().count == 0,
+        what="the end of the trace",
+    )
     assert time.monotonic() - began > 11
 
 
@@ -375,22 +468,31 @@ def test_many_traced_requests_at_once(running, session):
     futures = [session.execute_async(select, (key, 0), trace=True) for key in range(3000)]
     for future in futures:
         future.result()
-    done = lambda after: after["espalier_traces_written"] + after["espalier_traces_dropped"]  # noqa: E731
-    wait_until(lambda: done(running.metrics()) - done(metrics) >= 3000, what="all traces written or dropped")
+    done = (
+        lambda after: after["espalier_traces_written"] + after["espalier_traces_dropped"]
+    )  # noqa: E731
+    wait_until(
+        lambda: done(running.metrics()) - done(metrics) >= 3000,
+        what="all traces written or dropped",
+    )
     assert running.metrics()["espalier_traces_written"] - metrics["espalier_traces_written"] > 100
 
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_flags_on_the_wire(running, session, version):
-    """The tracing flag of requests that cannot be traced is ignored, and so are flags that nobody knows."""
+    """The node ignores the tracing flag of requests that cannot be traced, and unknown flags."""
     select = wire.long_string("SELECT key FROM system.local") + wire.parameters(version)
     with wire.Wire(running, version) as client:
         first = client.ask(wire.QUERY, select, flags=0xE0 | wire.TRACING)
         assert first.opcode == wire.RESULT and uuid.UUID(bytes=first.trace_id).version == 1
         answer = client.ask(wire.OPTIONS, flags=wire.TRACING)
         assert answer.opcode == wire.SUPPORTED and answer.trace_id is None
-        answer = client.ask(wire.PREPARE, wire.long_string("SELECT key FROM system.local") + (b"\0\0\0\0" if version >= 5 else b""),
-                            flags=wire.TRACING)
+        answer = client.ask(
+            wire.PREPARE,
+            wire.long_string("SELECT key FROM system.local")
+            + (b"\0\0\0\0" if version >= 5 else b""),
+            flags=wire.TRACING,
+        )
         assert answer.opcode == wire.RESULT and answer.trace_id not in (None, first.trace_id)
         prepared = uuid.UUID(bytes=answer.trace_id)
         answer = client.ask(wire.QUERY, b"\0\0", flags=wire.TRACING)
@@ -399,22 +501,53 @@ def test_flags_on_the_wire(running, session, version):
         assert answer.opcode == wire.RESULT and answer.trace_id is None
 
     def session_row():
-        return session.execute("SELECT request, parameters FROM system_traces.sessions WHERE session_id = %s", [prepared]).one()
+        return session.execute(
+            "SELECT request, parameters FROM system_traces.sessions WHERE session_id = %s",
+            [prepared],
+        ).one()
 
     wait_until(lambda: session_row() is not None)
-    assert session_row().request == "Preparing CQL3 query" and session_row().parameters == {"query": "SELECT key FROM system.local"}
+    assert session_row().request == "Preparing CQL3 query" and session_row().parameters == {
+        "query": "SELECT key FROM system.local"
+    }
 
 
 def test_cqlsh_prints_the_trace(running):
-    statements = ["TRACING ON", "INSERT INTO t.small (p, c, v) VALUES (31, 1, 'v')", "SELECT v FROM t.small WHERE p = 31", "TRACING OFF"]
-    done = subprocess.run([CQLSH, running.host, str(running.port), "--no-color", "--request-timeout", "60", "-e",
-                           "\n".join(f"{statement};" for statement in statements)], capture_output=True, text=True, timeout=300)
+    statements = [
+        "TRACING ON",
+        "INSERT INTO t.small (p, c, v) VALUES (31, 1, 'v')",
+        "SELECT v FROM t.small WHERE p = 31",
+        "TRACING OFF",
+    ]
+    done = subprocess.run(
+        [
+            CQLSH,
+            running.host,
+            str(running.port),
+            "--no-color",
+            "--request-timeout",
+            "60",
+            "-e",
+            "\n".join(f"{statement};" for statement in statements),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("Tracing session:") == 2, done.stdout + done.stderr
-    lines = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines() if line.count("|") == 4]
+    lines = [
+        [cell.strip() for cell in line.split("|")]
+        for line in done.stdout.splitlines()
+        if line.count("|") == 4
+    ]
     told = [line[0] for line in lines]
     assert told.count("Execute CQL3 query") == told.count("Request complete") == 2
-    for text in ("Preparing statement", "Adding to small memtable: 1 rows", "Partition found in memtable"):
+    for text in (
+        "Preparing statement",
+        "Adding to small memtable: 1 rows",
+        "Partition found in memtable",
+    ):
         assert f"{text} [shard 0]" in told, done.stdout
     elapsed = [int(line[3]) for line in lines if line[3].isdigit()]
     assert len(elapsed) > 10 and any(elapsed)

@@ -22,12 +22,12 @@ PARTITIONS = max(1, COUNT // 50)
 
 
 def choice(*values):
-    """One of some values, given in hex."""
+    """Draws one of some values, given in hex."""
     return lambda draw: bytes.fromhex(draw.choice(values))
 
 
 def number(size):
-    """Few numbers, so that some come twice, and any bytes."""
+    """Draws from few numbers, so that some occur twice, and from any bytes."""
     def of(draw):
         if draw.random() < 0.3:
             return draw.randbytes(size)
@@ -43,11 +43,15 @@ def varint(draw):
 
 def decimal(draw):
     scale = draw.choice([0, 1, 2, -1, draw.randint(-2**31, 2**31 - 1)])
-    return scale.to_bytes(4, "big", signed=True) + draw.choice([varint(draw), b"\1", b"\x0a", b"\x64", b"\0"])
+    return scale.to_bytes(4, "big", signed=True) + draw.choice(
+        [varint(draw), b"\1", b"\x0a", b"\x64", b"\0"]
+    )
 
 
 def text(draw):
-    return draw.choice([b"", b"a", b"a\0", "é漢🌳".encode(), bytes(draw.choices(range(128), k=draw.randint(0, 5)))])
+    return draw.choice(
+        [b"", b"a", b"a\0", "é漢🌳".encode(), bytes(draw.choices(range(128), k=draw.randint(0, 5)))]
+    )
 
 
 def timeuuid(draw):
@@ -60,10 +64,37 @@ def uuid(draw):
     return timeuuid(draw) if draw.random() < 0.4 else draw.choice([bytes(16), draw.randbytes(16)])
 
 
-FLOATS = choice("7fc00000", "ffc00000", "7fc00001", "fff80001", "7f800000", "ff800000", "00000000", "80000000", "3f800000",
-                "bf800000", "00000001", "7f7fffff")
-DOUBLES = choice(*(high + "00000000" for high in ("7ff80000", "fff80000", "7ff80001", "fff00001", "7ff00000", "fff00000", "00000000",
-                                                  "80000000", "3ff00000", "bff00000")))
+FLOATS = choice(
+    "7fc00000",
+    "ffc00000",
+    "7fc00001",
+    "fff80001",
+    "7f800000",
+    "ff800000",
+    "00000000",
+    "80000000",
+    "3f800000",
+    "bf800000",
+    "00000001",
+    "7f7fffff",
+)
+DOUBLES = choice(
+    *(
+        high + "00000000"
+        for high in (
+            "7ff80000",
+            "fff80000",
+            "7ff80001",
+            "fff00001",
+            "7ff00000",
+            "fff00000",
+            "00000000",
+            "80000000",
+            "3ff00000",
+            "bff00000",
+        )
+    )
+)
 
 SCALARS = {
     "ascii": lambda draw: draw.choice([b"a", b"ab", draw.randbytes(2)]),
@@ -74,12 +105,20 @@ SCALARS = {
     "decimal": decimal,
     "double": lambda draw: DOUBLES(draw) if draw.random() < 0.7 else draw.randbytes(8),
     "float": lambda draw: FLOATS(draw) if draw.random() < 0.7 else draw.randbytes(4),
-    "inet": lambda draw: draw.choice([bytes.fromhex("00000000000000000000ffff7f000001"), b"\x7f\0\0\1", draw.randbytes(4),
-                                      draw.randbytes(16)]),
+    "inet": lambda draw: draw.choice(
+        [
+            bytes.fromhex("00000000000000000000ffff7f000001"),
+            b"\x7f\0\0\1",
+            draw.randbytes(4),
+            draw.randbytes(16),
+        ]
+    ),
     "int": number(4),
     "smallint": number(2),
     "text": text,
-    "time": lambda draw: draw.randint(0, 86_399_999_999_999).to_bytes(8, "big") if draw.random() < 0.7 else bytes(8),
+    "time": lambda draw: (
+        draw.randint(0, 86_399_999_999_999).to_bytes(8, "big") if draw.random() < 0.7 else bytes(8)
+    ),
     "timestamp": number(8),
     "timeuuid": timeuuid,
     "tinyint": number(1),
@@ -89,7 +128,7 @@ SCALARS = {
 
 
 def scalar(kind, wrong=0.04):
-    """Values of a scalar type, of which some are empty and some have another length."""
+    """Draws values of a scalar type, of which some are empty and some have a wrong length."""
     def of(draw):
         at = draw.random()
         if at < wrong and kind not in ("blob", "text", "ascii", "varint", "decimal"):
@@ -99,7 +138,8 @@ def scalar(kind, wrong=0.04):
 
 
 def part(kind):
-    """Nested values: most are valid; none is empty, as Cassandra stores no list with an empty value."""
+    """Draws nested values: most are valid; none is empty, because Cassandra stores no list with an
+    empty value."""
     def of(draw):
         while True:
             if drawn := scalar(kind, wrong=0.002)(draw):
@@ -108,7 +148,7 @@ def part(kind):
 
 
 def many(element, most=4):
-    """A list or set, unsorted and with duplicates, and now and then with bytes behind it."""
+    """Draws a list or set, unsorted and with duplicates, and sometimes with bytes behind it."""
     def of(draw):
         items = [element(draw) for _ in range(draw.randint(0, most))]
         items += [draw.choice(items)] if items and draw.random() < 0.3 else []
@@ -126,10 +166,12 @@ def entries(key, of_value):
 
 
 def fields(*kinds):
-    """A tuple or user type: nulls, empty values, and fields left out at the end."""
+    """Draws a tuple or user type: nulls, empty values, and fields left out at the end."""
     def of(draw):
         kept = kinds[:draw.randint(0, len(kinds))] if draw.random() < 0.2 else kinds
-        return b"".join(value(draw.choice([None, b"", kind(draw), kind(draw), kind(draw)])) for kind in kept)
+        return b"".join(
+            value(draw.choice([None, b"", kind(draw), kind(draw), kind(draw)])) for kind in kept
+        )
     return of
 
 
@@ -138,14 +180,17 @@ def row(element, count):
 
 
 def sized(element, count):
-    """A vector of values of any length."""
+    """Draws a vector of values of any length."""
     return row(lambda draw: (lambda item: bytes([len(item)]) + item)(element(draw)), count)
 
 
 MARSHAL = "org.apache.cassandra.db.marshal."
-POINT = f"{MARSHAL}FrozenType({MARSHAL}UserType(kinds,706f696e74,78:{MARSHAL}FloatType,79:{MARSHAL}DecimalType))"
+POINT = (
+    f"{MARSHAL}FrozenType({MARSHAL}UserType(kinds,706f696e74,"
+    f"78:{MARSHAL}FloatType,79:{MARSHAL}DecimalType))"
+)
 ELEMENTS = ("int", "float", "decimal", "varint", "boolean", "inet", "text", "uuid")
-# CQL type: how its values are drawn, and its name for the oracle if that is another.
+# For each CQL type: how its values are drawn, and its name for the oracle if that differs.
 NESTED = {
     **{f"frozen<list<{kind}>>": many(part(kind)) for kind in ELEMENTS},
     **{f"frozen<set<{kind}>>": many(part(kind)) for kind in SCALARS},
@@ -171,8 +216,10 @@ ORACLE_NAMES = {
 
 
 class Kind:
-    """A type, its values, and Cassandra's verdict on each: None if Cassandra refuses the value, else
-    the value's rank and stored form."""
+    """A type, its values, and Cassandra's verdict on each.
+
+    A verdict is None if Cassandra refuses the value, else the value's rank and stored form.
+    """
 
     def __init__(self, index, name):
         draw = random.Random(f"{SEED} {name}")
@@ -182,23 +229,37 @@ class Kind:
         self.said = []
 
     def line(self):
-        return [ORACLE_NAMES.get(self.name, self.name), " ".join(sent.hex() or "-" for sent in self.sent)]
+        return [
+            ORACLE_NAMES.get(self.name, self.name),
+            " ".join(sent.hex() or "-" for sent in self.sent),
+        ]
 
     def take(self, line):
         for said in line.split(" "):
             rank, _, stored = said.partition(":")
             self.said.append(said if said in "-!" else (int(rank), bytes.fromhex(stored)))
         # Where Cassandra itself fails, no answer is right.
-        kept = [(sent, None if said == "-" else said) for sent, said in zip(self.sent, self.said) if said != "!"]
+        kept = [
+            (sent, None if said == "-" else said)
+            for sent, said in zip(self.sent, self.said)
+            if said != "!"
+        ]
         self.sent, self.said = [sent for sent, _ in kept], [said for _, said in kept]
 
     def accepted(self):
-        return [(index, sent, *said) for index, (sent, said) in enumerate(zip(self.sent, self.said)) if said]
+        return [
+            (index, sent, *said)
+            for index, (sent, said) in enumerate(zip(self.sent, self.said))
+            if said
+        ]
 
     def create(self):
         order = "DESC" if self.is_descending else "ASC"
-        return [f"CREATE TABLE {self.rows} (p int, c {self.name}, v int, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c {order})",
-                f"CREATE TABLE {self.keys} (k {self.name} PRIMARY KEY, v {self.name})"]
+        return [
+            f"CREATE TABLE {self.rows} (p int, c {self.name}, v int, PRIMARY KEY (p, c)) WITH "
+            f"CLUSTERING ORDER BY (c {order})",
+            f"CREATE TABLE {self.keys} (k {self.name} PRIMARY KEY, v {self.name})",
+        ]
 
 
 def partition(index):
@@ -206,7 +267,7 @@ def partition(index):
 
 
 def ask_all(wire, prepared, executions):
-    """The answers to all executions, which are sent at once."""
+    """Sends all executions at once and returns their answers."""
     answers = {}
 
     def envelope(stream, values):
@@ -224,7 +285,7 @@ def ask_all(wire, prepared, executions):
 
 @pytest.fixture(scope="module")
 def kinds(start_node, oracle):
-    """All types with Cassandra's verdicts, and their values in a node."""
+    """Returns all types with Cassandra's verdicts, and with their values in a node."""
     kinds = [Kind(index, name) for index, name in enumerate(TYPES)]
     done = oracle("values", commands=[kind.line() for kind in kinds])
     lines = done.stdout.splitlines()
@@ -233,14 +294,22 @@ def kinds(start_node, oracle):
         kind.take(line)
     node = start_node(settings={"commitlog_sync": "periodic"})
     with Wire(node, timeout_s=60) as wire:
-        for statement in ("CREATE KEYSPACE kinds WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-                          "CREATE TYPE kinds.point (x float, y decimal)", "USE kinds",
-                          *(statement for kind in kinds for statement in kind.create())):
+        for statement in (
+            "CREATE KEYSPACE kinds WITH replication = {'class': 'SimpleStrategy', "
+            "'replication_factor': 1}",
+            "CREATE TYPE kinds.point (x float, y decimal)",
+            "USE kinds",
+            *(statement for kind in kinds for statement in kind.create()),
+        ):
             answer = wire.query(statement)
             assert answer.code is None, f"{statement}: {answer.message}"
         for kind in kinds:
             insert = wire.prepare(f"INSERT INTO {kind.rows} (p, c, v) VALUES (?, ?, ?)")
-            kind.rows_said = ask_all(wire, insert, [(partition(i), sent, struct.pack(">i", i)) for i, sent in enumerate(kind.sent)])
+            kind.rows_said = ask_all(
+                wire,
+                insert,
+                [(partition(i), sent, struct.pack(">i", i)) for i, sent in enumerate(kind.sent)],
+            )
             insert = wire.prepare(f"INSERT INTO {kind.keys} (k, v) VALUES (?, ?)")
             kind.keys_said = ask_all(wire, insert, [(sent, sent) for sent in kind.sent])
     return node, kinds
@@ -248,7 +317,9 @@ def kinds(start_node, oracle):
 
 def test_values_are_taken_or_refused_as_in_cassandra(kinds):
     for kind in kinds[1]:
-        for sent, said, row_said, key_said in zip(kind.sent, kind.said, kind.rows_said, kind.keys_said):
+        for sent, said, row_said, key_said in zip(
+            kind.sent, kind.said, kind.rows_said, kind.keys_said
+        ):
             where = f"{kind.name} {sent.hex()}, seed {SEED}"
             expected = None if said else INVALID
             assert row_said.code == expected, where
@@ -276,29 +347,47 @@ def check_rows(wire, kind):
         expected.setdefault(partition(index), {}).setdefault(rank, []).append((index, sent))
         forms[stored] = rank
     for at, ranks in expected.items():
-        rows = ask_all(wire, wire.prepare(f"SELECT c, v FROM {kind.rows} WHERE p = ?"), [(at,)])[0].rows()
+        rows = ask_all(wire, wire.prepare(f"SELECT c, v FROM {kind.rows} WHERE p = ?"), [(at,)])[
+            0
+        ].rows()
         found = [forms.get(c) for c, _ in rows]
         where = f"{kind.name}, seed {SEED}: {[c.hex() for c, _ in rows]}"
         assert found == sorted(ranks, reverse=kind.is_descending), where
         # The last write of a row wins.
-        assert [struct.unpack(">i", v)[0] for _, v in rows] == [ranks[rank][-1][0] for rank in found], where
-    look_ups = [(at, draw.choice(of_rank)[1], of_rank[-1][0]) for at, ranks in expected.items() for of_rank in ranks.values()]
+        assert [struct.unpack(">i", v)[0] for _, v in rows] == [
+            ranks[rank][-1][0] for rank in found
+        ], where
+    look_ups = [
+        (at, draw.choice(of_rank)[1], of_rank[-1][0])
+        for at, ranks in expected.items()
+        for of_rank in ranks.values()
+    ]
     look_up = wire.prepare(f"SELECT v FROM {kind.rows} WHERE p = ? AND c = ?")
-    for (_, sent, index), answer in zip(look_ups, ask_all(wire, look_up, [(at, sent) for at, sent, _ in look_ups])):
+    for (_, sent, index), answer in zip(
+        look_ups, ask_all(wire, look_up, [(at, sent) for at, sent, _ in look_ups])
+    ):
         assert answer.kind == ROWS
-        assert answer.rows() == [[struct.pack(">i", index)]], f"{kind.name} {sent.hex()}, seed {SEED}"
+        assert answer.rows() == [
+            [struct.pack(">i", index)]
+        ], f"{kind.name} {sent.hex()}, seed {SEED}"
 
 
 def check_keys(wire, kind):
-    """Partitions are told apart by the bytes of their stored keys."""
+    """Checks that partitions are distinguished by the bytes of their stored keys."""
     accepted = [(sent, stored) for _, sent, _, stored in kind.accepted() if sent]
     rows = wire.select(f"SELECT k, v FROM {kind.keys}") if accepted else []
     stored = {form for _, form in accepted}
-    assert {key for key, _ in rows} == stored and len(rows) == len(stored), f"{kind.name}, seed {SEED}"
+    assert {key for key, _ in rows} == stored and len(rows) == len(
+        stored
+    ), f"{kind.name}, seed {SEED}"
     assert all(key == cell for key, cell in rows), f"{kind.name}, seed {SEED}"
     look_up = wire.prepare(f"SELECT k FROM {kind.keys} WHERE k = ?")
-    for (sent, form), answer in zip(accepted, ask_all(wire, look_up, [(sent,) for sent, _ in accepted])):
-        assert answer.kind == ROWS and answer.body.endswith(value(form)), f"{kind.name} {sent.hex()}, seed {SEED}"
+    for (sent, form), answer in zip(
+        accepted, ask_all(wire, look_up, [(sent,) for sent, _ in accepted])
+    ):
+        assert answer.kind == ROWS and answer.body.endswith(
+            value(form)
+        ), f"{kind.name} {sent.hex()}, seed {SEED}"
 
 
 def test_files_are_right_for_cassandra_and_for_us(kinds, oracle):
@@ -307,10 +396,18 @@ def test_files_are_right_for_cassandra_and_for_us(kinds, oracle):
     # Files treat partition keys as bytes: a few tables of them are enough, since Cassandra's
     # verifier is slow.
     tables = [kind.rows for kind in all_kinds] + [kind.keys for kind in all_kinds[::12]]
-    directories = [files[0].parent for table in tables if (files := node.table_files(*table.split(".")))]
+    directories = [
+        files[0].parent for table in tables if (files := node.table_files(*table.split(".")))
+    ]
     assert len(directories) > len(all_kinds)
     done = oracle("verify", *directories)
     complaints = [line for line in (done.stdout + done.stderr).splitlines() if "FAIL" in line]
     assert done.returncode == 0 and not complaints, (SEED, complaints[:20] or done.stderr[-1000:])
-    ours = subprocess.run([BINARY, "sstable", "verify", *directories], capture_output=True, text=True, timeout=300)
-    assert ours.returncode == 0 and "warning:" not in ours.stdout, (SEED, ours.stdout[-2000:], ours.stderr[-1000:])
+    ours = subprocess.run(
+        [BINARY, "sstable", "verify", *directories], capture_output=True, text=True, timeout=300
+    )
+    assert ours.returncode == 0 and "warning:" not in ours.stdout, (
+        SEED,
+        ours.stdout[-2000:],
+        ours.stderr[-1000:],
+    )

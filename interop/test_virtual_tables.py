@@ -1,4 +1,4 @@
-"""The tables that describe the node itself, as drivers, cqlsh and Cassandra's users know them."""
+"""The tables that describe the node itself, as drivers, cqlsh and users of Cassandra know them."""
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +10,17 @@ from driver import connect
 from espalier_node import wait_until
 
 CQLSH = Path(sys.executable).parent / "cqlsh"
-# Ours, and what Cassandra 5.0 has as well.
+# Tables that only we have, and tables that Cassandra 5.0 has as well.
 OURS = {"table_statistics"}
-SHARED = {"clients", "disk_usage", "max_partition_size", "max_sstable_size", "settings", "snapshots", "sstable_tasks"}
+SHARED = {
+    "clients",
+    "disk_usage",
+    "max_partition_size",
+    "max_sstable_size",
+    "settings",
+    "snapshots",
+    "sstable_tasks",
+}
 ROWS = 3000
 
 
@@ -24,8 +32,13 @@ def node(start_node):
 @pytest.fixture(scope="module")
 def session(node):
     session = node.connect()
-    session.execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-    session.execute("CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c)) WITH compression = {'enabled': false}")
+    session.execute(
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
+    session.execute(
+        "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c)) WITH compression = "
+        "{'enabled': false}"
+    )
     insert = session.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
     for number in range(ROWS):
         session.execute(insert, (number % 10, number, "x" * 1000))
@@ -38,7 +51,10 @@ def session(node):
 def test_the_driver_knows_them(session):
     session.cluster.refresh_schema_metadata()
     keyspaces = session.cluster.metadata.keyspaces
-    for name, tables in [("system_views", SHARED | OURS), ("system_virtual_schema", {"keyspaces", "tables", "columns"})]:
+    for name, tables in [
+        ("system_views", SHARED | OURS),
+        ("system_virtual_schema", {"keyspaces", "tables", "columns"}),
+    ]:
         keyspace = keyspaces[name]
         assert keyspace.virtual and set(keyspace.tables) == tables
         assert all(table.virtual for table in keyspace.tables.values())
@@ -48,7 +64,10 @@ def test_the_driver_knows_them(session):
     assert usage.columns["mebibytes"].cql_type == "bigint"
     tasks = keyspaces["system_views"].tables["sstable_tasks"]
     assert [column.name for column in tasks.clustering_key] == ["table_name", "task_id"]
-    assert "VIRTUAL TABLE" in usage.as_cql_query() and "VIRTUAL KEYSPACE" in keyspaces["system_views"].export_as_string()
+    assert (
+        "VIRTUAL TABLE" in usage.as_cql_query()
+        and "VIRTUAL KEYSPACE" in keyspaces["system_views"].export_as_string()
+    )
 
 
 def test_numbers_are_those_of_the_directory(node, session):
@@ -56,20 +75,34 @@ def test_numbers_are_those_of_the_directory(node, session):
     for path in node.directory.glob("data/ks/t-*/*-*.*"):
         name = path.name.rpartition("-")[0]
         sizes[name] = sizes.get(name, 0) + path.stat().st_size
-    usage = {(row.keyspace_name, row.table_name): row.mebibytes for row in session.execute("SELECT * FROM system_views.disk_usage")}
+    usage = {
+        (row.keyspace_name, row.table_name): row.mebibytes
+        for row in session.execute("SELECT * FROM system_views.disk_usage")
+    }
     assert usage["ks", "t"] == -(-sum(sizes.values()) // 2**20) >= 3
     assert ("system", "local") in usage and ("system_views", "disk_usage") not in usage
-    by_key = session.prepare("SELECT * FROM system_views.table_statistics WHERE keyspace_name = ? AND table_name = ?")
+    by_key = session.prepare(
+        "SELECT * FROM system_views.table_statistics WHERE keyspace_name = ? AND table_name = ?"
+    )
     row = session.execute(by_key, ("ks", "t")).one()
-    assert (row.sstables, row.sstable_bytes, row.max_sstable_bytes) == (len(sizes), sum(sizes.values()), max(sizes.values()))
+    assert (row.sstables, row.sstable_bytes, row.max_sstable_bytes) == (
+        len(sizes),
+        sum(sizes.values()),
+        max(sizes.values()),
+    )
     assert (row.memtable_rows, row.memtable_partitions, row.partitions_estimate) == (7, 7, 10 + 7)
     # 300 rows of 1000 characters; the histogram's buckets grow by a fifth.
     assert 300_000 <= row.max_partition_bytes <= 400_000
     assert session.execute(by_key, ("ks", "u")).one() is None
-    large = session.execute("SELECT table_name FROM system_views.max_sstable_size WHERE mebibytes > 1")
+    large = session.execute(
+        "SELECT table_name FROM system_views.max_sstable_size WHERE mebibytes > 1"
+    )
     assert [row.table_name for row in large] == ["t"]
     settings = dict(session.execute("SELECT name, value FROM system_views.settings"))
-    assert settings["native_transport_port"] == str(node.port) and settings["trace_type_query_ttl"] == "7200s"
+    assert (
+        settings["native_transport_port"] == str(node.port)
+        and settings["trace_type_query_ttl"] == "7200s"
+    )
     assert settings["native_shard_aware_transport_port"] is None
 
 
@@ -78,12 +111,19 @@ def test_pages(session):
     statement.fetch_size = 5000
     everything = [row.column_name for row in session.execute(statement)]
     statement.fetch_size = 3
-    assert [row.column_name for row in session.execute(statement)] == everything and len(everything) > 30
+    assert [row.column_name for row in session.execute(statement)] == everything and len(
+        everything
+    ) > 30
 
 
 def test_snapshots(node, session):
     node.request("POST", "/storage_service/snapshots", tag="of virtual tables")
-    rows = list(session.execute("SELECT * FROM system_views.snapshots WHERE name = 'of virtual tables' AND keyspace_name = 'ks'"))
+    rows = list(
+        session.execute(
+            "SELECT * FROM system_views.snapshots WHERE name = 'of virtual tables' AND "
+            "keyspace_name = 'ks'"
+        )
+    )
     assert [(row.table_name, row.ephemeral, row.expires_at) for row in rows] == [("t", False, None)]
     assert rows[0].size_on_disk > ROWS * 1000 and rows[0].created_at is not None
     node.request("DELETE", "/storage_service/snapshots", tag="of virtual tables")
@@ -94,22 +134,38 @@ def test_clients(node, session):
     other = node.connect("ks")
     clients = list(session.execute("SELECT * FROM system_views.clients"))
     assert {client.connection_stage for client in clients} == {"ready"}
-    assert {(client.address, client.protocol_version, client.username) for client in clients} == {(node.host, 5, "anonymous")}
-    assert all(client.driver_name and client.driver_version and not client.ssl_enabled for client in clients)
+    assert {(client.address, client.protocol_version, client.username) for client in clients} == {
+        (node.host, 5, "anonymous")
+    }
+    assert all(
+        client.driver_name and client.driver_version and not client.ssl_enabled
+        for client in clients
+    )
     assert all(client.client_options["CQL_VERSION"].startswith("3.") for client in clients)
-    assert len({client.port for client in clients}) == len(clients) >= 4, "a session has two connections at least"
+    assert (
+        len({client.port for client in clients}) == len(clients) >= 4
+    ), "a session has two connections at least"
     assert "ks" in {client.keyspace_name for client in clients}
     ports = {client.port for client in clients}
-    by_port = session.prepare("SELECT port FROM system_views.clients WHERE address = ? AND port = ?")
+    by_port = session.prepare(
+        "SELECT port FROM system_views.clients WHERE address = ? AND port = ?"
+    )
     assert [row.port for row in session.execute(by_port, (node.host, min(ports)))] == [min(ports)]
     assert list(session.execute(by_port, ("10.0.0.1", min(ports)))) == []
     other.cluster.shutdown()
-    wait_until(lambda: len(list(session.execute("SELECT port FROM system_views.clients"))) < len(clients), what="fewer clients")
+    wait_until(
+        lambda: len(list(session.execute("SELECT port FROM system_views.clients"))) < len(clients),
+        what="fewer clients",
+    )
 
 
 def cqlsh(node, *statements):
-    done = subprocess.run([CQLSH, node.host, str(node.port), "--no-color", "-e", ";\n".join(statements)],
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [CQLSH, node.host, str(node.port), "--no-color", "-e", ";\n".join(statements)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -118,9 +174,15 @@ def test_cqlsh(node, session):
     said = cqlsh(node, "DESCRIBE KEYSPACE system_views")
     assert "VIRTUAL KEYSPACE system_views;" in said
     assert all(f"VIRTUAL TABLE system_views.{table} (" in said for table in SHARED | OURS)
-    assert {"system_views", "system_virtual_schema"} <= set(cqlsh(node, "DESCRIBE KEYSPACES").split())
+    assert {"system_views", "system_virtual_schema"} <= set(
+        cqlsh(node, "DESCRIBE KEYSPACES").split()
+    )
     assert "system_views" not in cqlsh(node, "DESCRIBE SCHEMA")
-    said = cqlsh(node, "SELECT keyspace_name, mebibytes FROM system_views.disk_usage WHERE keyspace_name = 'ks' AND table_name = 't'")
+    said = cqlsh(
+        node,
+        "SELECT keyspace_name, mebibytes FROM system_views.disk_usage WHERE keyspace_name = 'ks' "
+        "AND table_name = 't'",
+    )
     assert "ks |" in said and "(1 rows)" in said
 
 
@@ -130,7 +192,8 @@ REFUSED = [
     "UPDATE system_views.settings USING TIMESTAMP 5 SET value = 'b' WHERE name = 'a'",
     "DELETE FROM system_virtual_schema.tables WHERE keyspace_name = 'system_views'",
     "BEGIN BATCH INSERT INTO system_views.settings (name, value) VALUES ('a', 'b'); APPLY BATCH",
-    "BEGIN UNLOGGED BATCH INSERT INTO system_views.snapshots (name, keyspace_name, table_name) VALUES ('a', 'b', 'c'); APPLY BATCH",
+    "BEGIN UNLOGGED BATCH INSERT INTO system_views.snapshots (name, keyspace_name, table_name) "
+    "VALUES ('a', 'b', 'c'); APPLY BATCH",
     "BEGIN UNLOGGED BATCH INSERT INTO system_views.settings (name, value) VALUES ('a', 'b');"
     " INSERT INTO system.built_views (keyspace_name, view_name) VALUES ('a', 'b'); APPLY BATCH",
     "TRUNCATE system_views.disk_usage",
@@ -153,16 +216,22 @@ def test_changes_are_refused(session):
 
 
 def test_as_cassandra_has_them(node, session, cassandra):
-    """Columns, descriptions and refusals of what both have are the same."""
+    """Columns, descriptions and refusals of common tables are the same as Cassandra's."""
     theirs, ours = connect(cassandra), connect(node)
     try:
-        columns = ("SELECT column_name, clustering_order, column_name_bytes, kind, position, type FROM system_virtual_schema.columns"
-                   " WHERE keyspace_name = %s AND table_name = %s")
+        columns = (
+            "SELECT column_name, clustering_order, column_name_bytes, kind, position, type FROM "
+            "system_virtual_schema.columns"
+            " WHERE keyspace_name = %s AND table_name = %s"
+        )
         tables = [("system_views", table) for table in sorted(SHARED)]
         tables += [("system_virtual_schema", table) for table in ("keyspaces", "tables", "columns")]
         for table in tables:
             assert list(ours.execute(columns, table)) == list(theirs.execute(columns, table)), table
-            comment = "SELECT comment FROM system_virtual_schema.tables WHERE keyspace_name = %s AND table_name = %s"
+            comment = (
+                "SELECT comment FROM system_virtual_schema.tables WHERE keyspace_name = %s AND "
+                "table_name = %s"
+            )
             assert ours.execute(comment, table).one() == theirs.execute(comment, table).one()
             describe = "DESCRIBE TABLE " + ".".join(table)
             assert ours.execute(describe).one() == theirs.execute(describe).one()

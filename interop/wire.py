@@ -1,6 +1,7 @@
-"""The native protocol by hand, versions 3 to 5: requests that no driver sends, and their answers.
+"""A client of the native protocol, versions 3 to 5, for requests that no driver sends.
 
-No driver's code is used: frames, segments and their checksums are written here from the specification.
+It uses no driver's code: frames, segments and their checksums are built here from the
+specification.
 """
 import socket
 import struct
@@ -9,9 +10,28 @@ from dataclasses import dataclass
 
 import lz4.block
 
-ERROR, STARTUP, READY, OPTIONS, SUPPORTED, QUERY, RESULT, PREPARE, EXECUTE, REGISTER, EVENT, BATCH = (
-    0x00, 0x01, 0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D)
-SERVER_ERROR, PROTOCOL, OVERLOADED, SYNTAX, INVALID, UNPREPARED = 0x0000, 0x000A, 0x1001, 0x2000, 0x2200, 0x2500
+(
+    ERROR,
+    STARTUP,
+    READY,
+    OPTIONS,
+    SUPPORTED,
+    QUERY,
+    RESULT,
+    PREPARE,
+    EXECUTE,
+    REGISTER,
+    EVENT,
+    BATCH,
+) = (0x00, 0x01, 0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D)
+SERVER_ERROR, PROTOCOL, OVERLOADED, SYNTAX, INVALID, UNPREPARED = (
+    0x0000,
+    0x000A,
+    0x1001,
+    0x2000,
+    0x2200,
+    0x2500,
+)
 VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5
 COMPRESSED, TRACING = 0x01, 0x02
 SKIP_METADATA, PAGE_SIZE, PAGING_STATE = 0x02, 0x04, 0x08  # flags of parameters
@@ -26,7 +46,7 @@ class Closed(Exception):
 
 
 def crc24(data):
-    """Checksum of a segment's header."""
+    """Returns the checksum of a segment's header."""
     crc = 0x875060
     for byte in data:
         crc ^= byte << 16
@@ -38,7 +58,7 @@ def crc24(data):
 
 
 def crc32(data):
-    """Checksum of a segment's payload."""
+    """Returns the checksum of a segment's payload."""
     return zlib.crc32(data, zlib.crc32(b"\xfa\x2d\x55\xca"))
 
 
@@ -53,23 +73,25 @@ def long_string(text):
 
 
 def value(data):
-    """A [value]: bytes, None for null."""
+    """Returns a [value]: bytes, or None for null."""
     return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
 
 
 def string_map(pairs):
-    return struct.pack(">H", len(pairs)) + b"".join(string(key) + string(text) for key, text in pairs.items())
+    return struct.pack(">H", len(pairs)) + b"".join(
+        string(key) + string(text) for key, text in pairs.items()
+    )
 
 
 def parameters(version, values=()):
-    """Consistency, flags and values of a QUERY or EXECUTE."""
+    """Returns consistency, flags and values of a QUERY or EXECUTE."""
     flags = struct.pack(">I" if version >= 5 else ">B", 0x01 if values else 0)
     counted = struct.pack(">H", len(values)) + b"".join(map(value, values)) if values else b""
     return struct.pack(">H", ONE) + flags + counted
 
 
 def segment(payload, self_contained=True, compressing=False):
-    """A version 5 segment of one payload."""
+    """Returns a version 5 segment of one payload."""
     if compressing:
         packed = lz4.block.compress(payload, store_size=False)
         if len(packed) < len(payload):
@@ -84,7 +106,7 @@ def segment(payload, self_contained=True, compressing=False):
 
 @dataclass
 class Answer:
-    """A response's envelope."""
+    """The envelope of a response."""
 
     opcode: int
     stream: int
@@ -93,25 +115,26 @@ class Answer:
 
     @property
     def code(self):
-        """The error code, None if this is no error."""
+        """Returns the error code, None if this is no error."""
         return struct.unpack_from(">i", self.body)[0] if self.opcode == ERROR else None
 
     @property
     def message(self):
-        """The error's text."""
+        """Returns the error's text."""
         assert self.opcode == ERROR, f"not an error: {self}"
         (length,) = struct.unpack_from(">H", self.body, 4)
         return self.body[6:6 + length].decode()
 
     @property
     def kind(self):
-        """The kind of a RESULT."""
+        """Returns the kind of a RESULT."""
         assert self.opcode == RESULT, self.message if self.opcode == ERROR else self
         return struct.unpack_from(">i", self.body)[0]
 
     @property
     def prepared_id(self):
-        """The id of a prepared statement, and in version 5 the id of its result's metadata."""
+        """Returns the id of a prepared statement, and in version 5 the id of its
+        result's metadata."""
         assert self.kind == PREPARED
         (length,) = struct.unpack_from(">H", self.body, 4)
         rest = self.body[6 + length:]
@@ -119,13 +142,14 @@ class Answer:
 
     @property
     def paging_state(self):
-        """Where the next page begins, None after the last."""
+        """Returns the start of the next page, None after the last."""
         assert self.kind == ROWS
         flags, _, length = struct.unpack_from(">iii", self.body, 4)
         return self.body[16:16 + length] if flags & HAS_MORE else None
 
     def rows(self):
-        """Rows as lists of bytes, None for null. Metadata is skipped, which works for simple types only."""
+        """Returns rows as lists of bytes, None for null. It skips metadata, which works for simple
+        types only."""
         assert self.kind == ROWS
         flags, columns = struct.unpack_from(">ii", self.body, 4)
         at = 12
@@ -175,8 +199,10 @@ class Wire:
         self.socket.close()
 
     def startup(self):
-        """STARTUP, and what follows from it for the framing."""
-        options = {"CQL_VERSION": "3.0.0"} | ({"COMPRESSION": self.compression} if self.compression else {})
+        """Sends STARTUP, and switches the framing accordingly."""
+        options = {"CQL_VERSION": "3.0.0"} | (
+            {"COMPRESSION": self.compression} if self.compression else {}
+        )
         answer = self.ask(STARTUP, string_map(options))
         assert answer.opcode == READY, answer
         self.started = True
@@ -186,12 +212,14 @@ class Wire:
         return self.version >= 5 and self.started
 
     def envelope(self, opcode, body, stream=1, flags=0, version=None, length=None):
-        """Bytes of an envelope; `version` and `length` lie on demand."""
-        version, length = self.version if version is None else version, len(body) if length is None else length
+        """Returns the bytes of an envelope; `version` and `length` may be false on purpose."""
+        version, length = self.version if version is None else version, (
+            len(body) if length is None else length
+        )
         return HEADER.pack(version, flags, stream, opcode, length) + body
 
     def send(self, data):
-        """Send envelopes, in segments where the connection has them."""
+        """Sends envelopes, in segments if the connection uses them."""
         if not self.segmented:
             return self.send_raw(data)
         pieces = [data[at:at + SEGMENT_PAYLOAD] for at in range(0, len(data), SEGMENT_PAYLOAD)]
@@ -199,14 +227,14 @@ class Wire:
         self.send_raw(b"".join(segment(piece, len(pieces) == 1, compressing) for piece in pieces))
 
     def send_raw(self, data):
-        """Send bytes as they are."""
+        """Sends bytes as they are."""
         try:
             self.socket.sendall(data)
         except (ConnectionError, BrokenPipeError) as error:
             raise Closed from error
 
     def ask(self, opcode, body=b"", stream=1, flags=0):
-        """Send a request and receive its answer."""
+        """Sends a request and receives its answer."""
         self.send(self.envelope(opcode, body, stream, flags))
         return self.receive()
 
@@ -214,26 +242,34 @@ class Wire:
         return self.ask(QUERY, long_string(text) + parameters(self.version, values))
 
     def prepare(self, text):
-        return self.ask(PREPARE, long_string(text) + (struct.pack(">I", 0) if self.version >= 5 else b"")).prepared_id
+        return self.ask(
+            PREPARE, long_string(text) + (struct.pack(">I", 0) if self.version >= 5 else b"")
+        ).prepared_id
 
     def execute_body(self, prepared, values):
-        """Body of an EXECUTE of what `prepare` gave."""
+        """Returns the body of an EXECUTE of a result of `prepare`."""
         statement, result = prepared
-        return string(statement) + (string(result) if self.version >= 5 else b"") + parameters(self.version, values)
+        return (
+            string(statement)
+            + (string(result) if self.version >= 5 else b"")
+            + parameters(self.version, values)
+        )
 
     def execute(self, prepared, values=()):
         return self.ask(EXECUTE, self.execute_body(prepared, values))
 
     def page(self, prepared, page_size, state=None, flags=SKIP_METADATA):
-        """Execute without values for one page; `state` is where it begins."""
+        """Executes a statement without values for one page; `state` is where the page begins."""
         flags |= PAGE_SIZE | (PAGING_STATE if state is not None else 0)
         statement, result = prepared
         body = string(statement) + (string(result) if self.version >= 5 else b"")
-        body += struct.pack(">HI" if self.version >= 5 else ">HB", ONE, flags) + struct.pack(">i", page_size)
+        body += struct.pack(">HI" if self.version >= 5 else ">HB", ONE, flags) + struct.pack(
+            ">i", page_size
+        )
         return self.ask(EXECUTE, body + (value(state) if state is not None else b""))
 
     def select(self, text, page_size=1000):
-        """All rows of a query as bytes, through all pages."""
+        """Returns all rows of a query as bytes, through all pages."""
         prepared, state, rows = self.prepare(text), None, []
         while True:
             answer = self.page(prepared, page_size, state)
@@ -243,13 +279,15 @@ class Wire:
                 return rows
 
     def receive(self):
-        """The next envelope."""
+        """Returns the next envelope."""
         head = self.take(HEADER.size)
         _, flags, stream, opcode, length = HEADER.unpack(head)
         body = self.take(length)
         if flags & COMPRESSED and not self.segmented:
             assert self.compression == "lz4"
-            body = lz4.block.decompress(body[4:], uncompressed_size=struct.unpack(">i", body[:4])[0])
+            body = lz4.block.decompress(
+                body[4:], uncompressed_size=struct.unpack(">i", body[:4])[0]
+            )
         trace_id = None
         if flags & TRACING:
             trace_id, body = body[:16], body[16:]
@@ -267,7 +305,7 @@ class Wire:
         return at
 
     def take(self, count):
-        """Bytes of envelopes, out of segments where there are such."""
+        """Returns bytes of envelopes, out of segments if the connection uses them."""
         while len(self.envelopes) < count:
             self.envelopes += self._segment() if self.segmented else self._some()
         data, self.envelopes = self.envelopes[:count], self.envelopes[count:]
@@ -278,7 +316,9 @@ class Wire:
         size = 5 if compressing else 3
         head = self._raw(size + 3)
         bits = int.from_bytes(head[:size], "little")
-        assert crc24(head[:size]) == int.from_bytes(head[size:], "little"), "the node's segment header is wrong"
+        assert crc24(head[:size]) == int.from_bytes(
+            head[size:], "little"
+        ), "the node's segment header is wrong"
         payload = self._raw(bits & SEGMENT_PAYLOAD)
         (checksum,) = struct.unpack("<I", self._raw(4))
         assert crc32(payload) == checksum, "the node's segment payload is wrong"
@@ -301,14 +341,14 @@ class Wire:
         return data
 
     def is_alive(self):
-        """Whether the node still answers on this connection."""
+        """Returns whether the node still answers on this connection."""
         try:
             return self.ask(OPTIONS, stream=77).opcode == SUPPORTED
         except Closed:
             return False
 
     def is_closed(self):
-        """Whether the node closes this connection; waits for it."""
+        """Returns whether the node closes this connection; waits for it."""
         try:
             while True:
                 self._some()

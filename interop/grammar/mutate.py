@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Mutants of CQL statements, and where two parsers disagree about them.
+"""Makes mutants of CQL statements, and compares two parsers' verdicts on them.
 
-mutate.py COUNT SEED FILE...            statements of data-driven test files with a few tokens changed, each ended by a NUL
-mutate.py keywords FILE                 every keyword of keyword.rs in every place where a name may stand, likewise
-mutate.py compare MUTANTS OURS THEIRS   verdicts of both, one line each; exit status 1 if an unexplained one differs
+mutate.py COUNT SEED FILE...            statements of data-driven test files with a few tokens
+                                        changed, each ended by a NUL
+mutate.py keywords FILE                 every keyword of keyword.rs in every place where a name
+                                        may stand, likewise
+mutate.py compare MUTANTS OURS THEIRS   verdicts of both parsers, one a line; exit status 1 if an
+                                        unexplained one differs
 """
 import random
 import re
@@ -12,9 +15,14 @@ import sys
 TOKEN = re.compile(
     r"\s+|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$\$.*?\$\$|[A-Za-z][A-Za-z0-9_]*|[0-9][0-9a-zA-Z.\-]*"
     r"|\+=|-=|<=|>=|!=|\.\.|.", re.S)
-COMMON = ("( ) , . [ ] { } : ? = < > + - * / % ; a b f 1 -1 1.5 'x' AS IN AND int text list NULL key ttl count token cast "
-          "json distinct exists .. = true writetime 1d 0xab with is not P1D \"Q\" set map < > frozen if using").split()
-# Differences that testdata/cql/differences.txt explains: by what they accept, and what the other says or the text has.
+COMMON = (
+    "( ) , . [ ] { } : ? = < > + - * / % ; a b f 1 -1 1.5 'x' AS IN AND int text list NULL key ttl "
+    "count token cast "
+    'json distinct exists .. = true writetime 1d 0xab with is not P1D "Q" set map < > frozen if '
+    'using'
+).split()
+# Differences that testdata/cql/differences.txt explains: our verdict, the other parser's message,
+# and the shape of the text.
 EXPLAINED = (
     ("reject", None, re.compile(r"[\w)\]}?$'\"]\s*-(\d|nan|infinity|p\d|pt\d)", re.I)),
     ("reject", re.compile("<EOF>' expecting set null"), re.compile(r"(--|//)[^\n]*$")),
@@ -23,7 +31,8 @@ EXPLAINED = (
     ("reject", re.compile("input ','"), re.compile(r"\b(add|drop)\b.*,", re.I | re.S)),
     ("accept", None, re.compile(r"\bupdate\b.*\bset\b.*=\s*\S+\s*[0-9]", re.I | re.S)),
     ("accept", None, re.compile(r"vector\s*<[^,]*,\s*-\s*[0-9]", re.I)),
-    # Where its lexer, having seen `-i`, insists on infinity, and having seen eight hexadecimal digits and `-`, on a UUID.
+    # After `-i` Cassandra's lexer insists on infinity, and after eight hexadecimal digits and `-`,
+    # on a UUID.
     ("reject", re.compile("mismatched character"), re.compile(r"-\s*[in]|[0-9a-f]{8}\s*-", re.I)),
     ("accept", None, re.compile(r"-(infinity|nan)\w", re.I)),
     ("reject", re.compile("mismatched character"), re.compile(r"[0-9]d[a-z]", re.I)),
@@ -50,7 +59,11 @@ def mutants(count, seed, paths):
         for _ in range(chance.choice((1, 1, 1, 2, 3))):
             if not tokens:
                 break
-            at, other, kind = chance.randrange(len(tokens)), chance.randrange(len(tokens)), chance.random()
+            at, other, kind = (
+                chance.randrange(len(tokens)),
+                chance.randrange(len(tokens)),
+                chance.random(),
+            )
             if kind < .25:
                 del tokens[at]
             elif kind < .4:
@@ -70,16 +83,27 @@ def mutants(count, seed, paths):
         yield "".join(tokens)
 
 
-PLACES = """SELECT @ FROM t|SELECT a AS @ FROM t|SELECT a FROM @|SELECT a FROM @.t|SELECT @(a) FROM t|SELECT u.@ FROM t
-SELECT a FROM t WHERE @ = 1|SELECT a FROM t WHERE k = :@|SELECT a FROM t WHERE k = @(1)|SELECT a FROM t WHERE k = ks.@(1)
-SELECT a FROM t WHERE k = @.f(1)|SELECT a FROM t WHERE k = {@: 1}|SELECT (@)a FROM t|SELECT a FROM t ORDER BY @
-SELECT cast(a AS @) FROM t|INSERT INTO t (@) VALUES (1)|UPDATE t SET @ = 1 WHERE k = 1|DELETE @ FROM t WHERE k = 1
-UPDATE t SET a = 1 WHERE k = 1 IF @ = 1|CREATE TABLE t (@ int PRIMARY KEY)|CREATE TABLE t (k @ PRIMARY KEY)
-CREATE TABLE t (k ks.@ PRIMARY KEY)|CREATE TABLE t (k @.a PRIMARY KEY)|CREATE TABLE t (k frozen<@> PRIMARY KEY)
-ALTER TABLE t WITH @ = 1|ALTER TABLE t WITH a = @|ALTER TABLE t DROP @|ALTER TABLE t RENAME @ TO b|CREATE TYPE @ (a int)
-CREATE TYPE a (@ int)|DESC @|DESC @.t|DESC ks.@|DESC KEYSPACE @|DESC TYPE @|DESC FUNCTION @|USE @|DROP ROLE @|DROP USER @
-CREATE INDEX @ ON t (a)|CREATE INDEX i ON t (@)|GRANT @ TO r|GRANT SELECT ON @ TO r|LIST ROLES OF @|DROP FUNCTION @
-CREATE FUNCTION f (@ int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS ''|TRUNCATE @""".replace("\n", "|").split("|")
+PLACES = """SELECT @ FROM t|SELECT a AS @ FROM t|SELECT a FROM @|SELECT a FROM @.t
+SELECT @(a) FROM t|SELECT u.@ FROM t|SELECT a FROM t WHERE @ = 1
+SELECT a FROM t WHERE k = :@|SELECT a FROM t WHERE k = @(1)
+SELECT a FROM t WHERE k = ks.@(1)|SELECT a FROM t WHERE k = @.f(1)
+SELECT a FROM t WHERE k = {@: 1}|SELECT (@)a FROM t|SELECT a FROM t ORDER BY @
+SELECT cast(a AS @) FROM t|INSERT INTO t (@) VALUES (1)|UPDATE t SET @ = 1 WHERE k = 1
+DELETE @ FROM t WHERE k = 1|UPDATE t SET a = 1 WHERE k = 1 IF @ = 1
+CREATE TABLE t (@ int PRIMARY KEY)|CREATE TABLE t (k @ PRIMARY KEY)
+CREATE TABLE t (k ks.@ PRIMARY KEY)|CREATE TABLE t (k @.a PRIMARY KEY)
+CREATE TABLE t (k frozen<@> PRIMARY KEY)|ALTER TABLE t WITH @ = 1
+ALTER TABLE t WITH a = @|ALTER TABLE t DROP @|ALTER TABLE t RENAME @ TO b
+CREATE TYPE @ (a int)|CREATE TYPE a (@ int)|DESC @|DESC @.t|DESC ks.@|DESC KEYSPACE @
+DESC TYPE @|DESC FUNCTION @|USE @|DROP ROLE @|DROP USER @|CREATE INDEX @ ON t (a)
+CREATE INDEX i ON t (@)|GRANT @ TO r|GRANT SELECT ON @ TO r|LIST ROLES OF @
+DROP FUNCTION @
+CREATE FUNCTION f (@ int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS ''
+TRUNCATE @""".replace(
+    "\n", "|"
+).split(
+    "|"
+)
 
 
 def keywords(path):
@@ -104,14 +128,21 @@ def compare(mutants_path, ours_path, theirs_path):
     for text, our, their in zip(texts, ours, theirs):
         if our[:6] == their[:6] or their == "unknown":
             continue
-        if any(their.startswith(verdict) and (not message or message.search(their)) and (not shape or shape.search(text))
-               for verdict, message, shape in EXPLAINED):
+        if any(
+            their.startswith(verdict)
+            and (not message or message.search(their))
+            and (not shape or shape.search(text))
+            for verdict, message, shape in EXPLAINED
+        ):
             explained += 1
             continue
         unexplained += 1
         print(f"{text!r}\n  ours:   {our[:300]}\n  theirs: {their[:300]}")
-    print(f"{len(texts)} mutants, of which Cassandra takes {accepted}: {explained} explained and {unexplained} "
-          "unexplained differences")
+    print(
+        f"{len(texts)} mutants, of which Cassandra takes {accepted}: {explained} explained and "
+        f"{unexplained} "
+        "unexplained differences"
+    )
     return unexplained == 0
 
 

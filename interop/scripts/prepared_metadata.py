@@ -17,9 +17,28 @@ sys.path.insert(0, str(HERE.parent))
 import wire  # noqa: E402
 
 FILE = HERE.parent.parent / "testdata/cql/prepared_metadata.txt"
-SIMPLE = {1: "ascii", 2: "bigint", 3: "blob", 4: "boolean", 5: "counter", 6: "decimal", 7: "double", 8: "float", 9: "int",
-          0xB: "timestamp", 0xC: "uuid", 0xD: "text", 0xE: "varint", 0xF: "timeuuid", 0x10: "inet", 0x11: "date",
-          0x12: "time", 0x13: "smallint", 0x14: "tinyint", 0x15: "duration"}
+SIMPLE = {
+    1: "ascii",
+    2: "bigint",
+    3: "blob",
+    4: "boolean",
+    5: "counter",
+    6: "decimal",
+    7: "double",
+    8: "float",
+    9: "int",
+    0xB: "timestamp",
+    0xC: "uuid",
+    0xD: "text",
+    0xE: "varint",
+    0xF: "timeuuid",
+    0x10: "inet",
+    0x11: "date",
+    0x12: "time",
+    0x13: "smallint",
+    0x14: "tinyint",
+    0x15: "duration",
+}
 
 
 class Reader:
@@ -39,7 +58,7 @@ class Reader:
         return self.body[self.at - length:self.at].decode()
 
     def type(self):
-        """The name of an [option]."""
+        """Returns the name of an [option]."""
         kind = self.number("H")
         if kind == 0:
             return "'" + self.string().replace(" ", "") + "'"
@@ -58,7 +77,7 @@ class Reader:
         return SIMPLE[kind]
 
     def columns(self, keyed):
-        """The columns of a metadata, and the indices of the partition key's markers."""
+        """Returns the columns of a metadata, and the indices of the partition key's markers."""
         flags, count = self.number("i"), self.number("i")
         key = [self.number("H") for _ in range(self.number("i"))] if keyed else []
         if flags & 4:
@@ -72,7 +91,7 @@ class Reader:
 
 
 def prepared(connection, text):
-    """The lines of an answer."""
+    """Returns the lines of an answer."""
     body = wire.long_string(text) + (struct.pack(">I", 0) if connection.version >= 5 else b"")
     answer = connection.ask(wire.PREPARE, body)
     if answer.opcode == wire.ERROR:
@@ -89,7 +108,7 @@ def prepared(connection, text):
 
 
 def connect(port, version, setup):
-    """A connection to a node with the schema."""
+    """Opens a connection to a node with the schema."""
     connection = wire.Wire(SimpleNamespace(host="127.0.0.1", port=port), version)
     for statement in setup:
         answer = connection.query(statement)
@@ -101,7 +120,9 @@ def connect(port, version, setup):
 def main():
     lines = FILE.read_text().splitlines()
     setup = [line[6:] for line in lines if line.startswith("SETUP ")]
-    statements = [line for line in lines if line and line[0] not in " #" and not line.startswith("SETUP ")]
+    statements = [
+        line for line in lines if line and line[0] not in " #" and not line.startswith("SETUP ")
+    ]
     ports = [int(port) for port in sys.argv[1:]]
     if len(ports) == 1:
         connection = connect(ports[0], 5, setup)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Record what a real Cassandra answers to the expressions of testdata/cql/functions.txt.
+"""Records a real Cassandra's answers to the expressions of testdata/cql/functions.txt.
 
     pip install cassandra-driver
     generate.py FILE [PORT]
 
-Rewrites FILE in place: lines `expression` or `expression | type | result` get new results; comments, blank lines and
-lines that begin with two spaces (deliberate differences) stay. `column := term` is an INSERT followed by a SELECT of the
-column; `column := JSON ...` an INSERT JSON. crates/cql/tests/all/functions.rs makes the table with
-the same statements.
+Rewrites FILE in place: lines `expression` or `expression | type | result` get new results.
+Comments, blank lines and lines that begin with two spaces (deliberate differences) stay. `column :=
+term` stands for an INSERT and a SELECT of the column, `column := JSON ...` for an INSERT JSON.
+crates/cql/tests/all/functions.rs makes the table with the same statements.
 """
 import re
 import sys
@@ -17,18 +17,25 @@ from cassandra.cluster import Cluster
 from cassandra.protocol import ResultMessage, _ProtocolHandler
 
 SETUP = [
-    "CREATE KEYSPACE IF NOT EXISTS functions WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    "CREATE TABLE IF NOT EXISTS functions.one (k int PRIMARY KEY, i int, ti tinyint, bi bigint, d double, dec decimal, "
-    "vi varint, t text, b blob, ts timestamp, l list<int>, s set<int>, m map<text, int>, v vector<float, 3>, nothing int)",
-    "INSERT INTO functions.one (k, i, ti, bi, d, dec, vi, t, b, ts, l, s, m, v) VALUES (0, 1, 1, 2, 1.5, 2.50, 300, "
-    "'abc', 0x616263, '2020-01-02T03:04:05.678Z', [3, 1, 2], {1, 2, 3}, {'a': 1, 'b': 2}, [1, 2, 3])",
+    "CREATE KEYSPACE IF NOT EXISTS functions WITH replication = {'class': 'SimpleStrategy', "
+    "'replication_factor': 1}",
+    "CREATE TABLE IF NOT EXISTS functions.one (k int PRIMARY KEY, i int, ti tinyint, bi bigint, d "
+    "double, dec decimal, "
+    "vi varint, t text, b blob, ts timestamp, l list<int>, s set<int>, m map<text, int>, v "
+    "vector<float, 3>, nothing int)",
+    "INSERT INTO functions.one (k, i, ti, bi, d, dec, vi, t, b, ts, l, s, m, v) VALUES (0, 1, 1, "
+    "2, 1.5, 2.50, 300, "
+    "'abc', 0x616263, '2020-01-02T03:04:05.678Z', [3, 1, 2], {1, 2, 3}, {'a': 1, 'b': 2}, [1, 2, "
+    "3])",
 ]
 
 
 class RawResult(ResultMessage):
-    """Keeps the values as they came."""
+    """Keeps values as the bytes that were received."""
 
-    def recv_results_rows(self, f, protocol_version, user_type_map, result_metadata, column_encryption_policy):
+    def recv_results_rows(
+        self, f, protocol_version, user_type_map, result_metadata, column_encryption_policy
+    ):
         self.recv_results_metadata(f, user_type_map)
         metadata = self.column_metadata or result_metadata
         count = protocol.read_int(f)
@@ -44,7 +51,9 @@ class RawHandler(_ProtocolHandler):
 
 def type_name(column_type):
     name = column_type.cql_parameterized_type()
-    name = name.replace("org.apache.cassandra.db.marshal.VectorType", "vector").replace("varchar", "text")
+    name = name.replace("org.apache.cassandra.db.marshal.VectorType", "vector").replace(
+        "varchar", "text"
+    )
     name = name.replace("'org.apache.cassandra.db.marshal.LegacyTimeUUIDType'", "timeuuid")
     return re.sub(r"frozen<(.*)>", r"\1", name)
 
