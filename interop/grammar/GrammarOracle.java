@@ -22,9 +22,12 @@ import org.apache.cassandra.service.ClientState;
 /**
  * Asks Cassandra's own parser about statements.
  *
- * GrammarOracle cases FILE...  compares with the verdicts recorded in data-driven test files; exit status 1 if any differs.
- * GrammarOracle names FILE     compares with the names of result columns recorded there, of selections from ks.t (see TABLE).
- * GrammarOracle verdicts       statements on standard input, each ended by a NUL; prints one verdict a line.
+ * GrammarOracle cases FILE...  compares with the verdicts recorded in data-driven test files; exit
+ *                              status 1 if any differs.
+ * GrammarOracle names FILE     compares with the names of result columns recorded there, of
+ *                              selections from ks.t (see TABLE).
+ * GrammarOracle verdicts       reads statements from standard input, each ended by a NUL; prints
+ *                              one verdict a line.
  */
 public class GrammarOracle
 {
@@ -54,8 +57,10 @@ public class GrammarOracle
     }
 
     /**
-     * `accept`, `reject` and why, or `unknown`: it complained about the meaning before it saw all of the syntax, as it does
-     * of a second primary key or of a class that it does not have, or failed at that.
+     * Returns `accept`, `reject` and the reason, or `unknown`.
+     *
+     * The verdict is `unknown` if the parser complained about the meaning before it saw the whole
+     * syntax, for example about a second primary key or a missing class, or if it failed there.
      */
     static String verdict(String statement)
     {
@@ -96,7 +101,7 @@ public class GrammarOracle
         boolean same = true;
         for (String file : files)
         {
-            // This file holds the statements on which the two are known to differ.
+            // This file holds the statements with known differences.
             boolean known = Path.of(file).getFileName().toString().equals("differences.txt");
             same &= compare(file, output -> output.startsWith("error: ") == known ? "accept" : "reject", GrammarOracle::verdict);
         }
@@ -131,8 +136,8 @@ public class GrammarOracle
     }
 
     /**
-     * Compares what is recorded of each case with what Cassandra says. Cases are separated by blank lines: a
-     * statement, a line `----`, an output; see crates/cql/tests/support/cases.rs.
+     * Compares the recorded output of each case with Cassandra's. Cases are separated by blank
+     * lines: a statement, a line `----`, an output; see crates/cql/tests/support/cases.rs.
      */
     static boolean compare(String file, Function<String, String> recorded, Function<String, String> cassandra) throws IOException
     {

@@ -1,8 +1,9 @@
-//! Flights through the `scylla` driver, which is aware of shards: `espalier-interop-rust HOST:PORT SHARDS FLIGHTS.csv`.
+//! Runs the flights test through the `scylla` driver, which knows shards.
 //!
-//! Writes the rows of a CSV (carrier, origin, month, day, flight, dest, distance), reads them back in every way that the
-//! table of a node allows, and panics where an answer differs from what the rows in memory say. Prints one line for each
-//! thing that it has seen to work; test_drivers.py reads them.
+//! Usage: `espalier-interop-rust HOST:PORT SHARDS FLIGHTS.csv`. It writes the rows of a CSV
+//! (carrier, origin, month, day, flight, dest, distance), reads them back in every way that the
+//! table allows, and panics if an answer differs from the rows in memory. It prints one line for
+//! each feature that works; test_drivers.py reads these lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +27,13 @@ async fn main() -> Outcome<()> {
     let [_, address, shards, file] = &arguments[..] else { panic!("HOST:PORT SHARDS FLIGHTS.csv") };
     let flights = Flights::read(file)?;
     for compression in [None, Some(Compression::Lz4), Some(Compression::Snappy)] {
-        let session = SessionBuilder::new().known_node(address).compression(compression).build().await?;
+        let session =
+            SessionBuilder::new().known_node(address).compression(compression).build().await?;
         shards_are_known(&session, shards.parse()?)?;
-        let table = format!("rust.flights_{}", compression.map_or("plain".to_owned(), |c| format!("{c:?}").to_lowercase()));
+        let table = format!(
+            "rust.flights_{}",
+            compression.map_or("plain".to_owned(), |c| format!("{c:?}").to_lowercase())
+        );
         create(&session, &table).await?;
         let driver = Driver { session, table, flights: &flights };
         driver.write().await?;
@@ -54,7 +59,9 @@ impl Flights {
         let mut rows = Vec::new();
         for line in std::fs::read_to_string(file)?.lines() {
             let fields: Vec<&str> = line.split(',').collect();
-            let [carrier, origin, month, day, flight, dest, distance] = fields[..] else { panic!("{line}") };
+            let [carrier, origin, month, day, flight, dest, distance] = fields[..] else {
+                panic!("{line}")
+            };
             rows.push((
                 carrier.to_owned(),
                 origin.to_owned(),
@@ -80,7 +87,7 @@ impl Flights {
     }
 }
 
-/// The driver found out by itself how many shards there are, and how tokens map to them.
+/// Checks that the driver found the number of shards by itself, and how tokens map to them.
 fn shards_are_known(session: &Session, expected: u16) -> Outcome<()> {
     let state = session.get_cluster_state();
     let [node] = state.get_nodes_info() else { panic!("one node") };
@@ -91,18 +98,22 @@ fn shards_are_known(session: &Session, expected: u16) -> Outcome<()> {
 }
 
 async fn create(session: &Session, table: &str) -> Outcome<()> {
-    let keyspace = "CREATE KEYSPACE IF NOT EXISTS rust WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let keyspace = "CREATE KEYSPACE IF NOT EXISTS rust WITH replication = {'class': \
+                    'SimpleStrategy', 'replication_factor': 1}";
     session.query_unpaged(keyspace, ()).await?;
     let statement = format!(
-        "CREATE TABLE {table} (carrier text, origin text, month tinyint, day tinyint, flight int, dest text, distance double, \
-         PRIMARY KEY ((carrier, origin, month), day, flight)) WITH CLUSTERING ORDER BY (day ASC, flight DESC)"
+        "CREATE TABLE {table} (carrier text, origin text, month tinyint, day tinyint, flight int, \
+         dest text, distance double, \
+         PRIMARY KEY ((carrier, origin, month), day, flight)) WITH CLUSTERING ORDER BY (day ASC, \
+         flight DESC)"
     );
     session.query_unpaged(statement, ()).await?;
     session.await_schema_agreement().await?;
-    // The driver's own view of the schema.
+    // The driver has a view of the schema of its own.
     session.refresh_metadata().await?;
     let state = session.get_cluster_state();
-    let seen = &state.get_keyspace("rust").expect("the keyspace").tables[table.split('.').nth(1).unwrap_or_default()];
+    let seen = &state.get_keyspace("rust").expect("the keyspace").tables
+        [table.split('.').nth(1).unwrap_or_default()];
     assert_eq!(seen.partition_key, ["carrier", "origin", "month"]);
     assert_eq!(seen.clustering_key, ["day", "flight"]);
     assert_eq!(seen.columns.len(), 7);
@@ -117,7 +128,10 @@ struct Driver<'f> {
 
 impl Driver<'_> {
     fn select(&self, rest: &str) -> String {
-        format!("SELECT carrier, origin, month, day, flight, dest, distance FROM {} {rest}", self.table)
+        format!(
+            "SELECT carrier, origin, month, day, flight, dest, distance FROM {} {rest}",
+            self.table
+        )
     }
 
     async fn write(&self) -> Outcome<()> {
@@ -133,12 +147,16 @@ impl Driver<'_> {
     }
 
     async fn points(&self) -> Outcome<()> {
-        let select = self.session.prepare(self.select(&format!("WHERE {WHERE_KEY} AND day = ? AND flight = ?"))).await?;
+        let select = self
+            .session
+            .prepare(self.select(&format!("WHERE {WHERE_KEY} AND day = ? AND flight = ?")))
+            .await?;
         let some = self.flights.rows.iter().step_by(7);
         let answers: Vec<Outcome<()>> = futures::stream::iter(some)
             .map(async |row| {
                 let values = (&row.0, &row.1, row.2, row.3, row.4);
-                let answer = self.session.execute_unpaged(&select, values).await?.into_rows_result()?;
+                let answer =
+                    self.session.execute_unpaged(&select, values).await?.into_rows_result()?;
                 assert_eq!(&answer.single_row::<Flight>()?, row);
                 Ok(())
             })
@@ -150,7 +168,8 @@ impl Driver<'_> {
 
     async fn slices(&self) -> Outcome<()> {
         let (key, rows) = self.flights.largest();
-        let expected: Vec<_> = rows.iter().filter(|row| (5..20).contains(&row.3)).cloned().collect();
+        let expected: Vec<_> =
+            rows.iter().filter(|row| (5..20).contains(&row.3)).cloned().collect();
         let up = format!("WHERE {WHERE_KEY} AND day >= ? AND day < ?");
         let down = format!("{up} ORDER BY day DESC, flight ASC");
         for (text, reversed) in [(up, false), (down, true)] {
@@ -163,11 +182,13 @@ impl Driver<'_> {
             }
             assert_eq!(got, expected);
         }
-        let select = self.session.prepare(self.select(&format!("WHERE {WHERE_KEY} AND day IN ?"))).await?;
+        let select =
+            self.session.prepare(self.select(&format!("WHERE {WHERE_KEY} AND day IN ?"))).await?;
         let values = (&key.0, &key.1, key.2, vec![3_i8, 1, 30]);
         let answer = self.session.execute_unpaged(&select, values).await?.into_rows_result()?;
         let got = answer.rows::<Flight>()?.collect::<Result<Vec<_>, _>>()?;
-        let expected: Vec<_> = rows.iter().filter(|row| [1, 3, 30].contains(&row.3)).cloned().collect();
+        let expected: Vec<_> =
+            rows.iter().filter(|row| [1, 3, 30].contains(&row.3)).cloned().collect();
         assert_eq!(got, expected);
         Ok(())
     }
@@ -175,18 +196,24 @@ impl Driver<'_> {
     async fn pages(&self) -> Outcome<()> {
         let (key, expected) = self.flights.largest();
         for size in [1, 10, 10_000] {
-            let mut select = self.session.prepare(self.select(&format!("WHERE {WHERE_KEY}"))).await?;
+            let mut select =
+                self.session.prepare(self.select(&format!("WHERE {WHERE_KEY}"))).await?;
             select.set_page_size(size);
-            let stream = self.session.execute_iter(select, (&key.0, &key.1, key.2)).await?.rows_stream::<Flight>()?;
+            let stream = self
+                .session
+                .execute_iter(select, (&key.0, &key.1, key.2))
+                .await?
+                .rows_stream::<Flight>()?;
             assert_eq!(&stream.try_collect::<Vec<_>>().await?, expected);
         }
-        // The whole table, page by page.
+        // Reads the whole table, page by page.
         let mut select = self.session.prepare(self.select("")).await?;
         select.set_page_size(333);
         let (mut state, mut all, mut largest) = (PagingState::start(), Vec::new(), 0);
         loop {
             let (answer, next) = self.session.execute_single_page(&select, (), state).await?;
-            let rows = answer.into_rows_result()?.rows::<Flight>()?.collect::<Result<Vec<_>, _>>()?;
+            let rows =
+                answer.into_rows_result()?.rows::<Flight>()?.collect::<Result<Vec<_>, _>>()?;
             largest = largest.max(rows.len());
             all.extend(rows);
             match next.into_paging_control_flow() {
@@ -197,13 +224,19 @@ impl Driver<'_> {
         assert_eq!(largest, 333);
         let text = |row: &Flight| format!("{row:?}");
         assert_eq!(all.len(), self.flights.rows.len());
-        assert_eq!(all.iter().map(text).collect::<BTreeSet<_>>(), self.flights.rows.iter().map(text).collect());
+        assert_eq!(
+            all.iter().map(text).collect::<BTreeSet<_>>(),
+            self.flights.rows.iter().map(text).collect()
+        );
         Ok(())
     }
 
-    /// The token that the driver computes, by which it chooses the shard, is the node's.
+    /// Checks that the driver computes the node's tokens, by which it chooses the shard.
     async fn tokens(&self) -> Outcome<()> {
-        let text = format!("SELECT DISTINCT token(carrier, origin, month) FROM {} WHERE {WHERE_KEY}", self.table);
+        let text = format!(
+            "SELECT DISTINCT token(carrier, origin, month) FROM {} WHERE {WHERE_KEY}",
+            self.table
+        );
         let select = self.session.prepare(text).await?;
         assert!(select.is_token_aware());
         let state = self.session.get_cluster_state();
@@ -215,31 +248,47 @@ impl Driver<'_> {
             assert_eq!(answer.single_row::<(i64,)>()?, (token.value(),));
             shards.insert(sharder.shard_of(token));
         }
-        assert_eq!(shards.len(), usize::from(sharder.nr_shards.get()), "the keys must reach all shards");
+        assert_eq!(
+            shards.len(),
+            usize::from(sharder.nr_shards.get()),
+            "the keys must reach all shards"
+        );
         Ok(())
     }
 
     async fn aggregates(&self) -> Outcome<()> {
-        let text = format!("SELECT count(*), max(distance), min(flight), avg(distance) FROM {}", self.table);
+        let text = format!(
+            "SELECT count(*), max(distance), min(flight), avg(distance) FROM {}",
+            self.table
+        );
         let answer = self.session.query_unpaged(text, ()).await?.into_rows_result()?;
         let (count, far, first, mean) = answer.single_row::<(i64, f64, i32, f64)>()?;
         let rows = &self.flights.rows;
         assert_eq!(count, rows.len() as i64);
         assert_eq!(far, rows.iter().map(|row| row.6).fold(0.0, f64::max));
         assert_eq!(Some(first), rows.iter().map(|row| row.4).min());
-        assert!((mean - rows.iter().map(|row| row.6).sum::<f64>() / rows.len() as f64).abs() < 1e-6);
+        assert!(
+            (mean - rows.iter().map(|row| row.6).sum::<f64>() / rows.len() as f64).abs() < 1e-6
+        );
         Ok(())
     }
 
     async fn batches(&self) -> Outcome<()> {
-        let text = format!("UPDATE {} SET dest = ? WHERE {WHERE_KEY} AND day = ? AND flight = ?", self.table);
+        let text = format!(
+            "UPDATE {} SET dest = ? WHERE {WHERE_KEY} AND day = ? AND flight = ?",
+            self.table
+        );
         let update = self.session.prepare(text).await?;
-        let read = self.session.prepare(self.select(&format!("WHERE {WHERE_KEY} AND day = ? AND flight = ?"))).await?;
+        let read = self
+            .session
+            .prepare(self.select(&format!("WHERE {WHERE_KEY} AND day = ? AND flight = ?")))
+            .await?;
         for (kind, dest) in [(BatchType::Unlogged, "AAA"), (BatchType::Logged, "BBB")] {
             let some: Vec<_> = self.flights.rows.iter().step_by(501).collect();
             let mut batch = Batch::new(kind);
             some.iter().for_each(|_| batch.append_statement(update.clone()));
-            let values: Vec<_> = some.iter().map(|row| (dest, &row.0, &row.1, row.2, row.3, row.4)).collect();
+            let values: Vec<_> =
+                some.iter().map(|row| (dest, &row.0, &row.1, row.2, row.3, row.4)).collect();
             self.session.batch(&batch, values).await?;
             for row in some {
                 let key = (&row.0, &row.1, row.2, row.3, row.4);

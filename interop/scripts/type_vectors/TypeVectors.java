@@ -1,5 +1,6 @@
-// Prints what Cassandra makes of values, types and texts, as lines of text for testdata/. One argument: the kind.
-// Inputs are edge cases and values from a seeded generator, so that the output is the same each time.
+// Prints Cassandra's results for values, types and texts, as lines of text for testdata/. One
+// argument: the kind. Inputs are edge cases and values from a seeded generator, so that the output
+// is the same each time.
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -91,7 +92,7 @@ public class TypeVectors
     {
         byte[] b = new byte[random.nextInt(max + 1)];
         random.nextBytes(b);
-        // Zeros and FE/FF are what escaping is about.
+        // Escaping concerns zeros and the bytes FE and FF.
         for (int i = 0; i < b.length; i++)
             switch (random.nextInt(6)) { case 0: b[i] = 0; break; case 1: b[i] = -1; break; case 2: b[i] = -2; break; default: }
         return b;
@@ -195,7 +196,7 @@ public class TypeVectors
         return CollectionSerializer.pack(items, sorted.size());
     }
 
-    /** Values at the limits, as texts of `fromString`; a leading # marks hex. */
+    /** Returns values at the limits, as texts for `fromString`; a leading # marks hex. */
     static List<String> edges(AbstractType<?> t)
     {
         if (t instanceof AsciiType) return List.of("", "a", "ab", "a\0", "a\0b", "a\0\0", "\0", "\u007f");
@@ -238,7 +239,8 @@ public class TypeVectors
         if (t instanceof UUIDType || t instanceof LexicalUUIDType) return List.of("", "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-1000-8080-808080808080", "00000001-0000-1000-7f7f-7f7f7f7f7f7f", "00000000-0001-1000-0000-000000000000", "00000000-0000-1001-0000-000000000000", "7fffffff-ffff-4fff-bfff-ffffffffffff", "80000000-0000-4000-8000-000000000000", "80000000-0000-4fff-0000-000000000000", "00000000-0000-2000-0000-000000000000", "7fffffff-ffff-ffff-7fff-ffffffffffff");
         if (t instanceof DateType) return List.of("", "#0000000000000000", "#ffffffffffffffff", "#7fffffffffffffff", "#8000000000000000");
         if (t instanceof EmptyType) return List.of("");
-        // Collections: empty, with empty and null parts; what does not fit the type is dropped by validation.
+        // Collections are empty, or have empty and null elements; validation drops values that do
+        // not fit the type.
         if (t instanceof ListType || t instanceof SetType) return List.of("#00000000", "#0000000100000000", "#000000020000000000000000");
         if (t instanceof MapType) return List.of("#00000000", "#000000010000000000000000");
         if (t instanceof CompositeType) return List.of("#", "#000000", "#000000000000", "#000400000001ff", "#00040000000101", "#00040000000100", "#ffff00040000000100");

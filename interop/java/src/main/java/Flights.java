@@ -18,10 +18,11 @@ import java.util.concurrent.Semaphore;
 import java.util.stream.Collectors;
 
 /**
- * Flights through the Java driver: Flights HOST PORT FLIGHTS.csv.
+ * Runs the flights test through the Java driver: Flights HOST PORT FLIGHTS.csv.
  *
- * Writes the rows of a CSV (carrier, origin, month, day, flight, dest, distance) and reads them back, with protocol 5 and 4,
- * plain and with LZ4; throws where an answer differs from what the rows in memory say. Prints a line for each pass.
+ * Writes the rows of a CSV (carrier, origin, month, day, flight, dest, distance) and reads them
+ * back, with protocol 5 and 4, uncompressed and with LZ4. Throws if an answer differs from the rows
+ * in memory. Prints a line for each pass.
  */
 public class Flights
 {
@@ -31,7 +32,7 @@ public class Flights
     final CqlSession session;
     final String table;
     final List<List<Object>> flights;
-    /** By partition, in clustering order: day up, flight down. */
+    /** The rows by partition, in clustering order: day up, flight down. */
     final Map<List<Object>, List<List<Object>>> partitions = new HashMap<>();
 
     public static void main(String[] arguments) throws Exception
@@ -95,7 +96,7 @@ public class Flights
         session.execute("CREATE TABLE " + table + " (carrier text, origin text, month tinyint, day tinyint, flight int, dest text,"
             + " distance double, PRIMARY KEY ((carrier, origin, month), day, flight)) WITH CLUSTERING ORDER BY (day ASC, flight DESC)");
         same(session.checkSchemaAgreement(), true);
-        // The event has brought the driver's own view of the schema up to date.
+        // The event has updated the driver's own view of the schema.
         String name = table.split("\\.")[1];
         TableMetadata seen = session.getMetadata().getKeyspace("java").orElseThrow().getTable(name).orElseThrow();
         same(seen.getPartitionKey().stream().map(c -> c.getName().asInternal()).collect(Collectors.toList()), List.of("carrier", "origin", "month"));
@@ -145,7 +146,7 @@ public class Flights
         same(new HashSet<>(rows(prepare("").bind().setPageSize(333))), new HashSet<>(flights));
         ResultSet first = session.execute(prepare("").bind().setPageSize(333));
         same(first.getAvailableWithoutFetching(), 333);
-        // From the state of a page, in a statement of its own.
+        // The rest is read from a page's state, in a new statement.
         PagingState state = first.getExecutionInfo().getSafePagingState();
         same(rows(prepare("").bind().setPageSize(1000).setPagingState(state)).size(), flights.size() - 333);
     }
@@ -183,7 +184,7 @@ public class Flights
         fails(InvalidQueryException.class, "SELECT nothing FROM " + table);
     }
 
-    /** The driver reads what a request did out of system_traces. */
+    /** Checks that the driver reads the steps of a request from system_traces. */
     void traces()
     {
         SimpleStatement text = SimpleStatement.newInstance("SELECT * FROM " + table + " LIMIT 1").setTracing(true);
