@@ -150,7 +150,7 @@ def notes(found, measured):
     for name, figures in found.items():
         yield f"{name}: {figures['rows_per_s']:,.0f} rows/s of {wanted:,} that were due"
         if figures["rows_per_s"] < wanted * 0.95:
-            yield f"{name}: the writers did not keep up; look at who has the cores"
+            yield f"{name}: the writers did not keep up; check which processes use the cores"
         if figures["latency"]["load"]["reads"] < 1000:
             yield f"{name}: of fewer than 1000 reads p99.9 is the longest"
         if refused := sum(figures[part].get("refused", 0) for part in ("full", "invalidated")):

@@ -77,7 +77,7 @@ async fn measure(
     )
     .await?;
     print_line(format_args!(
-        "{rows} rows of one partition are deleted; then SELECT ... LIMIT {LEFT} finds what is left"
+        "{rows} rows of one partition are deleted; then SELECT ... LIMIT {LEFT} finds the rest"
     ))?;
     print_line(format_args!(
         "{:<20} {:<22} {:>12} {:>13} {:>13} {:>14} {:>12}",

@@ -114,7 +114,7 @@ impl Figures {
         print_line(format_args!(
             "{} partitions of one row, keys and values of 8 bytes\n\
              memory of a cached row      {counted:>12.1} bytes ({} rows, {} bytes in use)\n\
-             by which the process grew   {grown:>12.1} bytes for each ({grown_bytes} bytes, beside \
+             growth of the process       {grown:>12.1} bytes for each ({grown_bytes} bytes, beside \
              pages; {in_all:.1} since before rows were written)\n\
              reads that fill the cache   {fills_s:>12.0} a core second\n\
              reads of cached rows        {reads_s:>12.0} a core second (best of {}); {hits:.3} % \
@@ -124,7 +124,7 @@ impl Figures {
         ))?;
         let most = f64::from(arguments.most_row_bytes);
         verdicts.at_most("bytes of a cached row, counted", counted, most)?;
-        verdicts.at_most("bytes of a cached row, by which the process grew", grown, most)?;
+        verdicts.at_most("bytes of a cached row, growth of the process", grown, most)?;
         let what = format!("reads of cached rows a core second, {PIPELINED} at a time");
         verdicts.at_least(&what, *reads_ahead_s, f64::from(arguments.least_reads))
     }

@@ -26,7 +26,7 @@ const MOST_UNDER_WAY: u32 = 1024;
 /// A load that lags this multiple of the latency limit will not recover; it ends.
 const HOPELESS: f64 = 20.0;
 
-/// Timers may be this late; for the last part of a wait, the clock is polled.
+/// Timers may be this late; the last part of a wait is a loop of yields.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 
 /// Reads of a closed loop's task between two looks at the clock.
@@ -154,7 +154,8 @@ pub async fn open(
     board.figure(contender, &before, Some(rate), gave_up)
 }
 
-/// Waits until `due`; polls the clock for the last part, because timers come late.
+/// Waits until `due`: sleeps until [`TIMER_SLACK`] before it, because timers come late, then yields
+/// in a loop, which lets other tasks and I/O go on.
 async fn wait_until(due: Instant) {
     loop {
         let left = due.since(Instant::now());

@@ -75,7 +75,7 @@ fn take_column<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 fn wrong(what: &str, row: &[u8]) -> BenchError {
-    BenchError::Wrong(format!("a row that is wrong was read: {what}: {row:02x?}"))
+    BenchError::Wrong(format!("a wrong row was read: {what}: {row:02x?}"))
 }
 
 #[cfg(test)]
