@@ -2,8 +2,8 @@
 //! `SimpleQuery.java` in this directory.
 //!
 //! Only the jars of an installation are used. Configuration, data and compiled class are in the
-//! measurement's own directory, so a node that runs from the installation is not affected. The
-//! flags are those that Cassandra needs on Java 11 and 17.
+//! measurement's own directory, so a node that runs from the installation is not affected. Java
+//! gets the flags that Cassandra needs on Java 11 and 17.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
