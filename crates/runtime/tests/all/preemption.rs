@@ -1,6 +1,5 @@
 //! Tests that tasks yield in time, and that tasks that do not are detected.
 
-// The threads that compete with the runtime's for a core are not the runtime's own.
 use espalier_runtime::cpu::{allowed_cpus, pin_current_thread, thread_time};
 use espalier_runtime::preempt::{
     self, TASK_BUDGET, set_stall_threshold, stall_report, take_stall_report,
