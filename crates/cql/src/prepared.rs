@@ -3,7 +3,7 @@
 //! A statement is planned against a snapshot of the schema. If its table has changed since, the
 //! next look-up plans it again from its text.
 //!
-//! Memory: at most [`MAXIMUM_STATEMENTS`] statements with [`MAXIMUM_TEXT_BYTES`] of text in total.
+//! Memory: at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in total.
 //! Beyond that an arbitrary statement is evicted; the client prepares it again when the node
 //! reports it as unknown. A plan may be some fifty times as large as its text.
 
@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// The maximum number of statements that a cache keeps.
-pub const MAXIMUM_STATEMENTS: usize = 20_000;
+pub const MAX_STATEMENTS: usize = 20_000;
 /// The maximum total length of their texts, in bytes.
-pub const MAXIMUM_TEXT_BYTES: usize = 16 << 20;
+pub const MAX_TEXT_BYTES: usize = 16 << 20;
 /// The maximum length of one statement that can be prepared, in bytes.
-pub const MAXIMUM_STATEMENT_BYTES: usize = 1 << 20;
+pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
 
 /// A statement that is ready to be executed.
 #[derive(Debug)]
@@ -126,9 +126,7 @@ impl BoundedStatements {
     pub fn insert(&mut self, prepared: Arc<Prepared>) {
         self.remove(&prepared.id);
         let text_bytes = prepared.text.len();
-        while self.by_id.len() >= MAXIMUM_STATEMENTS
-            || self.text_bytes + text_bytes > MAXIMUM_TEXT_BYTES
-        {
+        while self.by_id.len() >= MAX_STATEMENTS || self.text_bytes + text_bytes > MAX_TEXT_BYTES {
             let Some(victim) = self.by_id.keys().next().copied() else { break };
             self.remove(&victim);
         }

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The port of the admin API unless `api_port` says otherwise.
 const DEFAULT_PORT: u16 = 10_000;
 /// Maximum size of an answer in bytes; the client stops reading after it.
-const MAXIMUM_ANSWER_BYTES: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// The error of a request: the node refused it, failed, or could not be reached.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -175,7 +175,7 @@ async fn exchange(node: &NodeAddress, request: &Request) -> std::io::Result<(u16
         let mut piece = BytesMut::with_capacity(16 << 10);
         let read;
         (read, piece) = stream.read(piece).await;
-        if read? == 0 || answer.len() > MAXIMUM_ANSWER_BYTES {
+        if read? == 0 || answer.len() > MAX_ANSWER_BYTES {
             break;
         }
         answer.extend_from_slice(&piece);

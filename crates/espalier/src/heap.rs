@@ -81,7 +81,7 @@ extern "C" fn give_memory() {
         };
         REFUSED.fetch_add(usize::from(!is_taken), Ordering::Relaxed);
     }
-    heap::note_allocators_own();
+    heap::record_allocators_own();
 }
 
 extern "C" fn commit(

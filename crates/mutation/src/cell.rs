@@ -9,7 +9,7 @@ pub const NO_TIMESTAMP: i64 = i64::MIN;
 /// The ttl of a liveness that is only a deletion (a dead row marker of a view).
 pub const EXPIRED_LIVENESS_TTL: u32 = i32::MAX as u32;
 /// The longest TTL that CQL accepts: 20 years, in seconds.
-pub const MAXIMUM_TTL_SECONDS: u32 = 630_720_000;
+pub const MAX_TTL_SECONDS: u32 = 630_720_000;
 
 /// A cell: a live value, an expiring value or a tombstone.
 ///

@@ -172,10 +172,10 @@ impl RangeTombstoneMarker {
 ///
 /// - [`skip_to`](Self::skip_to) is a hint of the caller. It compares the positions of fragments
 ///   with its bound in the direction of the walk: the caller needs no row before the bound.
-/// - [`dead_until`](Self::dead_until) is a promise of the stream. It concerns the rows between the
+/// - [`empty_until`](Self::empty_until) is a promise of the stream. It concerns the rows between the
 ///   fragment returned last and the bound that it returns, in the direction of the walk.
 /// - Of both bounds only the side of the kind counts, and neither needs to lie inside the slices.
-/// - A caller of `dead_until` passes its bound to `skip_to`. Markers may lie in between; the marker
+/// - A caller of `empty_until` passes its bound to `skip_to`. Markers may lie in between; the marker
 ///   that the skip produces sums up their changes.
 ///
 /// # End, errors and cancellation
@@ -244,7 +244,7 @@ pub trait UnfilteredStream {
     ///
     /// It does no I/O. It is for reads of visible rows only: flush and compaction write tombstones
     /// and must not skip them.
-    fn dead_until(&self) -> Option<ClusteringBound> {
+    fn empty_until(&self) -> Option<ClusteringBound> {
         None
     }
 

@@ -12,18 +12,18 @@ pub struct Token(pub i64);
 
 impl Token {
     /// The minimum token. Only the empty key has it, so no partition with data does.
-    pub const MINIMUM: Token = Token(i64::MIN);
+    pub const MIN: Token = Token(i64::MIN);
     /// The greatest token.
-    pub const MAXIMUM: Token = Token(i64::MAX);
+    pub const MAX: Token = Token(i64::MAX);
 
     /// Computes the token of a serialised partition key.
     #[inline]
     pub fn of(key: &[u8]) -> Token {
         if key.is_empty() {
-            return Self::MINIMUM;
+            return Self::MIN;
         }
         match murmur3::hash(key).0 as i64 {
-            i64::MIN => Self::MAXIMUM,
+            i64::MIN => Self::MAX,
             token => Token(token),
         }
     }

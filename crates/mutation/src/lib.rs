@@ -27,8 +27,7 @@ mod row_content;
 pub mod schema;
 
 pub use cell::{
-    Cell, CellRef, EXPIRED_LIVENESS_TTL, Liveness, MAXIMUM_TTL_SECONDS, NO_DELETION_TIME,
-    NO_TIMESTAMP,
+    Cell, CellRef, EXPIRED_LIVENESS_TTL, Liveness, MAX_TTL_SECONDS, NO_DELETION_TIME, NO_TIMESTAMP,
 };
 pub use clustering::{
     BoundKind, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlice,

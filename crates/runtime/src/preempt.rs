@@ -15,9 +15,9 @@
 //!
 //! Memory: a few words per thread, and one waker per yielded task.
 
-mod gave_way;
+mod yielded;
 
-use self::gave_way::GaveWay;
+use self::yielded::YieldedTasks;
 use crate::cpu::{ThreadUsage, thread_usage};
 use crate::ticks;
 use std::cell::{Cell, RefCell};
@@ -54,7 +54,7 @@ struct Core {
     longest_ticks: Cell<u64>,
     longest_task: Cell<Option<&'static Location<'static>>>,
     /// Made at the first yield.
-    gave_way: RefCell<Option<GaveWay>>,
+    yielded: RefCell<Option<YieldedTasks>>,
     ending: Cell<bool>,
 }
 
@@ -74,7 +74,7 @@ thread_local! {
             stalls: Cell::new(0),
             longest_ticks: Cell::new(0),
             longest_task: Cell::new(None),
-            gave_way: RefCell::new(None),
+            yielded: RefCell::new(None),
             ending: Cell::new(false),
         }
     };
@@ -121,7 +121,7 @@ pub fn yield_now() -> impl Future<Output = ()> {
         }
         given_way = true;
         if crate::event_loop::is_running() {
-            CORE.with(|core| core.give_way(context.waker()));
+            CORE.with(|core| core.yield_core(context.waker()));
         } else {
             context.waker().wake_by_ref();
         }
@@ -199,12 +199,12 @@ impl Core {
         state >> 62 == 0
     }
 
-    fn give_way(&self, waker: &Waker) {
+    fn yield_core(&self, waker: &Waker) {
         let waker = waker.clone();
         // At most the budget, so that the others need not make up for time that the clock jumped.
         let held = ticks::now().saturating_sub(self.task_started.get());
         let held = held.min(self.budget_ticks.get());
-        self.gave_way.borrow_mut().get_or_insert_default().push(waker, held);
+        self.yielded.borrow_mut().get_or_insert_default().push(waker, held);
     }
 }
 
@@ -236,13 +236,13 @@ pub(crate) fn is_ending() -> bool {
 /// Called when the event loop ends: it schedules nothing after this.
 pub(crate) fn end_loop() {
     crate::time::forget_seconds_of_turn();
-    let gave_way = CORE.with(|core| {
+    let yielded = CORE.with(|core| {
         core.budget_ticks.set(u64::MAX);
         core.ending.set(false);
         core.task.set(None);
-        core.gave_way.take()
+        core.yielded.take()
     });
-    drop(gave_way);
+    drop(yielded);
 }
 
 /// Called before a task is polled, unless a poll ended just before (its end is the begin of the
@@ -346,19 +346,19 @@ impl Core {
 
 /// Whether a task waits in [`yield_now`].
 pub(crate) fn has_yielded() -> bool {
-    CORE.with(|core| core.gave_way.borrow().as_ref().is_some_and(|gave_way| !gave_way.is_empty()))
+    CORE.with(|core| core.yielded.borrow().as_ref().is_some_and(|yielded| !yielded.is_empty()))
 }
 
 /// Called by the event loop after it has asked the kernel: the yielded tasks may run again.
 pub(crate) fn let_yielded_run() {
-    CORE.with(|core| core.gave_way.borrow_mut().as_mut().map(GaveWay::let_run));
+    CORE.with(|core| core.yielded.borrow_mut().as_mut().map(YieldedTasks::let_run));
 }
 
 /// Makes the first of the tasks that may run again ready, if there is one. Returns for how many
 /// ticks it had held the core, at most a budget.
 pub(crate) fn wake_first_rested() -> Option<u64> {
     CORE.with(|core| {
-        let (first, held_ticks) = core.gave_way.borrow_mut().as_mut()?.pop_first()?;
+        let (first, held_ticks) = core.yielded.borrow_mut().as_mut()?.pop_first()?;
         first.wake();
         Some(held_ticks)
     })

@@ -71,10 +71,10 @@ pub(crate) fn accept_startup(
 /// the client is connected, so its size is bounded.
 pub(crate) fn session_of(version: ProtocolVersion, startup: &Startup<'_>) -> ClientSession {
     /// Drivers send about six options.
-    const MOST_OPTIONS: usize = 16;
-    const MOST_CHARACTERS: usize = 128;
-    let cut = |text: &str| text.chars().take(MOST_CHARACTERS).collect::<String>();
-    let options = startup.options().iter().take(MOST_OPTIONS);
+    const MAX_OPTIONS: usize = 16;
+    const MAX_CHARACTERS: usize = 128;
+    let cut = |text: &str| text.chars().take(MAX_CHARACTERS).collect::<String>();
+    let options = startup.options().iter().take(MAX_OPTIONS);
     ClientSession {
         protocol_version: version.number(),
         options: options.map(|(name, value)| (cut(name), cut(value))).collect(),

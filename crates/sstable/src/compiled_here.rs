@@ -44,8 +44,8 @@ pub fn compiled_here(
         if let Some(mut partition) = scan.next_partition().await? {
             partition.next().await?;
         }
-        let mut stretches = reader.stretches(&KeyRange::full()).await?;
-        stretches.next(0).await?;
+        let mut row_batches = reader.row_batches(&KeyRange::full()).await?;
+        row_batches.next(0).await?;
         components::list_directory(&file_system, &descriptor.directory).await?;
         components::copy_sstable(&file_system, &descriptor, &descriptor).await?;
         components::remove_sstable(&file_system, &descriptor).await?;

@@ -58,11 +58,11 @@ pub use data::{
 pub use error::{FileName, Result, SSTableError};
 pub use page_cache::{PageCache, PageCacheMetrics, PartMetrics};
 pub use reader::{
-    Ahead, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream, PendingRow, PlainRow,
-    PointRow, PointScratch, Presence, RowAtHand, SSTableReader, Scan, ScannedPartition, Stretch,
-    Stretches, read_statistics,
+    Ahead, CachedRow, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream,
+    PointLookup, PointRow, PointScratch, Presence, RawRow, RowBatch, RowBatches, SSTableReader,
+    Scan, ScannedPartition, read_statistics,
 };
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
 pub use writer::{
-    EvenEnd, PresentColumns, SSTableWriter, StreamWriteError, WriterOptions, WrittenSSTable,
+    PresentColumns, SSTableWriter, StreamWriteError, UniformEnd, WriterOptions, WrittenSSTable,
 };

@@ -29,7 +29,7 @@ const PIECE_BYTES: usize = 512 * 1024;
 /// The most bytes of disk space that are allocated ahead of the writes (arbitrary). At first as
 /// much is allocated as is written already. The excess is freed at the end, which makes work for a
 /// disk that receives discards.
-const MOST_AHEAD_BYTES: u64 = 8 << 20;
+const MAX_AHEAD_BYTES: u64 = 8 << 20;
 
 pub(crate) struct WriteBehindFile {
     file: File,
@@ -154,7 +154,7 @@ impl WriteBehindFile {
             let start = file.append_position();
             self.syncs.after(&file, start).await?;
             let end = start + piece.len() as u64;
-            let room = (end > self.allocated).then_some(end + end.min(MOST_AHEAD_BYTES));
+            let room = (end > self.allocated).then_some(end + end.min(MAX_AHEAD_BYTES));
             self.allocated = room.unwrap_or(self.allocated);
             let written = async move {
                 if let Some(room) = room

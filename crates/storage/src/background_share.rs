@@ -12,12 +12,12 @@ use espalier_runtime::time::{self, Instant};
 const SLICE: Duration = Duration::from_micros(200);
 /// Maximum work counted for a slice. More time between two checks means that other tasks ran.
 /// Arbitrary: several times the work between two checks.
-const LONGEST_WORK: Duration = Duration::from_millis(1);
+const MAX_WORK: Duration = Duration::from_millis(1);
 /// Maximum wait for the disk counted for a slice. A disk that stalls for a minute must not cause a
 /// rest of many minutes.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Minimum poll interval: a rest notices its end only this often.
-const DEAF: Duration = Duration::from_millis(100);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The core is idle if other tasks took less than this fraction (1/4) of the slice in their turn.
 const IDLE_PART: u32 = 4;
 
@@ -45,7 +45,7 @@ impl BackgroundShare {
     #[inline]
     pub(crate) fn worked(&self, waited: Duration) -> Option<Duration> {
         let elapsed = self.slice_began.elapsed();
-        (elapsed >= SLICE).then(|| elapsed.saturating_sub(waited).min(LONGEST_WORK))
+        (elapsed >= SLICE).then(|| elapsed.saturating_sub(waited).min(MAX_WORK))
     }
 
     /// Rests after a slice. The task left the core to others at `left` and may go on. Waits until
@@ -61,10 +61,10 @@ impl BackgroundShare {
         let others = left.elapsed();
         let is_core_wanted = others * IDLE_PART > slice.worked;
         let had = if is_core_wanted { slice.worked } else { Duration::ZERO };
-        let due = had.max(slice.waited.min(LONGEST_WAIT)).mul_f64(1.0 / share - 1.0);
+        let due = had.max(slice.waited.min(MAX_WAIT)).mul_f64(1.0 / share - 1.0);
         let mut rest = due.saturating_sub(others);
         while !rest.is_zero() && !is_ended() {
-            let part = rest.min(DEAF);
+            let part = rest.min(MIN_POLL_INTERVAL);
             time::sleep(part).await;
             rest -= part;
         }
@@ -141,12 +141,12 @@ mod tests {
             let slice = Slice { worked: SLICE, waited: Duration::from_secs(100) };
             let (left, share) = (Instant::now(), 0.25 / 4.0);
             BackgroundShare::new().rest(slice, left, share, || false).await;
-            assert_eq!(left.elapsed(), LONGEST_WAIT * 15);
+            assert_eq!(left.elapsed(), MAX_WAIT * 15);
             // A rest that is ended stops within the poll interval.
             let left = Instant::now();
-            let is_ended = || left.elapsed() > DEAF * 3;
+            let is_ended = || left.elapsed() > MIN_POLL_INTERVAL * 3;
             BackgroundShare::new().rest(slice, left, share, is_ended).await;
-            assert_eq!(left.elapsed(), DEAF * 4);
+            assert_eq!(left.elapsed(), MIN_POLL_INTERVAL * 4);
         });
     }
 

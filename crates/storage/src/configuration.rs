@@ -58,7 +58,7 @@ pub struct StorageConfiguration {
     pub compaction_bytes_per_second: Option<u64>,
     /// Minimum number of consecutive dead fragments that a read records as an empty range; tests
     /// reduce it.
-    pub fewest_dropped: u32,
+    pub min_dropped: u32,
     /// Number of tombstones, and of rows that they cover, after which a page of a query ends even
     /// if it is empty (`query_tombstone_page_limit`); 0 means no limit.
     pub query_tombstone_page_limit: u32,
@@ -93,7 +93,7 @@ impl StorageConfiguration {
             commit_failure_policy: ReplayPolicy::Stop,
             memtable_bytes: 256 << 20,
             memtable_cleanup_threshold: 0.5,
-            memtable_trie_bytes: crate::memtable::LARGEST_TRIE_BYTES,
+            memtable_trie_bytes: crate::memtable::MAX_TRIE_BYTES,
             memtables: MemtableConfigurations::default(),
             page_cache_bytes: 256 << 20,
             row_cache_bytes: 192 << 20,
@@ -103,7 +103,7 @@ impl StorageConfiguration {
             column_index_bytes: None,
             autocompaction: true,
             compaction_bytes_per_second: None,
-            fewest_dropped: 64,
+            min_dropped: 64,
             query_tombstone_page_limit: 10_000,
             write_timeout: Duration::from_secs(2),
         }

@@ -16,7 +16,7 @@ pub mod compaction;
 mod compiled_here;
 mod configuration;
 mod database;
-mod dead_ranges;
+mod empty_ranges;
 mod error;
 mod flush;
 pub mod memtable;
@@ -30,7 +30,7 @@ mod table;
 #[cfg(test)]
 mod test_database;
 
-pub use cache::{CacheExplanation, KnownPartition, KnownRange, RowCacheMetrics};
+pub use cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use compaction::{
     CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,

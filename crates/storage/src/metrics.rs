@@ -36,15 +36,15 @@ pub struct StorageMetrics {
     pub pending_compactions: u64,
     /// Score: SSTables that may hold one partition beyond the number that the strategy aims at; the
     /// maximum over tables and shards.
-    pub surplus_sstables: u64,
+    pub compaction_score: u64,
     pub memtable_bytes: u64,
     pub memtable_limit_bytes: u64,
     pub tables: u64,
     pub sstables: u64,
     /// Ranges of tables without a visible row that the empty-range caches hold.
-    pub dead_ranges: u64,
+    pub empty_ranges: u64,
     /// Number of reads that skipped such a range.
-    pub dead_range_passes: u64,
+    pub empty_range_skips: u64,
     /// Pages and chunks of SSTables that look-ups found in the page cache; range scans bypass it.
     pub page_cache_hits: u64,
     /// Pages and chunks that had to be read.
@@ -66,8 +66,8 @@ impl StorageMetrics {
         let Self { commit_log: log, .. } = self;
         log.bytes_appended += other.commit_log.bytes_appended;
         log.records_appended += other.commit_log.records_appended;
-        log.rounds += other.commit_log.rounds;
-        log.failed_rounds += other.commit_log.failed_rounds;
+        log.sync_batches += other.commit_log.sync_batches;
+        log.failed_sync_batches += other.commit_log.failed_sync_batches;
         log.segments_created += other.commit_log.segments_created;
         log.segments_recycled += other.commit_log.segments_recycled;
         log.segments += other.commit_log.segments;
@@ -89,13 +89,13 @@ impl StorageMetrics {
         self.compacted_bytes_out += other.compacted_bytes_out;
         self.running_compactions += other.running_compactions;
         self.pending_compactions += other.pending_compactions;
-        self.surplus_sstables = self.surplus_sstables.max(other.surplus_sstables);
+        self.compaction_score = self.compaction_score.max(other.compaction_score);
         self.memtable_bytes += other.memtable_bytes;
         self.memtable_limit_bytes += other.memtable_limit_bytes;
         self.tables += other.tables;
         self.sstables += other.sstables;
-        self.dead_ranges += other.dead_ranges;
-        self.dead_range_passes += other.dead_range_passes;
+        self.empty_ranges += other.empty_ranges;
+        self.empty_range_skips += other.empty_range_skips;
         self.page_cache_hits += other.page_cache_hits;
         self.page_cache_misses += other.page_cache_misses;
         self.page_cache_bytes += other.page_cache_bytes;

@@ -94,7 +94,7 @@ impl SharedDatabase {
     }
 
     /// Records that a table's id was in use.
-    pub(crate) fn note_dropped(&self, table: TableId) {
+    pub(crate) fn record_dropped(&self, table: TableId) {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).insert(table);
     }
 
@@ -119,7 +119,7 @@ impl SharedDatabase {
     }
 
     /// Records that an SSTable of the table has this number.
-    pub(crate) fn note_generation(&self, table: TableId, generation: u64) {
+    pub(crate) fn record_generation(&self, table: TableId, generation: u64) {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let last = generations.entry(table).or_insert(0);
         *last = generation.max(*last);

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut file = Vec::with_capacity(count * 10);
     let mut writer = PageTrieWriter::new(0);
-    let mut most_memory = 0;
+    let mut max_memory = 0;
     let start = Instant::now();
     let mut shared_with_previous = 0;
     for (number, key) in keys.iter().enumerate() {
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (bits, payload, size) = payload(number, key[8]);
         writer.add(&mut file, &key[..cut], bits, &payload[..size])?;
         if number % 1024 == 0 {
-            most_memory = most_memory.max(writer.memory_bytes());
+            max_memory = max_memory.max(writer.memory_bytes());
         }
     }
     let root = writer.complete(&mut file)?;
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("keys                  {}", keys.len());
     println!("file                  {} bytes, {:.2} per key", file.len(), per(file.len(), &keys));
     println!("write                 {:.0} ns per key", seconds * 1e9 / keys.len() as f64);
-    println!("writer's memory       {} bytes at most", most_memory.max(writer.memory_bytes()));
+    println!("writer's memory       {} bytes at most", max_memory.max(writer.memory_bytes()));
 
     let lookups = 1_000_000.min(keys.len());
     let start = Instant::now();

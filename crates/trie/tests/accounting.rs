@@ -67,8 +67,8 @@ fn a_trie_counts_its_chunks_and_gives_everything_back() {
         let taken = allocated() - before - trie.allocated_bytes() as isize;
         let slots = 64 * readers.len() as isize + 8 * 4;
         // Bags of 256 retired units, of which three may be nearly empty.
-        let limbo = 4 * (trie.retired_bytes() as isize / 8) + 3 * 4 * 256 + 512;
-        assert!(taken > 0 && taken < TABLES + REST + slots + limbo, "{taken} bytes besides");
+        let retired = 4 * (trie.retired_bytes() as isize / 8) + 3 * 4 * 256 + 512;
+        assert!(taken > 0 && taken < TABLES + REST + slots + retired, "{taken} bytes besides");
         let sum = trie.used_bytes() + trie.retired_bytes() + trie.free_bytes();
         assert_eq!(sum, trie.allocated_bytes());
         drop(trie);
@@ -84,9 +84,9 @@ fn a_dismantled_trie_gives_everything_back() {
     for number in 0..KEYS {
         trie.put(&key(number), Box::new(number)).unwrap();
     }
-    let mut dismantle = trie.dismantle();
-    while dismantle.step(100) {}
-    drop(dismantle);
+    let mut drop_incrementally = trie.drop_incrementally();
+    while drop_incrementally.step(100) {}
+    drop(drop_incrementally);
     assert_eq!(allocated(), before);
 }
 

@@ -17,7 +17,7 @@ pub struct VintError {
 }
 
 /// The greatest number of bytes of an integer.
-pub const MOST_BYTES: usize = 9;
+pub const MAX_BYTES: usize = 9;
 
 /// Returns the number of bytes that [`write_unsigned`] takes for `value`: 1 to 9.
 #[inline]
@@ -50,11 +50,11 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
 /// Returns bytes and a length: so many of the first bytes are `value` in its shortest form. The
 /// other bytes have no meaning.
 #[inline]
-pub fn encoded_unsigned(value: u64) -> ([u8; MOST_BYTES], usize) {
+pub fn encoded_unsigned(value: u64) -> ([u8; MAX_BYTES], usize) {
     let length = unsigned_length(value);
-    let mut bytes = [0xFF; MOST_BYTES];
+    let mut bytes = [0xFF; MAX_BYTES];
     let (first, behind) = bytes.split_at_mut(1);
-    if length == MOST_BYTES {
+    if length == MAX_BYTES {
         behind.copy_from_slice(&value.to_be_bytes());
         return (bytes, length);
     }

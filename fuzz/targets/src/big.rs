@@ -18,7 +18,7 @@ use espalier_types::CqlType;
 
 use crate::{executor::block_on, input::Input, sets::set, types::clustering_types};
 
-const MAXIMUM_STEPS: usize = 2000;
+const MAX_STEPS: usize = 2000;
 /// The number of a set with two partitions in small blocks, in `nb`.
 const SET_WITH_SUMMARY: usize = 4;
 
@@ -85,7 +85,7 @@ async fn ask(
     let mut keys = vec![DecoratedKey::new(Bytes::from_static(b"absent"))];
     let mut entries = index.entries();
     let mut steps = 0;
-    while let (Ok(Some(entry)), true) = (entries.next().await, steps < MAXIMUM_STEPS) {
+    while let (Ok(Some(entry)), true) = (entries.next().await, steps < MAX_STEPS) {
         steps += 1;
         if keys.len() < 8 {
             keys.push(entry.key.clone());
@@ -138,7 +138,7 @@ async fn ask_blocks(index: &PromotedIndexReader<MemoryFile>) {
     }
     let mut blocks = index.blocks();
     let mut steps = 0;
-    while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAXIMUM_STEPS) {
+    while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAX_STEPS) {
         steps += 1;
     }
     let _ = index.last_block().await;

@@ -10,7 +10,7 @@ use crate::{executor::block_on, input::Input};
 
 /// Maximum steps of a walk. A walk in either direction ends at the number of keys that the index
 /// claims, which may be any number.
-const MAXIMUM_STEPS: usize = 2000;
+const MAX_STEPS: usize = 2000;
 const ENTRIES: usize = 8;
 
 /// Reads Partitions.db. Input: `PART: a key`, then Partitions.db.
@@ -30,7 +30,7 @@ async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
     let mut cursor = index.cursor();
     let mut next = cursor.first().await;
     let mut steps = 0;
-    while let (Ok(Some(candidate)), true) = (&next, steps < MAXIMUM_STEPS) {
+    while let (Ok(Some(candidate)), true) = (&next, steps < MAX_STEPS) {
         if let IndexPosition::RowIndex(position) = candidate.position
             && entries.len() < ENTRIES
         {
@@ -44,7 +44,7 @@ async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
     }
     let mut previous = cursor.last().await;
     let mut steps = 0;
-    while let (Ok(Some(_)), true) = (&previous, steps < MAXIMUM_STEPS) {
+    while let (Ok(Some(_)), true) = (&previous, steps < MAX_STEPS) {
         previous = cursor.previous().await;
         steps += 1;
     }
@@ -74,13 +74,13 @@ async fn walk_rows(file: &[u8], entry: u64, position: &[u8]) {
     for position in [None, Some(position)] {
         if let Ok(mut blocks) = index.forward(position).await {
             let mut steps = 0;
-            while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAXIMUM_STEPS) {
+            while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAX_STEPS) {
                 steps += 1;
             }
         }
         if let Ok(mut blocks) = index.backward(position).await {
             let mut steps = 0;
-            while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAXIMUM_STEPS) {
+            while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAX_STEPS) {
                 steps += 1;
             }
         }

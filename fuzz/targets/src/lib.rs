@@ -2,7 +2,7 @@
 //!
 //! libFuzzer's programs (`../fuzz_targets`) and the test that replays the corpora
 //! (`tests/replay.rs`) call the same functions. A target may silently end in an error. It must not
-//! panic, run without end, or take more than [`MAXIMUM_MEMORY_BYTES`] besides its input.
+//! panic, run without end, or take more than [`MAX_MEMORY_BYTES`] besides its input.
 //!
 //! The first bytes of an input choose: a version, a set of files, types. See
 //! [`Input`](input::Input).
@@ -23,7 +23,7 @@ pub mod sstable;
 pub mod types;
 
 /// Limit of the memory, in bytes, that a target may take at one time.
-pub const MAXIMUM_MEMORY_BYTES: usize = 64 << 20;
+pub const MAX_MEMORY_BYTES: usize = 64 << 20;
 
 /// A parser with its fuzz target.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ pub const TARGETS: &[Target] = &[
 /// Runs a target. Panics if the target panics, or if it takes too much memory.
 pub fn run(target: &Target, data: &[u8]) {
     let peak = memory::peak_of(|| (target.run)(data));
-    let most = MAXIMUM_MEMORY_BYTES + data.len();
+    let most = MAX_MEMORY_BYTES + data.len();
     assert!(peak <= most, "{}: {peak} bytes of memory for {} of input", target.name, data.len());
 }
 

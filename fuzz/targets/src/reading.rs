@@ -14,8 +14,8 @@ use espalier_sstable::{
 };
 
 /// Limits for small inputs that claim much: rows that are read, and bytes that are verified.
-const MAXIMUM_STEPS: usize = 5000;
-const MAXIMUM_VERIFIED_BYTES: u64 = 1 << 20;
+const MAX_STEPS: usize = 5000;
+const MAX_VERIFIED_BYTES: u64 = 1 << 20;
 /// Number of partitions that are looked up again by their keys.
 const LOOKED_UP: usize = 3;
 
@@ -41,7 +41,7 @@ pub async fn read_everything(file_system: &FileSystem, descriptor: &Descriptor) 
             }
         }
     }
-    if opened.is_err() || opened.is_ok_and(|reader| reader.data_length() < MAXIMUM_VERIFIED_BYTES) {
+    if opened.is_err() || opened.is_ok_and(|reader| reader.data_length() < MAX_VERIFIED_BYTES) {
         let _ = verify(file_system, descriptor).await;
     }
 }
@@ -71,7 +71,7 @@ async fn scan(
             readable.write_unfiltered(&unfiltered, &mut line);
             line.clear();
             steps += 1;
-            if steps > MAXIMUM_STEPS {
+            if steps > MAX_STEPS {
                 return Ok(());
             }
         }
@@ -106,7 +106,7 @@ async fn look_up(
             let mut steps = 0;
             while let Ok(Some(_)) = stream.next().await {
                 steps += 1;
-                if steps > MAXIMUM_STEPS {
+                if steps > MAX_STEPS {
                     break;
                 }
             }

@@ -1,6 +1,6 @@
 //! The replay detects panics and too much memory.
 
-use espalier_fuzz_targets::{MAXIMUM_MEMORY_BYTES, Target, run};
+use espalier_fuzz_targets::{MAX_MEMORY_BYTES, Target, run};
 
 fn fails(run_it: fn(&[u8])) -> bool {
     std::panic::catch_unwind(|| run(&Target { name: "a test", run: run_it }, b"")).is_err()
@@ -10,8 +10,8 @@ fn fails(run_it: fn(&[u8])) -> bool {
 #[test]
 fn panics_and_memory_are_seen() {
     assert!(fails(|_| panic!("a panic")));
-    assert!(!fails(|_| drop(vec![1u8; MAXIMUM_MEMORY_BYTES / 2])));
-    assert!(fails(|_| drop(vec![1u8; MAXIMUM_MEMORY_BYTES + 4096])));
+    assert!(!fails(|_| drop(vec![1u8; MAX_MEMORY_BYTES / 2])));
+    assert!(fails(|_| drop(vec![1u8; MAX_MEMORY_BYTES + 4096])));
     // Many pieces, held in a vector that grows.
     assert!(fails(|_| {
         let mut pieces = Vec::new();

@@ -9,7 +9,7 @@ use espalier_fuzz_targets::{TARGETS, run};
 use espalier_runtime::time::Instant;
 
 /// Maximum time of an input; a fuzzer reports a longer run as a hang.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_LENGTH: Duration = Duration::from_secs(10);
 
 fn corpora() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../corpus")
@@ -30,7 +30,7 @@ fn every_corpus_is_replayed() {
             let began = Instant::now();
             let outcome = std::panic::catch_unwind(|| run(target, &input));
             assert!(outcome.is_ok(), "{}", path.display());
-            assert!(began.elapsed() < LONGEST, "{} took {:?}", path.display(), began.elapsed());
+            assert!(began.elapsed() < MAX_LENGTH, "{} took {:?}", path.display(), began.elapsed());
         }
         println!("{}: {} inputs", target.name, paths.len());
     }

@@ -144,7 +144,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         }
         "default_time_to_live" => {
             let seconds = parse_int(name, value)?;
-            let maximum = espalier_mutation::MAXIMUM_TTL_SECONDS;
+            let maximum = espalier_mutation::MAX_TTL_SECONDS;
             if i64::from(seconds) > i64::from(maximum) {
                 return Err(Error::configuration(format!(
                     "default_time_to_live must be less than or equal to {maximum} (got {seconds})"

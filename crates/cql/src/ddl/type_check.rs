@@ -10,10 +10,10 @@ use espalier_types::{
     type_name::{MAX_TYPE_DEPTH, MAX_TYPE_PARTS, TypeLimitError},
 };
 
-use crate::{Error, Result, grammar::MAXIMUM_NESTING};
+use crate::{Error, Result, grammar::MAX_NESTING};
 
 // DESCRIBE prints two levels of text for each level of a frozen type, and its output must parse.
-const _: () = assert!(2 * MAX_TYPE_DEPTH <= MAXIMUM_NESTING as usize);
+const _: () = assert!(2 * MAX_TYPE_DEPTH <= MAX_NESTING as usize);
 
 /// The result of a check; the error is the reason without its place in the statement.
 pub type Refusal = std::result::Result<(), String>;

@@ -2,7 +2,7 @@
 //! part of the contract, because 1.50 and 1.5 are different bytes.
 //!
 //! A scale has 32 bits, so a short value may stand for two billion digits. No function here writes
-//! out more than [`MAXIMUM_DIGITS`] digits beyond those of its operands: a result that would need
+//! out more than [`MAX_DIGITS`] digits beyond those of its operands: a result that would need
 //! more is an error. This bounds memory. Rounding, precision and scale of quotients are those of
 //! Cassandra's `DecimalType`.
 
@@ -12,14 +12,14 @@ use espalier_types::{ValueError, decimal, varint::BigInt};
 use num_bigint::Sign;
 
 /// Digits that sums and products keep.
-const MAXIMUM_PRECISION: i64 = 10_000;
+const MAX_PRECISION: i64 = 10_000;
 /// Digits of a quotient after its first significant one, and its minimum number of digits behind
 /// the point.
 const QUOTIENT_DIGITS: i64 = 32;
 /// The maximum number of digits behind the point of a quotient.
-const MAXIMUM_QUOTIENT_SCALE: i64 = 1000;
+const MAX_QUOTIENT_SCALE: i64 = 1000;
 /// The maximum number of zeros that are written out to give two numbers one scale.
-const MAXIMUM_DIGITS: i64 = 100_000;
+const MAX_DIGITS: i64 = 100_000;
 
 /// The number unscaled × 10^-scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub enum Rounding {
 /// Returns 10^`exponent`. It is an error if that has too many digits.
 pub fn power_of_ten(exponent: i64) -> Result<BigInt> {
     match u32::try_from(exponent) {
-        Ok(exponent) if i64::from(exponent) <= MAXIMUM_DIGITS => Ok(BigInt::from(10).pow(exponent)),
+        Ok(exponent) if i64::from(exponent) <= MAX_DIGITS => Ok(BigInt::from(10).pow(exponent)),
         _ => Err(ArithmeticError::Digits),
     }
 }
@@ -148,13 +148,13 @@ impl Decimal {
             if kept.is_zero() {
                 return Self::new(BigInt::ZERO, preferred);
             }
-            let kept = kept.clone().rounded(MAXIMUM_PRECISION)?;
-            let room = MAXIMUM_PRECISION - kept.precision();
+            let kept = kept.clone().rounded(MAX_PRECISION)?;
+            let room = MAX_PRECISION - kept.precision();
             let scale = preferred.min(kept.wide_scale() + room).max(kept.wide_scale());
             return Self::new(kept.with_greater_scale(scale)?, scale);
         }
         let (coarse, fine) = if self.scale <= other.scale { (self, other) } else { (other, self) };
-        let last_kept = coarse.wide_scale() - coarse.precision() + MAXIMUM_PRECISION;
+        let last_kept = coarse.wide_scale() - coarse.precision() + MAX_PRECISION;
         let first_of_fine = fine.wide_scale() - fine.precision() + 1;
         // If all digits of the finer number lie far below the last kept digit, only its sign
         // matters: a sliver of the same sign stands for it.
@@ -166,7 +166,7 @@ impl Decimal {
             let scale = fine.wide_scale();
             Self::new(coarse.with_greater_scale(scale)? + &fine.unscaled, scale)?
         };
-        sum.rounded(MAXIMUM_PRECISION)
+        sum.rounded(MAX_PRECISION)
     }
 
     /// Returns the exact sum.
@@ -188,7 +188,7 @@ impl Decimal {
     /// Returns the product, rounded half up to 10000 digits.
     pub fn multiply(&self, other: &Self) -> Result<Self> {
         let scale = self.wide_scale() + other.wide_scale();
-        Self::new(&self.unscaled * &other.unscaled, scale)?.rounded(MAXIMUM_PRECISION)
+        Self::new(&self.unscaled * &other.unscaled, scale)?.rounded(MAX_PRECISION)
     }
 
     /// Returns the quotient with at least 32 significant digits, rounded half up, without trailing
@@ -202,7 +202,7 @@ impl Decimal {
         let scale = (QUOTIENT_DIGITS - first_digit)
             .max(self.wide_scale())
             .max(other.wide_scale())
-            .clamp(QUOTIENT_DIGITS, MAXIMUM_QUOTIENT_SCALE);
+            .clamp(QUOTIENT_DIGITS, MAX_QUOTIENT_SCALE);
         self.divide_to_scale(other, scale, Rounding::HalfUp)?.without_trailing_zeros()
     }
 
@@ -366,7 +366,7 @@ mod tests {
         let tiny = decimal("1e-2147483647");
         let one = decimal("1");
         for sum in [huge.add(&one), tiny.add(&one), huge.add(&tiny), huge.negated().add(&one)] {
-            assert!(sum.unwrap().precision() <= MAXIMUM_PRECISION);
+            assert!(sum.unwrap().precision() <= MAX_PRECISION);
         }
         assert_eq!(huge.multiply(&huge), Err(ArithmeticError::Scale));
         assert_eq!(huge.divide(&one), Err(ArithmeticError::Digits));

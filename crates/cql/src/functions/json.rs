@@ -19,7 +19,7 @@ use crate::{
 
 /// Maximum length of a document that the thread keeps in parsed form between the columns of a
 /// statement, in bytes.
-const MAXIMUM_KEPT: usize = 1 << 20;
+const MAX_KEPT: usize = 1 << 20;
 
 /// Returns the function of that name, made for the types of the arguments.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
@@ -183,7 +183,7 @@ impl JsonColumn {
             Some(document) => document,
             None => {
                 let document = Rc::new(Document::parse(&text, &self.columns)?);
-                if text.len() <= MAXIMUM_KEPT {
+                if text.len() <= MAX_KEPT {
                     LAST.set(Some((text, document.clone())));
                 }
                 document

@@ -16,7 +16,7 @@ use espalier_types::{
 /// The offset of a stored date from its days since 1970.
 const DATE_EPOCH: i64 = 1 << 31;
 /// Limit of the distance of a `timestamp` from 1970, in years.
-const MAXIMUM_YEARS: i64 = 300_000_000;
+const MAX_YEARS: i64 = 300_000_000;
 
 /// Returns the milliseconds since 1970 of a `timestamp`, `date` or `timeuuid`, or `None` for other
 /// types and malformed values.
@@ -54,7 +54,7 @@ pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     let date = civil_from_days(millis.div_euclid(MILLIS_PER_DAY));
     let month = (date.year * 12 + i64::from(date.month) - 1).checked_add(months)?;
     let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
-    if year.abs() > MAXIMUM_YEARS {
+    if year.abs() > MAX_YEARS {
         return None;
     }
     let day = date.day.min(days_in_month(year, month));

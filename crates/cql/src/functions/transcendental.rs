@@ -1,7 +1,7 @@
 //! `exp`, `log` and `log10` of decimals.
 //!
 //! The result has as many significant digits as the argument, but at least 32 and at most
-//! [`MAXIMUM_PRECISION`], rounded half to even. It is computed in fixed point with guard digits:
+//! [`MAX_PRECISION`], rounded half to even. It is computed in fixed point with guard digits:
 //! exp by its series after halving the argument, ln by Halley's iteration on exp. A call takes some
 //! milliseconds at the greatest precision.
 
@@ -10,19 +10,19 @@ use num_bigint::Sign;
 
 use super::decimal::{ArithmeticError, Decimal, Rounding, divide_rounded, power_of_ten};
 
-const MINIMUM_PRECISION: i64 = 32;
+const MIN_PRECISION: i64 = 32;
 /// Maximum number of significant digits. Cassandra allows 10000.
-const MAXIMUM_PRECISION: i64 = 1000;
+const MAX_PRECISION: i64 = 1000;
 /// Guard digits that computations carry beyond the precision.
 const GUARD: i64 = 20;
 /// Maximum number of digits of an exponent in front of the point. The result of e^x for a longer x
 /// has a scale that does not fit.
-const MAXIMUM_EXPONENT_DIGITS: i64 = 10;
+const MAX_EXPONENT_DIGITS: i64 = 10;
 
 type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
 
 fn precision_for(value: &Decimal) -> i64 {
-    value.precision().clamp(MINIMUM_PRECISION, MAXIMUM_PRECISION)
+    value.precision().clamp(MIN_PRECISION, MAX_PRECISION)
 }
 
 /// Returns e to the power of `value`.
@@ -32,7 +32,7 @@ pub fn exponential(value: &Decimal) -> Result<Decimal> {
     }
     let precision = precision_for(value);
     let whole_digits = value.precision() - i64::from(value.scale);
-    if whole_digits > MAXIMUM_EXPONENT_DIGITS {
+    if whole_digits > MAX_EXPONENT_DIGITS {
         return Err(ArithmeticError::Scale);
     }
     let fixed = Fixed::new(precision + GUARD + whole_digits.max(0))?;
@@ -68,7 +68,7 @@ fn logarithm(value: &Decimal, to_base_10: bool) -> Result<Decimal> {
     let precision = precision_for(value);
     // Near 1 the logarithm begins with as many zeros as the argument has digits: twice the digits
     // keep it exact.
-    let digits = precision + GUARD + stripped.precision().min(MAXIMUM_PRECISION);
+    let digits = precision + GUARD + stripped.precision().min(MAX_PRECISION);
     let fixed = Fixed::new(digits)?;
     // The value is m 10^e with m from 1 to 10; a value from 0.1 to 1 keeps e = 0.
     let (exponent, scale) = match exponent {
@@ -183,7 +183,7 @@ mod tests {
     fn precision_is_bounded() {
         let long = decimal(&format!("2.{}1", "0".repeat(5000)));
         for result in [exponential(&long), natural_logarithm(&long), decimal_logarithm(&long)] {
-            assert_eq!(result.unwrap().precision(), MAXIMUM_PRECISION);
+            assert_eq!(result.unwrap().precision(), MAX_PRECISION);
         }
         assert_eq!(exponential(&decimal("1e2147483647")), Err(ArithmeticError::Scale));
         let largest = natural_logarithm(&decimal("1e2147483647")).unwrap();

@@ -5,20 +5,20 @@
 
 mod number;
 
-use super::MAXIMUM_TOKENS;
+use super::MAX_TOKENS;
 use super::keyword::Keyword;
 use super::token::{Invalid, Token, TokenKind};
 
 /// Splits `text` into tokens. The last is `End` or `Invalid`. `text` must be shorter than 4 GiB.
 pub(super) fn tokenize(text: &str) -> Vec<Token> {
     // Typical statements have one token for every four to six bytes.
-    let mut tokens = Vec::with_capacity((text.len() / 5 + 4).min(MAXIMUM_TOKENS + 1));
+    let mut tokens = Vec::with_capacity((text.len() / 5 + 4).min(MAX_TOKENS + 1));
     let mut cursor = Cursor { bytes: text.as_bytes(), at: 0 };
     loop {
         let blank = cursor.skip_blank();
         let start = cursor.at;
         let kind = match blank {
-            Ok(()) if tokens.len() == MAXIMUM_TOKENS => {
+            Ok(()) if tokens.len() == MAX_TOKENS => {
                 cursor.token();
                 TokenKind::Invalid(Invalid::TooMany)
             }

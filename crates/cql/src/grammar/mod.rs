@@ -13,12 +13,12 @@ pub use error::SyntaxError;
 
 /// Maximum depth of types and expressions: far more than any use needs, and small enough for any
 /// stack.
-pub const MAXIMUM_NESTING: u32 = 100;
+pub const MAX_NESTING: u32 = 100;
 
 /// Maximum number of words and signs in a statement. A tree and its plan take some hundred bytes
 /// for each, so a request of 16 MiB could otherwise take gigabytes. A bound value does not count,
 /// and a literal counts as one word whatever its length.
-pub const MAXIMUM_TOKENS: usize = 2_000_000;
+pub const MAX_TOKENS: usize = 2_000_000;
 
 /// Parses one statement (a whole batch is one), with or without `;` at its end.
 ///

@@ -71,7 +71,7 @@ pub(super) enum Invalid {
     UnterminatedComment,
     EmptyName,
     Number,
-    /// More tokens than [`super::MAXIMUM_TOKENS`], of whatever kind.
+    /// More tokens than [`super::MAX_TOKENS`], of whatever kind.
     TooMany,
 }
 

@@ -246,7 +246,7 @@ impl PlannedModification {
                 }
             },
         };
-        let maximum = espalier_mutation::MAXIMUM_TTL_SECONDS;
+        let maximum = espalier_mutation::MAX_TTL_SECONDS;
         if ttl > maximum {
             return Err(Error::invalid(format!(
                 "ttl is too large. requested ({ttl}) maximum ({maximum})"

@@ -23,7 +23,7 @@ use crate::{
     metadata::statement_id,
     modify::Clocks,
     planner,
-    prepared::{BoundedStatements, MAXIMUM_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
+    prepared::{BoundedStatements, MAX_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
     select,
     term::{Evaluation, bind_values},
 };
@@ -61,11 +61,11 @@ impl QueryProcessor {
     /// The text is too long, is not CQL, or does not fit the schema.
     pub fn prepare(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
         let keyspace = client.keyspace.as_deref();
-        if text.len() > MAXIMUM_STATEMENT_BYTES {
+        if text.len() > MAX_STATEMENT_BYTES {
             return Err(Error::invalid(format!(
                 "Prepared statement of size {} bytes is larger than allowed maximum of {} MB",
                 text.len(),
-                MAXIMUM_STATEMENT_BYTES >> 20
+                MAX_STATEMENT_BYTES >> 20
             )));
         }
         // The cache keeps a statement that names all its keyspaces without the session's.

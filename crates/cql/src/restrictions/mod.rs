@@ -2,7 +2,7 @@
 //!
 //! Planning is done once ([`plan`]). At execution [`Restrictions::partitions`] and
 //! [`Restrictions::slices`] turn bound values into keys and slices. The number of both is bounded:
-//! a product of INs beyond [`MAXIMUM_CARTESIAN_PRODUCT`] is refused.
+//! a product of INs beyond [`MAX_CARTESIAN_PRODUCT`] is refused.
 
 mod clustering;
 mod filter;
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Maximum number of keys, and of clustering prefixes, that a statement with INs may name.
-pub const MAXIMUM_CARTESIAN_PRODUCT: usize = 65_535;
+pub const MAX_CARTESIAN_PRODUCT: usize = 65_535;
 
 /// The values of `=` (one) or `IN`.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use espalier_mutation::{
 };
 use espalier_types::collection;
 
-use super::{Alternatives, MAXIMUM_CARTESIAN_PRODUCT};
+use super::{Alternatives, MAX_CARTESIAN_PRODUCT};
 use crate::{
     Error, Result,
     term::{Evaluation, Term},
@@ -163,9 +163,9 @@ fn keys(
 }
 
 pub(super) fn check_product(left: usize, right: usize) -> Result<()> {
-    if left.saturating_mul(right) > MAXIMUM_CARTESIAN_PRODUCT {
+    if left.saturating_mul(right) > MAX_CARTESIAN_PRODUCT {
         let message = format!(
-            "The IN restrictions name more than {MAXIMUM_CARTESIAN_PRODUCT} combinations of values; ask for fewer at a time"
+            "The IN restrictions name more than {MAX_CARTESIAN_PRODUCT} combinations of values; ask for fewer at a time"
         );
         return Err(Error::invalid(message));
     }

@@ -36,7 +36,7 @@ const CHUNK_BYTES: usize = 4 << 20;
 const CHUNK_PAGES: usize = 10;
 const CHUNK_TOMBSTONES: usize = 100_000;
 /// Maximum bytes of a result without paging: drivers accept no longer frame.
-const MAXIMUM_RESULT_BYTES: usize = 256 << 20;
+const MAX_RESULT_BYTES: usize = 256 << 20;
 
 /// How the execution continues after a row.
 #[derive(PartialEq)]
@@ -55,7 +55,7 @@ struct Execution<'s> {
     page_bytes: usize,
     /// Tombstones after which a chunk ends, and whether the page ends there too, even if it is
     /// empty.
-    most_tombstones: usize,
+    max_tombstones: usize,
     pages_end_among_tombstones: bool,
     /// Result rows that LIMIT still allows.
     rows_left: usize,
@@ -93,20 +93,20 @@ pub async fn execute(
     let partitions = select.restrictions.partition.partitions(table, evaluation)?;
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
     let resumed = state.as_ref().map(|state| state.position.clone());
-    let most_tombstones = database.configuration().query_tombstone_page_limit as usize;
+    let max_tombstones = database.configuration().query_tombstone_page_limit as usize;
     let pages_end_among_tombstones =
-        most_tombstones > 0 && page_size != usize::MAX && select.is_exact();
+        max_tombstones > 0 && page_size != usize::MAX && select.is_exact();
     let mut execution = Execution {
         select,
         evaluation,
         output: Output::new(select, evaluation, now_s),
         page_size,
         page_bytes: options.answer_bytes.min(if page_size == usize::MAX {
-            MAXIMUM_RESULT_BYTES
+            MAX_RESULT_BYTES
         } else {
             CHUNK_BYTES
         }),
-        most_tombstones: match most_tombstones {
+        max_tombstones: match max_tombstones {
             0 => CHUNK_TOMBSTONES,
             most if pages_end_among_tombstones => most,
             most => most.saturating_mul(CHUNK_PAGES),
@@ -245,7 +245,7 @@ impl Execution<'_> {
     ) -> ReadCommand {
         let select = self.select;
         let exact = select.is_exact();
-        let lacking =
+        let missing_page =
             (self.page_size - self.output.row_count.min(self.page_size)).min(self.rows_left);
         ReadCommand {
             table: select.table.clone(),
@@ -255,14 +255,14 @@ impl Execution<'_> {
             columns: select.columns.clone(),
             now_s,
             limits: ReadLimits {
-                rows: if exact { lacking.min(CHUNK_ROWS * 16) } else { CHUNK_ROWS },
+                rows: if exact { missing_page.min(CHUNK_ROWS * 16) } else { CHUNK_ROWS },
                 rows_per_partition: match (select.is_distinct, exact) {
                     (true, _) => 1,
                     (false, true) => self.per_partition_limit,
                     (false, false) => usize::MAX,
                 },
                 bytes: self.page_bytes.min(CHUNK_BYTES),
-                tombstones: self.most_tombstones,
+                tombstones: self.max_tombstones,
             },
             resume,
             bypass_cache: select.bypass_cache,
@@ -398,10 +398,10 @@ impl Execution<'_> {
         if self.page_size != usize::MAX {
             return Ok(self.output.row_count >= self.page_size || bytes >= self.page_bytes);
         }
-        if bytes > MAXIMUM_RESULT_BYTES {
+        if bytes > MAX_RESULT_BYTES {
             return Err(Error::invalid(format!(
                 "The result is larger than {} MiB; use paging",
-                MAXIMUM_RESULT_BYTES >> 20
+                MAX_RESULT_BYTES >> 20
             )));
         }
         if bytes > self.page_bytes {

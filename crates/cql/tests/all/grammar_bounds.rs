@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use espalier_cql::grammar::{MAXIMUM_NESTING, parse, parse_type};
+use espalier_cql::grammar::{MAX_NESTING, parse, parse_type};
 
 const DEEP: usize = 100_000;
 
@@ -50,7 +50,7 @@ const NESTS: &[[&str; 5]] = &[
 #[test]
 fn deep_nesting_is_refused() {
     for [start, open, inside, close, end] in NESTS {
-        let depth = MAXIMUM_NESTING as usize / 3;
+        let depth = MAX_NESTING as usize / 3;
         let shallow = nested(start, open, inside, close, end, depth);
         // Properties do not nest at all, and `(a)[..][..]` is no term.
         let never = *open == "{1:" && start.starts_with("CREATE") || *open == "(a)[";

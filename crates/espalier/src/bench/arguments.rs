@@ -72,15 +72,15 @@ pub struct CacheArguments {
     /// How long a task may hold the core, in microseconds; the command fails if the shortest of all
     /// rounds is longer
     #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub most_us: u64,
+    pub max_us: u64,
     /// Bytes that a cached row may take, both as the cache counts them and as the process grows;
     /// the command fails if a row takes more
     #[arg(long, value_name = "N", default_value_t = 120)]
-    pub most_row_bytes: u32,
+    pub max_row_bytes: u32,
     /// Cached rows a second that a core must read when several requests have arrived together, as a
     /// node serves a queue; the command fails if it reads fewer
     #[arg(long, value_name = "N", default_value_t = 2_900_000)]
-    pub least_reads: u32,
+    pub min_reads: u32,
     /// Percentage of a hot set's reads that must be hits beside a scan; the command fails if it is
     /// lower
     #[arg(
@@ -89,7 +89,7 @@ pub struct CacheArguments {
         default_value_t = 95,
         value_parser = value_parser!(u32).range(0..=100)
     )]
-    pub least_hits: u32,
+    pub min_hits: u32,
     /// Number of rounds of reads and of stalls; the best is printed
     #[arg(
         long,

@@ -70,10 +70,10 @@ pub enum BenchError {
     #[error("{0}")]
     Refused(String),
     /// A task held the core for longer than allowed.
-    #[error("a task held the core for more than {most_us} us: {what}")]
+    #[error("a task held the core for more than {max_us} us: {what}")]
     TooLong {
         /// The limit, in microseconds.
-        most_us: u64,
+        max_us: u64,
         /// The work that was done, and how long it held the core.
         what: String,
     },

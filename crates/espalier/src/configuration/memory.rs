@@ -8,10 +8,10 @@ use super::error::ConfigurationError;
 use super::units::display_size;
 
 /// A smaller budget is refused, because every shard would flush its memtable all the time.
-const MINIMUM_BYTES: u64 = 64 << 20;
+const MIN_BYTES: u64 = 64 << 20;
 
 /// The default's upper limit, because a node on a laptop is a guest.
-const DEFAULT_MAXIMUM_BYTES: u64 = 4 << 30;
+const DEFAULT_MAX_BYTES: u64 = 4 << 30;
 
 /// The parts of the budget, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ impl MemoryBudget {
     /// Fails if `total` is less than 64 MiB or more than `available`.
     pub fn new(total: Option<u64>, available: u64) -> Result<Self, ConfigurationError> {
         let total = match total {
-            Some(total) if total < MINIMUM_BYTES => {
+            Some(total) if total < MIN_BYTES => {
                 return Err(ConfigurationError::Inconsistent(format!(
                     "--memory {} is too little: give at least {}",
                     display_size(total),
-                    display_size(MINIMUM_BYTES)
+                    display_size(MIN_BYTES)
                 )));
             }
             Some(total) if total > available => {
@@ -46,7 +46,7 @@ impl MemoryBudget {
                 )));
             }
             Some(total) => total,
-            None => (available / 4).clamp(MINIMUM_BYTES, DEFAULT_MAXIMUM_BYTES),
+            None => (available / 4).clamp(MIN_BYTES, DEFAULT_MAX_BYTES),
         };
         Ok(Self { total, memtables: total / 2, page_cache: total / 8 * 3 })
     }

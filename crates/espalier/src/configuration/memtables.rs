@@ -195,7 +195,7 @@ impl Class {
             }
             let value = given.value.as_str();
             if name == "shards" {
-                let most = MemtableKind::MOST_SHARDS;
+                let most = MemtableKind::MAX_SHARDS;
                 let shards = value.parse().ok().filter(|shards| (1..=most).contains(shards));
                 kind.shards = shards.ok_or_else(|| {
                     given.refuse(format!("expected a number of shards for each core, 1 to {most}"))

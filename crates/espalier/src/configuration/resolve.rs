@@ -25,7 +25,7 @@ const DEFAULT_API_PORT: u16 = 10_000;
 const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(10);
 
 /// Maximum number of shards; a larger one is a mistake.
-const MAXIMUM_SHARDS: usize = 1024;
+const MAX_SHARDS: usize = 1024;
 
 /// A node's settings, complete and consistent.
 #[derive(Clone, Debug)]
@@ -83,8 +83,8 @@ pub(super) fn resolve(
 /// take all processors: otherwise two nodes with half of them each would share the first ones.
 fn shards(smp: Option<usize>, machine: Machine) -> Result<ShardOptions, ConfigurationError> {
     let count = smp.unwrap_or(machine.parallelism.max(1));
-    if !(1..=MAXIMUM_SHARDS).contains(&count) {
-        let message = format!("--smp {count}: expected 1 to {MAXIMUM_SHARDS} shards");
+    if !(1..=MAX_SHARDS).contains(&count) {
+        let message = format!("--smp {count}: expected 1 to {MAX_SHARDS} shards");
         return Err(ConfigurationError::Inconsistent(message));
     }
     let pin_to = (machine.allowed_cpus.len() == count).then_some(machine.allowed_cpus);

@@ -31,7 +31,7 @@ use super::progress::{Progress, bytes, rate};
 
 const CACHE_BYTES: usize = 8 << 20;
 /// Maximum chunk length of the writer.
-const MAXIMUM_CHUNK_KIB: u32 = 16 << 10;
+const MAX_CHUNK_KIB: u32 = 16 << 10;
 
 /// Converts all SSTables. Each keeps its place: below the output as it was below the given path.
 ///
@@ -102,9 +102,9 @@ pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, T
     let wrong = |reason: String| ToolError::Argument { name: "compression", reason };
     let wrong_length = |reason: String| ToolError::Argument { name: "chunk-length-in-kb", reason };
     let chunk_length = match arguments.chunk_length_in_kb {
-        Some(kib) if !kib.is_power_of_two() || kib > MAXIMUM_CHUNK_KIB => {
+        Some(kib) if !kib.is_power_of_two() || kib > MAX_CHUNK_KIB => {
             return Err(wrong_length(format!(
-                "{kib} is not a power of 2 from 1 to {MAXIMUM_CHUNK_KIB}"
+                "{kib} is not a power of 2 from 1 to {MAX_CHUNK_KIB}"
             )));
         }
         kib => kib.map_or(16 * 1024, |kib| kib * 1024),

@@ -8,17 +8,17 @@ use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, KeyRange, Unf
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::dump::Lines;
 use espalier_sstable::{
-    Caveat, ColumnSelection, Descriptor, PageCache, SSTableError, SSTableReader, Stretches,
+    Caveat, ColumnSelection, Descriptor, PageCache, RowBatches, SSTableError, SSTableReader,
 };
 
 use super::arguments::DumpArguments;
-use super::crew::{Crew, NotTaken, STRETCH_BYTES};
 use super::failures::{Failures, Misfits};
 use super::output::tell;
 use super::printer::{Printer, PrinterGone};
 use super::progress::Progress;
 use super::schema::{Names, has_invented_names};
 use super::selection::Selection;
+use super::worker_pool::{BATCH_BYTES, NotTaken, WorkerPool};
 use super::{ToolError, paths};
 
 /// Size of the page cache. It can be small, because the content is read once, front to back.
@@ -97,10 +97,11 @@ async fn print_all(
     failures: &mut Failures,
 ) -> Result<(), ToolError> {
     let cache = PageCache::new(CACHE_BYTES);
-    let mut crew = Crew::start().await;
+    let mut workers = WorkerPool::start().await;
     let mut outcome = Ok(());
     for descriptor in descriptors {
-        let printed = print_one(file_system, names, descriptor, arguments, &cache, &mut crew).await;
+        let printed =
+            print_one(file_system, names, descriptor, arguments, &cache, &mut workers).await;
         outcome = match printed {
             Ok(()) => Ok(()),
             Err(Stopped::Error(error)) => failures.take(error),
@@ -110,7 +111,7 @@ async fn print_all(
             break;
         }
     }
-    crew.finish().await?;
+    workers.finish().await?;
     outcome
 }
 
@@ -120,20 +121,20 @@ async fn print_one(
     descriptor: &Descriptor,
     arguments: &DumpArguments,
     cache: &PageCache,
-    crew: &mut Crew,
+    workers: &mut WorkerPool,
 ) -> Result<(), Stopped> {
     let mut whole = Whole::open(file_system, names, descriptor, arguments, cache).await?;
     let mut progress =
         Progress::new(descriptor.to_string(), whole.data_length).unless_stdout_is_a_terminal();
-    crew.begin(whole.lines);
+    workers.begin(whole.lines);
     let read = loop {
-        let stretch = match whole.stretches.next(STRETCH_BYTES).await {
-            Ok(Some(stretch)) => stretch,
+        let batch = match whole.row_batches.next(BATCH_BYTES).await {
+            Ok(Some(batch)) => batch,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
-        let end = stretch.end();
-        match crew.push(stretch) {
+        let end = batch.end();
+        match workers.push(batch) {
             Ok(()) => progress.at(end),
             Err(NotTaken::Failed) => break Ok(()),
             Err(NotTaken::OutputGone) => return Err(Stopped::PrinterGone),
@@ -141,7 +142,7 @@ async fn print_one(
     };
     // A printing error lies before a reading error in the file, and both lie before the missing
     // end.
-    let read = crew.end().map_or(read, Err);
+    let read = workers.end().map_or(read, Err);
     let Some(caveat) = whole.caveat else { return Ok(read?) };
     let (other, error) = caveat.ends(read);
     if let Some(other) = other {
@@ -153,7 +154,7 @@ async fn print_one(
 /// An SSTable that is read completely, from front to back.
 struct Whole {
     lines: Lines,
-    stretches: Stretches,
+    row_batches: RowBatches,
     data_length: u64,
     /// A fault that makes the dump fail even if all of it can be read.
     caveat: Option<Caveat>,
@@ -173,7 +174,7 @@ impl Whole {
             Ok(reader) => {
                 return Ok(Self {
                     lines: Lines::new(&reader, raw, full_values),
-                    stretches: reader.stretches(&KeyRange::full()).await?,
+                    row_batches: reader.row_batches(&KeyRange::full()).await?,
                     data_length: reader.data_length(),
                     caveat: reader.caveat(),
                 });
@@ -188,7 +189,7 @@ impl Whole {
         }
         Ok(Self {
             lines: Lines::of_data(&data, raw, full_values),
-            stretches: data.stretches(),
+            row_batches: data.row_batches(),
             data_length: data.data_length(),
             caveat,
         })

@@ -6,7 +6,6 @@
 
 pub mod arguments;
 mod convert;
-mod crew;
 mod dump;
 mod failures;
 mod import;
@@ -22,6 +21,7 @@ mod selection;
 mod stats;
 mod values;
 mod verify;
+mod worker_pool;
 mod write;
 
 use std::io::ErrorKind;

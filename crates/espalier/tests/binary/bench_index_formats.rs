@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use serde_json::Value;
 use crate::support::{run, said};
+use serde_json::Value;
 
 struct Report {
     text: String,

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use serde_json::Value;
 use crate::support::{run, said};
+use serde_json::Value;
 
 const SHAPES: [&str; 5] = ["random", "sequential", "prefix", "composite", "wide"];
 const KINDS: [&str; 4] = ["trie", "skiplist", "sharded_trie", "sharded_skiplist"];

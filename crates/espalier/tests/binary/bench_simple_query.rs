@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use serde_json::Value;
 use crate::support::{run, said};
+use serde_json::Value;
 
 /// Runs three iterations of 3000 operations. Returns the JSON and the text.
 fn measured(arguments: &[&str]) -> (Value, String) {

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
+use crate::support::{espalier, run, said, written_by_cassandra};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use crate::support::{espalier, run, said, written_by_cassandra};
 
 const SCHEMA: &str = "CREATE TYPE pair (a int, b text);
     CREATE TABLE t (id int, at int, s text static, v text, tags set<text>, m map<int, text>, l list<int>,

@@ -4,8 +4,8 @@
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 
-use rustix::process::Signal;
 use crate::support::{Serving, refused};
+use rustix::process::Signal;
 
 const FREE_PORTS: [&str; 4] = ["--port", "0", "--set", "api_port=0"];
 

@@ -21,10 +21,10 @@ use crate::{
 pub(super) const DROPS_BEFORE_LEAP: u32 = 16;
 
 /// Knowledge about a partition's invisible rows beyond that of its streams: the empty-range cache.
-pub trait KnownDead {
+pub trait KnownEmpty {
     /// Returns the end, on the walk in `direction`, of the range around `position` in which no row
     /// is visible; `None` if `position` lies in no such range.
-    fn dead_until(
+    fn empty_until(
         &self,
         position: PositionRef<'_>,
         direction: Direction,
@@ -96,7 +96,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     /// empty-range cache reports no visible row, whatever the heads are.
     fn leaps(&self) -> (Vec<(usize, ClusteringBound)>, Option<ClusteringBound>) {
         let covered: Vec<_> = (0..self.sources.len()).map(|index| self.covered_to(index)).collect();
-        let dead: Vec<_> = self.sources.iter().map(|source| self.dead_until(source)).collect();
+        let dead: Vec<_> = self.sources.iter().map(|source| self.empty_until(source)).collect();
         let mut known = None;
         let mut leaps = Vec::new();
         let first_visible = match self.wanted {
@@ -109,7 +109,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                     Some(self.later(self.later(head, *covered), dead))
                 });
                 let first = reaches.min_by(|left, right| self.order(*left, *right));
-                known = self.known_dead_until(first);
+                known = self.known_empty_until(first);
                 let known = known.as_ref().map(ClusteringBound::position);
                 first.map(|first| self.later(first, known))
             }
@@ -140,7 +140,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         covered
     }
 
-    fn dead_until(&self, source: &Source<S>) -> Option<ClusteringBound> {
+    fn empty_until(&self, source: &Source<S>) -> Option<ClusteringBound> {
         let is_dead = match source.head.as_ref()? {
             _ if self.wanted == Wanted::Everything => false,
             Unfiltered::Row(row) => {
@@ -152,11 +152,11 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
             }
             Unfiltered::Marker(_) => true,
         };
-        if is_dead { source.stream.dead_until() } else { None }
+        if is_dead { source.stream.empty_until() } else { None }
     }
 
-    fn known_dead_until(&self, position: Option<PositionRef<'_>>) -> Option<ClusteringBound> {
-        self.known_dead.as_ref()?.dead_until(position?, self.direction)
+    fn known_empty_until(&self, position: Option<PositionRef<'_>>) -> Option<ClusteringBound> {
+        self.known_empty.as_ref()?.empty_until(position?, self.direction)
     }
 
     fn later<'a>(&self, left: PositionRef<'a>, right: Option<PositionRef<'a>>) -> PositionRef<'a> {

@@ -10,7 +10,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use super::{
     apply_deletion,
-    leap::{DROPS_BEFORE_LEAP, KnownDead, Wanted},
+    leap::{DROPS_BEFORE_LEAP, KnownEmpty, Wanted},
     merge_rows,
     rows::{merge_counters, remove_deleted_counters},
 };
@@ -33,12 +33,12 @@ pub struct UnfilteredMerger<S> {
     pub(super) wanted: Wanted,
     pub(super) sources: Vec<Source<S>>,
     pub(super) partition_deletion: DeletionTime,
-    pub(super) known_dead: Option<Box<dyn KnownDead>>,
+    pub(super) known_empty: Option<Box<dyn KnownEmpty>>,
     /// The number of fragments that were read and not returned.
     pub(super) dropped: u64,
     /// Once `dropped` reaches this, the merge ends at the next row that it drops, and keeps it in
     /// `stopped_at`.
-    most_dropped: u64,
+    max_dropped: u64,
     stopped_at: Option<Clustering>,
     /// The strongest range deletion that the merge has open; live if the partition deletion covers
     /// it.
@@ -69,7 +69,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     /// Merges streams for a reader of visible rows.
     ///
     /// Returns rows only, and none that holds nothing but tombstones. Skips ranges that
-    /// `known_dead` reports. The header is the same as that of [`Self::new`].
+    /// `known_empty` reports. The header is the same as that of [`Self::new`].
     ///
     /// # Errors
     ///
@@ -78,9 +78,9 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         table: Arc<TableMetadata>,
         direction: Direction,
         streams: Vec<S>,
-        known_dead: Option<Box<dyn KnownDead>>,
+        known_empty: Option<Box<dyn KnownEmpty>>,
     ) -> impl Future<Output = Result<Option<Self>, S::Error>> {
-        Self::open(table, direction, streams, Wanted::VisibleRows, known_dead)
+        Self::open(table, direction, streams, Wanted::VisibleRows, known_empty)
     }
 
     /// Returns the number of fragments that were read and not returned so far.
@@ -91,7 +91,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     /// Makes the merge end at a dropped row once it has dropped `most` fragments; see
     /// [`Self::stopped_at`].
     pub fn drop_at_most(&mut self, most: u64) {
-        self.merger.most_dropped = most;
+        self.merger.max_dropped = most;
     }
 
     /// Returns the row at which the merge ended early, and forgets it. Call it when `next` returned
@@ -107,7 +107,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         direction: Direction,
         streams: Vec<S>,
         wanted: Wanted,
-        known_dead: Option<Box<dyn KnownDead>>,
+        known_empty: Option<Box<dyn KnownEmpty>>,
     ) -> Result<Option<Self>, S::Error> {
         let headers = streams.iter().map(UnfilteredStream::header);
         let Some(header) = merge_headers(&table, headers) else { return Ok(None) };
@@ -124,9 +124,9 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             wanted,
             sources,
             partition_deletion: deletion,
-            known_dead,
+            known_empty,
             dropped: 0,
-            most_dropped: u64::MAX,
+            max_dropped: u64::MAX,
             stopped_at: None,
             open: DeletionTime::LIVE,
         };
@@ -181,8 +181,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let mut dropped = 0;
         while let Some(least) = self.least_source() {
-            let place =
-                (self.dropped >= self.most_dropped).then(|| self.row_ahead(least)).flatten();
+            let place = (self.dropped >= self.max_dropped).then(|| self.row_ahead(least)).flatten();
             if let Some(merged) = self.step(least).await? {
                 return Ok(Some(merged));
             }

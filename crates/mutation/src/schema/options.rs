@@ -81,7 +81,7 @@ pub struct CompressionOptions {
 
 /// The largest chunk, in KiB. A reader holds a chunk as a whole, and a few bytes of a file can
 /// stand for one, so there is a limit: 16 MiB, far beyond any use.
-const MAXIMUM_CHUNK_KIBIBYTES: u32 = 16 * 1024;
+const MAX_CHUNK_KIBIBYTES: u32 = 16 * 1024;
 
 /// The extension that gives the version of the SSTables to write for a table.
 pub const SSTABLE_FORMAT: &str = "sstable_format";
@@ -120,9 +120,9 @@ impl TableOptions {
         if !kibibytes.is_power_of_two() {
             return Err(format!("chunk_length_in_kb must be a power of 2, not {kibibytes}"));
         }
-        if kibibytes > MAXIMUM_CHUNK_KIBIBYTES {
+        if kibibytes > MAX_CHUNK_KIBIBYTES {
             return Err(format!(
-                "chunk_length_in_kb must be at most {MAXIMUM_CHUNK_KIBIBYTES}, not {kibibytes}"
+                "chunk_length_in_kb must be at most {MAX_CHUNK_KIBIBYTES}, not {kibibytes}"
             ));
         }
         let min_compress_ratio = match option("min_compress_ratio") {

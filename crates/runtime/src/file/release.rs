@@ -29,7 +29,7 @@ pub(super) const LARGE_BYTES: u64 = 4 << 20;
 /// Bytes freed at once: one or two milliseconds of the device.
 const STEP_BYTES: u64 = 8 << 20;
 /// The most files that wait, because each holds a descriptor. Further files are closed at once.
-const MOST_WAITING: usize = 512;
+const MAX_WAITING: usize = 512;
 /// The pause between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -61,7 +61,7 @@ impl Removed {
         Self { descriptor: file.into(), device, waiting_bytes }
     }
 
-    fn note_freed(&mut self, bytes: u64) {
+    fn record_freed(&mut self, bytes: u64) {
         let bytes = bytes.min(self.waiting_bytes);
         self.waiting_bytes -= bytes;
         change_waiting(self.device, |waiting| waiting.saturating_sub(bytes));
@@ -70,7 +70,7 @@ impl Removed {
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        self.note_freed(u64::MAX);
+        self.record_freed(u64::MAX);
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn release(descriptor: OwnedFd, length: u64) {
     static RELEASER: OnceLock<Option<SyncSender<Removed>>> = OnceLock::new();
     let releaser = RELEASER.get_or_init(|| {
         ignore_broken_leases();
-        let (sender, receiver) = mpsc::sync_channel(MOST_WAITING);
+        let (sender, receiver) = mpsc::sync_channel(MAX_WAITING);
         let work = move || {
             become_helper_thread();
             for removed in receiver {
@@ -134,7 +134,7 @@ fn shorten(mut removed: Removed) {
         if file.set_len(length).is_err() {
             return;
         }
-        removed.note_freed(STEP_BYTES);
+        removed.record_freed(STEP_BYTES);
         thread::sleep(PAUSE);
     }
 }

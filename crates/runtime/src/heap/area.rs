@@ -23,7 +23,7 @@ pub(super) const REGION: usize = PAGES * HUGE_PAGE;
 /// Pages that are filled ahead in a region where pages are taken, while at least 96 pages are in
 /// use; fewer are filled while fewer are in use. No page is filled while the spare pages of all
 /// regions number at least this plus an eighth of the pages in use.
-const MOST_AHEAD: usize = 8;
+const MAX_AHEAD: usize = 8;
 /// While no more than this many pages are in use besides the allocator's own, none is filled ahead,
 /// so that an idle process stays small.
 const IDLE: usize = 32;
@@ -83,7 +83,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
     }
 
     /// Records that the pages in use at this moment are the allocator's own.
-    pub(super) fn note_allocators_own(&self) {
+    pub(super) fn record_allocators_own(&self) {
         self.of_allocator.store(self.used.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -153,7 +153,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
     pub(super) fn tend(&self, fill: &mut impl FnMut(usize)) {
         let used = self.used.load(Ordering::Relaxed);
         let idle = IDLE + self.of_allocator.load(Ordering::Relaxed);
-        let ahead = used.saturating_sub(idle).div_ceil(8).min(MOST_AHEAD);
+        let ahead = used.saturating_sub(idle).div_ceil(8).min(MAX_AHEAD);
         let regions = self.regions();
         for (index, region) in regions.iter().enumerate() {
             if region.is_taken.swap(false, Ordering::Acquire) {
@@ -172,7 +172,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
     /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns how many
     /// of its pages are free, at most `ahead`.
     fn fill(&self, region: usize, ahead: usize, fill: &mut impl FnMut(usize)) -> usize {
-        let most = self.used.load(Ordering::Relaxed) / 8 + MOST_AHEAD;
+        let most = self.used.load(Ordering::Relaxed) / 8 + MAX_AHEAD;
         let pages = self.regions[region].pages.iter().zip(region * PAGES..);
         let free = pages.filter(|(page, _)| page.is_free()).take(ahead);
         free.map(|(page, at)| {
@@ -276,7 +276,7 @@ mod tests {
     fn what_the_allocator_has_for_itself_does_not_count() {
         let area = idle_area();
         area.take(bytes_of(4 * PAGES..4 * PAGES + 20));
-        area.note_allocators_own();
+        area.record_allocators_own();
         area.take(bytes_of(0..PAGES));
         area.take(bytes_of(2 * PAGES..3 * PAGES));
         assert_eq!(tend(&area), NONE, "an idle process");
@@ -302,7 +302,7 @@ mod tests {
             area.take(bytes_of(region * PAGES..region * PAGES + 1));
         }
         assert_eq!(tend(&area).len(), 13, "of 20, for one of four was taken");
-        assert_eq!(area.spare.load(Ordering::Relaxed), 68 / 8 + MOST_AHEAD);
+        assert_eq!(area.spare.load(Ordering::Relaxed), 68 / 8 + MAX_AHEAD);
         area.take(bytes_of(0..8 * PAGES));
         assert_eq!(area.spare.load(Ordering::Relaxed), 0);
     }

@@ -27,9 +27,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{Resource, getrlimit};
 
 /// 60 GiB. An allocator gets memory beyond that from the system itself.
-const MOST_REGIONS: usize = 1920;
+const MAX_REGIONS: usize = 1920;
 
-static AREA: Area<MOST_REGIONS> = Area::new();
+static AREA: Area<MAX_REGIONS> = Area::new();
 /// The address at which the area begins; 0 means that there is none.
 static START: AtomicUsize = AtomicUsize::new(0);
 static THREAD: OnceLock<Thread> = OnceLock::new();
@@ -47,7 +47,7 @@ pub fn reserve() -> Option<NonNull<[u8]>> {
         return None;
     }
     let machine_bytes = usize::try_from(crate::memory::machine_bytes()).ok()?;
-    let regions = (machine_bytes / REGION).clamp(1, MOST_REGIONS);
+    let regions = (machine_bytes / REGION).clamp(1, MAX_REGIONS);
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the system chooses addresses that nothing has.
@@ -79,8 +79,8 @@ fn is_limited() -> bool {
 
 /// Records that the memory taken so far is the allocator's own: it says nothing about the needs of
 /// the process.
-pub fn note_allocators_own() {
-    AREA.note_allocators_own();
+pub fn record_allocators_own() {
+    AREA.record_allocators_own();
 }
 
 /// Whether an address is in the reserved area.

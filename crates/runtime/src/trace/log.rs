@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Write};
 
-use super::{MAXIMUM_EVENTS, MAXIMUM_TEXT_BYTES};
+use super::{MAX_EVENTS, MAX_TEXT_BYTES};
 
 /// The most bytes of one text.
-const MAXIMUM_EVENT_BYTES: usize = 2048;
+const MAX_EVENT_BYTES: usize = 2048;
 
 /// The events and sums that a trace has recorded.
 #[derive(Clone, Debug, Default)]
@@ -71,13 +71,13 @@ impl TraceLog {
         room: usize,
     ) {
         let start = self.text.len();
-        let is_full = self.events.len() >= MAXIMUM_EVENTS || start >= MAXIMUM_TEXT_BYTES;
+        let is_full = self.events.len() >= MAX_EVENTS || start >= MAX_TEXT_BYTES;
         // Growing doubles the capacity.
-        if is_full || 2 * self.memory_bytes() + MAXIMUM_EVENT_BYTES > room {
+        if is_full || 2 * self.memory_bytes() + MAX_EVENT_BYTES > room {
             self.left_out += 1;
             return;
         }
-        let mut bounded = Bounded { text: &mut self.text, left: MAXIMUM_EVENT_BYTES };
+        let mut bounded = Bounded { text: &mut self.text, left: MAX_EVENT_BYTES };
         let _ = bounded.write_fmt(text); // an error means that the text was cut
         self.events.push(Entry { elapsed_us, shard, start, end: self.text.len() });
     }
@@ -87,8 +87,8 @@ impl TraceLog {
         self.left_out += other.left_out;
         other.counts.iter().for_each(|(what, number)| self.count(what, *number));
         let fits = fits
-            && self.events.len() + other.events.len() <= MAXIMUM_EVENTS
-            && self.text.len() + other.text.len() <= MAXIMUM_TEXT_BYTES;
+            && self.events.len() + other.events.len() <= MAX_EVENTS
+            && self.text.len() + other.text.len() <= MAX_TEXT_BYTES;
         if !fits {
             self.left_out += other.events.len() as u64;
             return;

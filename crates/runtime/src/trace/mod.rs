@@ -9,8 +9,8 @@
 //! Cost for a request that is not traced: at each possible event, a load of a thread-local byte and
 //! a branch that is never taken. Nothing is formatted or allocated.
 //!
-//! Memory bound: [`MAXIMUM_EVENTS`] and [`MAXIMUM_TEXT_BYTES`] for each trace, and
-//! [`MAXIMUM_SHARD_BYTES`] for all live traces of a shard. Events beyond that are counted, not
+//! Memory bound: [`MAX_EVENTS`] and [`MAX_TEXT_BYTES`] for each trace, and
+//! [`MAX_SHARD_BYTES`] for all live traces of a shard. Events beyond that are counted, not
 //! kept.
 //!
 //! Lineage: the `system_traces` of Cassandra and ScyllaDB.
@@ -32,11 +32,11 @@ pub use scope::Traced;
 use crate::time::Instant;
 
 /// The most events of one trace.
-pub const MAXIMUM_EVENTS: usize = 2000;
+pub const MAX_EVENTS: usize = 2000;
 /// The most bytes of the texts of one trace.
-pub const MAXIMUM_TEXT_BYTES: usize = 256 << 10;
+pub const MAX_TEXT_BYTES: usize = 256 << 10;
 /// The most bytes of all live traces of one shard.
-pub const MAXIMUM_SHARD_BYTES: usize = 8 << 20;
+pub const MAX_SHARD_BYTES: usize = 8 << 20;
 
 thread_local! {
     /// Whether a trace is entered. Kept apart from the trace itself, so that a check needs no test
@@ -87,8 +87,8 @@ pub fn take_count(what: &'static str) -> u64 {
 /// Returns the id that the answer reports to the client, if the running request is traced and the
 /// client asked for it.
 #[cold]
-pub fn told_id() -> Option<Uuid> {
-    entered().and_then(|trace| trace.0.told_id)
+pub fn client_trace_id() -> Option<Uuid> {
+    entered().and_then(|trace| trace.0.client_trace_id)
 }
 
 fn entered() -> Option<Trace> {
@@ -101,7 +101,7 @@ pub struct Trace(Rc<Session>);
 
 #[derive(Debug)]
 struct Session {
-    told_id: Option<Uuid>,
+    client_trace_id: Option<Uuid>,
     began: Instant,
     log: RefCell<TraceLog>,
     /// Bytes of the shard's memory that it has charged.
@@ -115,10 +115,10 @@ pub(crate) struct TraceSeed {
 }
 
 impl Trace {
-    /// Begins a trace. `told_id` is the id that the answer reports to the client, if the client
+    /// Begins a trace. `client_trace_id` is the id that the answer reports to the client, if the client
     /// asked for it.
-    pub fn new(told_id: Option<Uuid>) -> Self {
-        Self::at(told_id, Instant::now())
+    pub fn new(client_trace_id: Option<Uuid>) -> Self {
+        Self::at(client_trace_id, Instant::now())
     }
 
     /// Creates the part of a trace that another shard began.
@@ -126,9 +126,9 @@ impl Trace {
         Self::at(None, seed.began)
     }
 
-    fn at(told_id: Option<Uuid>, began: Instant) -> Self {
+    fn at(client_trace_id: Option<Uuid>, began: Instant) -> Self {
         let (log, charged) = (RefCell::default(), Cell::new(0));
-        Self(Rc::new(Session { told_id, began, log, charged }))
+        Self(Rc::new(Session { client_trace_id, began, log, charged }))
     }
 
     /// Runs `work` with the trace entered.
@@ -147,7 +147,7 @@ impl Trace {
         let elapsed_us = self.elapsed_us();
         let shard = crate::current_shard().map_or(0, |shard| shard.index);
         let before = self.0.log.borrow().memory_bytes();
-        let room = self.0.charged.get() + MAXIMUM_SHARD_BYTES.saturating_sub(SHARD_BYTES.get());
+        let room = self.0.charged.get() + MAX_SHARD_BYTES.saturating_sub(SHARD_BYTES.get());
         self.0.log.borrow_mut().push(elapsed_us, shard, text, room);
         let after = self.0.log.borrow().memory_bytes();
         self.charge(after.saturating_sub(before));
@@ -158,7 +158,7 @@ impl Trace {
         let before = self.0.log.borrow().memory_bytes();
         // Growing doubles the capacity.
         let growth = 2 * other.memory_bytes() + before;
-        let fits = SHARD_BYTES.get() + growth <= MAXIMUM_SHARD_BYTES;
+        let fits = SHARD_BYTES.get() + growth <= MAX_SHARD_BYTES;
         self.0.log.borrow_mut().append(other, fits);
         let after = self.0.log.borrow().memory_bytes();
         self.charge(after.saturating_sub(before));
@@ -168,7 +168,7 @@ impl Trace {
     /// there are not enough left.
     pub fn charge(&self, bytes: usize) -> bool {
         let used = SHARD_BYTES.get() + bytes;
-        if used > MAXIMUM_SHARD_BYTES {
+        if used > MAX_SHARD_BYTES {
             return false;
         }
         SHARD_BYTES.set(used);

@@ -54,16 +54,16 @@ fn futures_that_take_turns_keep_to_their_own() {
 #[test]
 fn what_is_too_much_is_counted() {
     let trace = Trace::new(None);
-    trace.enter(|| (0..MAXIMUM_EVENTS + 7).for_each(|number| trace_event!("{number}")));
+    trace.enter(|| (0..MAX_EVENTS + 7).for_each(|number| trace_event!("{number}")));
     let log = trace.take_log();
-    assert_eq!((log.events().len(), log.left_out()), (MAXIMUM_EVENTS, 7));
+    assert_eq!((log.events().len(), log.left_out()), (MAX_EVENTS, 7));
     drop(trace);
 
     let trace = Trace::new(None);
     let long = "ä".repeat(10_000);
     trace.enter(|| (0..1000).for_each(|_| trace_event!("{long}")));
     let log = trace.take_log();
-    assert!(log.left_out() > 800 && log.text_bytes() <= MAXIMUM_TEXT_BYTES + 4096);
+    assert!(log.left_out() > 800 && log.text_bytes() <= MAX_TEXT_BYTES + 4096);
     assert!(log.events().iter().all(|event| event.text.ends_with("ä…")));
 }
 
@@ -74,9 +74,9 @@ fn all_traces_of_a_shard_share_one_bound() {
     for trace in &traces {
         trace.enter(|| (0..200).for_each(|_| trace_event!("{text}")));
     }
-    assert!(SHARD_BYTES.get() <= MAXIMUM_SHARD_BYTES);
+    assert!(SHARD_BYTES.get() <= MAX_SHARD_BYTES);
     let bytes: usize = traces.iter().map(|trace| trace.0.log.borrow().memory_bytes()).sum();
-    assert!(bytes <= MAXIMUM_SHARD_BYTES && bytes > MAXIMUM_SHARD_BYTES / 4, "{bytes}");
+    assert!(bytes <= MAX_SHARD_BYTES && bytes > MAX_SHARD_BYTES / 4, "{bytes}");
     assert!(traces.iter().any(|trace| trace.0.log.borrow().left_out() == 200));
     drop(traces);
     assert_eq!(SHARD_BYTES.get(), 0);

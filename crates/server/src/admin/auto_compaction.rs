@@ -47,5 +47,5 @@ async fn set(
         "DELETE" => false,
         method => return unanswered(method, &["storage_service", "auto_compaction", keyspace]),
     };
-    outcome(database.set_compacted_by_themselves(keyspace, tables, is_enabled).await)
+    outcome(database.set_auto_compaction_enabled(keyspace, tables, is_enabled).await)
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use espalier_mutation::{
     BoundKind, ClusteringBound, DecoratedKey, build_composite, schema::TableMetadata,
 };
-use espalier_storage::{CacheExplanation, KnownPartition, KnownRange, system::is_virtual};
+use espalier_storage::{CacheExplanation, ContinuousPartition, ExplainedRange, system::is_virtual};
 use espalier_types::literal::{from_text, to_json};
 
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
@@ -93,7 +93,7 @@ fn render(table: &TableMetadata, explanation: &CacheExplanation) -> String {
             known.row_bytes,
             known.has_static_row,
             json_list(ranges),
-            known.untold_ranges
+            known.unreported_ranges
         );
         if !known.deletion.is_live() {
             text += &format!(", \"deleted_at\": {}", known.deletion.marked_for_delete_at);
@@ -102,14 +102,14 @@ fn render(table: &TableMetadata, explanation: &CacheExplanation) -> String {
     text + "}"
 }
 
-fn is_whole(known: &KnownPartition) -> bool {
+fn is_whole(known: &ContinuousPartition) -> bool {
     matches!(
         known.ranges.as_slice(),
-        [one] if one.start.is_unbounded() && one.end.is_unbounded() && known.untold_ranges == 0
+        [one] if one.start.is_unbounded() && one.end.is_unbounded() && known.unreported_ranges == 0
     )
 }
 
-fn render_range(table: &TableMetadata, range: &KnownRange) -> String {
+fn render_range(table: &TableMetadata, range: &ExplainedRange) -> String {
     let (start, end) = (render_bound(table, &range.start), render_bound(table, &range.end));
     format!("{{\"from\": {start}, \"to\": {end}, \"rows\": {}}}", range.rows)
 }

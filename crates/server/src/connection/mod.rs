@@ -71,7 +71,7 @@ pub(crate) struct Connection {
     /// Bytes that the write under way has taken out of `send`.
     written_bytes: Cell<usize>,
     /// Bytes of this connection in the shard's account of unsent bytes.
-    unsent_noted: Cell<usize>,
+    unsent_recorded: Cell<usize>,
     broken: Cell<bool>,
     waiting_requests: Cell<usize>,
     /// Notified when a condition has changed for which the reader may wait.
@@ -119,7 +119,7 @@ impl Connection {
             stream,
             writing: Cell::new(false),
             written_bytes: Cell::new(0),
-            unsent_noted: Cell::new(0),
+            unsent_recorded: Cell::new(0),
             broken: Cell::new(false),
             waiting_requests: Cell::new(0),
             eased: Notify::new(),
@@ -183,7 +183,7 @@ impl Connection {
         // Requests under way must not keep answers that no client will take.
         drop(self.send.borrow_mut().take());
         self.held.take();
-        self.note_unsent();
+        self.record_unsent();
         let _ = self.stream.shutdown(Shutdown::Both);
         self.eased.notify_one();
         self.sent.notify_all();
@@ -199,18 +199,18 @@ impl Connection {
             self.server.metrics.responses_error.increment();
         }
         if trace::is_on() {
-            let extras = ResponseExtras { tracing_id: trace::told_id(), ..*extras };
+            let extras = ResponseExtras { tracing_id: trace::client_trace_id(), ..*extras };
             self.send.borrow_mut().write(stream, &extras, response);
         } else {
             self.send.borrow_mut().write(stream, extras, response);
         }
-        self.note_unsent();
+        self.record_unsent();
     }
 
     /// Updates this connection's bytes in the shard's account of unsent bytes.
-    fn note_unsent(&self) {
+    fn record_unsent(&self) {
         let unsent = self.send.borrow().len() + self.written_bytes.get();
-        let others = self.server.unsent_bytes.get() - self.unsent_noted.replace(unsent);
+        let others = self.server.unsent_bytes.get() - self.unsent_recorded.replace(unsent);
         self.server.unsent_bytes.set(others + unsent);
     }
 
@@ -263,7 +263,7 @@ impl Connection {
                 self.close();
             }
             self.send.borrow_mut().recycle(bytes);
-            self.note_unsent();
+            self.record_unsent();
             self.sent.notify_all();
         }
         self.writing.set(false);
@@ -337,7 +337,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.server.metrics.connections_open.decrement();
-        let others = self.server.unsent_bytes.get() - self.unsent_noted.get();
+        let others = self.server.unsent_bytes.get() - self.unsent_recorded.get();
         self.server.unsent_bytes.set(others);
     }
 }

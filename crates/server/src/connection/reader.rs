@@ -131,7 +131,7 @@ where
             }
             while let Some((envelope, admitted)) = self.arrived.pop_front() {
                 self.start(envelope, admitted).await;
-                self.give_way().await;
+                self.yield_core().await;
             }
             match behind {
                 None => {}
@@ -146,7 +146,7 @@ where
                     }
                 }
             }
-            self.give_way().await;
+            self.yield_core().await;
         }
     }
 
@@ -177,7 +177,7 @@ where
         None
     }
 
-    async fn give_way(&self) {
+    async fn yield_core(&self) {
         if should_yield() {
             self.connection.flush().await;
             yield_now().await;

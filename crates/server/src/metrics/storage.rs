@@ -40,15 +40,15 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Writes that waited because flushes could not keep up.",
     );
     push(
-        "espalier_dead_ranges",
+        "espalier_empty_ranges",
         gauge,
-        metrics.dead_ranges,
+        metrics.empty_ranges,
         "Ranges of tables without a visible row in the empty-range caches.",
     );
     push(
-        "espalier_dead_range_passes",
+        "espalier_empty_range_skips",
         counter,
-        metrics.dead_range_passes,
+        metrics.empty_range_skips,
         "Times that a read skipped a range of the empty-range caches.",
     );
     push(
@@ -64,9 +64,9 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Compactions that the strategies want and that have not started.",
     );
     push(
-        "espalier_compaction_surplus_sstables",
+        "espalier_compaction_score",
         gauge,
-        metrics.surplus_sstables,
+        metrics.compaction_score,
         "Score: SSTables that may hold one partition beyond the number that the strategy aims at, maximum over tables.",
     );
     push(
@@ -205,15 +205,15 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Mutations appended to the commit log.",
     );
     push(
-        "espalier_commitlog_rounds",
+        "espalier_commitlog_sync_batches",
         counter,
-        log.rounds,
+        log.sync_batches,
         "Writes of the commit log to the disk; mutations that arrive together share one.",
     );
     push(
-        "espalier_commitlog_rounds_failed",
+        "espalier_commitlog_sync_batches_failed",
         counter,
-        log.failed_rounds,
+        log.failed_sync_batches,
         "Writes of the commit log that failed.",
     );
     push(

@@ -8,7 +8,7 @@
 //! answer, so that no client waits for them.
 //!
 //! Memory: the bound of each trace (see [`espalier_runtime::trace`]), and at most
-//! [`MAXIMUM_QUEUED`] traces that wait to be written; more are dropped and counted.
+//! [`MAX_QUEUED`] traces that wait to be written; more are dropped and counted.
 
 mod parameters;
 mod writer;
@@ -24,7 +24,7 @@ use crate::connection::Connection;
 use crate::protocol::{Flags, Header, Opcode, Request};
 
 /// Limit of the traces of one shard that wait to be written.
-const MAXIMUM_QUEUED: usize = 256;
+const MAX_QUEUED: usize = 256;
 
 /// Whether a request is traced, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl TracedRequest {
         self.duration_us = u64::try_from(self.trace.elapsed().as_micros()).unwrap_or(u64::MAX);
         let server = &connection.server;
         let mut queue = server.traces.queue.borrow_mut();
-        if queue.len() >= MAXIMUM_QUEUED {
+        if queue.len() >= MAX_QUEUED {
             server.metrics.traces_dropped.increment();
             return;
         }

@@ -1,6 +1,6 @@
 //! Describes a request for `system_traces.sessions`: names and keys are Cassandra's.
 //!
-//! Memory: long statements and values are cut, and parameters beyond [`MAXIMUM_BYTES`] are dropped.
+//! Memory: long statements and values are cut, and parameters beyond [`MAX_BYTES`] are dropped.
 
 use espalier_types::literal::to_cql_literal;
 
@@ -9,11 +9,11 @@ use crate::protocol::Request;
 use crate::protocol::request::{ParametersTail, QueryParameters, StatementRef, Value};
 
 /// Maximum bytes of a statement.
-const MAXIMUM_STATEMENT_BYTES: usize = 32 << 10;
+const MAX_STATEMENT_BYTES: usize = 32 << 10;
 /// Maximum bytes of a value, as in Cassandra.
-const MAXIMUM_VALUE_BYTES: usize = 1000;
+const MAX_VALUE_BYTES: usize = 1000;
 /// Maximum bytes of all parameters of a request.
-const MAXIMUM_BYTES: usize = 128 << 10;
+const MAX_BYTES: usize = 128 << 10;
 
 #[derive(Default)]
 struct Parameters {
@@ -66,7 +66,7 @@ pub(super) fn describe(
                         }
                     }
                 }
-                if parameters.bytes >= MAXIMUM_BYTES {
+                if parameters.bytes >= MAX_BYTES {
                     break;
                 }
             }
@@ -81,13 +81,13 @@ impl Parameters {
     fn put(&mut self, key: impl Into<String>, value: String) {
         let key = key.into();
         self.bytes += key.len() + value.len();
-        if self.bytes <= MAXIMUM_BYTES {
+        if self.bytes <= MAX_BYTES {
             self.entries.push((key, value));
         }
     }
 
     fn statement(&mut self, key: &str, text: &str) {
-        self.put(key, cut(text, MAXIMUM_STATEMENT_BYTES));
+        self.put(key, cut(text, MAX_STATEMENT_BYTES));
     }
 
     fn execution(&mut self, parameters: &QueryParameters<'_>) {
@@ -111,15 +111,15 @@ impl Parameters {
 fn value_text(column_type: &espalier_types::CqlType, bytes: &[u8]) -> String {
     // A literal is at least as long as its value: a long value is printed only in part, as text if
     // it is UTF-8, else as a blob.
-    if bytes.len() > MAXIMUM_VALUE_BYTES {
-        let begin = bytes.get(..MAXIMUM_VALUE_BYTES / 2).unwrap_or_default();
+    if bytes.len() > MAX_VALUE_BYTES {
+        let begin = bytes.get(..MAX_VALUE_BYTES / 2).unwrap_or_default();
         let begin = match std::str::from_utf8(begin) {
             Ok(text) => text.to_owned(),
             Err(_) => to_cql_literal(&espalier_types::CqlType::Blob, begin),
         };
         return format!("{begin}… ({} bytes)", bytes.len());
     }
-    cut(&to_cql_literal(column_type, bytes), MAXIMUM_VALUE_BYTES)
+    cut(&to_cql_literal(column_type, bytes), MAX_VALUE_BYTES)
 }
 
 /// Returns the text, or its first `bytes` with a mark that it continues.
@@ -155,6 +155,6 @@ mod tests {
         (0..1000).for_each(|index| parameters.statement(&index.to_string(), &"x".repeat(1000)));
         let bytes: usize =
             parameters.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
-        assert!(bytes <= MAXIMUM_BYTES && bytes > MAXIMUM_BYTES / 2);
+        assert!(bytes <= MAX_BYTES && bytes > MAX_BYTES / 2);
     }
 }

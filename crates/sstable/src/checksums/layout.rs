@@ -9,4 +9,4 @@ pub(super) const HEAD_BYTES: usize = 12;
 /// Length of the tail in bytes: the checksum of all bytes before it.
 pub(super) const TAIL_BYTES: usize = 4;
 /// Maximum number of files. Espalier writes at most five.
-pub(super) const MAXIMUM_FILES: u32 = 64;
+pub(super) const MAX_FILES: u32 = 64;

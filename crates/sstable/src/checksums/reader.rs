@@ -6,7 +6,7 @@ use espalier_runtime::file::PAGE_BYTES;
 
 use super::{
     check_page,
-    layout::{HEAD_BYTES, MAGIC, MAXIMUM_FILES, TAIL_BYTES, VERSION},
+    layout::{HEAD_BYTES, MAGIC, MAX_FILES, TAIL_BYTES, VERSION},
 };
 use crate::{
     components::Component,
@@ -44,7 +44,7 @@ impl Checksums {
             return Err(SSTableError::unsupported(name, "this version of Checksums.db is"));
         }
         let count = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-        if count > MAXIMUM_FILES {
+        if count > MAX_FILES {
             return Err(corrupt("it lists too many files"));
         }
         let mut files = BTreeMap::new();

@@ -17,11 +17,11 @@ use crate::{
 
 /// Maximum chunk length in bytes. The format allows more, but no writer uses it. A chunk is held
 /// whole in memory, and a few bytes of Zstandard can expand to one.
-pub(crate) const MAXIMUM_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
+pub(crate) const MAX_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Maximum length in bytes of a head without a dictionary.
 pub(crate) const SHORT_HEAD_LENGTH: usize = 64 * 1024;
 /// Maximum length in bytes of a head with a dictionary. Dictionaries have about 100 KiB.
-pub(crate) const MAXIMUM_HEAD_LENGTH: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_HEAD_LENGTH: usize = 4 * 1024 * 1024;
 /// Prefix of the options that contain pieces of the dictionary. A number of eight digits follows
 /// it. Format: docs/formats/compression.md.
 const DICTIONARY_OPTION: &str = ".dictionary.";
@@ -85,7 +85,7 @@ impl CompressionInfo {
         }
         let dictionary = pieces.into_values().collect::<Vec<_>>().concat().into();
         let chunk_length = input.u32("chunk length")?;
-        if !chunk_length.is_power_of_two() || chunk_length > MAXIMUM_CHUNK_LENGTH {
+        if !chunk_length.is_power_of_two() || chunk_length > MAX_CHUNK_LENGTH {
             return Err(input.corrupt(format!(
                 "chunk length {chunk_length} is too large, or not a power of two"
             )));

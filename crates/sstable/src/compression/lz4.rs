@@ -5,7 +5,7 @@
 use lz4::block::{compress_bound, compress_to_buffer, decompress_to_buffer};
 
 /// Maximum length in bytes that the library accepts.
-const MOST_BYTES: usize = i32::MAX as usize;
+const MAX_BYTES: usize = i32::MAX as usize;
 /// Maximum distance in bytes of a reference in a block.
 const REACH: usize = 65_535;
 /// The value of the first length field that announces more length bytes. Each of these adds up to
@@ -19,14 +19,14 @@ pub(super) fn maximum_length(plain: usize) -> usize {
 
 /// Compresses into `block`, and returns the number of bytes written.
 pub(super) fn compress(plain: &[u8], block: &mut [u8]) -> Result<usize, String> {
-    let room = block.len().min(MOST_BYTES);
+    let room = block.len().min(MAX_BYTES);
     compress_to_buffer(plain, None, false, &mut block[..room]).map_err(|error| error.to_string())
 }
 
 /// Decompresses into `plain`, and returns the number of bytes written.
 pub(super) fn decompress(block: &[u8], plain: &mut [u8]) -> Result<usize, String> {
     let most = i32::try_from(plain.len()).map_err(|_| "is too long".to_owned())?;
-    if block.len() > MOST_BYTES {
+    if block.len() > MAX_BYTES {
         return Err("is too long".into());
     }
     decompress_to_buffer(block, Some(most), plain).map_err(|error| error.to_string())

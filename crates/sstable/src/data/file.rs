@@ -20,16 +20,16 @@ use crate::{
     compression::{
         CompressionInfo,
         chunk_decoder::ChunkDecoder,
-        layout::{MAXIMUM_HEAD_LENGTH, SHORT_HEAD_LENGTH},
+        layout::{MAX_HEAD_LENGTH, SHORT_HEAD_LENGTH},
     },
     data::{chunk_table::Shortfall, read_ahead::ReadAhead},
     error::{Result, SSTableError},
-    page_cache::{CachedFile, CachedPage, Caching, PageCache, PageKey, PagesAtHand, Part},
+    page_cache::{CachedFile, CachedPage, CachedPages, Caching, PageCache, PageKey, Part},
     versions::VersionFeatures,
 };
 
 /// The largest chunk of a plain file that the reader accepts, in bytes.
-pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
+pub(crate) const MAX_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Bytes that are read at once from data without checksums.
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
 
@@ -116,7 +116,7 @@ impl DataFile {
         } else if components.contains(&Component::Crc) {
             let table = open(Component::Crc).await?;
             let chunk_length = u32::from_be_bytes(table.read_array(0).await?);
-            if chunk_length == 0 || chunk_length > MAXIMUM_PLAIN_CHUNK_LENGTH {
+            if chunk_length == 0 || chunk_length > MAX_PLAIN_CHUNK_LENGTH {
                 let reason = format!("chunks of {chunk_length} bytes");
                 return Err(SSTableError::corrupt(table.name(), 0, reason));
             }
@@ -323,8 +323,8 @@ impl DataFile {
 
     /// The cached pages of all files, and the pages that the look-up itself holds.
     #[inline]
-    pub(crate) fn pages_at_hand<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> PagesAtHand<'a> {
-        self.file.cache().at_hand(held)
+    pub(crate) fn cached_pages<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> CachedPages<'a> {
+        self.file.cache().cached_pages(held)
     }
 
     /// Returns whether a page is a chunk of this file.
@@ -341,9 +341,9 @@ impl DataFile {
     /// Returns chunk `index`, which begins at `index * chunk_length` before compression, if it is
     /// cached.
     #[inline]
-    pub(crate) fn chunk_at_hand<'p>(
+    pub(crate) fn cached_chunk<'p>(
         &self,
-        pages: &'p PagesAtHand<'_>,
+        pages: &'p CachedPages<'_>,
         index: u64,
     ) -> Option<&'p Bytes> {
         pages.get(self.file.key(index))
@@ -356,8 +356,8 @@ impl DataFile {
         let cache = self.file.cache();
         if trace::is_on() {
             match cache.holds(self.file.key(index)) {
-                true => self.tell_hit(index),
-                false if cache.is_being_read(self.file.key(index)) => self.tell_shared(index),
+                true => self.trace_hit(index),
+                false if cache.is_being_read(self.file.key(index)) => self.trace_shared(index),
                 false => {}
             }
         }
@@ -385,7 +385,7 @@ impl DataFile {
             && let Some(bytes) = self.file.cache().peek(self.file.key(index))
         {
             if trace::is_on() {
-                self.tell_hit(index);
+                self.trace_hit(index);
             }
             return Ok(bytes);
         }
@@ -399,7 +399,7 @@ impl DataFile {
     }
 
     /// Returns whether the chunk that holds a position is cached.
-    pub(crate) fn is_at_hand(&self, position: u64) -> bool {
+    pub(crate) fn is_cached(&self, position: u64) -> bool {
         self.file.cache().holds(self.file.key(position / self.chunk_length()))
     }
 
@@ -456,7 +456,7 @@ impl DataFile {
 
     /// Traces a cached chunk.
     #[cold]
-    pub(crate) fn tell_hit(&self, index: u64) {
+    pub(crate) fn trace_hit(&self, index: u64) {
         trace_event!(
             "Data cache hit: {} at offset {}, {} bytes",
             self.file.name().short(),
@@ -467,7 +467,7 @@ impl DataFile {
 
     /// Traces that another task reads the chunk already.
     #[cold]
-    fn tell_shared(&self, index: u64) {
+    fn trace_shared(&self, index: u64) {
         trace_event!(
             "Data cache miss: {} at offset {}, waiting for another's read",
             self.file.name().short(),
@@ -523,7 +523,7 @@ async fn read_head(
     let short = table.read_exact(0, length(SHORT_HEAD_LENGTH)).await?;
     match CompressionInfo::read(table.name(), &short, features) {
         Err(_) if table.length() > SHORT_HEAD_LENGTH as u64 => {
-            let long = table.read_exact(0, length(MAXIMUM_HEAD_LENGTH)).await?;
+            let long = table.read_exact(0, length(MAX_HEAD_LENGTH)).await?;
             CompressionInfo::read(table.name(), &long, features)
         }
         outcome => outcome,

@@ -28,15 +28,15 @@ impl Malformed {
 pub(crate) type Decoded<T> = std::result::Result<T, Malformed>;
 
 /// The longest value, path or key of a cell, in bytes. Cassandra refuses to write longer ones, too.
-pub(crate) const MAXIMUM_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
+pub(crate) const MAX_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
 
 /// The longest row, in bytes. A row is read into memory whole, and Cassandra could not hold a
 /// longer one in an array.
-pub(crate) const MAXIMUM_ROW_LENGTH: u64 = i32::MAX as u64;
+pub(crate) const MAX_ROW_LENGTH: u64 = i32::MAX as u64;
 
 /// The longest row that is written, in bytes: a row that was read can be written again, even if the
 /// two numbers in front of it become longer.
-pub(crate) const MAXIMUM_WRITTEN_ROW_LENGTH: u64 = MAXIMUM_ROW_LENGTH - 2 * 9;
+pub(crate) const MAX_WRITTEN_ROW_LENGTH: u64 = MAX_ROW_LENGTH - 2 * 9;
 
 /// A reading position in `bytes`.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl<'a> DataInput<'a> {
     #[inline]
     pub(crate) fn value_length(&mut self) -> Decoded<usize> {
         match self.vint()? {
-            length if length <= MAXIMUM_VALUE_LENGTH => Ok(length as usize),
+            length if length <= MAX_VALUE_LENGTH => Ok(length as usize),
             _ => Err(Malformed::Wrong("a value is longer than 256 MiB")),
         }
     }

@@ -49,7 +49,7 @@ pub(crate) struct DataStream {
 /// not make it read ahead.
 const RUN_BEGINS: u32 = 2;
 /// The limit of `DataStream::run`, and with it of the doubling: one read takes no more.
-const LONGEST_RUN: u32 = 6;
+const MAX_RUN: u32 = 6;
 
 /// A scan that has taken so many chunks is no short one, and does not change the page cache any
 /// more (arbitrary).
@@ -83,8 +83,8 @@ impl DataStream {
     }
 
     /// Returns whether the chunk that holds a position is cached.
-    pub(crate) fn is_at_hand(&self, position: u64) -> bool {
-        self.file.is_at_hand(position)
+    pub(crate) fn is_cached(&self, position: u64) -> bool {
+        self.file.is_cached(position)
     }
 
     /// Announces the position up to which the caller probably reads on, to save reads.
@@ -261,7 +261,7 @@ impl DataStream {
         let held = self.chunk.as_ref().map(|(held, _)| *held);
         if held != Some(index) {
             let follows = held.is_some_and(|held| held.checked_add(1) == Some(index));
-            self.run = if follows { (self.run + 1).min(LONGEST_RUN) } else { 0 };
+            self.run = if follows { (self.run + 1).min(MAX_RUN) } else { 0 };
         }
         let chunks = 1 << self.run.saturating_sub(RUN_BEGINS);
         let run_end = index.saturating_add(chunks).saturating_mul(chunk_length);

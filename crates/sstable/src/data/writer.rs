@@ -13,8 +13,8 @@ use espalier_trie::page::Sink;
 use crate::{
     append_file::{AppendFile, WrittenFile},
     components::{Component, Descriptor},
-    compression::{CompressionInfo, Compressor, layout::MAXIMUM_CHUNK_LENGTH},
-    data::file::MAXIMUM_PLAIN_CHUNK_LENGTH,
+    compression::{CompressionInfo, Compressor, layout::MAX_CHUNK_LENGTH},
+    data::file::MAX_PLAIN_CHUNK_LENGTH,
     error::{Result, SSTableError},
     versions::VersionFeatures,
     write_behind::WriteBehindFile,
@@ -87,7 +87,7 @@ impl DataWriter {
         let name = descriptor.name_in_errors(&Component::Data);
         let (chunks, component) = match format {
             ChunkFormat::Plain { chunk_length }
-                if !(1..=MAXIMUM_PLAIN_CHUNK_LENGTH).contains(chunk_length) =>
+                if !(1..=MAX_PLAIN_CHUNK_LENGTH).contains(chunk_length) =>
             {
                 let reason = format!("plain chunks of {chunk_length} bytes");
                 return Err(SSTableError::rejected(&name, reason));
@@ -254,9 +254,9 @@ fn compressed_chunks(
 ) -> Result<Chunks> {
     let compressor = Compressor::with_options(name, &options.class, &options.parameters)?;
     // The reader would reject other chunk lengths.
-    if !options.chunk_length.is_power_of_two() || options.chunk_length > MAXIMUM_CHUNK_LENGTH {
+    if !options.chunk_length.is_power_of_two() || options.chunk_length > MAX_CHUNK_LENGTH {
         let reason = format!(
-            "chunks of {} bytes: a power of two is needed, at most {MAXIMUM_CHUNK_LENGTH}",
+            "chunks of {} bytes: a power of two is needed, at most {MAX_CHUNK_LENGTH}",
             options.chunk_length
         );
         return Err(SSTableError::rejected(name, reason));

@@ -14,13 +14,13 @@ use crate::{
     data::{
         column_map::{ColumnSelection, FileLayout},
         decode::{
-            HeadKind, RowDecoder, RowView, read_head, read_marker, read_partition_head,
+            HeadKind, RowDecoder, RowRef, read_head, read_marker, read_partition_head,
             read_static_head,
         },
         input::{DataInput, Malformed},
     },
     error::{FileName, Result, SSTableError},
-    reader::{DataReader, SSTableReader, Stretch},
+    reader::{DataReader, RowBatch, SSTableReader},
 };
 
 #[derive(Clone, Debug)]
@@ -35,9 +35,9 @@ pub struct Lines {
     form: Form,
     name: FileName,
     decoder: RowDecoder,
-    view: RowView,
+    view: RowRef,
     /// Whether rows can be printed in the order of their cells in the file.
-    is_viewed: bool,
+    is_raw: bool,
 }
 
 impl Lines {
@@ -66,9 +66,9 @@ impl Lines {
         Self {
             form,
             name: descriptor.name_in_errors(&Component::Data),
-            is_viewed: is_in_order(&layout) && !layout.is_static_compact,
+            is_raw: is_in_order(&layout) && !layout.is_static_compact,
             decoder: RowDecoder::new(layout, &ColumnSelection::All),
-            view: RowView::new(),
+            view: RowRef::new(),
         }
     }
 
@@ -100,17 +100,17 @@ impl Lines {
     /// # Errors
     ///
     /// Returns an error if the batch is damaged. The lines before the fault are appended.
-    pub fn write_stretch(&mut self, stretch: &Stretch, out: &mut Vec<u8>) -> Result<()> {
-        let bytes = &stretch.bytes;
-        let mut last = stretch.key.clone().map(DecoratedKey::new);
-        let (mut is_inside, mut open) = (stretch.is_inside, stretch.open);
+    pub fn write_batch(&mut self, batch: &RowBatch, out: &mut Vec<u8>) -> Result<()> {
+        let bytes = &batch.bytes;
+        let mut last = batch.key.clone().map(DecoratedKey::new);
+        let (mut is_inside, mut open) = (batch.is_inside, batch.open);
         if let (true, Some(key), Form::Readable(dump)) = (is_inside, &last, &mut self.form) {
             dump.set_key(&key.key);
         }
         let mut at = 0;
         while let Some(&flags) = bytes.get(at) {
             let error = |at: usize, reason: &str| {
-                SSTableError::corrupt(&self.name, stretch.position + at as u64, reason)
+                SSTableError::corrupt(&self.name, batch.position + at as u64, reason)
             };
             if !is_inside {
                 let (mut header, length) = self
@@ -123,7 +123,7 @@ impl Lines {
                 let layout = &self.decoder.layout;
                 // In a compact table the static row is the one row of the partition.
                 let only_row = header.static_row.take_if(|_| layout.is_static_compact);
-                self.write_header(&header, Some(stretch.position + at as u64), out);
+                self.write_header(&header, Some(batch.position + at as u64), out);
                 if let Some(row) = only_row {
                     self.write_unfiltered(&Unfiltered::Row(row), out);
                 }
@@ -136,7 +136,7 @@ impl Lines {
                 }
                 is_inside = false;
                 at += 1;
-            } else if self.is_viewed
+            } else if self.is_raw
                 && let Some(end) = self.view.read(bytes, at, &self.decoder.layout)
             {
                 if !self.view.is_empty() {

@@ -17,6 +17,6 @@ mod value;
 
 pub use lines::Lines;
 pub(crate) use raw::RawDump;
-pub use raw::{Dump, LONGEST_SHOWN, bound_name};
+pub use raw::{Dump, MAX_SHOWN, bound_name};
 pub use readable::ReadableDump;
 pub use value::write_json;

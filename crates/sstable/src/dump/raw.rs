@@ -24,21 +24,21 @@ use super::text::{Remembered, push_hex, push_i64, push_u64};
 use crate::{
     data::{
         column_map::{FileColumn, FileLayout},
-        decode::{RowView, Span},
+        decode::{RowRef, Span},
     },
     statistics::serialization_header::compare_names,
 };
 
 /// The longest value that is shown, in bytes. Longer values are shown as length and CRC-32, unless
 /// the caller wants all bytes.
-pub const LONGEST_SHOWN: usize = 4096;
+pub const MAX_SHOWN: usize = 4096;
 
 /// Prints lines of a table's content.
 #[derive(Clone, Copy, Debug)]
 pub struct Dump<'table> {
     /// The table that names the columns.
     pub table: &'table TableMetadata,
-    /// Whether values longer than [`LONGEST_SHOWN`] are shown in full.
+    /// Whether values longer than [`MAX_SHOWN`] are shown in full.
     pub full_values: bool,
 }
 
@@ -204,7 +204,7 @@ impl Dump<'_> {
     }
 
     fn value(&self, value: &[u8], out: &mut Vec<u8>) {
-        if value.len() > LONGEST_SHOWN && !self.full_values {
+        if value.len() > MAX_SHOWN && !self.full_values {
             return write_length_and_checksum(value, out);
         }
         out.push(b'"');
@@ -248,7 +248,7 @@ impl RawDump {
     }
 
     /// Appends the line of a raw row, which was read from `bytes`.
-    pub(super) fn write_view(&mut self, row: &RowView, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn write_view(&mut self, row: &RowRef, bytes: &[u8], out: &mut Vec<u8>) {
         let dump = Dump { table: &self.table, full_values: self.full_values };
         let timestamp = &mut self.timestamp;
         let value = |(start, end): Span| bytes.get(start..end).unwrap_or_default();

@@ -28,7 +28,7 @@ use espalier_types::CqlType;
 
 use super::{
     raw::{
-        LONGEST_SHOWN, bound_name, write_deletion, write_expiry, write_length_and_checksum,
+        MAX_SHOWN, bound_name, write_deletion, write_expiry, write_length_and_checksum,
         write_liveness, write_marker_deletions, write_shadowable_deletion,
     },
     text::{push_i64, push_u64},
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::data::{
     column_map::{FileColumn, FileLayout},
-    decode::{RowView, Span},
+    decode::{RowRef, Span},
 };
 
 /// Prints lines of a table's content, partition after partition.
@@ -55,7 +55,7 @@ pub struct ReadableDump {
 }
 
 impl ReadableDump {
-    /// Makes a printer for a table. If `full_values` is set, values longer than [`LONGEST_SHOWN`]
+    /// Makes a printer for a table. If `full_values` is set, values longer than [`MAX_SHOWN`]
     /// are shown in full, else as length and CRC-32.
     pub fn new(table: Arc<TableMetadata>, full_values: bool) -> Self {
         let mut names = Vec::new();
@@ -214,7 +214,7 @@ impl ReadableDump {
     }
 
     /// Appends the line of a raw row, which was read from `bytes`.
-    pub(super) fn write_view(&self, row: &RowView, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn write_view(&self, row: &RowRef, bytes: &[u8], out: &mut Vec<u8>) {
         let value = |(start, end): Span| bytes.get(start..end).unwrap_or_default();
         out.extend_from_slice(&self.row_start);
         if !self.table.clustering_columns().is_empty() {
@@ -362,7 +362,7 @@ impl ReadableDump {
     }
 
     fn value(&self, ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
-        match value.len() > LONGEST_SHOWN && !self.full_values {
+        match value.len() > MAX_SHOWN && !self.full_values {
             true => write_length_and_checksum(value, out),
             false => write_json(ty, value, out),
         }

@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// Maximum hash count. No writer chooses more, so a greater count is corruption.
-const MAXIMUM_HASH_COUNT: u32 = 64;
+const MAX_HASH_COUNT: u32 = 64;
 
 /// Number of bytes copied without yielding. That takes tens of microseconds, or milliseconds if the
 /// memory is new. The number is a multiple of the page and of the word.
 const PART_BYTES: usize = 256 << 10;
 
 /// Maximum length of the file in bytes. The format holds at most 2^31 - 1 words.
-const MAXIMUM_FILE_BYTES: u64 = 8 * (i32::MAX as u64) + 8;
+const MAX_FILE_BYTES: u64 = 8 * (i32::MAX as u64) + 8;
 
 /// Writes the content of Filter.db. The caller finishes the file.
 pub(crate) async fn write_parts(
@@ -65,9 +65,9 @@ pub(crate) async fn read_parts(
     let name = descriptor.name_in_errors(&Component::Filter);
     let file = file_system.open_read(descriptor.path(&Component::Filter)).await?;
     let length = file.length().await?;
-    if length > MAXIMUM_FILE_BYTES {
-        let reason = format!("{length} bytes exceed the maximum of {MAXIMUM_FILE_BYTES}");
-        return Err(SSTableError::corrupt(&name, MAXIMUM_FILE_BYTES, reason));
+    if length > MAX_FILE_BYTES {
+        let reason = format!("{length} bytes exceed the maximum of {MAX_FILE_BYTES}");
+        return Err(SSTableError::corrupt(&name, MAX_FILE_BYTES, reason));
     }
     if let Some(checksums) = checksums {
         checksums.check_length(&name, length)?;
@@ -110,7 +110,7 @@ const HEAD_BYTES: u64 = 8;
 /// Reads the head of a file of `length` bytes, and returns the number of hashes.
 fn read_head(input: &mut Input<'_>, length: u64) -> Result<u32> {
     let hash_count = input.u32("hash count")?;
-    if !(1..=MAXIMUM_HASH_COUNT).contains(&hash_count) {
+    if !(1..=MAX_HASH_COUNT).contains(&hash_count) {
         return Err(input.corrupt(format!("a filter with {hash_count} hashes")));
     }
     let words = input.u32("number of words")?;

@@ -1,14 +1,14 @@
 //! This module computes the number of bits and hashes of a filter for a false positive chance.
 
 /// Maximum number of bits per key. More bits bring no gain.
-const MAXIMUM_BITS_PER_KEY: u32 = 20;
+const MAX_BITS_PER_KEY: u32 = 20;
 /// Number of bits added to every filter.
 const EXCESS_BITS: u64 = 20;
 /// Maximum number of words, which is a signed 32-bit integer in the file.
-const MAXIMUM_WORDS: u64 = i32::MAX as u64;
+const MAX_WORDS: u64 = i32::MAX as u64;
 
-/// Minimum false positive chance that a filter with [`MAXIMUM_BITS_PER_KEY`] bits per key reaches.
-pub const MINIMUM_CHANCE: f64 = 6.71e-5;
+/// Minimum false positive chance that a filter with [`MAX_BITS_PER_KEY`] bits per key reaches.
+pub const MIN_CHANCE: f64 = 6.71e-5;
 
 /// The size of a filter: hashes per key and 64-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,16 +39,16 @@ impl FilterSize {
         if false_positive_chance.is_nan() || false_positive_chance >= 1.0 {
             return None;
         }
-        let wanted = false_positive_chance.max(MINIMUM_CHANCE);
-        let bits = (2..MAXIMUM_BITS_PER_KEY)
+        let wanted = false_positive_chance.max(MIN_CHANCE);
+        let bits = (2..MAX_BITS_PER_KEY)
             .find(|&bits| chance(bits, best_hash_count(bits)) <= wanted)
-            .unwrap_or(MAXIMUM_BITS_PER_KEY);
+            .unwrap_or(MAX_BITS_PER_KEY);
         let mut hash_count = best_hash_count(bits);
         while hash_count > 1 && chance(bits, hash_count - 1) <= wanted {
             hash_count -= 1;
         }
         let bits = keys.saturating_mul(u64::from(bits)).saturating_add(EXCESS_BITS);
-        Some(FilterSize { hash_count, words: bits.div_ceil(64).min(MAXIMUM_WORDS) })
+        Some(FilterSize { hash_count, words: bits.div_ceil(64).min(MAX_WORDS) })
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn small_and_absurd_counts() {
         assert_eq!(FilterSize::for_keys(0, 0.01).unwrap().words, 1);
-        assert_eq!(FilterSize::for_keys(u64::MAX, 0.01).unwrap().words, MAXIMUM_WORDS);
+        assert_eq!(FilterSize::for_keys(u64::MAX, 0.01).unwrap().words, MAX_WORDS);
         assert!(FilterSize::for_keys(10, 0.0).is_some());
     }
 }

@@ -198,20 +198,20 @@ impl CachedFile {
     /// Returns page `number`. It is shorter at the end of the file, and empty after it.
     pub(crate) async fn page(&self, number: u64) -> Result<Bytes> {
         if trace::is_on() {
-            return Box::pin(self.page_and_tell(number)).await;
+            return Box::pin(self.page_and_report(number)).await;
         }
-        self.page_untold(number).await
+        self.page_unreported(number).await
     }
 
     /// Returns a page and traces the read.
-    async fn page_and_tell(&self, number: u64) -> Result<Bytes> {
+    async fn page_and_report(&self, number: u64) -> Result<Bytes> {
         let (name, began) = (self.inner.name.short(), Instant::now());
         let cache = &self.inner.cache;
         let is_own =
             self.own_pages.as_ref().is_some_and(|own| held(&own.borrow(), number).is_some());
         let is_hit = cache.holds(self.key(number));
         let is_shared = self.own_pages.is_none() && cache.is_being_read(self.key(number));
-        let bytes = self.page_untold(number).await?;
+        let bytes = self.page_unreported(number).await?;
         let (length, time_us) = (bytes.len(), began.elapsed().as_micros());
         match bytes.is_empty() {
             true => {}
@@ -231,7 +231,7 @@ impl CachedFile {
     /// cached.
     pub(crate) async fn page_for_look_up(&self, number: u64) -> Result<Bytes> {
         match self.caching() {
-            Caching::Shared => self.page_untold(number).await,
+            Caching::Shared => self.page_unreported(number).await,
             Caching::Private => match self.inner.cache.peek(self.key(number)) {
                 Some(bytes) => Ok(bytes),
                 None => Ok(self.read_page(number).await?.bytes),
@@ -239,7 +239,7 @@ impl CachedFile {
         }
     }
 
-    async fn page_untold(&self, number: u64) -> Result<Bytes> {
+    async fn page_unreported(&self, number: u64) -> Result<Bytes> {
         match &self.own_pages {
             None if number.saturating_mul(PAGE_BYTES as u64) >= self.inner.length => {
                 Ok(Bytes::new())

@@ -14,9 +14,9 @@
 //! Invariant: the charges of all entries sum up to `used_bytes`, which is at most the budget
 //! whenever control returns.
 
-mod at_hand;
 mod cached_file;
-mod heat;
+mod cached_pages;
+mod frequency;
 mod in_flight;
 mod part;
 mod pinned;
@@ -27,9 +27,9 @@ use std::{
     rc::Rc,
 };
 
-pub(crate) use at_hand::PagesAtHand;
 use bytes::Bytes;
 pub(crate) use cached_file::{CachedFile, Caching};
+pub(crate) use cached_pages::CachedPages;
 use espalier_runtime::maybe_yield;
 pub(crate) use part::Part;
 pub use part::PartMetrics;
@@ -202,8 +202,8 @@ impl PageCache {
     /// Borrows all cached pages, and those that the look-up itself holds. The caller must not wait
     /// while it holds the borrow.
     #[inline]
-    pub(crate) fn at_hand<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> PagesAtHand<'a> {
-        PagesAtHand::new(self.0.table.borrow(), &self.0.counters, held)
+    pub(crate) fn cached_pages<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> CachedPages<'a> {
+        CachedPages::new(self.0.table.borrow(), &self.0.counters, held)
     }
 
     /// Returns a page from the cache, by `read`, or by another task's read of it, and caches it.

@@ -6,7 +6,7 @@ use espalier_runtime::maybe_yield;
 use super::PageCache;
 
 /// Pages keep this part (an eighth) of the budget, however large the filters are.
-const LEAST_PART: usize = 8;
+const MIN_PART: usize = 8;
 
 /// Bytes that are taken from the pages between two yields: some hundred pages.
 const PINNED_AT_ONCE: usize = 512 << 10;
@@ -38,7 +38,7 @@ impl PageCache {
 
     pub(super) fn apply_budget(&self) {
         let budget = self.0.budget.get();
-        let left = budget.saturating_sub(self.0.pinned.get()).max(budget / LEAST_PART);
+        let left = budget.saturating_sub(self.0.pinned.get()).max(budget / MIN_PART);
         self.0.table.borrow_mut().set_budget(left);
     }
 }
@@ -68,7 +68,7 @@ mod tests {
             cache.set_budget(6 << 20);
             assert_eq!(budget(), 2 << 20);
             let third = cache.pin(100 << 20).await;
-            assert_eq!(budget(), (6 << 20) / LEAST_PART);
+            assert_eq!(budget(), (6 << 20) / MIN_PART);
             drop((first, third));
             assert_eq!((cache.pinned_bytes(), budget()), (1 << 20, 5 << 20));
             cache.set_budget(8 << 20);

@@ -22,13 +22,15 @@ use hashbrown::HashMap;
 
 use super::{
     CachedPage, PageKey,
-    heat::{Heat, Remembered},
+    frequency::{Frequency, Remembered},
 };
 
 /// Memory of an entry besides the page, in bytes: the three parts of its slot, and what the table
 /// remembers of evicted pages.
-const ENTRY_BYTES: usize =
-    size_of::<Bytes>() + size_of::<Owner>() + size_of::<Heat>() + REMEMBERED * size_of::<u32>();
+const ENTRY_BYTES: usize = size_of::<Bytes>()
+    + size_of::<Owner>()
+    + size_of::<Frequency>()
+    + REMEMBERED * size_of::<u32>();
 
 /// Memory of a region and of its place in the table, in bytes.
 const REGION_BYTES: usize = size_of::<Region>() + 48;
@@ -36,17 +38,17 @@ const REGION_BYTES: usize = size_of::<Region>() + 48;
 /// The most pages that the hand passes for one eviction (arbitrary). With more, fewer new pages
 /// would be cached at a time; with fewer, often used pages would be evicted too often. With 32,
 /// some 6 % of the pages are new ones.
-const MOST_LOOKS: usize = 32;
+const MAX_LOOKS: usize = 32;
 
 /// The fewest pages that the hand passes for one eviction.
-const FEWEST_LOOKS: usize = 8;
+const MIN_LOOKS: usize = 8;
 
 /// Between these limits the hand passes this part (1/16) of all pages. It never passes more than
 /// half of them, or the newest page would be among them each time.
 const LOOKS_PART: usize = 16;
 
 /// The fewest misses of a tick.
-const SHORTEST_TICK: usize = 32;
+const MIN_TICK: usize = 32;
 
 /// The most pages that are remembered for each cached page.
 const REMEMBERED: usize = 4;
@@ -56,7 +58,7 @@ const SWEPT: usize = 8;
 
 /// The most closed files whose pages the table looks for. Pages of other closed files lose their
 /// frequency in time.
-const MOST_CLOSED: usize = 256;
+const MAX_CLOSED: usize = 256;
 
 /// Number of pages of a region. With more, lone pages would take more memory; with fewer, the hash
 /// table would be larger.
@@ -66,7 +68,7 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// The most slots that are allocated in advance, enough for a cache of 64 GiB. Beyond that the
 /// tables grow.
-const MOST_PREPARED: usize = 16 << 20;
+const MAX_PREPARED: usize = 16 << 20;
 
 /// The slots of consecutive pages of a file.
 struct Region {
@@ -90,7 +92,7 @@ pub(super) struct PageTable {
     /// The pages, frequencies and owners of the slots. No slot is free: the page of the last slot
     /// moves into a slot that is emptied.
     pages: Vec<Bytes>,
-    heats: Vec<Cell<Heat>>,
+    frequencies: Vec<Cell<Frequency>>,
     owners: Vec<Owner>,
     regions: HashMap<PageKey, Box<Region>, foldhash::fast::RandomState>,
     remembered: Remembered,
@@ -118,13 +120,13 @@ impl PageTable {
     /// Makes a table with room for as many pages as the budget allows, since growing a large table
     /// would hold the core. The memory is not touched before it is used.
     pub(super) fn new(budget: usize) -> Self {
-        let slots = (budget / (PAGE_BYTES + ENTRY_BYTES)).min(MOST_PREPARED);
+        let slots = (budget / (PAGE_BYTES + ENTRY_BYTES)).min(MAX_PREPARED);
         let hasher = foldhash::fast::RandomState::default();
         Self {
             budget,
             used: 0,
             pages: Vec::with_capacity(slots),
-            heats: Vec::with_capacity(slots),
+            frequencies: Vec::with_capacity(slots),
             owners: Vec::with_capacity(slots),
             regions: HashMap::with_capacity_and_hasher(slots, hasher),
             remembered: Remembered::new((REMEMBERED * slots).max(64)),
@@ -132,7 +134,7 @@ impl PageTable {
             misses_of_tick: 0,
             last: Cell::new(usize::MAX),
             hand: 0,
-            closed: VecDeque::with_capacity(MOST_CLOSED),
+            closed: VecDeque::with_capacity(MAX_CLOSED),
             sweep: 0,
             evictions: 0,
             returned: 0,
@@ -169,11 +171,11 @@ impl PageTable {
     #[inline]
     pub(super) fn get(&self, key: PageKey) -> Option<&Bytes> {
         let slot = self.slot(key)?;
-        let heat = self.heats.get(slot)?;
+        let frequency = self.frequencies.get(slot)?;
         let is_again = self.last.replace(slot) == slot;
-        heat.set(match is_again {
-            true => heat.get().seen(self.tick),
-            false => heat.get().used(self.tick),
+        frequency.set(match is_again {
+            true => frequency.get().seen(self.tick),
+            false => frequency.get().used(self.tick),
         });
         self.pages.get(slot)
     }
@@ -190,7 +192,7 @@ impl PageTable {
     pub(super) fn find_ahead(&self, key: PageKey) -> Option<Slot> {
         let slot = self.slot(key)?;
         prefetch_of(self.pages.get(slot)?);
-        prefetch_of(self.heats.get(slot)?);
+        prefetch_of(self.frequencies.get(slot)?);
         Some(Slot(slot))
     }
 
@@ -220,9 +222,9 @@ impl PageTable {
         self.make_room(charge + REGION_BYTES);
         let slot = self.pages.len();
         self.pages.push(page.bytes);
-        let heat = self.remembered.recall(key);
-        self.returned += u64::from(heat.is_recent(self.tick));
-        self.heats.push(Cell::new(heat.used(self.tick)));
+        let frequency = self.remembered.recall(key);
+        self.returned += u64::from(frequency.is_recent(self.tick));
+        self.frequencies.push(Cell::new(frequency.used(self.tick)));
         self.owners.push(Owner { key, charge });
         self.last.set(slot);
         self.used += charge;
@@ -237,7 +239,7 @@ impl PageTable {
 
     fn count_miss(&mut self) {
         self.misses_of_tick += 1;
-        if self.misses_of_tick >= self.len().max(SHORTEST_TICK) {
+        if self.misses_of_tick >= self.len().max(MIN_TICK) {
             self.misses_of_tick = 0;
             self.tick = self.tick.wrapping_add(1);
         }
@@ -249,7 +251,7 @@ impl PageTable {
     /// Records that no task will ask for pages of this file any more: they may be evicted before
     /// all others.
     pub(super) fn close_file(&mut self, file: u64) {
-        if self.closed.len() >= MOST_CLOSED {
+        if self.closed.len() >= MAX_CLOSED {
             self.closed.pop_front();
         }
         self.closed.push_back((file, self.len()));
@@ -262,7 +264,7 @@ impl PageTable {
             }
             let file = self.owners[self.sweep].key.file;
             if self.closed.iter().any(|(closed, _)| *closed == file) {
-                self.heats[self.sweep].set(Heat::default());
+                self.frequencies[self.sweep].set(Frequency::default());
             }
             self.sweep += 1;
         }
@@ -274,8 +276,8 @@ impl PageTable {
         while self.used + charge > self.budget
             && let Some(slot) = self.coldest()
         {
-            let (key, heat) = (self.owners[slot].key, self.heats[slot].get());
-            self.remembered.note(key, heat, self.tick);
+            let (key, frequency) = (self.owners[slot].key, self.frequencies[slot].get());
+            self.remembered.note(key, frequency, self.tick);
             self.remove(slot);
             self.evictions += 1;
         }
@@ -285,18 +287,18 @@ impl PageTable {
     fn coldest(&mut self) -> Option<usize> {
         let mut coldest = None;
         let looks =
-            (self.len() / LOOKS_PART).clamp(FEWEST_LOOKS, MOST_LOOKS).min(self.len() / 2).max(1);
+            (self.len() / LOOKS_PART).clamp(MIN_LOOKS, MAX_LOOKS).min(self.len() / 2).max(1);
         for _ in 0..looks.min(self.len()) {
             if self.hand >= self.len() {
                 self.hand = 0;
             }
             let slot = self.hand;
             self.hand += 1;
-            let heat = self.heats[slot].get().now(self.tick);
-            if coldest.is_none_or(|(_, least)| heat < least) {
-                coldest = Some((slot, heat));
+            let frequency = self.frequencies[slot].get().now(self.tick);
+            if coldest.is_none_or(|(_, least)| frequency < least) {
+                coldest = Some((slot, frequency));
             }
-            if heat == 0 {
+            if frequency == 0 {
                 break;
             }
         }
@@ -317,7 +319,7 @@ impl PageTable {
     fn remove(&mut self, slot: usize) {
         let Owner { key, charge } = self.owners.swap_remove(slot);
         self.pages.swap_remove(slot);
-        self.heats.swap_remove(slot);
+        self.frequencies.swap_remove(slot);
         self.used -= charge;
         let (number, at) = region_of(key);
         if let Some(region) = self.regions.get_mut(&number) {

@@ -13,7 +13,7 @@ use espalier_runtime::file::FileSystem;
 use super::{
     caveat::Caveat,
     open::{components_known, read_checksums, read_statistics},
-    stretches::Stretches,
+    row_batches::RowBatches,
 };
 use crate::{
     checksums::Checksums,
@@ -119,11 +119,11 @@ impl DataReader {
     }
 
     /// All partitions as row batches.
-    pub fn stretches(&self) -> Stretches {
+    pub fn row_batches(&self) -> RowBatches {
         // In the other versions only the index has the last key.
         let last_key =
             self.features.key_range_in_statistics.then(|| self.statistics.stats.last_key.clone());
-        Stretches::new(
+        RowBatches::new(
             self.data.clone(),
             self.layout.clone(),
             Some(0),

@@ -273,7 +273,7 @@ impl ForwardRows {
             return Ok(());
         }
         let is_checked = index.file().has_checksums();
-        if !self.source.stream.is_at_hand(position)
+        if !self.source.stream.is_cached(position)
             && let Some(slice) = self.slices.slices.get(self.slice)
             && !slice.end.is_unbounded()
         {

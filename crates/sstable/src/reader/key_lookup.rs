@@ -67,13 +67,13 @@ impl SSTableReader {
             Index::Big(index) => self.find_in_big(index, key, caching).await,
         }?;
         if trace::is_on() {
-            self.tell_found(found.as_ref());
+            self.trace_found(found.as_ref());
         }
         Ok(found)
     }
 
     #[cold]
-    fn tell_found(&self, found: Option<&FoundPartition>) {
+    fn trace_found(&self, found: Option<&FoundPartition>) {
         let sstable = &self.0.descriptor;
         match found {
             None => trace_event!(

@@ -19,16 +19,16 @@ use crate::{
     filter::{BloomFilter, read_parts as read_filter},
     index::{big::BigIndex, bti::partition_index::PartitionIndexReader},
     page_cache::{CachedFile, Caching, PageCache, Part},
-    statistics::{MAXIMUM_LENGTH, Statistics, layout::MURMUR3_PARTITIONER},
+    statistics::{MAX_LENGTH, Statistics, layout::MURMUR3_PARTITIONER},
     versions::{IndexKind, TrieKeys, VersionFeatures},
 };
 
 /// The longest TOC.txt, in bytes: it has one short line for each of a few components.
-const MAXIMUM_TOC_LENGTH: u64 = 1024 * 1024;
+const MAX_TOC_LENGTH: u64 = 1024 * 1024;
 /// The longest Checksums.db, in bytes: four for each page of files of some TiB.
-const MAXIMUM_CHECKSUMS_LENGTH: u64 = 4 << 30;
+const MAX_CHECKSUMS_LENGTH: u64 = 4 << 30;
 /// The longest Summary.db, in bytes: samples take at most 2 GiB, and two keys follow.
-const MAXIMUM_SUMMARY_LENGTH: u64 = (2 << 30) + (1 << 20);
+const MAX_SUMMARY_LENGTH: u64 = (2 << 30) + (1 << 20);
 
 impl SSTableReader {
     /// Opens an SSTable. Rows are decoded as rows of `table`; without one, of the table that the
@@ -212,13 +212,8 @@ impl IndexFiles<'_> {
         let name = self.descriptor.name_in_errors(&component);
         let mut summary = None;
         if has_summary {
-            match read_component(
-                self.file_system,
-                self.descriptor,
-                &component,
-                MAXIMUM_SUMMARY_LENGTH,
-            )
-            .await
+            match read_component(self.file_system, self.descriptor, &component, MAX_SUMMARY_LENGTH)
+                .await
             {
                 Ok(bytes) => summary = Some(bytes),
                 // The reader rebuilds the summary from Index.db, as it does if Summary.db turns out
@@ -262,7 +257,7 @@ pub(super) async fn components_known(
 ) -> Result<BTreeSet<Component>> {
     let mut components = components_found(file_system, descriptor).await?;
     let name = descriptor.name_in_errors(&Component::Toc);
-    let toc = read_component(file_system, descriptor, &Component::Toc, MAXIMUM_TOC_LENGTH).await;
+    let toc = read_component(file_system, descriptor, &Component::Toc, MAX_TOC_LENGTH).await;
     if let Ok(mut listed) = toc.and_then(|bytes| parse_toc(&name, &bytes)) {
         components.append(&mut listed);
     }
@@ -275,8 +270,7 @@ async fn read_toc(
     features: &VersionFeatures,
 ) -> Result<BTreeSet<Component>> {
     let name = descriptor.name_in_errors(&Component::Toc);
-    let bytes =
-        read_component(file_system, descriptor, &Component::Toc, MAXIMUM_TOC_LENGTH).await?;
+    let bytes = read_component(file_system, descriptor, &Component::Toc, MAX_TOC_LENGTH).await?;
     let components = parse_toc(&name, &bytes)?;
     let index = match features.has_trie_index() {
         true => [Component::Partitions, Component::Rows].as_slice(),
@@ -306,7 +300,7 @@ pub async fn read_statistics(
 ) -> Result<Statistics> {
     let component = Component::Statistics;
     let name = descriptor.name_in_errors(&component);
-    let bytes = read_component(file_system, descriptor, &component, MAXIMUM_LENGTH).await?;
+    let bytes = read_component(file_system, descriptor, &component, MAX_LENGTH).await?;
     let statistics = Statistics::read(&name, &bytes, features)?;
     match statistics.partitioner == MURMUR3_PARTITIONER {
         true => Ok(statistics),
@@ -323,6 +317,6 @@ pub(crate) async fn read_checksums(
 ) -> Result<Checksums> {
     let component = Component::Checksums;
     let name = descriptor.name_in_errors(&component);
-    let limit = MAXIMUM_CHECKSUMS_LENGTH;
+    let limit = MAX_CHECKSUMS_LENGTH;
     Checksums::parse(&name, &read_component(file_system, descriptor, &component, limit).await?)
 }

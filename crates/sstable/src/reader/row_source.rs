@@ -12,15 +12,15 @@ use crate::{
     data::{
         column_map::FileLayout,
         decode::{
-            EvenRow, EvenStep, HeadKind, RowDecoder, RowView, UnfilteredHead, read_head,
-            read_marker, read_partition_head, read_static_head, view::partition_head,
+            HeadKind, RowDecoder, RowRef, UnfilteredHead, UniformRow, UniformStep, read_head,
+            read_marker, read_partition_head, read_static_head, row_ref::partition_head,
         },
-        input::{MAXIMUM_ROW_LENGTH, Malformed},
+        input::{MAX_ROW_LENGTH, Malformed},
         layout::END_OF_PARTITION,
         stream::DataStream,
     },
     error::{Result, SSTableError},
-    reader::plain::{Ahead, PlainRow},
+    reader::raw_row::{Ahead, RawRow},
 };
 
 /// A position in Data.db at the start of a partition, row or marker.
@@ -74,7 +74,7 @@ impl RowSource {
 
     /// Returns the key of the next partition and the offset after its head, from the end of the
     /// current one. `None` if the head is not in memory, or holds anything but the key.
-    pub(crate) fn next_head_at_hand(&self) -> Option<(Bytes, usize)> {
+    pub(crate) fn next_cached_head(&self) -> Option<(Bytes, usize)> {
         let (window, start) = (self.stream.window(), self.stream.offset());
         if self.has_static_columns() || window.get(start) != Some(&END_OF_PARTITION) {
             return None;
@@ -85,7 +85,7 @@ impl RowSource {
     }
 
     /// Returns whether the byte that ends a partition comes next and is in memory.
-    pub(crate) fn is_end_at_hand(&self) -> bool {
+    pub(crate) fn is_end_cached(&self) -> bool {
         self.stream.window().get(self.stream.offset()) == Some(&END_OF_PARTITION)
     }
 
@@ -128,32 +128,32 @@ impl RowSource {
     /// Looks at the item here. For a raw row it returns the offset after the row, and `view` then
     /// refers to the window.
     #[inline]
-    pub(crate) async fn look(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
+    pub(crate) async fn look(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         match self.view(view) {
-            Some(end) => Ok((Ahead::Plain, end)),
+            Some(end) => Ok((Ahead::Raw, end)),
             // Boxed, since it is rare and the future of all other steps stays small.
             None => Box::pin(self.look_closely(view)).await,
         }
     }
 
-    async fn look_closely(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
+    async fn look_closely(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         let Some(head) = self.head().await? else { return Ok((Ahead::End, 0)) };
         if head.kind != HeadKind::Row {
             return Ok((Ahead::Other, 0));
         }
         self.with_body(head).await?;
-        Ok(self.view(view).map_or((Ahead::Other, 0), |end| (Ahead::Plain, end)))
+        Ok(self.view(view).map_or((Ahead::Other, 0), |end| (Ahead::Raw, end)))
     }
 
     #[inline]
-    fn view(&self, view: &mut RowView) -> Option<usize> {
+    fn view(&self, view: &mut RowRef) -> Option<usize> {
         view.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
     }
 
     /// Looks at the item at an offset of the window, as far as it is in memory. The layout must
     /// allow uniform rows.
     #[inline]
-    pub(crate) fn look_even(&self, at: usize, row: &mut EvenRow) -> Option<EvenStep> {
+    pub(crate) fn look_uniform(&self, at: usize, row: &mut UniformRow) -> Option<UniformStep> {
         row.read(self.stream.window(), at, &self.decoder.layout)
     }
 
@@ -163,8 +163,8 @@ impl RowSource {
     }
 
     /// Returns the row that `view` describes.
-    pub(crate) fn plain<'a>(&'a self, view: &'a RowView) -> PlainRow<'a> {
-        PlainRow::new(view, self.stream.window(), &self.decoder.layout)
+    pub(crate) fn plain<'a>(&'a self, view: &'a RowRef) -> RawRow<'a> {
+        RawRow::new(view, self.stream.window(), &self.decoder.layout)
     }
 
     /// Compares the position of `head`, which was read here, with another one.
@@ -222,7 +222,7 @@ impl RowSource {
 
     fn check_length(&self, head: &UnfilteredHead) -> Result<usize> {
         match head.body_length {
-            length if length <= MAXIMUM_ROW_LENGTH => Ok(head.length + length as usize),
+            length if length <= MAX_ROW_LENGTH => Ok(head.length + length as usize),
             length => Err(self.corrupt(format!("a row of {length} bytes"))),
         }
     }

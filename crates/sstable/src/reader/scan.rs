@@ -8,16 +8,16 @@ use espalier_mutation::{
 };
 
 use super::{
-    even::EvenRows,
     forward::ForwardRows,
     only_row::OnlyRow,
-    plain::{Ahead, PlainRow},
+    raw_row::{Ahead, RawRow},
     row_source::RowSource,
     sstable_reader::SSTableReader,
+    uniform::UniformRows,
 };
 use crate::{
     data::{
-        decode::{RowDecoder, RowView, may_have_even_rows},
+        decode::{RowDecoder, RowRef, may_have_uniform_rows},
         encode::RowEncoder,
         stream::DataStream,
     },
@@ -52,11 +52,11 @@ pub struct Scan {
     /// Whether the scan returns all rows with all columns, so that raw rows can be copied.
     is_whole: bool,
     /// Whether the writer with this number can copy uniform rows, by the cheaper check for them.
-    is_even: Option<(u64, bool)>,
+    is_uniform: Option<(u64, bool)>,
     /// Whether reading ahead has not failed so far.
     may_draw_near: bool,
     /// The row that was looked at, and the offset after it (0 if there is none).
-    view: RowView,
+    view: RowRef,
     view_end: usize,
 }
 
@@ -127,9 +127,9 @@ impl Scan {
             last_key: None,
             partition_start: 0,
             is_whole,
-            is_even: None,
+            is_uniform: None,
             may_draw_near: true,
-            view: RowView::new(),
+            view: RowRef::new(),
             view_end: 0,
         })
     }
@@ -151,13 +151,13 @@ impl Scan {
     /// the next one's head is in memory and holds only a key. Otherwise it does nothing and returns
     /// false, and [`Scan::next_partition`] goes on.
     #[inline]
-    pub fn next_at_hand(&mut self) -> bool {
+    pub fn next_cached(&mut self) -> bool {
         let Self { state: State::Inside(current), range, partition_start, view_end, .. } = self
         else {
             return false;
         };
         let (header, _, rows) = &mut **current;
-        let Some((key, end)) = rows.next_partition_at_hand() else { return false };
+        let Some((key, end)) = rows.next_cached_partition() else { return false };
         // [`Scan::next_partition`] reports partitions that are out of order.
         if key <= header.key || range.ends_before(&key) {
             return false;
@@ -261,8 +261,8 @@ impl Scan {
         }
     }
 
-    /// Looks at the next item of the current partition. After [`Ahead::Plain`] the caller may use
-    /// [`Scan::plain_row`] and [`Scan::pass`], or [`Scan::partition`], which begins with the same
+    /// Looks at the next item of the current partition. After [`Ahead::Raw`] the caller may use
+    /// [`Scan::raw_row`] and [`Scan::pass`], or [`Scan::partition`], which begins with the same
     /// row.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl Scan {
 
     /// The row that was looked at; `None` if the item was no raw row.
     #[inline]
-    pub fn plain_row(&self) -> Option<PlainRow<'_>> {
+    pub fn raw_row(&self) -> Option<RawRow<'_>> {
         match &self.state {
             State::Inside(current) if self.view_end > 0 => Some(current.2.plain(&self.view)),
             _ => None,
@@ -323,24 +323,24 @@ impl Scan {
     /// Returns a view of the rest of the partition for a writer that copies uniform rows; `None` if
     /// that writer can copy none of them. `writer` is the writer's number.
     #[inline]
-    pub(crate) fn even_rows(
+    pub(crate) fn uniform_rows(
         &mut self,
         (writer, encoder): (u64, &RowEncoder),
-    ) -> Option<EvenRows<'_>> {
+    ) -> Option<UniformRows<'_>> {
         self.view_end = 0;
-        let Self { state: State::Inside(current), is_whole: true, is_even, .. } = self else {
+        let Self { state: State::Inside(current), is_whole: true, is_uniform, .. } = self else {
             return None;
         };
         let rows = &mut current.2;
-        let is_even = match is_even {
-            Some((known, is_even)) if *known == writer => *is_even,
+        let is_uniform = match is_uniform {
+            Some((known, is_uniform)) if *known == writer => *is_uniform,
             other => {
                 let layout = rows.source().layout();
-                let fits = may_have_even_rows(layout) && encoder.has_form_of(layout);
+                let fits = may_have_uniform_rows(layout) && encoder.has_form_of(layout);
                 other.insert((writer, fits)).1
             }
         };
-        (is_even && rows.is_free()).then(|| EvenRows::new(rows))
+        (is_uniform && rows.is_free()).then(|| UniformRows::new(rows))
     }
 
     async fn enter(&mut self, mut source: RowSource) -> Result<()> {

@@ -104,8 +104,8 @@ impl SSTableReader {
     pub fn partition_count(&self) -> u64 {
         /// The length of a key (2 bytes), the flag of a live partition, and the end-of-partition
         /// byte.
-        const LEAST_PARTITION_BYTES: u64 = 4;
-        let mut most = self.data_length() / LEAST_PARTITION_BYTES;
+        const MIN_PARTITION_BYTES: u64 = 4;
+        let mut most = self.data_length() / MIN_PARTITION_BYTES;
         if let Index::Trie(index) = &self.0.index {
             most = most.min(index.partitions.footer().key_count);
         }

@@ -16,7 +16,7 @@ mod writer;
 pub use layout::{ScyllaColumn, ScyllaColumnKind, ScyllaMetadata, ScyllaSchema};
 
 /// Maximum length of a Scylla.db that is read, in bytes (arbitrary). Real files have some KiB.
-pub const MAXIMUM_LENGTH: u64 = 64 * 1024 * 1024;
+pub const MAX_LENGTH: u64 = 64 * 1024 * 1024;
 pub use layout::{ALL_FEATURES, RIGHT_LAST_BLOCK_LENGTH};
 
 #[cfg(test)]

@@ -56,14 +56,14 @@ pub struct WriterFacts {
 
 /// Counters of some uniform rows, which do not expire and have cells with the row's timestamp.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EvenCounts {
+pub(crate) struct UniformCounts {
     rows: u32,
     cells: u64,
     oldest: i64,
     newest: i64,
 }
 
-impl EvenCounts {
+impl UniformCounts {
     pub(crate) const NONE: Self = Self { rows: 0, cells: 0, oldest: i64::MAX, newest: i64::MIN };
 
     /// Returns the number of rows.
@@ -191,7 +191,7 @@ impl StatisticsCollector {
     }
 
     /// Counts uniform rows, which do not expire, as [`add_row_data`](Self::add_row_data) would.
-    pub(crate) fn add_even_rows(&mut self, rows: &EvenCounts) {
+    pub(crate) fn add_uniform_rows(&mut self, rows: &UniformCounts) {
         if rows.rows > 0 {
             self.timestamps.add(rows.oldest);
             self.timestamps.add(rows.newest);
@@ -248,7 +248,7 @@ impl StatisticsCollector {
     /// Works like [`cover_first_row`](Self::cover_first_row) for borrowed values. `shared` converts
     /// them into values that can be kept.
     #[inline]
-    pub(crate) fn cover_first_even<'a>(
+    pub(crate) fn cover_first_uniform<'a>(
         &mut self,
         values: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
         shared: impl FnOnce() -> Box<[Option<Bytes>]>,

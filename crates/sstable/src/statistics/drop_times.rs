@@ -2,19 +2,19 @@
 //! dropped. Format: docs/formats/statistics.md.
 //!
 //! Times are rounded up to minutes, and counted exactly as long as there are few of them. After
-//! that, the nearest bins are joined until [`MAXIMUM_BINS`] remain. The order follows Cassandra's
+//! that, the nearest bins are joined until [`MAX_BINS`] remain. The order follows Cassandra's
 //! hash table, so that equal data yields equal bytes.
 
 use hashbrown::HashMap;
 
 /// Maximum number of bins in the file.
-pub const MAXIMUM_BINS: usize = 100;
+pub const MAX_BINS: usize = 100;
 const ROUND_S: u64 = 60;
 /// Number of slots of Cassandra's spool: 100,000 rounded up to a power of two.
 const SPOOL_SLOTS: u64 = 131_072;
 /// Number of slots that are probed for a free one.
 const SPOOL_PROBES: u64 = 100;
-const MAXIMUM_DELETION_TIME_S: u64 = 0xFFFF_FFFD;
+const MAX_DELETION_TIME_S: u64 = 0xFFFF_FFFD;
 
 /// A finished histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct DropTimesBuilder {
 fn round_up(time_s: u64) -> u64 {
     match time_s % ROUND_S {
         0 => time_s,
-        rest => (time_s + ROUND_S - rest).min(MAXIMUM_DELETION_TIME_S),
+        rest => (time_s + ROUND_S - rest).min(MAX_DELETION_TIME_S),
     }
 }
 
@@ -77,7 +77,7 @@ impl DropTimesBuilder {
                 Ok(index) => self.bins[index].1 = add_counts(self.bins[index].1, count),
                 Err(index) => self.bins.insert(index, (time, count)),
             }
-            if self.bins.len() > MAXIMUM_BINS {
+            if self.bins.len() > MAX_BINS {
                 self.join_nearest();
             }
         }
@@ -96,7 +96,7 @@ impl DropTimesBuilder {
             u128::from(low) * u128::from(low_weight) + u128::from(high) * u128::from(high_weight);
         let mean = (weighted.min(i64::MAX as u128) as u64) / (low_weight + high_weight).max(1);
         let mean = if mean <= low { low + 1 } else { mean };
-        let mean = round_up(mean.min(MAXIMUM_DELETION_TIME_S).min(high));
+        let mean = round_up(mean.min(MAX_DELETION_TIME_S).min(high));
         self.bins[index] = (mean, add_counts(low_count, high_count));
         self.bins.remove(index + 1);
     }
@@ -134,7 +134,7 @@ mod tests {
         let mut builder = DropTimesBuilder::default();
         (0..5000u32).for_each(|minute| builder.add(minute * 60));
         let bins = builder.build().bins;
-        assert_eq!(bins.len(), MAXIMUM_BINS);
+        assert_eq!(bins.len(), MAX_BINS);
         assert!(bins.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert_eq!(bins.iter().map(|(_, count)| count).sum::<u32>(), 5000);
     }
@@ -143,6 +143,6 @@ mod tests {
     fn the_latest_times_do_not_overflow() {
         let mut builder = DropTimesBuilder::default();
         (0..300u32).for_each(|i| builder.add(u32::MAX - 2 - i * 7));
-        assert!(builder.build().bins.iter().all(|(time, _)| *time <= MAXIMUM_DELETION_TIME_S));
+        assert!(builder.build().bins.iter().all(|(time, _)| *time <= MAX_DELETION_TIME_S));
     }
 }

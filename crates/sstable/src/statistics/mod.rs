@@ -9,7 +9,7 @@
 //! | [`collector`] | computes the numbers while an SSTable is written |
 //! | [`estimated_histogram`], [`drop_times`], [`cardinality`] | the sketches inside |
 //!
-//! Memory: a few KiB for each SSTable. Files over [`MAXIMUM_LENGTH`] are rejected.
+//! Memory: a few KiB for each SSTable. Files over [`MAX_LENGTH`] are rejected.
 
 pub mod cardinality;
 pub mod collector;
@@ -29,4 +29,4 @@ pub use layout::{
 pub use serialization_header::{HeaderColumn, SerializationHeader};
 
 /// Maximum length of a Statistics.db that is read, in bytes (arbitrary). Real files have some KiB.
-pub const MAXIMUM_LENGTH: u64 = 64 * 1024 * 1024;
+pub const MAX_LENGTH: u64 = 64 * 1024 * 1024;

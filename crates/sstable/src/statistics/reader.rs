@@ -24,7 +24,7 @@ use crate::{
 
 /// Maximum number of parts. A file has four. The reader compares each part with all others, so a
 /// forged number of parts would take unbounded time.
-const MAXIMUM_PARTS: u32 = 64;
+const MAX_PARTS: u32 = 64;
 
 impl Statistics {
     /// Reads all parts of the file in `bytes`.
@@ -84,7 +84,7 @@ fn parts(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Ve
     let mut input = Input::new(file, bytes, 0);
     let mut checksum = crc32fast::Hasher::new();
     let count = input.u32("number of parts")?;
-    if count > MAXIMUM_PARTS {
+    if count > MAX_PARTS {
         return Err(input.corrupt(format!("{count} parts")));
     }
     let count = input.checked_count(u64::from(count), 8, "parts")?;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 const READ_BYTES: usize = 256 * 1024;
-const MAXIMUM_SMALL_LENGTH: u64 = 1024 * 1024;
+const MAX_SMALL_LENGTH: u64 = 1024 * 1024;
 
 pub(super) async fn check_files(
     file_system: &FileSystem,
@@ -21,7 +21,7 @@ pub(super) async fn check_files(
 ) -> Result<()> {
     let present = components_found(file_system, descriptor).await?;
     let toc = descriptor.name_in_errors(&Component::Toc);
-    let read = read_component(file_system, descriptor, &Component::Toc, MAXIMUM_SMALL_LENGTH).await;
+    let read = read_component(file_system, descriptor, &Component::Toc, MAX_SMALL_LENGTH).await;
     match read.and_then(|bytes| parse_toc(&toc, &bytes)) {
         Ok(listed) => {
             for missing in listed.difference(&present) {
@@ -93,7 +93,7 @@ async fn check_scylla(
 ) -> Result<()> {
     let component = Component::Scylla;
     let name = descriptor.name_in_errors(&component);
-    let bytes = read_component(file_system, descriptor, &component, scylla::MAXIMUM_LENGTH).await?;
+    let bytes = read_component(file_system, descriptor, &component, scylla::MAX_LENGTH).await?;
     let metadata = ScyllaMetadata::read(&name, &bytes)?;
     for (component, expected) in &metadata.checksums {
         let actual = match (component, data_checksum) {
@@ -137,7 +137,7 @@ async fn check_digest(
 ) -> Result<()> {
     let component = Component::Digest;
     let name = descriptor.name_in_errors(&component);
-    let bytes = read_component(file_system, descriptor, &component, MAXIMUM_SMALL_LENGTH).await?;
+    let bytes = read_component(file_system, descriptor, &component, MAX_SMALL_LENGTH).await?;
     let expected = parse_digest(&name, &bytes)?;
     if actual != expected {
         let what = format!("the digest says {expected}, Data.db has {actual}");

@@ -6,7 +6,7 @@ use crate::error::{FileName, Result, SSTableError};
 
 /// The most problems of one severity in one file that are listed; further ones are only counted. A
 /// fault of a whole file shows up in many places.
-const MOST_SHOWN_OF_FILE: u64 = 20;
+const MAX_SHOWN_PER_FILE: u64 = 20;
 
 /// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +94,7 @@ impl VerifyReport {
             self.files.len() - 1
         });
         let of_file = &mut self.files[index];
-        match of_file.shown < MOST_SHOWN_OF_FILE {
+        match of_file.shown < MAX_SHOWN_PER_FILE {
             true => {
                 let problem = Problem { severity, what: what.to_string() };
                 if self.problems.contains(&problem) {

@@ -2,7 +2,7 @@
 
 use super::sstable_writer::SSTableWriter;
 use crate::{
-    error::Result, index::big::promoted_index::BlockPosition, reader::PlainRow,
+    error::Result, index::big::promoted_index::BlockPosition, reader::RawRow,
     versions::ClusteringStatistics,
 };
 
@@ -13,7 +13,7 @@ impl SSTableWriter {
     /// # Errors
     /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the row is out
     /// of order or the version cannot hold it, and an I/O error if a write fails.
-    pub async fn add_plain(&mut self, row: &PlainRow<'_>) -> Result<()> {
+    pub async fn add_raw(&mut self, row: &RawRow<'_>) -> Result<()> {
         if row.is_empty() {
             return Ok(());
         }
@@ -45,7 +45,7 @@ impl SSTableWriter {
         self.make_room().await
     }
 
-    fn check_plain(&self, row: &PlainRow<'_>) -> Result<()> {
+    fn check_plain(&self, row: &RawRow<'_>) -> Result<()> {
         let Some(current) = &self.current else {
             return Err(self.rejected("a row without a partition"));
         };

@@ -11,7 +11,7 @@ use super::{options::WriterOptions, row_index::BlockBuilder};
 use crate::{
     append_file::{AppendFile, WrittenFile},
     components::Component,
-    data::decode::EvenPlace,
+    data::decode::UniformPlace,
     error::{Result, SSTableError},
     index::{
         big::{
@@ -170,10 +170,10 @@ impl IndexWriter {
 
     /// Works like [`IndexWriter::begin`] for a row that begins a block while no range deletion is
     /// open.
-    pub(super) fn begin_even(
+    pub(super) fn begin_uniform(
         &mut self,
         types: &[(CqlType, bool)],
-        row: &EvenPlace<'_>,
+        row: &UniformPlace<'_>,
         offset: u64,
     ) -> Result<()> {
         match self {
@@ -188,10 +188,10 @@ impl IndexWriter {
 
     /// Works like [`IndexWriter::end`] for a row that fills a block while no range deletion is
     /// open. The caller must call [`IndexWriter::flush_if_large`] next.
-    pub(super) fn end_even(
+    pub(super) fn end_uniform(
         &mut self,
         types: &[(CqlType, bool)],
-        row: &EvenPlace<'_>,
+        row: &UniformPlace<'_>,
         offset: u64,
     ) -> Result<()> {
         match self {

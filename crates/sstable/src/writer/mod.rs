@@ -11,7 +11,6 @@
 //! and a key for every 128 partitions.
 
 mod copy;
-mod even;
 mod finish;
 mod index;
 mod only_row;
@@ -19,8 +18,9 @@ mod options;
 mod partition;
 mod row_index;
 mod sstable_writer;
+mod uniform;
 
-pub use even::EvenEnd;
 pub use finish::WrittenSSTable;
 pub use options::{PresentColumns, WriterOptions};
 pub use sstable_writer::{SSTableWriter, StreamWriteError};
+pub use uniform::UniformEnd;

@@ -37,8 +37,8 @@ async fn copy(
         loop {
             // A caller may look at a row and then not take it.
             match scan.look().await? {
-                Ahead::Plain if random.below(5) > 0 => {
-                    writer.add_plain(&scan.plain_row().unwrap()).await?;
+                Ahead::Raw if random.below(5) > 0 => {
+                    writer.add_raw(&scan.raw_row().unwrap()).await?;
                     scan.pass();
                     plain += 1;
                 }
@@ -151,7 +151,7 @@ async fn whole(reader: &SSTableReader) -> espalier_sstable::Result<Scan> {
 
 /// Returns the next raw row of the partition as an object. `ahead` looks at it, and `objects` reads
 /// it.
-async fn next_plain(ahead: &mut Scan, objects: &mut Scan) -> espalier_sstable::Result<Option<Row>> {
+async fn next_raw(ahead: &mut Scan, objects: &mut Scan) -> espalier_sstable::Result<Option<Row>> {
     loop {
         let seen = ahead.look().await?;
         let object = match objects.partition() {
@@ -159,7 +159,7 @@ async fn next_plain(ahead: &mut Scan, objects: &mut Scan) -> espalier_sstable::R
             None => None,
         };
         match (seen, object) {
-            (Ahead::Plain, Some(Unfiltered::Row(row))) => return Ok(Some(row)),
+            (Ahead::Raw, Some(Unfiltered::Row(row))) => return Ok(Some(row)),
             (_, None) => return Ok(None),
             (_, Some(_)) => drop(ahead.partition().unwrap().next().await?),
         }
@@ -190,10 +190,10 @@ async fn check_hiding(seed: u64) -> espalier_sstable::Result<u64> {
     let mut hidden = 0;
     // Any two rows will do: which of them is later does not depend on their position.
     let (mut left, mut left_objects) = (whole(&readers[0]).await?, whole(&readers[0]).await?);
-    while let Some(mine) = next_plain(&mut left, &mut left_objects).await? {
+    while let Some(mine) = next_raw(&mut left, &mut left_objects).await? {
         let (mut right, mut right_objects) = (whole(&readers[1]).await?, whole(&readers[1]).await?);
-        while let Some(mut theirs) = next_plain(&mut right, &mut right_objects).await? {
-            if left.plain_row().unwrap().hides(&right.plain_row().unwrap()) {
+        while let Some(mut theirs) = next_raw(&mut right, &mut right_objects).await? {
+            if left.raw_row().unwrap().hides(&right.raw_row().unwrap()) {
                 hidden += 1;
                 theirs.clustering = mine.clustering.clone();
                 for merged in [

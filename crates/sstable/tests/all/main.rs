@@ -2,6 +2,7 @@
 //! takes longer than running them.
 #![allow(clippy::unwrap_used)]
 
+mod batched_dump;
 mod big_blocks_of_cassandra;
 mod big_cost;
 mod big_fixtures;
@@ -19,24 +20,23 @@ mod bti_row_model;
 mod bti_row_separators;
 mod bti_support;
 mod cache_policies;
+mod cached_partitions;
+mod cached_rows;
 mod cassandra_oracle;
 mod copied_rows;
 mod corruption;
 mod dictionary_compression;
 mod displaced_positions;
-mod even_rows;
 mod fixture_content;
 mod fixture_slices;
 mod forged;
 mod index_survey;
-mod look_ups_give_way;
+mod look_ups_yield;
 mod offline_dump;
 mod own_corruption;
-mod partitions_at_hand;
 mod readable_dump;
 mod rewrite_fixtures;
 mod round_trip;
-mod rows_at_hand;
 mod schema_mapping;
 mod scylla_broken;
 mod scylla_fixtures;
@@ -45,10 +45,10 @@ mod scylla_schema;
 mod scylla_slices;
 mod shadowable_deletions;
 mod skips;
-mod stretched_dump;
 mod support;
 mod unchecked_partition_index;
 mod unchecked_row_index;
+mod uniform_rows;
 mod unsorted_values;
 mod verify_fixtures;
 mod writer_rules;

@@ -7,7 +7,7 @@ use espalier_mutation::{
 use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
 use super::{
-    partition::{CachedPartition, LARGEST_FILL, is_behind},
+    partition::{CachedPartition, MAX_FILL, is_behind},
     place::{are_adjacent, is_row},
     populate::Filler,
 };
@@ -142,7 +142,7 @@ impl CachedPartition {
             return Ok(());
         };
         let wanted = self.next_fill.saturating_sub(1).max(1);
-        self.next_fill = (self.next_fill * 4).min(LARGEST_FILL);
+        self.next_fill = (self.next_fill * 4).min(MAX_FILL);
         self.filled_bytes = 0;
         let direction = self.command.direction;
         let position = self.bound_at(&range.at)?;
@@ -180,12 +180,12 @@ impl CachedPartition {
                 }
             };
             if is_at_end {
-                self.tell_deletion(&mut range, disk.open)?;
+                self.trace_deletion(&mut range, disk.open)?;
                 self.filler().add_range(&range.at, &gap.end, disk.open).await;
                 break Outcome::Over(gap);
             }
             let Some((place, fragment)) = disk.head.take() else { continue };
-            self.tell_deletion(&mut range, disk.open)?;
+            self.trace_deletion(&mut range, disk.open)?;
             match fragment {
                 Unfiltered::Row(row) => {
                     self.misses += 1;
@@ -223,7 +223,7 @@ impl CachedPartition {
                 self.range = Some(range);
             }
             Outcome::Over(Gap { end, entry: Some(known) }) => {
-                self.give_known(&mut range, end, known)?;
+                self.give_continuous(&mut range, end, known)?;
                 self.range = Some(range);
             }
             Outcome::Over(_) => {

@@ -233,7 +233,7 @@ impl Entry {
         self
     }
 
-    /// Returns a copy of the fields that `Ages` reads.
+    /// Returns a copy of the fields that `EvictionAges` reads.
     pub(super) fn age(&self) -> Self {
         Self::bound(false, DeletionTime::LIVE).aged_as(self)
     }
@@ -259,9 +259,9 @@ impl Entry {
 
     /// Sets whether the range of partitions before the entry is continuous. A reader that retains
     /// an older state of a partition does not look at that.
-    pub(super) fn set_partitions_known(&self, is_known: bool) {
+    pub(super) fn set_partitions_continuous(&self, is_continuous: bool) {
         debug_assert!(self.is_of_partitions());
-        self.set(CONTINUOUS, is_known);
+        self.set(CONTINUOUS, is_continuous);
     }
 
     /// Returns whether the entry is in the sequence of partitions: a partition's, or a fence
@@ -295,7 +295,7 @@ impl Entry {
         self.set(REUSED, true);
     }
 
-    /// Returns the step of the last use or of the insertion, as `Ages` counts.
+    /// Returns the step of the last use or of the insertion, as `EvictionAges` counts.
     pub(super) fn used_at(&self) -> u32 {
         self.used_at.get()
     }

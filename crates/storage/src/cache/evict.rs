@@ -8,7 +8,7 @@
 use espalier_runtime::{maybe_yield, shard, spawn_local};
 use espalier_trie::cursor::Direction;
 
-use super::{Inner, RowCache, balance::hash, entry::Entry};
+use super::{Inner, RowCache, entry::Entry, memory_split::hash};
 
 /// Entries that the hand passes in one step: some microseconds.
 const PASSED_AT_ONCE: usize = 48;
@@ -110,11 +110,11 @@ impl Inner {
         if self.trie.is_empty() || self.kept_bytes() > self.limit_bytes / KEPT_PART {
             return false;
         }
-        let victims = self.ages.victims();
+        let victims = self.eviction_ages.victims();
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        let Self { trie, ages, hand, .. } = self;
+        let Self { trie, eviction_ages, clock_hand, .. } = self;
         let mut entries = trie.entries(Direction::Forward);
-        entries.seek(hand);
+        entries.seek(clock_hand);
         // A header is evicted if no entry of its partition follows it.
         let mut header: Option<(Vec<u8>, &Entry)> = None;
         let mut is_range_lost = false;
@@ -134,8 +134,8 @@ impl Inner {
                     // If they were the only entries used once, nothing would be evicted either, so
                     // they take the flag from their rows.
                     is_changed |= match entry.is_reused() {
-                        true => ages.touch(header),
-                        false => ages.renew(header),
+                        true => eviction_ages.touch(header),
+                        false => eviction_ages.renew(header),
                     };
                 }
             }
@@ -163,7 +163,7 @@ impl Inner {
         for key in &keys {
             is_changed |= self.evict(key);
         }
-        self.hand = reached;
+        self.clock_hand = reached;
         is_changed
     }
 
@@ -171,7 +171,7 @@ impl Inner {
         let before = self.metrics;
         let is_gone = self.remove(key);
         if before.rows > self.metrics.rows {
-            self.gone.note(hash(key, &[]));
+            self.ghosts.note(hash(key, &[]));
         }
         self.metrics.row_evictions += before.rows - self.metrics.rows;
         self.metrics.partition_evictions += before.partitions - self.metrics.partitions;
@@ -198,7 +198,7 @@ impl Inner {
             self.forget_partitions_behind(key, is_fence);
         }
         self.live_heap_bytes -= heap_bytes;
-        self.ages.remove(&age);
+        self.eviction_ages.remove(&age);
         self.metrics.rows -= u64::from(is_row);
         self.metrics.partitions -= u64::from(is_partition);
         true
@@ -225,13 +225,13 @@ mod tests {
             let (prefix, place) = ([0, 0, 0, 1, partition], [path::FIRST_ROW]);
             assert!(inner.add_header(&prefix, live, &[]));
             assert!(inner.add(&prefix, &place, Entry::row(true, live, b"row")));
-            let Inner { trie, ages, .. } = inner;
+            let Inner { trie, eviction_ages, .. } = inner;
             let row = trie.subtrie(&prefix).get(&place).unwrap();
-            ages.touch(row);
+            eviction_ages.touch(row);
         }
         assert_eq!(cache.metrics().partitions, 100);
         // The result must not depend on where the hand begins.
-        cache.0.borrow_mut().hand = vec![0, 0, 0, 1, 90];
+        cache.0.borrow_mut().clock_hand = vec![0, 0, 0, 1, 90];
         cache.set_limit(0);
         let metrics = cache.metrics();
         assert_eq!((metrics.rows, metrics.partitions, metrics.used_bytes), (0, 0, 0));

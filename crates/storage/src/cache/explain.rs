@@ -30,12 +30,12 @@ pub enum CacheExplanation {
     /// or forgotten.
     Unknown,
     /// The cache has the partition, or a part of it.
-    Known(KnownPartition),
+    Known(ContinuousPartition),
 }
 
 /// A partition that is cached, at least in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownPartition {
+pub struct ContinuousPartition {
     /// The partition's deletion in the files; live if it has none.
     pub deletion: DeletionTime,
     /// Whether the partition has a static row in the files.
@@ -45,14 +45,14 @@ pub struct KnownPartition {
     /// Bytes of these rows and of the static row, without the entries.
     pub row_bytes: u64,
     /// The continuous ranges, in clustering order. A read between two of them goes to the files.
-    pub ranges: Vec<KnownRange>,
+    pub ranges: Vec<ExplainedRange>,
     /// The number of further ranges that are not listed.
-    pub untold_ranges: u64,
+    pub unreported_ranges: u64,
 }
 
 /// A continuous range: the cache holds all rows in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownRange {
+pub struct ExplainedRange {
     /// The start of the range.
     pub start: ClusteringBound,
     /// The end of the range.
@@ -92,7 +92,7 @@ impl TableCache {
         known.row_bytes += walk.row_bytes;
         let told = walk.ranges.iter().filter_map(|range| range.told(table.comparator()));
         known.ranges = told.collect();
-        known.untold_ranges = walk.untold_ranges;
+        known.unreported_ranges = walk.unreported_ranges;
         CacheExplanation::Known(known)
     }
 
@@ -112,7 +112,7 @@ impl TableCache {
     /// Explains a partition without an entry: either no file has it, or the cache has nothing of
     /// it.
     fn explain_absent(&self, path: &[u8]) -> CacheExplanation {
-        match self.cache.0.borrow().are_partitions_known(path) {
+        match self.cache.0.borrow().are_partitions_continuous(path) {
             true => complete(DeletionTime::LIVE, 0, 0),
             false => CacheExplanation::Unknown,
         }
@@ -122,27 +122,27 @@ impl TableCache {
 /// Explains a partition that is wholly cached and has no static row.
 fn complete(deletion: DeletionTime, rows: u64, row_bytes: u64) -> CacheExplanation {
     let (start, end) = (ClusteringBound::bottom(), ClusteringBound::top());
-    CacheExplanation::Known(KnownPartition {
+    CacheExplanation::Known(ContinuousPartition {
         deletion,
         has_static_row: false,
         rows,
         row_bytes,
-        ranges: vec![KnownRange { start, end, rows }],
-        untold_ranges: 0,
+        ranges: vec![ExplainedRange { start, end, rows }],
+        unreported_ranges: 0,
     })
 }
 
 impl Inner {
-    fn known_header(&self, prefix: &[u8]) -> Option<KnownPartition> {
+    fn known_header(&self, prefix: &[u8]) -> Option<ContinuousPartition> {
         let header = self.trie.get(prefix).filter(|entry| entry.is_header())?;
         let row_bytes = header.row_bytes().len() as u64;
-        Some(KnownPartition {
+        Some(ContinuousPartition {
             deletion: header.deletion(),
             has_static_row: row_bytes > 0,
             rows: 0,
             row_bytes,
             ranges: Vec::new(),
-            untold_ranges: 0,
+            unreported_ranges: 0,
         })
     }
 
@@ -170,7 +170,7 @@ struct Places {
 }
 
 impl Places {
-    fn told(&self, comparator: &ClusteringComparator) -> Option<KnownRange> {
+    fn told(&self, comparator: &ClusteringComparator) -> Option<ExplainedRange> {
         let bound = |place: &[u8], of_row, before, behind| {
             let mut bound = path::bound(comparator, place).ok()?;
             bound.kind = match (is_row(place), bound.kind) {
@@ -181,7 +181,7 @@ impl Places {
             Some(bound)
         };
         use BoundKind::{ExclusiveEnd, ExclusiveStart, InclusiveEnd, InclusiveStart};
-        Some(KnownRange {
+        Some(ExplainedRange {
             start: bound(&self.start, InclusiveStart, InclusiveStart, ExclusiveStart)?,
             end: bound(&self.end, InclusiveEnd, ExclusiveEnd, InclusiveEnd)?,
             rows: self.rows,
@@ -197,7 +197,7 @@ struct RangeWalk {
     rows: u64,
     row_bytes: u64,
     ranges: Vec<Places>,
-    untold_ranges: u64,
+    unreported_ranges: u64,
 }
 
 impl RangeWalk {
@@ -231,7 +231,7 @@ impl RangeWalk {
         }
         match self.ranges.len() < TOLD_RANGES {
             true => self.ranges.push(range),
-            false => self.untold_ranges += 1,
+            false => self.unreported_ranges += 1,
         }
     }
 }

@@ -6,7 +6,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::trace_event;
 
-use super::{Inner, TableCache, Ticket, entry::Entry, partitions::are_known};
+use super::{Inner, TableCache, Ticket, entry::Entry, partitions::are_continuous};
 use crate::{
     StorageError,
     memtable::{RowLookup, path, split_stored},
@@ -26,7 +26,7 @@ impl TableCache {
     ) -> Option<R> {
         let format = self.format();
         let mut buffer = self.path.borrow_mut();
-        let Inner { trie, ages, metrics, has_partition_ranges, .. } =
+        let Inner { trie, eviction_ages, metrics, has_partition_ranges, .. } =
             &mut *self.cache.0.borrow_mut();
         if trie.is_empty() {
             return None;
@@ -41,7 +41,7 @@ impl TableCache {
             match partition.get(&[]) {
                 None => None,
                 Some(header) => {
-                    ages.touch(header);
+                    eviction_ages.touch(header);
                     lookup.partition_deletion = header.deletion();
                     lookup.static_row = packed(header, format.is_exact).ok()?;
                     let length = buffer.len();
@@ -52,7 +52,7 @@ impl TableCache {
         };
         match entry {
             Some(entry) => {
-                ages.touch(entry);
+                eviction_ages.touch(entry);
                 if entry.is_row() {
                     let stored = split_stored(format.is_exact, entry.row_bytes()).1;
                     lookup.row = Some(PackedRow::new(stored).ok()?);
@@ -61,7 +61,7 @@ impl TableCache {
                 metrics.row_hits += 1;
             }
             // No file has the partition.
-            None if *has_partition_ranges && are_known(trie, &buffer) => {}
+            None if *has_partition_ranges && are_continuous(trie, &buffer) => {}
             None => return None,
         }
         metrics.reads_without_misses += 1;
@@ -95,13 +95,14 @@ impl TableCache {
         if !self.is_valid(ticket) {
             return Ok(None);
         }
-        let Inner { trie, ages, has_partition_ranges, .. } = &mut *self.cache.0.borrow_mut();
+        let Inner { trie, eviction_ages, has_partition_ranges, .. } =
+            &mut *self.cache.0.borrow_mut();
         let Some(entry) = trie.get(prefix) else {
-            let is_absent = *has_partition_ranges && are_known(trie, prefix);
+            let is_absent = *has_partition_ranges && are_continuous(trie, prefix);
             return Ok(is_absent.then_some(None));
         };
         if is_use {
-            ages.touch(entry);
+            eviction_ages.touch(entry);
         }
         let static_row = match entry.row_bytes() {
             [] => None,

@@ -14,25 +14,25 @@
 //! | `partition`, `disk` | stream a partition from memory, and its gaps from files, and fill them |
 //! | `partitions` | ranges of partitions that are continuous |
 //! | `scan`, `scan_fill` | scan partitions in memory, and add partitions that a scan reads |
-//! | `dead` | removes rows that hold only purgeable tombstones |
+//! | `empty` | removes rows that hold only purgeable tombstones |
 //! | `single_row` | partitions that consist of one row |
 //! | `populate` | adds rows and ranges |
 //! | `update` | applies a flushed memtable |
 //! | `explain` | reports the cached part of a partition to the operator |
-//! | `ages`, `evict` | choose and evict entries when memory is short |
-//! | `balance` | moves memory between rows and pages |
+//! | `eviction_ages`, `evict` | choose and evict entries when memory is short |
+//! | `memory_split` | moves memory between rows and pages |
 //!
 //! **Memory bound.** Used bytes, including the bytes that readers of older states retain, exceed
 //! the limit by at most the last insertion: an insertion is refused once the limit is reached.
 
-mod ages;
-mod balance;
 mod dead;
 mod disk;
 mod entry;
 mod evict;
+mod eviction_ages;
 mod explain;
 mod lookup;
+mod memory_split;
 mod partition;
 mod partitions;
 mod place;
@@ -49,16 +49,16 @@ use std::{cell::RefCell, rc::Rc};
 use espalier_sstable::PageCache;
 use espalier_trie::memory::InMemoryTrie;
 
-pub use explain::{CacheExplanation, KnownPartition, KnownRange};
+pub use explain::{CacheExplanation, ContinuousPartition, ExplainedRange};
 pub(crate) use partition::CachedPartition;
-pub(crate) use scan::{CacheAccess, KnownScan, KnownStep};
+pub(crate) use scan::{CacheAccess, ContinuousScan, ContinuousStep};
 pub(crate) use scan_fill::{FilledPartition, ScanFill};
-pub(crate) use single_row::{add_row_at_hand, read_single_row};
+pub(crate) use single_row::{add_cached_row, read_single_row};
 pub(crate) use table::{TableCache, Ticket};
 
-use ages::Ages;
-use balance::Gone;
 use entry::{Entry, Owner};
+use eviction_ages::EvictionAges;
+use memory_split::GhostList;
 
 use crate::memtable::MemtableBudget;
 
@@ -135,9 +135,9 @@ pub(super) struct Inner {
     live_heap_bytes: usize,
     /// The limit of rows at present, and the largest limit that they may get.
     limit_bytes: usize,
-    most_bytes: usize,
+    max_bytes: usize,
     /// The ghost list: rows that were evicted lately.
-    gone: Gone,
+    ghosts: GhostList,
     /// The page cache's count of pages that were read again soon after their eviction, at the last
     /// look.
     pages_returned: u64,
@@ -148,9 +148,9 @@ pub(super) struct Inner {
     told_bytes: usize,
     /// Allocates memory chunks ahead of need, for all tries of the shard.
     memtables: MemtableBudget,
-    ages: Ages,
+    eviction_ages: EvictionAges,
     /// The key that the clock hand has reached.
-    hand: Vec<u8>,
+    clock_hand: Vec<u8>,
     next_number: u32,
     /// Whether any range of partitions was ever continuous.
     has_partition_ranges: bool,
@@ -170,19 +170,19 @@ impl RowCache {
         memtables: MemtableBudget,
     ) -> Self {
         Self(Rc::new(RefCell::new(Inner {
-            trie: InMemoryTrie::with_spare_chunks(memtables.spare_chunks().clone()),
+            trie: InMemoryTrie::with_chunk_pool(memtables.chunk_pool().clone()),
             pages,
             budget_bytes,
             told_bytes: 0,
             memtables,
             owner: Owner::new(),
             live_heap_bytes: 0,
-            limit_bytes: limit_bytes.min(LARGEST_BYTES),
-            most_bytes: limit_bytes.min(LARGEST_BYTES),
-            gone: Gone::new(limit_bytes.min(LARGEST_BYTES)),
+            limit_bytes: limit_bytes.min(MAX_BYTES),
+            max_bytes: limit_bytes.min(MAX_BYTES),
+            ghosts: GhostList::new(limit_bytes.min(MAX_BYTES)),
             pages_returned: 0,
-            ages: Ages::default(),
-            hand: Vec::new(),
+            eviction_ages: EvictionAges::default(),
+            clock_hand: Vec::new(),
             next_number: 0,
             has_partition_ranges: false,
             metrics: RowCacheMetrics::default(),
@@ -204,22 +204,22 @@ impl RowCache {
     /// not turn off a cache that is on.
     pub(crate) fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
-        inner.limit_bytes = limit_bytes.min(LARGEST_BYTES);
-        inner.most_bytes = inner.limit_bytes;
+        inner.limit_bytes = limit_bytes.min(MAX_BYTES);
+        inner.max_bytes = inner.limit_bytes;
         // Memory that no reader retains any more must not count as retained.
         inner.trie.free_retired(u32::MAX);
         // Readers may retain evicted entries, so the loop ends when the hand stands still or has
         // made a whole round without effect.
-        let (mut is_whole, mut was_moved) = (inner.hand.is_empty(), false);
+        let (mut is_whole, mut was_moved) = (inner.clock_hand.is_empty(), false);
         while inner.is_over(0) && !inner.trie.is_empty() {
-            let hand = inner.hand.clone();
+            let clock_hand = inner.clock_hand.clone();
             was_moved |= inner.make_room();
-            if inner.hand.is_empty() {
+            if inner.clock_hand.is_empty() {
                 if is_whole && !was_moved {
                     break;
                 }
                 (is_whole, was_moved) = (true, false);
-            } else if inner.hand == hand {
+            } else if inner.clock_hand == clock_hand {
                 break;
             }
         }
@@ -228,29 +228,29 @@ impl RowCache {
 
     /// Returns whether the cache is off, so that it can hold nothing.
     pub(crate) fn is_off(&self) -> bool {
-        self.0.borrow().most_bytes == 0
+        self.0.borrow().max_bytes == 0
     }
 }
 
 /// The memory that a trie's pointers can address, less what an insertion needs.
-const LARGEST_BYTES: usize = 7 << 29;
+const MAX_BYTES: usize = 7 << 29;
 
 /// The cache reports its used bytes to the page cache in portions of 1/256 of the limit.
 const SETTLED_PART: usize = 256;
 
 /// The upper bound of such a portion: 512 KiB are some hundred pages, which the page cache evicts
 /// at once, within a tenth of a millisecond.
-const MOST_SETTLED_BYTES: usize = 512 << 10;
+const MAX_SETTLED_BYTES: usize = 512 << 10;
 
 impl Inner {
     /// Leaves to pages the memory that rows do not use, and refills the chunk pool.
     fn settle(&mut self) {
         let used = self.used_bytes();
-        let portion = (self.limit_bytes / SETTLED_PART).min(MOST_SETTLED_BYTES);
+        let portion = (self.limit_bytes / SETTLED_PART).min(MAX_SETTLED_BYTES);
         if used.abs_diff(self.told_bytes) > portion {
             self.told_bytes = used;
             self.pages.set_budget(self.budget_bytes.saturating_sub(used));
-            self.memtables.refill_spare_chunks();
+            self.memtables.refill_chunk_pool();
         }
     }
 

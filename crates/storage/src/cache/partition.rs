@@ -6,8 +6,8 @@
 //! Its files are those of the view with which it was opened. It adds what it finds in a gap as long
 //! as its ticket is valid (rule 4).
 //!
-//! Memory: the buffer holds at most [`LARGEST_FILL`] fragments, and a deletion before the last one.
-//! Its values and clusterings exceed [`LARGEST_FILL_BYTES`] by at most one row, whether or not the
+//! Memory: the buffer holds at most [`MAX_FILL`] fragments, and a deletion before the last one.
+//! Its values and clusterings exceed [`MAX_FILL_BYTES`] by at most one row, whether or not the
 //! row is added to the cache. The row behind a gap and the merge of the files come on top.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
@@ -31,14 +31,14 @@ use super::{
 use crate::{
     StorageError,
     memtable::path,
-    read::{ReadCommand, note_fragment},
+    read::{ReadCommand, record_fragment},
     table::TableView,
 };
 
-const SMALLEST_FILL: usize = 4;
-pub(super) const LARGEST_FILL: usize = 256;
+const MIN_FILL: usize = 4;
+pub(super) const MAX_FILL: usize = 256;
 /// Bytes copied into the buffer at a time, some ten microseconds (arbitrary, as for memtables).
-pub(super) const LARGEST_FILL_BYTES: usize = 128 << 10;
+pub(super) const MAX_FILL_BYTES: usize = 128 << 10;
 /// Retired blocks freed when a stream releases its snapshot, some ten microseconds (arbitrary).
 const FREED_AT_ONCE: u32 = 512;
 
@@ -107,7 +107,7 @@ impl CachedPartition {
             snapshot: None,
             is_from_files: false,
             buffer: VecDeque::new(),
-            next_fill: wanted.saturating_add(1).clamp(SMALLEST_FILL, LARGEST_FILL),
+            next_fill: wanted.saturating_add(1).clamp(MIN_FILL, MAX_FILL),
             filled_bytes: 0,
             gap: None,
             disk: None,
@@ -202,10 +202,10 @@ impl CachedPartition {
         let result = match &snapshot {
             Some(snapshot) => self.fill_from(snapshot.subtrie(), &mut |_| {}),
             None => {
-                let Inner { trie, ages, .. } = &mut *cache.cache.0.borrow_mut();
+                let Inner { trie, eviction_ages, .. } = &mut *cache.cache.0.borrow_mut();
                 let mut touch = |entry: &Entry| {
                     if is_use {
-                        ages.touch(entry);
+                        eviction_ages.touch(entry);
                     }
                 };
                 self.fill_from(trie.subtrie(&prefix), &mut touch)
@@ -227,11 +227,11 @@ impl CachedPartition {
         use_entry: &mut impl FnMut(&'a Entry),
     ) -> Result<(), StorageError> {
         let wanted = self.next_fill;
-        self.next_fill = (wanted * 4).min(LARGEST_FILL);
+        self.next_fill = (wanted * 4).min(MAX_FILL);
         self.filled_bytes = 0;
         let before = self.buffer.len();
         // Positions between rows, which return nothing, count as well.
-        let mut steps = LARGEST_FILL;
+        let mut steps = MAX_FILL;
         while !self.is_filled(wanted) && steps > 0 && self.gap.is_none() && !self.is_done() {
             let mut range = match self.range.take() {
                 Some(range) => range,
@@ -245,13 +245,13 @@ impl CachedPartition {
             }
         }
         if trace::is_on() {
-            self.buffer.iter().skip(before).for_each(note_fragment);
+            self.buffer.iter().skip(before).for_each(record_fragment);
         }
         Ok(())
     }
 
     pub(super) fn is_filled(&self, wanted: usize) -> bool {
-        self.buffer.len() >= wanted || self.filled_bytes >= LARGEST_FILL_BYTES
+        self.buffer.len() >= wanted || self.filled_bytes >= MAX_FILL_BYTES
     }
 
     fn enter_slice(&self) -> Range {
@@ -269,13 +269,13 @@ impl CachedPartition {
             range.at.clone_from(&range.far);
             // The path of a slice's bound can always be turned back into a bound, so this does not
             // fail.
-            let _ = self.tell_deletion(&mut range, DeletionTime::LIVE);
+            let _ = self.trace_deletion(&mut range, DeletionTime::LIVE);
         }
         self.slices_done += 1;
     }
 
     /// Returns a marker at the position reached if the deletion in force changes there.
-    pub(super) fn tell_deletion(
+    pub(super) fn trace_deletion(
         &mut self,
         range: &mut Range,
         deletion: DeletionTime,
@@ -318,7 +318,7 @@ impl CachedPartition {
             match step.range {
                 Some(deletion) => {
                     if !is_nothing {
-                        self.tell_deletion(range, deletion)?;
+                        self.trace_deletion(range, deletion)?;
                     }
                 }
                 None if is_nothing => {}
@@ -336,7 +336,7 @@ impl CachedPartition {
             if let (_, Some(row)) = &known {
                 self.dead_rows.meet(&end, row);
             }
-            self.give_known(range, end, known)?;
+            self.give_continuous(range, end, known)?;
         }
         Ok(false)
     }
@@ -357,7 +357,7 @@ impl CachedPartition {
     }
 
     /// Returns the row at a cached position, which becomes the position reached.
-    pub(super) fn give_known(
+    pub(super) fn give_continuous(
         &mut self,
         range: &mut Range,
         place: Vec<u8>,
@@ -372,7 +372,7 @@ impl CachedPartition {
                     Direction::Reverse => super::place::behind(&place),
                 };
             }
-            self.tell_deletion(range, deletion)?;
+            self.trace_deletion(range, deletion)?;
             self.hits += 1;
             self.buffer.push_back(Unfiltered::Row(row));
         }

@@ -32,22 +32,22 @@ const COPIED_BYTES: usize = 128 << 10;
 const PASSED_AT_ONCE: usize = 1024;
 
 /// A batch of consecutive partitions from a continuous range.
-pub(super) struct Stretch {
-    pub(super) partitions: VecDeque<KnownPartition>,
-    pub(super) end: StretchEnd,
+pub(super) struct ContinuousRange {
+    pub(super) partitions: VecDeque<ContinuousPartition>,
+    pub(super) end: ContinuousEnd,
     /// The bound at which to go on, if only fences were passed so far.
     pub(super) passed: Option<KeyBound>,
 }
 
-impl Stretch {
+impl ContinuousRange {
     /// Creates an empty batch, before the first read.
     pub(super) fn to_be_read() -> Self {
-        Self { partitions: VecDeque::new(), end: StretchEnd::More, passed: None }
+        Self { partitions: VecDeque::new(), end: ContinuousEnd::More, passed: None }
     }
 }
 
 /// A partition that files have.
-pub(super) struct KnownPartition {
+pub(super) struct ContinuousPartition {
     pub(super) key: DecoratedKey,
     /// The whole partition, in a table whose partitions are one row: that row, if there is one.
     /// `None` in other tables.
@@ -56,7 +56,7 @@ pub(super) struct KnownPartition {
 
 /// How a batch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StretchEnd {
+pub(super) enum ContinuousEnd {
     /// The batch is full, and the range may go on.
     More,
     /// No more partitions follow, up to the end of the requested range.
@@ -66,7 +66,7 @@ pub(super) enum StretchEnd {
 }
 
 /// A key's partition as the cache knows it.
-pub(super) enum Standing {
+pub(super) enum Continuity {
     /// The partition has an entry.
     Known,
     /// No file had the partition so far.
@@ -78,17 +78,17 @@ pub(super) enum Standing {
 impl TableCache {
     /// Returns a batch of the partitions of a range from a bound on, as far as the range is
     /// continuous.
-    pub(super) fn stretch(
+    pub(super) fn continuous_range(
         &self,
         ticket: Ticket,
         table: &TableMetadata,
         range: &KeyRange,
         from: &KeyBound,
-    ) -> Result<Stretch, StorageError> {
-        let (mut partitions, mut end, mut passed) = (VecDeque::new(), StretchEnd::Unknown, None);
+    ) -> Result<ContinuousRange, StorageError> {
+        let (mut partitions, mut end, mut passed) = (VecDeque::new(), ContinuousEnd::Unknown, None);
         let inner = self.cache.0.borrow();
         if !self.is_valid(ticket) || !inner.has_partition_ranges {
-            return Ok(Stretch { partitions, end, passed });
+            return Ok(ContinuousRange { partitions, end, passed });
         }
         let mut at = Vec::with_capacity(32);
         path::put_key_bound(from, &mut at);
@@ -103,9 +103,9 @@ impl TableCache {
             if left == 0 {
                 // All up to the last entry passed is continuous; the next entry was not examined.
                 if !partitions.is_empty() {
-                    end = StretchEnd::More;
+                    end = ContinuousEnd::More;
                 } else if let Some(fence) = path::token_bound(&at) {
-                    (end, passed) = (StretchEnd::More, Some(fence));
+                    (end, passed) = (ContinuousEnd::More, Some(fence));
                 }
                 break;
             }
@@ -121,11 +121,11 @@ impl TableCache {
                 break;
             }
             if key >= range_end.as_slice() {
-                end = StretchEnd::Range;
+                end = ContinuousEnd::Range;
                 break;
             }
             if partitions.len() == LOOKED_AT_ONCE || copied_bytes > COPIED_BYTES {
-                end = StretchEnd::More;
+                end = ContinuousEnd::More;
                 break;
             }
             at.clear();
@@ -140,10 +140,10 @@ impl TableCache {
                     }
                 };
                 let key = path::partition_key(key, entry.is_header(), "row cache")?;
-                partitions.push_back(KnownPartition { key, only_row });
+                partitions.push_back(ContinuousPartition { key, only_row });
             }
         }
-        Ok(Stretch { partitions, end, passed })
+        Ok(ContinuousRange { partitions, end, passed })
     }
 
     /// Returns the entry at which a range begins, or directly behind which it begins, if there is
@@ -174,32 +174,32 @@ impl TableCache {
     }
 
     /// Returns what the cache knows of a partition, by its key.
-    pub(super) fn standing(&self, key: &DecoratedKey) -> Result<Standing, StorageError> {
+    pub(super) fn continuity(&self, key: &DecoratedKey) -> Result<Continuity, StorageError> {
         let mut path = Vec::with_capacity(32);
         self.put_partition(self.ticket().number, key.borrowed(), &mut path);
         let inner = self.cache.0.borrow();
         let Some((found, entry)) = next_of_partitions(&inner.trie, &path) else {
-            return Ok(Standing::Unknown(None));
+            return Ok(Continuity::Unknown(None));
         };
         if found.starts_with(&path[NUMBER_BYTES..]) {
-            return Ok(Standing::Known);
+            return Ok(Continuity::Known);
         }
         if entry.is_continuous() {
-            return Ok(Standing::Absent);
+            return Ok(Continuity::Absent);
         }
         if entry.is_fence() {
-            return Ok(Standing::Unknown(path::token_bound(&found)));
+            return Ok(Continuity::Unknown(path::token_bound(&found)));
         }
         let key = path::partition_key(&found, entry.is_header(), "row cache")?;
-        Ok(Standing::Unknown(Some(KeyBound::BeforeKey(key))))
+        Ok(Continuity::Unknown(Some(KeyBound::BeforeKey(key))))
     }
 }
 
 impl Inner {
     /// Returns whether the files are known to have no partition at a path without an entry, nor
     /// between it and its neighbours.
-    pub(super) fn are_partitions_known(&self, path: &[u8]) -> bool {
-        self.has_partition_ranges && are_known(&self.trie, path)
+    pub(super) fn are_partitions_continuous(&self, path: &[u8]) -> bool {
+        self.has_partition_ranges && are_continuous(&self.trie, path)
     }
 
     /// Marks the range of partitions before the first entry at or behind a path as not continuous.
@@ -207,7 +207,7 @@ impl Inner {
         if self.has_partition_ranges
             && let Some((_, entry)) = next_of_partitions(&self.trie, path)
         {
-            entry.set_partitions_known(false);
+            entry.set_partitions_continuous(false);
         }
     }
 
@@ -248,7 +248,7 @@ impl Inner {
                 return None;
             }
             if key != low && entry.is_of_partitions() {
-                entry.set_partitions_known(true);
+                entry.set_partitions_continuous(true);
                 *has_partition_ranges = true;
                 reached = Some(key.to_vec());
             }
@@ -300,8 +300,8 @@ fn next_of_partitions<'a>(
     }
 }
 
-/// See [`Inner::are_partitions_known`].
-pub(super) fn are_known(trie: &InMemoryTrie<Entry>, path: &[u8]) -> bool {
+/// See [`Inner::are_partitions_continuous`].
+pub(super) fn are_continuous(trie: &InMemoryTrie<Entry>, path: &[u8]) -> bool {
     next_of_partitions(trie, path).is_some_and(|(_, entry)| entry.is_continuous())
 }
 

@@ -11,8 +11,8 @@ use espalier_trie::cursor::Direction as WalkDirection;
 
 use super::{
     CacheAccess, Inner,
-    balance::hash,
     entry::Entry,
+    memory_split::hash,
     place::{FIRST, are_adjacent, before, behind, is_row},
 };
 
@@ -37,7 +37,7 @@ impl Filler<'_> {
         if !self.access.may_add() {
             return 0;
         }
-        let least = least_bytes(row);
+        let least = min_bytes(row);
         if self.access.cache.cache.0.borrow().is_too_large(least) {
             self.add_range(near, place, deletion).await;
             return least;
@@ -87,7 +87,7 @@ impl Filler<'_> {
 
 /// Returns a lower bound of a row's stored length, so that a large row is refused without being
 /// packed.
-pub(super) fn least_bytes(row: &Row) -> usize {
+pub(super) fn min_bytes(row: &Row) -> usize {
     let of_column = |data: &ColumnData| match data {
         ColumnData::Simple(cell) => cell.value.len(),
         ColumnData::Complex(column) => {
@@ -100,7 +100,7 @@ pub(super) fn least_bytes(row: &Row) -> usize {
 /// Entries of a range that are changed in one step.
 pub(super) const CHANGED_AT_ONCE: usize = 16;
 /// Rows above 1/16 of the cache are not kept (arbitrary).
-const LARGEST_ROW_PART: usize = 16;
+const MAX_ROW_PART: usize = 16;
 
 impl Inner {
     /// Adds a partition's header, unless there is one. Returns `false` if there is no room.
@@ -157,18 +157,18 @@ impl Inner {
         let mut entries = self.trie.subtrie(prefix).entries(WalkDirection::Forward);
         entries.seek(low);
         // No entry exists without its partition's header.
-        let mut is_low_known = low == FIRST && self.get(prefix, &[]).is_some();
+        let mut is_low_continuous = low == FIRST && self.get(prefix, &[]).is_some();
         loop {
             match entries.next_entry() {
                 None => break,
-                Some((key, _)) if key == low => is_low_known = true,
+                Some((key, _)) if key == low => is_low_continuous = true,
                 Some((_, entry)) if entry.is_header() => {}
                 Some((key, entry)) if key > place && !entry.is_continuous() => break,
                 Some(_) => return false,
             }
         }
         drop(entries);
-        is_low_known && self.add(prefix, place, Entry::row(true, deletion, row))
+        is_low_continuous && self.add(prefix, place, Entry::row(true, deletion, row))
     }
 
     /// Records that nothing lies between two positions, under `deletion`; of the positions
@@ -214,7 +214,7 @@ impl Inner {
             if place > high {
                 return None;
             }
-            let is_known = if is_continuous {
+            let is_continuous = if is_continuous {
                 !deletion.supersedes(&present)
                     || self.change(prefix, &place, |entry| entry.made_continuous(deletion))
             } else if !is_row(&place) {
@@ -229,7 +229,7 @@ impl Inner {
                 let deletion = present.max(deletion);
                 self.change(prefix, &place, |entry| entry.made_continuous(deletion))
             };
-            if !is_known {
+            if !is_continuous {
                 return None;
             }
             if place == high {
@@ -280,7 +280,7 @@ impl Inner {
     /// Returns whether a row of this length in bytes is too large for the cache, wherever it comes
     /// from (rule 18). Static rows count as rows.
     pub(super) fn is_too_large(&self, row_bytes: usize) -> bool {
-        row_bytes > self.limit_bytes / LARGEST_ROW_PART
+        row_bytes > self.limit_bytes / MAX_ROW_PART
     }
 
     /// Adds an entry where there is none. Nothing is evicted for it: callers make room before they
@@ -294,17 +294,19 @@ impl Inner {
             return false;
         }
         if entry.is_of_partitions() && self.has_partition_ranges {
-            entry.set_partitions_known(self.are_partitions_known(&[prefix, place].concat()));
+            entry.set_partitions_continuous(
+                self.are_partitions_continuous(&[prefix, place].concat()),
+            );
         }
         if entry.is_row() {
-            self.gone.recall(hash(prefix, place));
+            self.ghosts.recall(hash(prefix, place));
         }
-        self.ages.add(&entry);
+        self.eviction_ages.add(&entry);
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
         let (is_row, is_partition) = (entry.is_row(), entry.is_partition());
         let entry = entry.owned_by(self.owner);
         if self.trie.transaction(prefix).put(place, entry).is_err() {
-            self.ages.remove(&age);
+            self.eviction_ages.remove(&age);
             self.metrics.refusals += 1;
             return false;
         }

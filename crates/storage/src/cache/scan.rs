@@ -12,11 +12,11 @@ use espalier_runtime::maybe_yield;
 use super::{
     TableCache, Ticket,
     partition::CachedPartition,
-    partitions::{KnownPartition, Standing, Stretch, StretchEnd},
+    partitions::{Continuity, ContinuousEnd, ContinuousPartition, ContinuousRange},
 };
 use crate::{
     StorageError,
-    dead_ranges::DeadAccess,
+    empty_ranges::EmptyRangeAccess,
     read::{Opened, ReadCommand, Source, memtable_sources},
     table::TableView,
 };
@@ -49,7 +49,7 @@ impl CacheAccess {
     pub(crate) fn knows_or_adds(&self, key: &DecoratedKey) -> bool {
         self.may_add()
             || (self.cache.is_valid(self.ticket)
-                && matches!(self.cache.standing(key), Ok(Standing::Known)))
+                && matches!(self.cache.continuity(key), Ok(Continuity::Known)))
     }
 
     /// Returns whether the entries that the read finds count as used.
@@ -64,20 +64,20 @@ impl CacheAccess {
 }
 
 /// A scan of the partitions of a range in memory.
-pub(crate) struct KnownScan<'a> {
+pub(crate) struct ContinuousScan<'a> {
     access: CacheAccess,
     view: &'a Rc<TableView>,
     command: &'a ReadCommand,
     range: KeyRange,
     /// The bound up to which the scan has come.
     at: KeyBound,
-    stretch: Stretch,
+    continuous_range: ContinuousRange,
     /// The memtables' next key, if it was looked up and not returned yet.
     of_memtables: Option<Option<DecoratedKey>>,
 }
 
 /// The result of a step of the scan.
-pub(crate) enum KnownStep {
+pub(crate) enum ContinuousStep {
     /// A partition.
     Partition(DecoratedKey, Opened<'static>),
     /// The range is at its end.
@@ -86,7 +86,7 @@ pub(crate) enum KnownStep {
     Unknown(KeyBound),
 }
 
-impl<'a> KnownScan<'a> {
+impl<'a> ContinuousScan<'a> {
     /// Creates a scan of `range`. Gaps within a partition are read from files, around the page
     /// cache if `command` says so.
     pub(crate) fn new(
@@ -96,8 +96,16 @@ impl<'a> KnownScan<'a> {
         range: KeyRange,
     ) -> Self {
         let at = range.start.clone();
-        let stretch = Stretch::to_be_read();
-        Self { access: access.clone(), view, command, range, at, stretch, of_memtables: None }
+        let continuous_range = ContinuousRange::to_be_read();
+        Self {
+            access: access.clone(),
+            view,
+            command,
+            range,
+            at,
+            continuous_range,
+            of_memtables: None,
+        }
     }
 
     /// Returns the bound behind which the scan looks for the next partition.
@@ -108,51 +116,52 @@ impl<'a> KnownScan<'a> {
     /// Moves the scan on to a later bound.
     pub(crate) fn skip_to(&mut self, bound: KeyBound) {
         self.at = bound;
-        self.stretch = Stretch::to_be_read();
+        self.continuous_range = ContinuousRange::to_be_read();
         self.of_memtables = None;
     }
 
     /// Returns the next partition of the cache or the memtables.
     pub(crate) async fn next(
         &mut self,
-        dead: Option<&DeadAccess>,
-    ) -> Result<KnownStep, StorageError> {
+        empty: Option<&EmptyRangeAccess>,
+    ) -> Result<ContinuousStep, StorageError> {
         let CacheAccess { cache, ticket, scan } = &self.access;
         // After a partition had to be read from the files on its own, the scan goes on in the
         // files: to read all that follow one by one would cost more.
         let has_missed = scan.as_ref().is_some_and(|scan| scan.has_missed.get());
-        while self.stretch.partitions.is_empty()
-            && self.stretch.end == StretchEnd::More
+        while self.continuous_range.partitions.is_empty()
+            && self.continuous_range.end == ContinuousEnd::More
             && !has_missed
         {
-            let from = match self.stretch.passed.take() {
+            let from = match self.continuous_range.passed.take() {
                 Some(passed) => {
                     maybe_yield().await;
                     passed
                 }
                 None => self.at.clone(),
             };
-            self.stretch = cache.stretch(*ticket, &self.command.table, &self.range, &from)?;
+            self.continuous_range =
+                cache.continuous_range(*ticket, &self.command.table, &self.range, &from)?;
         }
-        let is_known = match self.stretch.partitions.front() {
+        let is_continuous = match self.continuous_range.partitions.front() {
             Some(first) => first.only_row.is_some() || !has_missed,
-            None => self.stretch.end == StretchEnd::Range,
+            None => self.continuous_range.end == ContinuousEnd::Range,
         };
-        if !is_known {
-            return Ok(KnownStep::Unknown(self.at.clone()));
+        if !is_continuous {
+            return Ok(ContinuousStep::Unknown(self.at.clone()));
         }
         let of_memtables = match self.of_memtables.take() {
             Some(next) => next,
             None => self.view.next_in_memory(&self.at, &self.range)?.map(|next| next.key),
         };
-        let is_of_files = match (&of_memtables, self.stretch.partitions.front()) {
-            (None, None) => return Ok(KnownStep::End),
+        let is_of_files = match (&of_memtables, self.continuous_range.partitions.front()) {
+            (None, None) => return Ok(ContinuousStep::End),
             (Some(key), Some(known)) => known.key <= *key,
             (_, known) => known.is_some(),
         };
-        let known = is_of_files.then(|| self.stretch.partitions.pop_front()).flatten();
+        let known = is_of_files.then(|| self.continuous_range.partitions.pop_front()).flatten();
         let key = match (&known, of_memtables) {
-            (None, None) => return Ok(KnownStep::End),
+            (None, None) => return Ok(ContinuousStep::End),
             (None, Some(key)) => key,
             (Some(known), of_memtables) => {
                 if of_memtables.as_ref() != Some(&known.key) {
@@ -164,17 +173,17 @@ impl<'a> KnownScan<'a> {
         self.at = KeyBound::AfterKey(key.clone());
         let slices = &self.command.slices;
         // This is the moment at which the memtables are opened.
-        let dead = dead.map(|dead| dead.at_opening(self.command, &key)).unwrap_or_default();
+        let empty = empty.map(|empty| empty.at_opening(self.command, &key)).unwrap_or_default();
         let mut sources = memtable_sources(self.view, self.command, &key, slices)?;
         if let Some(known) = known {
             sources.extend(self.of_cache(known).await?);
         }
-        Ok(KnownStep::Partition(key, Opened { sources, dead }))
+        Ok(ContinuousStep::Partition(key, Opened { sources, empty }))
     }
 
     async fn of_cache(
         &self,
-        known: KnownPartition,
+        known: ContinuousPartition,
     ) -> Result<Option<Source<'static>>, StorageError> {
         let (access, command) = (&self.access, self.command);
         let key = known.key;

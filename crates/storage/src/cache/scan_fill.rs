@@ -29,7 +29,7 @@ use crate::{
 /// (arbitrary).
 const SCANNED_PART: usize = 16;
 /// Scans may keep at least this many bytes in a cache of any size, which saves reading four pages.
-const LEAST_SCANNED_BYTES: usize = 16 << 10;
+const MIN_SCANNED_BYTES: usize = 16 << 10;
 /// Estimates of the memory that rows and partitions need besides their bytes in the files.
 const ROW_BYTES: u64 = 64;
 const PARTITION_BYTES: u64 = 128;
@@ -58,7 +58,7 @@ impl TableCache {
     }
 
     fn scanned_bytes(&self) -> usize {
-        (self.cache.0.borrow().limit_bytes / SCANNED_PART).max(LEAST_SCANNED_BYTES)
+        (self.cache.0.borrow().limit_bytes / SCANNED_PART).max(MIN_SCANNED_BYTES)
     }
 }
 

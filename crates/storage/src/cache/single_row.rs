@@ -13,13 +13,13 @@ use espalier_runtime::trace;
 use espalier_sstable::{PointRow, PointScratch};
 
 use super::{
-    CacheAccess, Inner, TableCache, entry::Entry, lookup::trace_look, partitions::are_known,
-    populate::least_bytes,
+    CacheAccess, Inner, TableCache, entry::Entry, lookup::trace_look, partitions::are_continuous,
+    populate::min_bytes,
 };
 use crate::{
     StorageError,
     memtable::path,
-    read::{ReadCommand, Source, file_sources, note_fragment},
+    read::{ReadCommand, Source, file_sources, record_fragment},
     table::TableView,
 };
 
@@ -46,7 +46,7 @@ pub(crate) async fn read_single_row(
             if trace::is_on()
                 && let Some(row) = &row
             {
-                note_fragment(&Unfiltered::Row(row.clone()));
+                record_fragment(&Unfiltered::Row(row.clone()));
             }
             row
         }
@@ -100,7 +100,7 @@ pub(super) async fn only_row_of(
 }
 
 /// Adds a row that only one file has and that a cached look-up found there without I/O.
-pub(crate) fn add_row_at_hand<V: AsRef<[u8]>>(
+pub(crate) fn add_cached_row<V: AsRef<[u8]>>(
     cache: &TableCache,
     table: &TableMetadata,
     key: DecoratedKeyRef<'_>,
@@ -149,12 +149,13 @@ impl TableCache {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key.borrowed(), &mut buffer);
         buffer.push(path::FIRST_ROW);
-        let Inner { trie, ages, has_partition_ranges, .. } = &mut *self.cache.0.borrow_mut();
+        let Inner { trie, eviction_ages, has_partition_ranges, .. } =
+            &mut *self.cache.0.borrow_mut();
         let Some(entry) = trie.get(&buffer) else {
-            let is_absent = *has_partition_ranges && are_known(trie, &buffer);
+            let is_absent = *has_partition_ranges && are_continuous(trie, &buffer);
             return Ok(is_absent.then_some(None));
         };
-        ages.touch(entry);
+        eviction_ages.touch(entry);
         if !entry.is_row() {
             return Ok(Some(None));
         }
@@ -166,7 +167,7 @@ impl TableCache {
     pub(super) fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);
-        let least = row.map_or(0, least_bytes);
+        let least = row.map_or(0, min_bytes);
         if self.cache.0.borrow().is_too_large(least) {
             return least + buffer.len();
         }

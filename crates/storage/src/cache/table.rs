@@ -18,7 +18,7 @@ use crate::memtable::{RowFormat, path};
 pub(crate) struct TableCache {
     pub(super) cache: RowCache,
     number: Cell<u32>,
-    phase: Cell<u32>,
+    epoch: Cell<u32>,
     format: Cell<RowFormat>,
     is_enabled: Cell<bool>,
     /// A buffer for paths.
@@ -30,7 +30,7 @@ pub(crate) struct TableCache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(super) number: u32,
-    phase: u32,
+    epoch: u32,
 }
 
 impl TableCache {
@@ -39,7 +39,7 @@ impl TableCache {
         Self {
             number: Cell::new(cache.new_number()),
             cache,
-            phase: Cell::new(0),
+            epoch: Cell::new(0),
             format: Cell::new(RowFormat::of(table)),
             is_enabled: Cell::new(is_enabled),
             path: RefCell::default(),
@@ -66,7 +66,7 @@ impl TableCache {
     /// Returns a ticket. The caller takes it at the same moment as the table's view.
     #[inline]
     pub(crate) fn ticket(&self) -> Ticket {
-        Ticket { number: self.number.get(), phase: self.phase.get() }
+        Ticket { number: self.number.get(), epoch: self.epoch.get() }
     }
 
     #[inline]
@@ -77,8 +77,8 @@ impl TableCache {
     /// Begins a new epoch because the table has files with data that is not in the cache. Called at
     /// the moment when the files come into the table's view, before [`Self::update`] or after
     /// [`Self::forget`].
-    pub(crate) fn begin_phase(&self) {
-        self.phase.set(self.phase.get().wrapping_add(1));
+    pub(crate) fn begin_epoch(&self) {
+        self.epoch.set(self.epoch.get().wrapping_add(1));
     }
 
     /// Forgets all entries of the table.

@@ -12,7 +12,7 @@ use std::{rc::Rc, sync::Arc};
 use super::{
     Inner, TableCache,
     entry::Entry,
-    partitions::Standing,
+    partitions::Continuity,
     place::{FIRST, LAST},
     populate::CHANGED_AT_ONCE,
 };
@@ -42,26 +42,26 @@ impl TableCache {
         self: &Rc<Self>,
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
-        mut give_way: impl AsyncFnMut(),
+        mut yield_core: impl AsyncFnMut(),
     ) -> Result<(), StorageError> {
         let mut bound = KeyBound::Unbounded;
         loop {
-            give_way().await;
+            yield_core().await;
             let Some(next) = memtable.next_partition(&bound)? else { break };
             let key = next.key;
-            match self.standing(&key)? {
-                Standing::Known => {}
-                Standing::Absent if self.add_new(&key) => {}
-                Standing::Absent => {
+            match self.continuity(&key)? {
+                Continuity::Known => {}
+                Continuity::Absent if self.add_new(&key) => {}
+                Continuity::Absent => {
                     bound = KeyBound::AfterKey(key);
                     continue;
                 }
                 // Partitions that only the memtable or only the cache has are skipped by seeks.
-                Standing::Unknown(Some(next)) => {
+                Continuity::Unknown(Some(next)) => {
                     bound = next;
                     continue;
                 }
-                Standing::Unknown(None) => break,
+                Continuity::Unknown(None) => break,
             }
             let all = Arc::new(ClusteringSlices::all());
             let (direction, wanted) = (Direction::Forward, usize::MAX);
@@ -74,7 +74,7 @@ impl TableCache {
                 let change = Change { table, is_exact, prefix: &prefix };
                 match self.format().is_single_row {
                     true => self.update_single_row(&change, stream).await?,
-                    false => self.update_partition(&change, stream, &mut give_way).await?,
+                    false => self.update_partition(&change, stream, &mut yield_core).await?,
                 }
             }
             bound = KeyBound::AfterKey(key);
@@ -125,7 +125,7 @@ impl TableCache {
         &self,
         change: &Change<'_>,
         mut stream: MemtablePartition,
-        give_way: &mut impl AsyncFnMut(),
+        yield_core: &mut impl AsyncFnMut(),
     ) -> Result<(), StorageError> {
         let (table, format) = (change.table, self.format());
         self.update_header(change, stream.header());
@@ -137,7 +137,7 @@ impl TableCache {
         let (mut bytes, mut place) = (Vec::new(), Vec::new());
         let mut open: Option<(Vec<u8>, DeletionTime)> = None;
         while let Some(fragment) = stream.next().await? {
-            give_way().await;
+            yield_core().await;
             place.clear();
             match fragment {
                 Unfiltered::Row(row) => {
@@ -239,8 +239,8 @@ impl Inner {
         active: DeletionTime,
     ) -> bool {
         // Whether the partition is read repeatedly.
-        let is_wanted = self.get(change.prefix, &[]).is_some_and(Entry::is_reused);
-        if is_wanted || self.get(change.prefix, place).is_some() {
+        let is_queued = self.get(change.prefix, &[]).is_some_and(Entry::is_reused);
+        if is_queued || self.get(change.prefix, place).is_some() {
             self.make_room();
         }
         let present = self
@@ -275,10 +275,10 @@ impl Inner {
                     // A write to a partition that is read repeatedly counts as an insertion and a
                     // use. Otherwise rows of earlier flushes, which were read since and will not be
                     // read again, would leave it no room (rule 12).
-                    if is_wanted {
+                    if is_queued {
                         entry.set_reused();
                     }
-                    let has_room = is_wanted || !self.is_short_of_room();
+                    let has_room = is_queued || !self.is_short_of_room();
                     if !has_room || !self.add(change.prefix, place, entry) {
                         self.forget_range(change.prefix, &next);
                     }
@@ -293,7 +293,7 @@ impl Inner {
     /// Makes an entry count as new.
     fn renew(&mut self, key: &[u8]) {
         if let Some(entry) = self.trie.get(key) {
-            self.ages.renew(entry);
+            self.eviction_ages.renew(entry);
         }
     }
 

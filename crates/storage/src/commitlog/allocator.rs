@@ -18,7 +18,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(250);
 pub(super) async fn run(shared: Rc<Shared>) {
     loop {
         remove_obsolete(&shared).await;
-        let (is_closing, is_wanted) = {
+        let (is_closing, is_queued) = {
             let state = shared.state.borrow();
             let room = state.live.len() < shared.configuration.maximum_segments();
             (state.is_closing, state.ready.is_none() && room)
@@ -26,7 +26,7 @@ pub(super) async fn run(shared: Rc<Shared>) {
         if is_closing {
             return;
         }
-        if is_wanted {
+        if is_queued {
             if make_ready(&shared).await {
                 continue;
             }

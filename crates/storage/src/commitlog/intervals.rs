@@ -24,9 +24,9 @@ pub(crate) fn joined(
         }
     }
     let oldest = oldest_segment.unwrap_or(0);
-    let settled = joined.iter().take_while(|(_, end)| end.segment < oldest).count();
-    let surplus = joined.len().saturating_sub(kept).min(settled);
-    joined.split_off(surplus)
+    let discarded = joined.iter().take_while(|(_, end)| end.segment < oldest).count();
+    let score = joined.len().saturating_sub(kept).min(discarded);
+    joined.split_off(score)
 }
 
 /// Returns the intervals between two positions of one log; `segments` yields the ids of the log's

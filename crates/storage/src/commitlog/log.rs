@@ -11,7 +11,7 @@
 //! - A ticket resolves with success only if its record is durable. Under periodic sync it resolves
 //!   at once.
 //!
-//! Memory: the bytes of write buffers not yet on disk, at most [`MAXIMUM_PENDING_BYTES`] and one
+//! Memory: the bytes of write buffers not yet on disk, at most [`MAX_PENDING_BYTES`] and one
 //! record more.
 
 use std::{
@@ -35,14 +35,14 @@ use espalier_runtime::{
 use super::{
     ColumnMapping, CommitLogConfiguration, CommitTicket, LogPosition, between,
     layout::{self, MARKER_BYTES, RECORD_OVERHEAD},
-    round::Round,
     segment::Segment,
+    sync_batch::SyncBatch,
 };
 use crate::StorageError;
 
 /// Bytes that may wait for the disk before appending stops (arbitrary: a few sync batches of a busy
 /// shard).
-const MAXIMUM_PENDING_BYTES: usize = 8 << 20;
+const MAX_PENDING_BYTES: usize = 8 << 20;
 
 /// The commit log of a shard. A clone is another handle of the same log.
 #[derive(Clone)]
@@ -73,8 +73,8 @@ pub(super) struct Shared {
 pub(super) struct Counters {
     pub(super) bytes_appended: Cell<u64>,
     pub(super) records_appended: Cell<u64>,
-    pub(super) rounds: Cell<u64>,
-    pub(super) failed_rounds: Cell<u64>,
+    pub(super) sync_batches: Cell<u64>,
+    pub(super) failed_sync_batches: Cell<u64>,
     pub(super) segments_created: Cell<u64>,
     pub(super) segments_recycled: Cell<u64>,
 }
@@ -87,8 +87,8 @@ pub struct CommitLogMetrics {
     pub records_appended: u64,
     /// Sync batches: writes to the disk, each followed by a sync unless `commitlog_sync` is
     /// periodic and none is due.
-    pub rounds: u64,
-    pub failed_rounds: u64,
+    pub sync_batches: u64,
+    pub failed_sync_batches: u64,
     pub segments_created: u64,
     pub segments_recycled: u64,
     pub segments: u64,
@@ -114,16 +114,16 @@ pub(super) struct State {
     /// others were tried.
     pub(super) unremovable: Vec<(u64, PathBuf)>,
     /// Write buffers with appended records that the writer has not taken yet.
-    pub(super) runs: Vec<Run>,
+    pub(super) buffers: Vec<WriteBuffer>,
     pub(super) pending_bytes: usize,
-    /// The sync batch of the tickets that wait for `runs`.
-    pub(super) round: Rc<Round>,
+    /// The sync batch of the tickets that wait for `buffers`.
+    pub(super) sync_batch: Rc<SyncBatch>,
     /// All records before this position survive a crash.
     pub(super) durable: LogPosition,
     /// The error of the last attempt to create a segment, if it failed.
     pub(super) allocation_failure: Option<Arc<FileError>>,
-    /// Written buffers that are kept for reuse.
-    pub(super) buffers: Vec<Vec<u8>>,
+    /// Memory of written buffers, kept for reuse.
+    pub(super) free_buffers: Vec<Vec<u8>>,
     pub(super) is_closing: bool,
     /// Id of the segment that the allocator is creating.
     pub(super) being_made: Option<u64>,
@@ -134,7 +134,7 @@ pub(super) struct State {
 
 /// A write buffer: records that are written at once. It begins with a marker that the writer fills
 /// in.
-pub(super) struct Run {
+pub(super) struct WriteBuffer {
     pub(super) segment: Rc<Segment>,
     pub(super) offset: u32,
     pub(super) bytes: Vec<u8>,
@@ -230,7 +230,7 @@ impl CommitLog {
             let error = StorageError::MutationTooLarge { bytes: needed, maximum };
             return Err(AppendError::Failed(error));
         }
-        if state.pending_bytes >= MAXIMUM_PENDING_BYTES {
+        if state.pending_bytes >= MAX_PENDING_BYTES {
             return Err(AppendError::NoRoom);
         }
         let size = self.shared.configuration.segment_bytes;
@@ -248,16 +248,16 @@ impl CommitLog {
             let error = StorageError::MutationTooLarge { bytes, maximum };
             return Err(AppendError::Failed(error));
         }
-        let was_idle = state.runs.is_empty();
-        let run = match state.runs.last_mut() {
+        let was_idle = state.buffers.is_empty();
+        let run = match state.buffers.last_mut() {
             Some(run) if Rc::ptr_eq(&run.segment, &segment) => run,
             _ => {
-                let mut bytes = state.buffers.pop().unwrap_or_default();
+                let mut bytes = state.free_buffers.pop().unwrap_or_default();
                 bytes.clear();
                 bytes.resize(MARKER_BYTES, 0);
                 let offset = segment.end.get();
-                state.runs.push(Run { segment: segment.clone(), offset, bytes });
-                match state.runs.last_mut() {
+                state.buffers.push(WriteBuffer { segment: segment.clone(), offset, bytes });
+                match state.buffers.last_mut() {
                     Some(run) => run,
                     None => return Err(AppendError::NoRoom),
                 }
@@ -280,7 +280,7 @@ impl CommitLog {
         counters.bytes_appended.set(counters.bytes_appended.get() + needed as u64);
         let ticket = match self.shared.configuration.sync.period() {
             Some(_) => CommitTicket::acknowledged(),
-            None => CommitTicket::of(&state.round),
+            None => CommitTicket::of(&state.sync_batch),
         };
         if was_idle {
             self.shared.work.notify_one();
@@ -407,7 +407,7 @@ impl CommitLog {
         while let Some(segment) = state.live.front().cloned() {
             let is_active = state.active.as_ref().is_some_and(|active| active.id == segment.id);
             // The writer still needs a segment with unwritten buffers.
-            let is_pending = state.runs.iter().any(|run| run.segment.id == segment.id)
+            let is_pending = state.buffers.iter().any(|run| run.segment.id == segment.id)
                 || state.being_written.contains(&segment.id);
             if segment.id >= oldest_needed || is_active || is_pending {
                 break;
@@ -477,8 +477,8 @@ impl CommitLog {
         CommitLogMetrics {
             bytes_appended: counters.bytes_appended.get(),
             records_appended: counters.records_appended.get(),
-            rounds: counters.rounds.get(),
-            failed_rounds: counters.failed_rounds.get(),
+            sync_batches: counters.sync_batches.get(),
+            failed_sync_batches: counters.failed_sync_batches.get(),
             segments_created: counters.segments_created.get(),
             segments_recycled: counters.segments_recycled.get(),
             segments: state.live.len() as u64,

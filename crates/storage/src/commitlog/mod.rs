@@ -12,15 +12,16 @@
 //! | --- | --- |
 //! | `layout`, `wire` | byte formats of segments and records |
 //! | `encode`, `decode`, `columns` | records of mutations and column mappings |
-//! | `log`, `round`, `segment` | append path, tickets, files |
+//! | `log`, `sync_batch`, `segment` | append path, tickets, files |
 //! | `writer`, `allocator` | the two background tasks |
 //! | `reader`, `replay` | replay after a restart |
-//! | `intervals`, `settled` | intervals of the log that SSTables hold or compactions have purged |
+//! | `intervals`, `discarded` | intervals of the log that SSTables hold or compactions have purged |
 
 mod allocator;
 mod columns;
 mod configuration;
 mod decode;
+mod discarded;
 mod encode;
 mod intervals;
 mod layout;
@@ -28,9 +29,8 @@ mod log;
 mod position;
 mod reader;
 mod replay;
-mod round;
 mod segment;
-mod settled;
+mod sync_batch;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -42,14 +42,14 @@ pub use layout::LogKind;
 pub use log::{AppendError, Appended, CommitLog, CommitLogMetrics};
 pub use position::LogPosition;
 pub use replay::{FoundSegment, FoundSegments, find_segments};
-pub use round::CommitTicket;
-pub(crate) use round::Round;
+pub use sync_batch::CommitTicket;
+pub(crate) use sync_batch::SyncBatch;
 
 pub(crate) use columns::Translation;
 pub(crate) use decode::decode_mutation;
+pub(crate) use discarded::{DiscardedIntervals, DiscardedIntervalsFile};
 pub(crate) use encode::EncodedMutation;
 pub(crate) use intervals::{between, joined};
 pub(crate) use layout::{KIND_COLUMNS, KIND_MARKER, KIND_MUTATION};
 pub(crate) use replay::read_segment;
-pub(crate) use settled::{SettledNote, SettledWrites};
 pub(crate) use wire::{BodyError, BodyReader, put_bytes, put_values, put_vint};

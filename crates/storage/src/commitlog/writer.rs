@@ -22,9 +22,9 @@ use espalier_runtime::{
 use super::{
     CommitLogSync, LogPosition,
     layout::{self, MARKER_BYTES},
-    log::{Run, Shared},
-    round::Round,
+    log::{Shared, WriteBuffer},
     segment::Segment,
+    sync_batch::SyncBatch,
 };
 use crate::StorageError;
 
@@ -75,13 +75,13 @@ pub(super) async fn run(shared: Rc<Shared>) {
         {
             time::sleep(window).await;
         }
-        let (runs, round) = {
+        let (buffers, sync_batch) = {
             let mut state = shared.state.borrow_mut();
             state.pending_bytes = 0;
-            state.being_written = state.runs.iter().map(|run| run.segment.id).collect();
-            (std::mem::take(&mut state.runs), std::mem::take(&mut state.round))
+            state.being_written = state.buffers.iter().map(|buffer| buffer.segment.id).collect();
+            (std::mem::take(&mut state.buffers), std::mem::take(&mut state.sync_batch))
         };
-        write_round(&shared, &mut progress, runs, round).await;
+        write_sync_batch(&shared, &mut progress, buffers, sync_batch).await;
         shared.state.borrow_mut().being_written.clear();
         shared.room.notify_all();
     }
@@ -109,7 +109,7 @@ async fn wait_for_runs(shared: &Shared, progress: &Progress) -> Wake {
     loop {
         {
             let state = shared.state.borrow();
-            if !state.runs.is_empty() || is_sync_due(shared, progress) {
+            if !state.buffers.is_empty() || is_sync_due(shared, progress) {
                 return Wake::Runs;
             }
             if state.is_closing {
@@ -144,21 +144,21 @@ fn sync_due(shared: &Shared, progress: &Progress) -> Option<time::Instant> {
 /// distinguish damage of that batch from a torn tail.
 async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
     progress.is_marked = true;
-    let run = {
+    let buffer = {
         let state = shared.state.borrow();
         let Some(active) = &state.active else { return };
         let offset = active.end.get();
         let end = offset + MARKER_BYTES as u32;
         let is_current = progress.written.as_ref().is_some_and(|(last, _)| last.id == active.id);
-        if !is_current || end > shared.configuration.segment_bytes || !state.runs.is_empty() {
+        if !is_current || end > shared.configuration.segment_bytes || !state.buffers.is_empty() {
             return;
         }
         active.end.set(end);
-        Run { segment: active.clone(), offset, bytes: vec![0; MARKER_BYTES] }
+        WriteBuffer { segment: active.clone(), offset, bytes: vec![0; MARKER_BYTES] }
     };
-    let (segment, offset) = (run.segment.clone(), run.offset);
+    let (segment, offset) = (buffer.segment.clone(), buffer.offset);
     let dirty_bytes = progress.dirty_bytes;
-    match write_run(shared, progress, run).await {
+    match write_run(shared, progress, buffer).await {
         Ok(()) => progress.dirty_bytes = dirty_bytes,
         Err(error) => {
             abandon(shared, &segment, offset);
@@ -174,15 +174,20 @@ fn is_sync_due(shared: &Shared, progress: &Progress) -> bool {
     }
 }
 
-async fn write_round(shared: &Shared, progress: &mut Progress, runs: Vec<Run>, round: Rc<Round>) {
+async fn write_sync_batch(
+    shared: &Shared,
+    progress: &mut Progress,
+    buffers: Vec<WriteBuffer>,
+    sync_batch: Rc<SyncBatch>,
+) {
     let mut failure = None;
-    for run in runs {
-        let (segment, start) = (run.segment.clone(), run.offset);
+    for buffer in buffers {
+        let (segment, start) = (buffer.segment.clone(), buffer.offset);
         match &failure {
             // No record may follow a hole.
             Some(_) => abandon(shared, &segment, start),
             None => {
-                if let Err(error) = write_run(shared, progress, run).await {
+                if let Err(error) = write_run(shared, progress, buffer).await {
                     abandon(shared, &segment, start);
                     failure = Some(error);
                 }
@@ -194,15 +199,19 @@ async fn write_round(shared: &Shared, progress: &mut Progress, runs: Vec<Run>, r
     }
     progress.is_marked = false;
     let counters = &shared.counters;
-    counters.rounds.set(counters.rounds.get() + 1);
+    counters.sync_batches.set(counters.sync_batches.get() + 1);
     match failure {
-        None => round.resolve(Ok(())),
-        Some(error) => fail(shared, progress, error, round),
+        None => sync_batch.resolve(Ok(())),
+        Some(error) => fail(shared, progress, error, sync_batch),
     }
 }
 
-async fn write_run(shared: &Shared, progress: &mut Progress, run: Run) -> Result<(), FileError> {
-    let Run { segment, offset, mut bytes } = run;
+async fn write_run(
+    shared: &Shared,
+    progress: &mut Progress,
+    buffer: WriteBuffer,
+) -> Result<(), FileError> {
+    let WriteBuffer { segment, offset, mut bytes } = buffer;
     let is_other = progress.written.as_ref().is_some_and(|(last, _)| last.id != segment.id);
     if is_other && progress.is_dirty() {
         // A segment may receive its first byte only after its predecessor's last sync.
@@ -220,8 +229,8 @@ async fn write_run(shared: &Shared, progress: &mut Progress, run: Run) -> Result
     progress.written = Some((segment.clone(), end));
     let buffer = file.write_at(u64::from(offset), bytes).await?;
     let mut state = shared.state.borrow_mut();
-    if state.buffers.len() < KEPT_BUFFERS && buffer.capacity() <= KEPT_BUFFER_BYTES {
-        state.buffers.push(buffer);
+    if state.free_buffers.len() < KEPT_BUFFERS && buffer.capacity() <= KEPT_BUFFER_BYTES {
+        state.free_buffers.push(buffer);
     }
     Ok(())
 }
@@ -250,15 +259,15 @@ fn abandon(shared: &Shared, segment: &Rc<Segment>, end: u32) {
     }
 }
 
-/// Fails all waiting writes: the batch of `round` and the batch that gathered behind it.
-fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Round>) {
+/// Fails all waiting writes: the batch of `sync_batch` and the batch that gathered behind it.
+fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: Rc<SyncBatch>) {
     tracing::error!(
         %error,
         "commit log: write or sync failed; waiting writes fail and the log continues in a new \
         segment, check the disk"
     );
     let counters = &shared.counters;
-    counters.failed_rounds.set(counters.failed_rounds.get() + 1);
+    counters.failed_sync_batches.set(counters.failed_sync_batches.get() + 1);
     if let Some((segment, end)) = progress.written.take() {
         abandon(shared, &segment, end);
     }
@@ -270,16 +279,16 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Ro
         // batch.
         progress.last_sync = time::Instant::now();
     }
-    let (runs, later) = {
+    let (buffers, later) = {
         let mut state = shared.state.borrow_mut();
         state.pending_bytes = 0;
-        (std::mem::take(&mut state.runs), std::mem::take(&mut state.round))
+        (std::mem::take(&mut state.buffers), std::mem::take(&mut state.sync_batch))
     };
-    for run in runs {
-        abandon(shared, &run.segment, run.offset);
+    for buffer in buffers {
+        abandon(shared, &buffer.segment, buffer.offset);
     }
     shared.allocator_work.notify_one();
     let error = StorageError::CommitLogWrite(Arc::new(error));
-    round.resolve(Err(error.clone()));
+    sync_batch.resolve(Err(error.clone()));
     later.resolve(Err(error));
 }

@@ -18,7 +18,7 @@ const PAUSE_OF_FILE: Duration = Duration::from_millis(20);
 const STEADY_FILES: usize = 50;
 const DOUBLING_FILES: f64 = 12.0;
 /// Upper limit of the pause (arbitrary: one file a minute).
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The compaction backlog of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,24 +27,24 @@ pub(crate) struct CompactionBacklog {
     pub(crate) pending: usize,
     /// Score of the table with the highest one: the number of overlapping files beyond the
     /// strategy's normal state.
-    pub(crate) surplus: usize,
+    pub(crate) score: usize,
 }
 
 impl CompactionBacklog {
     /// Returns the lag: 0 up to half of [`DEEP_FILES`], rising to 1 where flushes begin to wait.
     pub(crate) fn lag(self) -> f64 {
         let half = DEEP_FILES as f64 / 2.0;
-        ((self.surplus as f64 - half) / half).clamp(0.0, 1.0)
+        ((self.score as f64 - half) / half).clamp(0.0, 1.0)
     }
 }
 
 /// Returns how long a flush waits at this score.
-pub(crate) fn flush_pause(surplus: usize) -> Duration {
-    let more = surplus.saturating_sub(DEEP_FILES);
+pub(crate) fn flush_pause(score: usize) -> Duration {
+    let more = score.saturating_sub(DEEP_FILES);
     let steady = PAUSE_OF_FILE * u32::try_from(more.min(STEADY_FILES)).unwrap_or(0);
     let doublings = more.saturating_sub(STEADY_FILES) as f64 / DOUBLING_FILES;
     Duration::try_from_secs_f64(steady.as_secs_f64() * doublings.exp2())
-        .map_or(LONGEST_PAUSE, |pause| pause.min(LONGEST_PAUSE))
+        .map_or(MAX_PAUSE, |pause| pause.min(MAX_PAUSE))
 }
 
 #[cfg(test)]
@@ -57,8 +57,8 @@ mod tests {
         assert_eq!(flush_pause(58), Duration::from_millis(200));
         assert_eq!(flush_pause(98), Duration::from_secs(1));
         assert_eq!(flush_pause(98 + 36), Duration::from_secs(8));
-        assert_eq!(flush_pause(98 + 72), LONGEST_PAUSE);
-        assert_eq!(flush_pause(usize::MAX), LONGEST_PAUSE);
+        assert_eq!(flush_pause(98 + 72), MAX_PAUSE);
+        assert_eq!(flush_pause(usize::MAX), MAX_PAUSE);
         let pauses: Vec<Duration> = (0..300).map(flush_pause).collect();
         assert!(pauses.is_sorted());
     }

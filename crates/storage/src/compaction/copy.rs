@@ -2,7 +2,7 @@
 //!
 //! Most rows are in one file only, or the row of one file hides all others, and nothing of them can
 //! be purged: such rows are copied raw. Most of these are uniform rows, written at once, and are
-//! copied without looking at each cell ([`SSTableWriter::copy_even`]). The rest of a partition with
+//! copied without looking at each cell ([`SSTableWriter::copy_uniform`]). The rest of a partition with
 //! any other row goes through the merge that reads use, and the purge. The output is the same
 //! either way.
 
@@ -13,7 +13,7 @@ use espalier_mutation::{
     reconcile::{MergedPartition, merge_headers},
     schema::TableMetadata,
 };
-use espalier_sstable::{Ahead, EvenEnd, PlainRow, SSTableWriter, Scan};
+use espalier_sstable::{Ahead, RawRow, SSTableWriter, Scan, UniformEnd};
 use smallvec::SmallVec;
 
 use super::{
@@ -30,7 +30,7 @@ use crate::{StorageError, purge::PurgeLimits, table::SSTable};
 const ROWS_BETWEEN_LOOKS: u32 = 16;
 /// Uniform rows between two such checks. Copying them is little work, and bounded by the rows in
 /// memory.
-const EVEN_ROWS_BETWEEN_LOOKS: u32 = 64;
+const UNIFORM_ROWS_BETWEEN_YIELDS: u32 = 64;
 
 /// The reason why the merge ended early.
 pub(super) enum Ended {
@@ -84,7 +84,7 @@ pub(super) struct Merge<'a> {
     /// Bytes of Data.db that are read at once from all inputs together.
     pub(super) read_ahead_bytes: usize,
     pub(super) rows: u32,
-    even_rows: u32,
+    uniform_rows: u32,
     /// Progress at the start of the current partition.
     began: Began,
 }
@@ -107,7 +107,7 @@ impl<'a> Merge<'a> {
             pace,
             read_ahead_bytes,
             rows: 0,
-            even_rows: 0,
+            uniform_rows: 0,
             began: Began::default(),
         }
     }
@@ -148,7 +148,7 @@ impl<'a> Merge<'a> {
             self.began.of_standing = positions(&standing);
             let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
             *self.partitions.entry(count).or_default() += 1;
-            self.copy_plain(&mut standing, writer).await?
+            self.copy_raw(&mut standing, writer).await?
         };
         if let Copied::Some { has_begun } = copied {
             self.merge(scans, writer, has_begun).await?;
@@ -191,7 +191,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Copies rows raw as long as their timestamps suffice for all decisions.
-    async fn copy_plain(
+    async fn copy_raw(
         &mut self,
         scans: &mut [&mut Scan],
         writer: &mut SSTableWriter,
@@ -206,9 +206,9 @@ impl<'a> Merge<'a> {
         purge_header(&mut header, self.limits, &mut self.outside);
         writer.start_partition(header)?;
         loop {
-            match self.copy_even(scans, writer).await? {
-                EvenEnd::Partition => return Ok(Copied::All),
-                EvenEnd::Other | EvenEnd::Full => {}
+            match self.copy_uniform(scans, writer).await? {
+                UniformEnd::Partition => return Ok(Copied::All),
+                UniformEnd::Other | UniformEnd::Full => {}
             }
             if let Some(copied) = self.copy_row(scans, writer).await? {
                 return Ok(copied);
@@ -218,32 +218,32 @@ impl<'a> Merge<'a> {
     }
 
     /// Copies uniform rows, which need no decisions.
-    async fn copy_even(
+    async fn copy_uniform(
         &mut self,
         scans: &mut [&mut Scan],
         writer: &mut SSTableWriter,
-    ) -> Result<EvenEnd, Ended> {
+    ) -> Result<UniformEnd, Ended> {
         loop {
             for scan in scans.iter_mut() {
                 if scan.is_short() {
                     scan.draw_near().await;
                 }
             }
-            let most = EVEN_ROWS_BETWEEN_LOOKS.saturating_sub(self.even_rows).max(1);
-            let end = writer.copy_even(scans, most, &mut self.even_rows)?;
-            if end == EvenEnd::Full {
+            let most = UNIFORM_ROWS_BETWEEN_YIELDS.saturating_sub(self.uniform_rows).max(1);
+            let end = writer.copy_uniform(scans, most, &mut self.uniform_rows)?;
+            if end == UniformEnd::Full {
                 writer.make_room().await?;
             }
-            if self.even_rows >= EVEN_ROWS_BETWEEN_LOOKS {
-                (self.rows, self.even_rows) = (0, 0);
+            if self.uniform_rows >= UNIFORM_ROWS_BETWEEN_YIELDS {
+                (self.rows, self.uniform_rows) = (0, 0);
                 self.pace.look(self.running).await?;
                 self.tell(scans);
             }
             let is_more_to_come = match end {
-                EvenEnd::Partition => false,
-                EvenEnd::Full => true,
+                UniformEnd::Partition => false,
+                UniformEnd::Full => true,
                 // The copy may have ended only because a scan's buffer was short.
-                EvenEnd::Other => scans.iter().any(|scan| scan.is_short()),
+                UniformEnd::Other => scans.iter().any(|scan| scan.is_short()),
             };
             if !is_more_to_come {
                 return Ok(end);
@@ -265,9 +265,9 @@ impl<'a> Merge<'a> {
         }
         let Some(least) = self.least(scans) else { return Ok(Some(Copied::All)) };
         let winner = least.winner.and_then(|winner| scans.get(winner));
-        match winner.and_then(|scan| scan.plain_row()) {
+        match winner.and_then(|scan| scan.raw_row()) {
             Some(row) if !row.has_garbage(self.limits.now_s, self.limits.gc_before_s) => {
-                writer.add_plain(&row).await?;
+                writer.add_raw(&row).await?;
             }
             _ => return Ok(Some(Copied::Some { has_begun: true })),
         }
@@ -284,9 +284,9 @@ impl<'a> Merge<'a> {
     /// none.
     fn least(&self, scans: &[&mut Scan]) -> Option<Least> {
         let comparator = self.metadata.comparator();
-        let mut least: Option<(PlainRow<'_>, Standing)> = None;
+        let mut least: Option<(RawRow<'_>, Standing)> = None;
         for (index, scan) in scans.iter().enumerate() {
-            let Some(row) = scan.plain_row() else { continue };
+            let Some(row) = scan.raw_row() else { continue };
             let order = least.as_ref().map(|(least, _)| row.compare(least, comparator));
             match (order, &mut least) {
                 (Some(Ordering::Greater), _) => {}
@@ -298,7 +298,7 @@ impl<'a> Merge<'a> {
         let winner = match standing.as_slice() {
             [single] => Some(*single),
             several => {
-                let row = |index: usize| scans.get(index).and_then(|scan| scan.plain_row());
+                let row = |index: usize| scans.get(index).and_then(|scan| scan.raw_row());
                 let hides = |winner: usize, other: usize| {
                     row(winner).zip(row(other)).is_some_and(|(winner, other)| winner.hides(&other))
                 };

@@ -13,7 +13,7 @@ use super::strategy::depth;
 use crate::{StorageError, read::Source, table::SSTable};
 
 /// Minimum number of bytes of Data.db that are read at once from each file.
-const LEAST_READ_AHEAD_BYTES: usize = 64 << 10;
+const MIN_READ_AHEAD_BYTES: usize = 64 << 10;
 
 /// Scans of several files that advance together, bypassing the page cache.
 pub(crate) struct MergedScans {
@@ -47,7 +47,7 @@ impl MergedScans {
     ) -> Self {
         let open_at_once = depth(inputs.iter().map(|input| input.tokens())).max(1);
         let at_once_bytes =
-            (read_ahead_bytes / open_at_once).clamp(LEAST_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
+            (read_ahead_bytes / open_at_once).clamp(MIN_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
         let mut ahead = inputs.to_vec();
         ahead.sort_by_key(|input| std::cmp::Reverse(input.tokens().0));
         Self {
@@ -69,7 +69,7 @@ impl MergedScans {
             // A scan that fails stays in the list.
             for index in &self.current {
                 if let Some(scan) = &mut self.scans[*index]
-                    && !scan.next_at_hand()
+                    && !scan.next_cached()
                 {
                     scan.next_partition().await?;
                 }

@@ -44,7 +44,7 @@ pub(crate) use outcome::CompactionOutcome;
 pub use progress::CompactionProgress;
 pub(crate) use progress::{CompactionPause, Running, RunningGuard, TableCompactions};
 pub(crate) use scheduler::{
-    RESERVED_BYTES, arena_of, pending, perform, rewrite_plan, run as run_scheduler, split_plan,
+    RESERVED_BYTES, candidates_of, pending, perform, rewrite_plan, run as run_scheduler, split_plan,
 };
 pub(crate) use scrub::Scrub;
 pub use scrub::{ScrubMode, ScrubReport};

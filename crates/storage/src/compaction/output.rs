@@ -153,7 +153,7 @@ impl Outputs {
         let sealed = async {
             self.seal().await?;
             if self.written.is_empty() && has_left_out_dead_only {
-                self.note_settled().await?;
+                self.record_discarded().await?;
             }
             Ok(())
         };
@@ -163,11 +163,11 @@ impl Outputs {
 
     /// Adds the intervals of the inputs to the discarded intervals of the commit log, because no
     /// output can carry them.
-    async fn note_settled(&self) -> Result<(), StorageError> {
+    async fn record_discarded(&self) -> Result<(), StorageError> {
         let intervals = &self.template.intervals;
         match intervals.is_empty() {
             true => Ok(()),
-            false => self.database.note_settled(&self.table, intervals).await,
+            false => self.database.record_discarded(&self.table, intervals).await,
         }
     }
 

@@ -29,11 +29,11 @@ use crate::{
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 /// Shares of the core: of compactions that keep up, added for each pending one, added at full lag,
 /// the maximum, and the maximum beside a flush.
-const LEAST_SHARE: f64 = 0.25;
+const MIN_SHARE: f64 = 0.25;
 const SHARE_OF_WAITING: f64 = 0.125;
 const SHARE_OF_DEPTH: f64 = 0.5;
-const MOST_SHARE: f64 = 0.75;
-const MOST_SHARE_BESIDE_FLUSH: f64 = 0.375;
+const MAX_SHARE: f64 = 0.75;
+const MAX_SHARE_BESIDE_FLUSH: f64 = 0.375;
 /// Interval in which the backlog is determined.
 const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
 /// Bytes between two checks of `compaction_throughput`.
@@ -41,7 +41,7 @@ const THROTTLED_BYTES: u64 = 256 << 10;
 /// Seconds of unused throughput that a compaction may catch up on.
 const BURST_S: f64 = 1.0;
 /// Maximum time between two checks for a stop while a compaction waits for `compaction_throughput`.
-const DEAF: Duration = Duration::from_millis(100);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Pace {
     database: Database,
@@ -71,7 +71,7 @@ impl Pace {
             database: database.clone(),
             slices: BackgroundShare::new(),
             waits: Rc::default(),
-            wanted_share: LEAST_SHARE,
+            wanted_share: MIN_SHARE,
             lag: 0.0,
             running: 1.0,
             share_found: None,
@@ -145,8 +145,8 @@ impl Pace {
             self.share_found = Some(Instant::now());
         }
         let most = match self.database.is_flushing() {
-            true => MOST_SHARE_BESIDE_FLUSH + (MOST_SHARE - MOST_SHARE_BESIDE_FLUSH) * self.lag,
-            false => MOST_SHARE,
+            true => MAX_SHARE_BESIDE_FLUSH + (MAX_SHARE - MAX_SHARE_BESIDE_FLUSH) * self.lag,
+            false => MAX_SHARE,
         };
         self.wanted_share.min(most) / self.running
     }
@@ -184,7 +184,7 @@ impl Pace {
             if running.is_stopped() {
                 return Err(Ended::Stopped);
             }
-            let pause = Duration::from_secs_f64(left_s.min(DEAF.as_secs_f64()));
+            let pause = Duration::from_secs_f64(left_s.min(MIN_POLL_INTERVAL.as_secs_f64()));
             // A change of the limit ends the pause, because its length depends on the old limit.
             let changed = self.database.compaction_throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();
@@ -199,7 +199,7 @@ impl Pace {
 /// Returns the share of the core that all compactions of a shard want.
 fn wanted_share(backlog: CompactionBacklog) -> f64 {
     let of_waiting = SHARE_OF_WAITING * backlog.pending as f64;
-    LEAST_SHARE + of_waiting.max(SHARE_OF_DEPTH * backlog.lag())
+    MIN_SHARE + of_waiting.max(SHARE_OF_DEPTH * backlog.lag())
 }
 
 #[cfg(test)]
@@ -208,11 +208,11 @@ mod tests {
 
     #[test]
     fn the_share_follows_what_waits_and_how_deep_files_lie() {
-        let share = |pending, surplus| wanted_share(CompactionBacklog { pending, surplus });
+        let share = |pending, score| wanted_share(CompactionBacklog { pending, score });
         assert_eq!(share(0, 0), 0.25);
         assert_eq!(share(2, 24), 0.5);
         assert_eq!(share(1, 36), 0.5);
-        assert_eq!(share(1, 48), MOST_SHARE);
-        assert_eq!(share(1, 1000), MOST_SHARE);
+        assert_eq!(share(1, 48), MAX_SHARE);
+        assert_eq!(share(1, 1000), MAX_SHARE);
     }
 }

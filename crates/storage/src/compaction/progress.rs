@@ -138,7 +138,7 @@ pub(crate) struct TableCompactions {
     /// No automatic compaction begins before this time.
     pub(super) retry_at: Cell<Option<Instant>>,
     /// The lack of disk space is not logged again before this time.
-    pub(super) tell_at: Cell<Option<Instant>>,
+    pub(super) next_warning_at: Cell<Option<Instant>>,
 }
 
 /// Keeps a compaction registered; dropped at its end.

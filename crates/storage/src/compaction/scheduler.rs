@@ -15,7 +15,9 @@ use super::{
     CompactionKind, Job, compaction_id,
     outcome::Outcome,
     overlap::Outside,
-    strategy::{Arena, CompactionStrategy, FileFacts, Pick, Split, depth},
+    strategy::{
+        CompactionCandidates, CompactionStrategy, PickedCompaction, SSTableInfo, Split, depth,
+    },
     task,
 };
 use crate::{
@@ -36,7 +38,7 @@ const CONCURRENT_WITH_SHORT: usize = 4;
 const SHORT_PART: u64 = 4;
 /// Minimum number of files of a short compaction that is part of a longer pick. With fewer, each
 /// byte would be rewritten more often.
-const LEAST_OF_PART: usize = 4;
+const MIN_FILES_OF_PART: usize = 4;
 /// Bytes that stay free on the disk, for flushes and the commit log.
 pub(crate) const RESERVED_BYTES: u64 = 64 << 20;
 
@@ -61,11 +63,11 @@ struct Room<'a> {
     available: &'a dyn Fn(&Table) -> u64,
     /// Maximum number of bytes of all inputs. Larger inputs are left out, or the compaction does
     /// not begin.
-    most_bytes: u64,
+    max_bytes: u64,
 }
 
 /// Returns how many bytes the next compaction of the shard may read; `None` if none may begin.
-fn most_bytes_of_next(database: &Database) -> Option<u64> {
+fn max_bytes_of_next(database: &Database) -> Option<u64> {
     let running = database.running_compactions();
     match running.len() {
         _ if database.is_closing() => None,
@@ -100,18 +102,18 @@ async fn available_by_table(database: &Database) -> HashMap<TableId, u64> {
 
 async fn begin_wanted(database: &Database) {
     // Determining the free space takes a message to every shard, so check first.
-    while most_bytes_of_next(database).is_some() {
+    while max_bytes_of_next(database).is_some() {
         let available = available_by_table(database).await;
         // Check again after the wait.
-        let Some(most_bytes) = most_bytes_of_next(database) else { return };
+        let Some(max_bytes) = max_bytes_of_next(database) else { return };
         // A table that was created meanwhile is missing in the map, and has next to no data.
         let available =
             |table: &Table| available.get(&table.borrow_metadata().id).copied().unwrap_or_default();
-        let room = Room { available: &available, most_bytes };
+        let room = Room { available: &available, max_bytes };
         let Some((table, job)) = next_job(database, room) else { return };
         // Other shards may have begun compactions meanwhile.
         if let Err(error) = database.check_room(&table, &job.guard.running).await {
-            tell_of_room(&table, &error.to_string());
+            warn_of_room(&table, &error.to_string());
             table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
             continue;
         }
@@ -169,7 +171,7 @@ pub(crate) async fn perform(
                 duration_ms = outcome.duration.as_millis(),
                 "compaction finished"
             );
-            database.note_compaction(outcome);
+            database.record_compaction(outcome);
         }
         Ok(Outcome::Stopped) => database.count_stopped_compaction(),
         Err(_) => database.count_failed_compaction(),
@@ -184,14 +186,14 @@ fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
         let waits = table.compactions.until_retry().is_some();
         !waits && !table.is_dropped() && !table.borrow_view().sstables.is_empty()
     });
-    let arenas = tables.into_iter().map(|table| {
-        let arena = arena_of(database, &table).without_suspects();
-        (backlog(database, &table, &arena), table, arena)
+    let candidate_sets = tables.into_iter().map(|table| {
+        let candidates = candidates_of(database, &table).without_suspects();
+        (backlog(database, &table, &candidates), table, candidates)
     });
-    let mut arenas: Vec<_> = arenas.collect();
-    arenas.sort_by_key(|(backlog, ..)| std::cmp::Reverse(*backlog));
-    arenas.into_iter().find_map(|(_, table, arena)| {
-        let job = next_of(database, &table, &arena, room)?;
+    let mut candidate_sets: Vec<_> = candidate_sets.collect();
+    candidate_sets.sort_by_key(|(backlog, ..)| std::cmp::Reverse(*backlog));
+    candidate_sets.into_iter().find_map(|(_, table, candidates)| {
+        let job = next_of(database, &table, &candidates, room)?;
         Some((table, job))
     })
 }
@@ -199,18 +201,18 @@ fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
 /// Returns the score of a table: how much its reads and flushes suffer from pending compactions.
 /// The number of files, or of overlapping files, says little: some strategies leave thousands side
 /// by side, and some leave one for each day.
-fn backlog(database: &Database, table: &Table, arena: &TableArena) -> usize {
+fn backlog(database: &Database, table: &Table, candidates: &TableCandidates) -> usize {
     let (view, tokens) = (table.borrow_view(), tokens_of(database, table));
     let to_split = view.sstables.iter().filter(|sstable| !is_inside(sstable, tokens));
     let to_split = depth(to_split.map(|sstable| sstable.tokens()));
-    let (strategy, facts) = (table.compaction_strategy(), arena.facts());
-    strategy.surplus(&facts) + strategy.overfull(&facts) + to_split
+    let (strategy, facts) = (table.compaction_strategy(), candidates.facts());
+    strategy.score(&facts) + strategy.level_score(&facts) + to_split
 }
 
 fn next_of(
     database: &Database,
     table: &Rc<Table>,
-    arena: &TableArena,
+    candidates: &TableCandidates,
     room: Room<'_>,
 ) -> Option<Job> {
     let begin = |inputs, level, split| {
@@ -227,49 +229,49 @@ fn next_of(
     let limits = PurgeLimits::of(&table.metadata());
     let may_be_expired =
         |file: &&Rc<SSTable>| file.maximum_local_deletion_time() < limits.gc_before_s;
-    let candidates: Vec<_> = arena.idle.iter().filter(may_be_expired).cloned().collect();
-    if !candidates.is_empty() {
-        let expired = Outside::new(table, &candidates).expired_inputs(limits.gc_before_s);
+    let old: Vec<_> = candidates.idle.iter().filter(may_be_expired).cloned().collect();
+    if !old.is_empty() {
+        let expired = Outside::new(table, &old).expired_inputs(limits.gc_before_s);
         if !expired.is_empty() {
             let job = begin(expired, 0, Split::Never);
             job.iter().for_each(|job| job.guard.running.reads_only(&[]));
             return job;
         }
     }
-    let bytes_of = |index: usize| arena.idle[index].bytes_rewritten();
+    let bytes_of = |index: usize| candidates.idle[index].bytes_rewritten();
     let available_bytes = (room.available)(table);
-    strategy.picks(&arena.facts()).into_iter().find_map(|pick| {
+    strategy.picks(&candidates.facts()).into_iter().find_map(|pick| {
         let bytes: u64 = pick.files.iter().map(|index| bytes_of(*index)).sum();
         // Beside long compactions, merging a part of the overlapping files is better than nothing:
         // the larger files wait.
         let may_be_part = pick.level == 0 && pick.garbage.is_none();
-        if bytes > room.most_bytes && !may_be_part {
+        if bytes > room.max_bytes && !may_be_part {
             return None;
         }
         let wanted = pick.files.len();
-        let pick = within(pick, bytes_of, available_bytes.min(room.most_bytes));
+        let pick = within(pick, bytes_of, available_bytes.min(room.max_bytes));
         let is_cut = pick.files.len() < wanted;
-        let tokens = pick.files.iter().map(|index| arena.idle[*index].tokens());
+        let tokens = pick.files.iter().map(|index| candidates.idle[*index].tokens());
         // Files that do not overlap would only be rewritten as they are.
         let is_useless = pick.split != Split::Never && depth(tokens) < 2;
-        let least = if bytes > available_bytes { 2 } else { LEAST_OF_PART };
+        let least = if bytes > available_bytes { 2 } else { MIN_FILES_OF_PART };
         if is_cut && (pick.files.len() < least || is_useless) {
             if bytes > available_bytes {
                 let what = format!("{available_bytes} bytes are available");
-                tell_of_room(table, &what);
+                warn_of_room(table, &what);
             }
             return None;
         }
-        let inputs = pick.files.iter().map(|index| arena.idle[*index].clone()).collect();
+        let inputs = pick.files.iter().map(|index| candidates.idle[*index].clone()).collect();
         begin(inputs, pick.level, pick.split)
     })
 }
 
 /// Logs that the disk has no room, at most once in each [`TICK`].
-fn tell_of_room(table: &Table, what: &str) {
-    let (now, tell_at) = (Instant::now(), &table.compactions.tell_at);
-    if tell_at.get().is_none_or(|at| at <= now) {
-        tell_at.set(Some(now + TICK));
+fn warn_of_room(table: &Table, what: &str) {
+    let (now, next_warning_at) = (Instant::now(), &table.compactions.next_warning_at);
+    if next_warning_at.get().is_none_or(|at| at <= now) {
+        next_warning_at.set(Some(now + TICK));
         let table = &table.borrow_metadata().name;
         tracing::warn!(table, "compaction postponed, no room on the disk: {what}; free disk space");
     }
@@ -284,13 +286,13 @@ fn split_job(database: &Database, table: &Rc<Table>, room: Room<'_>) -> Option<J
         if needed_bytes > available_bytes {
             let name = sstable.descriptor();
             let what = format!("splitting {name} needs {needed_bytes} bytes");
-            tell_of_room(table, &format!("{what}, {available_bytes} are available"));
+            warn_of_room(table, &format!("{what}, {available_bytes} are available"));
         }
         needed_bytes <= available_bytes
     };
     let (sstable, (level, split)) = view.sstables.iter().find_map(|sstable| {
         let plan = split_plan(database, table, sstable).filter(|_| is_free(table, sstable))?;
-        let is_short = sstable.reader().bytes_on_disk() <= room.most_bytes;
+        let is_short = sstable.reader().bytes_on_disk() <= room.max_bytes;
         (is_short && has_room(sstable)).then_some((sstable, plan))
     })?;
     let kind = CompactionKind::Split;
@@ -303,8 +305,12 @@ fn is_free(table: &Table, sstable: &Rc<SSTable>) -> bool {
 }
 
 /// Returns the number of pending compactions of a table on this shard: picks of its strategy, and
-/// splits. `arena` holds the candidates.
-pub(crate) fn pending(database: &Database, table: &Rc<Table>, arena: &TableArena) -> usize {
+/// splits. `candidates` holds the candidates.
+pub(crate) fn pending(
+    database: &Database,
+    table: &Rc<Table>,
+    candidates: &TableCandidates,
+) -> usize {
     let strategy = table.compaction_strategy();
     if !strategy.is_enabled() {
         return 0;
@@ -313,7 +319,7 @@ pub(crate) fn pending(database: &Database, table: &Rc<Table>, arena: &TableArena
     let is_to_split = |sstable: &&Rc<SSTable>| {
         is_free(table, sstable) && split_plan(database, table, sstable).is_some()
     };
-    strategy.pending(&arena.facts()) + view.sstables.iter().filter(is_to_split).count()
+    strategy.pending(&candidates.facts()) + view.sstables.iter().filter(is_to_split).count()
 }
 
 /// Returns how a file that spans several shards is split, if this shard leads the split. The shard
@@ -337,7 +343,11 @@ pub(crate) fn split_plan(
 /// Removes the largest files from a pick until it fits into the available bytes. A leveled pick
 /// keeps all its files or none, or files of a level would overlap; so does a garbage pick that
 /// would lose its garbage file, because nothing could be purged without it.
-fn within(mut pick: Pick, bytes_of: impl Fn(usize) -> u64, available_bytes: u64) -> Pick {
+fn within(
+    mut pick: PickedCompaction,
+    bytes_of: impl Fn(usize) -> u64,
+    available_bytes: u64,
+) -> PickedCompaction {
     let bytes_of = |index: &usize| bytes_of(*index);
     while pick.files.iter().map(bytes_of).sum::<u64>() > available_bytes {
         if pick.level > 0 {
@@ -354,22 +364,22 @@ fn within(mut pick: Pick, bytes_of: impl Fn(usize) -> u64, available_bytes: u64)
 }
 
 /// The compaction candidates of a table on this shard, with the facts that the strategy sees.
-pub(crate) struct TableArena {
+pub(crate) struct TableCandidates {
     pub(crate) idle: Vec<Rc<SSTable>>,
-    idle_facts: Vec<FileFacts>,
-    busy_facts: Vec<FileFacts>,
-    suspect_facts: Vec<FileFacts>,
+    idle_info: Vec<SSTableInfo>,
+    busy_info: Vec<SSTableInfo>,
+    suspect_info: Vec<SSTableInfo>,
     tokens: (i64, i64),
     shards: usize,
     flush_bytes: u64,
 }
 
-impl TableArena {
-    pub(crate) fn facts(&self) -> Arena<'_> {
-        Arena {
-            idle: &self.idle_facts,
-            busy: &self.busy_facts,
-            left_out: &self.suspect_facts,
+impl TableCandidates {
+    pub(crate) fn facts(&self) -> CompactionCandidates<'_> {
+        CompactionCandidates {
+            idle: &self.idle_info,
+            busy: &self.busy_info,
+            left_out: &self.suspect_info,
             tokens: self.tokens,
             shards: self.shards,
             flush_bytes: self.flush_bytes,
@@ -380,12 +390,12 @@ impl TableArena {
     /// Moves the files on which automatic compactions fail to the suspects.
     pub(crate) fn without_suspects(mut self) -> Self {
         let idle = std::mem::take(&mut self.idle).into_iter();
-        for (sstable, facts) in idle.zip(std::mem::take(&mut self.idle_facts)) {
+        for (sstable, facts) in idle.zip(std::mem::take(&mut self.idle_info)) {
             if sstable.is_suspect() {
-                self.suspect_facts.push(facts);
+                self.suspect_info.push(facts);
             } else {
                 self.idle.push(sstable);
-                self.idle_facts.push(facts);
+                self.idle_info.push(facts);
             }
         }
         self
@@ -421,29 +431,29 @@ fn tokens_of(database: &Database, table: &Table) -> (i64, i64) {
 
 /// Collects the candidates of a table. Files that span several shards are excluded until they are
 /// split.
-pub(crate) fn arena_of(database: &Database, table: &Rc<Table>) -> TableArena {
+pub(crate) fn candidates_of(database: &Database, table: &Rc<Table>) -> TableCandidates {
     let view = table.view();
     let tokens = tokens_of(database, table);
     let limits = PurgeLimits::of(&table.metadata());
-    let mut arena = TableArena {
+    let mut candidates = TableCandidates {
         idle: Vec::new(),
-        idle_facts: Vec::new(),
-        busy_facts: Vec::new(),
-        suspect_facts: Vec::new(),
+        idle_info: Vec::new(),
+        busy_info: Vec::new(),
+        suspect_info: Vec::new(),
         tokens,
         shards: if table.is_schema() { 1 } else { database.shard().count },
         flush_bytes: table.flush_bytes(),
     };
     for sstable in view.sstables.iter().filter(|sstable| is_inside(sstable, tokens)) {
-        let facts = facts_of(sstable, limits.gc_before_s);
+        let facts = info_of(sstable, limits.gc_before_s);
         if table.compactions.is_busy(sstable) {
-            arena.busy_facts.push(facts);
+            candidates.busy_info.push(facts);
         } else {
-            arena.idle.push(sstable.clone());
-            arena.idle_facts.push(facts);
+            candidates.idle.push(sstable.clone());
+            candidates.idle_info.push(facts);
         }
     }
-    arena
+    candidates
 }
 
 pub(crate) fn is_inside(sstable: &SSTable, tokens: (i64, i64)) -> bool {
@@ -451,11 +461,11 @@ pub(crate) fn is_inside(sstable: &SSTable, tokens: (i64, i64)) -> bool {
     tokens.0 <= first && last <= tokens.1
 }
 
-fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
+fn info_of(sstable: &SSTable, gc_before_s: u32) -> SSTableInfo {
     let (first_token, last_token) = sstable.tokens();
     let Droppable { cells, ratio, row_deletions, partition_deletions } =
         sstable.droppable(gc_before_s);
-    FileFacts {
+    SSTableInfo {
         number: sstable.number(),
         bytes: sstable.reader().stored_data_length(),
         plain_bytes: sstable.reader().data_length(),

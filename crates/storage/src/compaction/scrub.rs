@@ -24,9 +24,9 @@ use crate::{StorageError, table::SSTable};
 
 /// Maximum number of faults reported for a file, because a fault of a whole file shows in many
 /// places.
-const MOST_TOLD: u64 = 100;
+const MAX_REPORTED: u64 = 100;
 /// Maximum number of bytes of a key that are shown.
-const MOST_SHOWN_BYTES: usize = 64;
+const MAX_SHOWN_BYTES: usize = 64;
 
 /// The reaction of a scrub to damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Scrub {
     /// Logs a fault and adds it to the report.
     pub(super) fn tell(&self, what: String) {
         self.fault_count.set(self.fault_count.get() + 1);
-        if self.fault_count.get() <= MOST_TOLD {
+        if self.fault_count.get() <= MAX_REPORTED {
             tracing::warn!(table = self.table, "scrub: {what}");
             self.faults.borrow_mut().push(what);
         }
@@ -97,8 +97,8 @@ impl Scrub {
     /// Returns the report, which takes the faults out.
     pub(crate) fn report(&self) -> ScrubReport {
         let (count, left_out) = (self.fault_count.get(), self.left_out.get());
-        if count > MOST_TOLD {
-            let more = count - MOST_TOLD;
+        if count > MAX_REPORTED {
+            let more = count - MAX_REPORTED;
             tracing::warn!(
                 table = self.table,
                 "scrub: {more} more faults in the same file are not logged"
@@ -206,7 +206,7 @@ pub(super) fn fault_of(
     let IndexedPartition { start, end, key, tokens: (first, last) } = place;
     let whose = match key.as_ref().or(entered) {
         Some(key) => {
-            let shown = key.key.get(..MOST_SHOWN_BYTES).unwrap_or(&key.key);
+            let shown = key.key.get(..MAX_SHOWN_BYTES).unwrap_or(&key.key);
             let dots = if shown.len() < key.key.len() { "..." } else { "" };
             let shown = to_cql_literal(&CqlType::Blob, shown);
             format!("the partition with key {shown}{dots}, token {}", key.token.0)

@@ -12,7 +12,7 @@ use super::{Database, compaction::StopRequests, first_failure::FirstFailure, one
 use crate::{
     StorageError,
     compaction::{
-        CompactionKind, Job, arena_of, compaction_id, perform, split_plan, strategy::Split,
+        CompactionKind, Job, candidates_of, compaction_id, perform, split_plan, strategy::Split,
     },
     table::{SSTable, Table},
 };
@@ -65,8 +65,8 @@ impl Database {
         range: TokenRange,
         with_memtables: bool,
     ) -> Result<(), StorageError> {
-        let is_wanted = move |sstable: &SSTable| range.meets(sstable.tokens());
-        self.compact_where(keyspace, table, with_memtables, is_wanted).await
+        let is_queued = move |sstable: &SSTable| range.meets(sstable.tokens());
+        self.compact_where(keyspace, table, with_memtables, is_queued).await
     }
 
     async fn compact_where(
@@ -74,7 +74,7 @@ impl Database {
         keyspace: &str,
         table: Option<&str>,
         with_memtables: bool,
-        is_wanted: impl Fn(&SSTable) -> bool + Copy + Send + 'static,
+        is_queued: impl Fn(&SSTable) -> bool + Copy + Send + 'static,
     ) -> Result<(), StorageError> {
         let ids = self.tables_named(keyspace, table)?;
         let seen = self.stop_requests().await;
@@ -90,7 +90,7 @@ impl Database {
         failure.keep(FirstFailure::of_shards(split.await))?;
         let compacted = self.for_tables(ids, move |database, table| {
             let seen = seen.clone();
-            async move { database.compact_those_of(&table, is_wanted, &seen).await }
+            async move { database.compact_those_of(&table, is_queued, &seen).await }
         });
         // A failed flush or split is reported when all else is done.
         failure.keep(compacted.await)?;
@@ -154,7 +154,7 @@ impl Database {
     fn named_files(&self, wanted: &[PathBuf]) -> Vec<NamedFile> {
         let mut found = Vec::new();
         for table in self.tables_here() {
-            let idle = arena_of(self, &table).idle;
+            let idle = candidates_of(self, &table).idle;
             for sstable in table.view().sstables.iter() {
                 let path = sstable.descriptor().path(&Component::Data);
                 if wanted.iter().any(|wanted| is_named(&path, wanted)) {
@@ -240,7 +240,7 @@ impl Database {
     async fn compact_those_of(
         &self,
         table: &Rc<Table>,
-        is_wanted: impl Fn(&SSTable) -> bool,
+        is_queued: impl Fn(&SSTable) -> bool,
         seen: &StopRequests,
     ) -> Result<(), StorageError> {
         let is_stopped = || self.is_stopped_since(seen, table, CompactionKind::Major);
@@ -254,7 +254,7 @@ impl Database {
             self.compaction_wanted().notify_one();
             return Err(self.stopped(table));
         }
-        let inputs = idle_of(self, table, is_wanted);
+        let inputs = idle_of(self, table, is_queued);
         self.compact_as_one(table, inputs).await
     }
 
@@ -264,7 +264,7 @@ impl Database {
         table: &Rc<Table>,
         inputs: Vec<Rc<SSTable>>,
     ) -> Result<(), StorageError> {
-        let plan = arena_of(self, table).one_run(&table.compaction_strategy(), &inputs);
+        let plan = candidates_of(self, table).one_run(&table.compaction_strategy(), &inputs);
         self.compact_files(table, inputs, plan).await
     }
 
@@ -333,10 +333,10 @@ fn is_named(path: &Path, name: &Path) -> bool {
 fn idle_of(
     database: &Database,
     table: &Rc<Table>,
-    is_wanted: impl Fn(&SSTable) -> bool,
+    is_queued: impl Fn(&SSTable) -> bool,
 ) -> Vec<Rc<SSTable>> {
-    let mut idle = arena_of(database, table).idle;
-    idle.retain(|sstable| is_wanted(sstable));
+    let mut idle = candidates_of(database, table).idle;
+    idle.retain(|sstable| is_queued(sstable));
     idle
 }
 

@@ -15,17 +15,17 @@ use uuid::Uuid;
 use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
-    commitlog::{LogPosition, SettledNote},
+    commitlog::{DiscardedIntervalsFile, LogPosition},
     compaction::{
         CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, RESERVED_BYTES,
-        Running, arena_of, flush_pause, history_update, pending,
+        Running, candidates_of, flush_pause, history_update, pending,
     },
     system::is_virtual,
     table::{SSTable, Table},
 };
 
 /// Maximum read-ahead of one compaction, in bytes.
-const MOST_READ_AHEAD_BYTES: usize = 64 << 20;
+const MAX_READ_AHEAD_BYTES: usize = 64 << 20;
 
 impl Database {
     /// Rewrites each SSTable of a keyspace, or of one table of it. With `only_others`, only
@@ -95,7 +95,7 @@ impl Database {
     /// # Errors
     ///
     /// Fails if the keyspace or a table is unknown.
-    pub async fn set_compacted_by_themselves(
+    pub async fn set_auto_compaction_enabled(
         &self,
         keyspace: &str,
         tables: &[&str],
@@ -250,19 +250,19 @@ impl Database {
     pub(crate) fn compaction_backlog_here(&self) -> CompactionBacklog {
         let mut backlog = CompactionBacklog::default();
         for table in self.tables_here() {
-            let (strategy, arena) = (table.compaction_strategy(), arena_of(self, &table));
+            let (strategy, candidates) = (table.compaction_strategy(), candidates_of(self, &table));
             // SSTables that cannot be compacted stay where they are, and no flush waits for them.
-            let arena = arena.without_suspects();
-            backlog.pending += pending(self, &table, &arena);
+            let candidates = candidates.without_suspects();
+            backlog.pending += pending(self, &table, &candidates);
             if strategy.is_enabled() {
-                backlog.surplus = backlog.surplus.max(strategy.surplus(&arena.facts()));
+                backlog.score = backlog.score.max(strategy.score(&candidates.facts()));
             }
         }
         backlog
     }
 
     pub(crate) fn pending_compactions_of(&self, table: &Rc<Table>) -> usize {
-        pending(self, table, &arena_of(self, table).without_suspects())
+        pending(self, table, &candidates_of(self, table).without_suspects())
     }
 
     /// Returns the number of pending compactions on all shards, by keyspace and table.
@@ -441,7 +441,7 @@ impl Database {
     /// all budgets, so it is derived from the page cache's size and is small where that is small.
     pub(crate) fn read_ahead_bytes(&self) -> usize {
         let shards = self.inner.context.count.max(1);
-        (self.configuration().page_cache_bytes / shards / 8).min(MOST_READ_AHEAD_BYTES)
+        (self.configuration().page_cache_bytes / shards / 8).min(MAX_READ_AHEAD_BYTES)
     }
 
     pub(crate) fn compaction_wanted(&self) -> &Notify {
@@ -455,17 +455,17 @@ impl Database {
 
     /// Records intervals of a table's commit log that no SSTable accounts for any more, because
     /// their mutations were purged. The record is durable when this returns.
-    pub(crate) async fn note_settled(
+    pub(crate) async fn record_discarded(
         &self,
         table: &Table,
         intervals: &[(LogPosition, LogPosition)],
     ) -> Result<(), StorageError> {
         let inner = &self.inner;
         let directory = &inner.configuration.commitlog_directory;
-        let note = SettledNote::new(directory, inner.context.index, self.host_id());
+        let note = DiscardedIntervalsFile::new(directory, inner.context.index, self.host_id());
         let id = table.borrow_metadata().id;
         let oldest = |id| self.oldest_segment_for(&*self.table(id).ok()?);
-        let _turn = inner.settled_turn.acquire(1).await;
+        let _turn = inner.discarded_turn.acquire(1).await;
         note.add(&inner.file_system, id, intervals, oldest).await
     }
 
@@ -476,7 +476,7 @@ impl Database {
         Some(log.oldest_on_disk())
     }
 
-    pub(crate) fn note_compaction(&self, outcome: &CompactionOutcome) {
+    pub(crate) fn record_compaction(&self, outcome: &CompactionOutcome) {
         let counters = &self.inner.counters;
         counters.compactions.set(counters.compactions.get() + 1);
         counters.compacted_bytes_in.set(counters.compacted_bytes_in.get() + outcome.bytes_in);
@@ -502,14 +502,14 @@ impl Database {
         if !is_enabled || table.compactions.is_undecided() {
             return Duration::ZERO;
         }
-        let (strategy, arena) = (table.compaction_strategy(), arena_of(self, table));
-        let pause = flush_pause(strategy.surplus(&arena.facts()));
+        let (strategy, candidates) = (table.compaction_strategy(), candidates_of(self, table));
+        let pause = flush_pause(strategy.score(&candidates.facts()));
         // Nor does a pause help if there is nothing to compact, or nothing can be compacted for a
         // while.
         let has_failed = table.compactions.until_retry().is_some();
-        let is_wanted =
-            || !has_failed && !strategy.picks(&arena.without_suspects().facts()).is_empty();
-        match pause.is_zero() || !table.compactions.running().is_empty() || is_wanted() {
+        let is_queued =
+            || !has_failed && !strategy.picks(&candidates.without_suspects().facts()).is_empty();
+        match pause.is_zero() || !table.compactions.running().is_empty() || is_queued() {
             true => pause,
             false => Duration::ZERO,
         }

@@ -1,6 +1,6 @@
 //! Reads `system.compaction_history`, the finished compactions.
 //!
-//! Memory bound: the newest [`MOST_ENTRIES`] entries and one page of rows.
+//! Memory bound: the newest [`MAX_ENTRIES`] entries and one page of rows.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Maximum entries; older ones are left out. Arbitrary: some megabytes, and more than a user reads.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 /// Rows of a page. Few, because the rows of a page are processed without a yield.
 const PAGE_ROWS: usize = 100;
 
@@ -59,7 +59,7 @@ impl Database {
             let page = self.read(command.clone()).await?;
             for past in page.partitions.iter().flat_map(|partition| entries(&table, partition)) {
                 history.insert((past.compacted_at_ms, past.id), past);
-                if history.len() > MOST_ENTRIES {
+                if history.len() > MAX_ENTRIES {
                     history.pop_first();
                 }
             }

@@ -21,7 +21,7 @@ impl Database {
     /// Removes a table that the schema has lost. Failures are only logged, because the table is
     /// gone either way.
     pub(super) async fn drop_table(&self, old: &Schema, id: TableId) {
-        self.inner.shared.note_dropped(id);
+        self.inner.shared.record_dropped(id);
         let directory = match self.table(id) {
             Ok(table) => table.directory.clone(),
             Err(_) => return,

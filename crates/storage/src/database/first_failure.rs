@@ -26,7 +26,7 @@ impl FirstFailure {
         }
         match self.0.is_ok() {
             true => self.0 = Err(error),
-            false => log_untold(Err(error)),
+            false => log_unreported(Err(error)),
         }
         Ok(())
     }
@@ -52,18 +52,18 @@ impl FirstFailure {
         let at = outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(ends_all));
         let at = at.or_else(|| outcomes.iter().position(Result::is_err));
         let told = at.map_or(Ok(()), |at| outcomes.swap_remove(at));
-        outcomes.into_iter().for_each(log_untold);
+        outcomes.into_iter().for_each(log_unreported);
         told
     }
 }
 
 impl Drop for FirstFailure {
     fn drop(&mut self) {
-        log_untold(self.take());
+        log_unreported(self.take());
     }
 }
 
-fn log_untold(outcome: Result<(), StorageError>) {
+fn log_unreported(outcome: Result<(), StorageError>) {
     match outcome {
         // A stop request or a shutdown is no failure.
         Err(error) if !ends_all(&error) => {

@@ -150,8 +150,8 @@ impl Database {
     }
 
     /// Notified when there may be more dead rows to record in the empty-range caches.
-    pub(crate) fn dead_ranges_wanted(&self) -> &Notify {
-        &self.inner.dead_ranges_wanted
+    pub(crate) fn empty_ranges_queued(&self) -> &Notify {
+        &self.inner.empty_ranges_queued
     }
 
     pub(crate) fn flush_wanted(&self) -> &Notify {

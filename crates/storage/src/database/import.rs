@@ -199,18 +199,19 @@ impl Database {
                 }
             }
         }
-        let opened = self.open_incoming_everywhere(id, copies.clone()).await;
+        let opened = self.open_imported_everywhere(id, copies.clone()).await;
         let is_opened = opened.is_ok();
         let added = match opened {
             Ok(()) => {
-                self.for_tables(vec![id], |_, table| async move { table.add_incoming() }).await
+                self.for_tables(vec![id], |_, table| async move { table.add_pending_import() })
+                    .await
             }
             Err(error) => Err(error),
         };
         // Only when all shards have them, because the first compaction of a file removes it for
         // all.
         let ended = self.for_tables(vec![id], |database, table| async move {
-            table.end_incoming();
+            table.end_pending_import();
             database.compaction_wanted().notify_one();
             Ok(())
         });
@@ -223,7 +224,7 @@ impl Database {
 
     /// Opens SSTables in the table's directory on each shard that owns a part of them, and holds
     /// compactions off.
-    async fn open_incoming_everywhere(
+    async fn open_imported_everywhere(
         &self,
         id: TableId,
         added: Vec<Descriptor>,
@@ -231,12 +232,12 @@ impl Database {
         let added = Arc::new(added);
         self.for_tables(vec![id], move |database, table| {
             let added = added.clone();
-            async move { database.open_incoming(&table, &added).await }
+            async move { database.open_imported(&table, &added).await }
         })
         .await
     }
 
-    async fn open_incoming(&self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
+    async fn open_imported(&self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
         // Compactions under way may purge a tombstone because it covers nothing; it may cover
         // something in these files.
         let pause = table.compactions.pause().await;
@@ -248,7 +249,7 @@ impl Database {
                 sstables.push(sstable);
             }
         }
-        table.hold_incoming(sstables, pause);
+        table.hold_pending_import(sstables, pause);
         Ok(())
     }
 

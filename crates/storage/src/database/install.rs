@@ -9,7 +9,7 @@ use super::{Database, open::FoundTables};
 use crate::{
     StorageError,
     commitlog::ColumnMapping,
-    dead_ranges::DeadRanges,
+    empty_ranges::EmptyRanges,
     system::{SCHEMA_KEYSPACE, is_virtual},
     table::{SSTable, Table},
 };
@@ -69,9 +69,9 @@ impl Database {
             directory,
             memtables,
             self.inner.row_cache.clone(),
-            DeadRanges::new(
-                self.inner.configuration.fewest_dropped,
-                self.inner.dead_ranges_wanted.clone(),
+            EmptyRanges::new(
+                self.inner.configuration.min_dropped,
+                self.inner.empty_ranges_queued.clone(),
             ),
         ));
         let mut sstables = Vec::new();

@@ -48,13 +48,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// crash would leave halves of batches. It is not expected that within this time a later deletion
 /// arrives, is flushed and is compacted away while its shard still refuses the older writes.
 /// Arbitrary.
-const LEAST_GRACE: Duration = Duration::from_secs(3600);
+const MIN_GRACE: Duration = Duration::from_secs(3600);
 
 /// Maximum bytes of retried batches on a shard. Beyond it logged batches are refused, because the
 /// number of failing batches has no other bound while a disk fails or a shard is overloaded.
 /// Batches are counted as they are encoded; as objects, many small rows take several times as much.
 /// Arbitrary.
-const MOST_UNFINISHED_BYTES: usize = 16 << 20;
+const MAX_UNFINISHED_BYTES: usize = 16 << 20;
 /// Bytes counted for a retry besides its mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;
 
@@ -85,7 +85,7 @@ impl Database {
             return self.apply(mutation).await;
         }
         let bytes = self.inner.unfinished_batch_bytes.get();
-        if bytes > MOST_UNFINISHED_BYTES {
+        if bytes > MAX_UNFINISHED_BYTES {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
         let schema = self.schema();
@@ -163,7 +163,7 @@ impl Database {
         let schema = self.schema();
         let graces = tables.iter().filter_map(|id| schema.table_by_id(*id));
         let grace_s = graces.map(|table| u64::from(table.options.gc_grace_seconds)).min();
-        let grace = grace_s.map_or(Duration::MAX, Duration::from_secs).max(LEAST_GRACE);
+        let grace = grace_s.map_or(Duration::MAX, Duration::from_secs).max(MIN_GRACE);
         let age_us = u64::try_from(time::now_micros().saturating_sub(noted_us)).unwrap_or(0);
         if Duration::from_micros(age_us) >= grace {
             tracing::error!(

@@ -23,11 +23,11 @@ const WORTHWHILE_BYTES: u64 = if cfg!(debug_assertions) { 1 } else { 1 << 20 };
 
 /// Maximum SSTables of a table that look-ahead inspects. With more, a look-up waits for other
 /// things.
-const MOST_SSTABLES: usize = 8;
+const MAX_SSTABLES: usize = 8;
 
 /// Maximum bytes of a key that look-ahead takes; preparing the path of a longer one would take
 /// longer than the look-up gains.
-const LONGEST_KEY: usize = 512;
+const MAX_KEY: usize = 512;
 
 // `is_known` in `for_reading` has one bit for each key.
 const _: () = assert!(LOOK_AHEAD_KEYS <= u32::BITS as usize);
@@ -35,7 +35,7 @@ const _: () = assert!(LOOK_AHEAD_KEYS <= u32::BITS as usize);
 /// Room for the table's number in front of each path, as the row cache's keys have it.
 const NUMBER: [u8; 4] = [0; 4];
 
-/// Memory that is reused for each group of keys: at most [`LOOK_AHEAD_KEYS`] × [`LONGEST_KEY`]
+/// Memory that is reused for each group of keys: at most [`LOOK_AHEAD_KEYS`] × [`MAX_KEY`]
 /// bytes, three or four times.
 #[derive(Default)]
 pub(super) struct LookAheadBuffers {
@@ -74,7 +74,7 @@ impl Database {
         }
         // Many SSTables have many bytes, so a few are enough to decide.
         let files = view.sstables.iter().map(|sstable| sstable.reader().data_length());
-        files.take(MOST_SSTABLES).sum::<u64>() >= WORTHWHILE_BYTES
+        files.take(MAX_SSTABLES).sum::<u64>() >= WORTHWHILE_BYTES
     }
 
     /// Starts to look ahead in a table; `None` if that is not worthwhile.
@@ -100,7 +100,7 @@ impl LookAhead<'_> {
         clustering: &[Option<V>],
     ) -> bool {
         let length: usize = clustering.iter().flatten().map(|value| value.as_ref().len()).sum();
-        if self.database.owns(table, key.token) && key.key.len() + length <= LONGEST_KEY {
+        if self.database.owns(table, key.token) && key.key.len() + length <= MAX_KEY {
             let LookAheadBuffers { bytes, keys } = &mut *self.buffers;
             let start = bytes.len();
             bytes.extend_from_slice(key.key);
@@ -143,7 +143,7 @@ impl LookAhead<'_> {
         let unknown = unknown.map(|(_, key)| key);
         match &*view.sstables {
             [only] => only.reader().look_ahead(unknown.map(|key| key.partition(bytes))),
-            several if several.len() <= MOST_SSTABLES => several.iter().for_each(|sstable| {
+            several if several.len() <= MAX_SSTABLES => several.iter().for_each(|sstable| {
                 let having = unknown.clone().filter(|key| key.may_be_in(sstable, bytes));
                 sstable.reader().look_ahead(having.map(|key| key.partition(bytes)));
             }),

@@ -38,12 +38,12 @@ impl Database {
     pub fn metrics(&self) -> StorageMetrics {
         let (inner, counters) = (&self.inner, &self.inner.counters);
         let running = self.running_compactions().len();
-        let CompactionBacklog { pending, surplus } = self.compaction_backlog_here();
+        let CompactionBacklog { pending, score } = self.compaction_backlog_here();
         let tables = inner.tables.borrow();
         let sstables: usize = tables.values().map(|table| table.borrow_view().sstables.len()).sum();
         let mut dead = (0, 0);
         for table in tables.values() {
-            let (ranges, passes) = table.dead_ranges().counts();
+            let (ranges, passes) = table.empty_ranges().counts();
             dead = (dead.0 + ranges as u64, dead.1 + passes);
         }
         let page_cache = inner.page_cache.metrics();
@@ -65,13 +65,13 @@ impl Database {
             compacted_bytes_out: counters.compacted_bytes_out.get(),
             running_compactions: running as u64,
             pending_compactions: pending as u64,
-            surplus_sstables: surplus as u64,
+            compaction_score: score as u64,
             memtable_bytes: inner.budget.used_bytes() as u64,
             memtable_limit_bytes: inner.budget.limit_bytes() as u64,
             tables: tables.len() as u64,
             sstables: sstables as u64,
-            dead_ranges: dead.0,
-            dead_range_passes: dead.1,
+            empty_ranges: dead.0,
+            empty_range_skips: dead.1,
             page_cache_hits: page_cache.hits,
             page_cache_misses: page_cache.misses,
             page_cache_bytes: page_cache.used_bytes as u64,

@@ -125,7 +125,7 @@ struct Inner {
     /// Notified when memtables or the commit log exceed their limits.
     flush_wanted: Notify,
     /// Notified when there may be more dead rows to record in the empty-range caches.
-    dead_ranges_wanted: Notify,
+    empty_ranges_queued: Notify,
     compaction_throughput: Throughput,
     /// Notified when there are new SSTables.
     compaction_wanted: Notify,
@@ -145,7 +145,7 @@ struct Inner {
     /// On shard 0: held by the schema change under way.
     schema_turn: Semaphore,
     /// Held by the compaction that writes discarded intervals.
-    settled_turn: Semaphore,
+    discarded_turn: Semaphore,
     /// Held by the counter update under way.
     counter_turn: Semaphore,
     /// Bytes of logged batches, and of removals of their notes, that are being retried.

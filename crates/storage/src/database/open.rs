@@ -36,8 +36,8 @@ use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
     commitlog::{
-        CommitLog, CommitLogConfiguration, FoundSegment, LogKind, SettledNote, SettledWrites,
-        find_segments,
+        CommitLog, CommitLogConfiguration, DiscardedIntervals, DiscardedIntervalsFile,
+        FoundSegment, LogKind, find_segments,
     },
     compaction::Throughput,
     memtable::{MemtableBudget, MemtableFactory},
@@ -146,7 +146,7 @@ impl Database {
             look_ahead: RefCell::default(),
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
-            dead_ranges_wanted: Notify::new(),
+            empty_ranges_queued: Notify::new(),
             compaction_throughput: Throughput::new(configuration.compaction_bytes_per_second),
             compaction_wanted: Notify::new(),
             opened: Event::new(),
@@ -155,7 +155,7 @@ impl Database {
             flushes: Cell::new(false),
             compacts: Cell::new(false),
             schema_turn: Semaphore::new(1),
-            settled_turn: Semaphore::new(1),
+            discarded_turn: Semaphore::new(1),
             counter_turn: Semaphore::new(1),
             unfinished_batch_bytes: Cell::default(),
             counters: super::Counters::default(),
@@ -184,7 +184,7 @@ impl Database {
         let clock = u64::try_from(time::now_millis()).unwrap_or(0);
         let greatest = segments.greatest_id.max(schema_segments.greatest_id);
         self.inner.shared.segment_ids.store(clock.max(greatest + 1), Ordering::Relaxed);
-        let settled = self.load_settled().await?;
+        let settled = self.load_discarded().await?;
         let found = self.find_tables().await?;
         self.open_schema(&found, &settled, schema_segments.segments).await?;
         for path in segments.unused.iter().chain(&schema_segments.unused) {
@@ -210,11 +210,12 @@ impl Database {
 
     /// Loads the discarded intervals: the parts of the commit log with mutations that compactions
     /// purged.
-    async fn load_settled(&self) -> Result<SettledWrites, StorageError> {
+    async fn load_discarded(&self) -> Result<DiscardedIntervals, StorageError> {
         let directory = &self.inner.configuration.commitlog_directory;
         let (host, policy) = (self.host_id(), self.inner.configuration.commit_failure_policy);
         let settled =
-            SettledNote::load_all(&self.inner.file_system, directory, host, policy).await?;
+            DiscardedIntervalsFile::load_all(&self.inner.file_system, directory, host, policy)
+                .await?;
         let ends = settled.values().flatten().map(|(_, end)| end.segment);
         // As below: these positions must not be used again.
         let next = ends.max().unwrap_or(0).saturating_add(1);
@@ -232,7 +233,7 @@ impl Database {
             let (mut sstables, incomplete) = (files.sealed, files.incomplete);
             for descriptor in &sstables {
                 if let SSTableId::Generation(generation) = descriptor.id {
-                    inner.shared.note_generation(directory.id, generation.get());
+                    inner.shared.record_generation(directory.id, generation.get());
                 }
             }
             self.remove_truncated(&directory, &mut sstables).await?;
@@ -245,7 +246,7 @@ impl Database {
     async fn open_schema(
         &self,
         found: &FoundTables,
-        settled: &SettledWrites,
+        settled: &DiscardedIntervals,
         segments: Vec<FoundSegment>,
     ) -> Result<(), StorageError> {
         let keyspaces = system::keyspaces().into_iter();
@@ -294,7 +295,7 @@ impl Database {
         &self,
         schema: &Arc<Schema>,
         found: &FoundTables,
-        settled: &SettledWrites,
+        settled: &DiscardedIntervals,
     ) -> Result<Recovered, StorageError> {
         let (schema, found) = (schema.clone(), found.clone());
         let outcomes = self.on_all_shards(move |database| {
@@ -304,8 +305,8 @@ impl Database {
                 database.inner.flushes.set(true);
                 spawn_local(crate::flush::run_scheduler(database.clone())).detach();
                 spawn_local(crate::flush::run_write_pace(database.clone())).detach();
-                spawn_local(crate::dead_ranges::run_follower(database.clone())).detach();
-                spawn_local(database.clone().keep_caches_balanced()).detach();
+                spawn_local(crate::empty_ranges::run_follower(database.clone())).detach();
+                spawn_local(database.clone().keep_cache_memory_split()).detach();
                 database.recover_tables(&found, |_| true).await
             }
         });

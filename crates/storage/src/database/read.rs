@@ -6,17 +6,17 @@ use espalier_mutation::{
     DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Token, schema::TableMetadata,
 };
 use espalier_runtime::{trace, trace_event};
-use espalier_sstable::{PendingRow, PointRow, PointScratch, RowAtHand};
+use espalier_sstable::{CachedRow, PointLookup, PointRow, PointScratch};
 
 use super::Database;
 use crate::{
     StorageError,
-    cache::add_row_at_hand,
+    cache::add_cached_row,
     memtable::{Found, RowLookup},
     purge::row_bytes,
     read::{
-        PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, tell_point,
-        tell_point_sources, tell_result,
+        PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard,
+        trace_point, trace_point_sources, trace_result,
     },
     system::{SCHEMA_KEYSPACE, is_made_when_read},
     table::SSTable,
@@ -24,7 +24,7 @@ use crate::{
 
 /// Maximum disk reads of one look-up before the general path takes over: some levels of both
 /// indexes, and a chunk for each 64 KiB of a block.
-const MOST_PAGES_OF_A_ROW: usize = 16;
+const MAX_PAGES_PER_ROW: usize = 16;
 
 /// Number of filters that are asked one after the other without prefetching them.
 const FEW_FILTERS: usize = 2;
@@ -93,20 +93,20 @@ impl Database {
         // A command with an older version of the table must not use the caches.
         let is_version = table.is_version(&command.table);
         cache = cache.filter(|_| is_version);
-        let dead = (is_version && !command.bypass_cache).then(|| table.dead_ranges().access());
+        let empty = (is_version && !command.bypass_cache).then(|| table.empty_ranges().access());
         self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
         let own = self.own_range(&command.table);
         if trace::is_on() {
-            tell_command(command, view.sstables.len());
+            trace_command(command, view.sstables.len());
         }
         // Boxed, because the future is deep and large, and would make those of all callers large,
         // too.
-        let access = TableAccess { view: &view, cache: cache.as_ref(), dead: dead.as_ref() };
+        let access = TableAccess { view: &view, cache: cache.as_ref(), empty: empty.as_ref() };
         let result = Box::pin(read_on_shard(access, command, &own)).await;
         if trace::is_on()
             && let Ok(result) = &result
         {
-            tell_result(result);
+            trace_result(result);
         }
         result
     }
@@ -137,8 +137,8 @@ impl Database {
     /// - `TableCache::look_up`, the row cache, covers all SSTables and answers in the same way.
     /// - `Memtable::look_up` covers one memtable. `Found::Row` and `Found::NoPartition` are
     ///   answers; `Found::Unreadable` means "not known here".
-    /// - `SSTableReader::row_at_hand` covers one SSTable. `RowAtHand::Partition` and
-    ///   `RowAtHand::NoPartition` are answers; `RowAtHand::Unknown` means "not known here".
+    /// - `SSTableReader::cached_row` covers one SSTable. `CachedRow::Partition` and
+    ///   `CachedRow::NoPartition` are answers; `CachedRow::Unknown` means "not known here".
     ///
     /// 1. An answer is final for its source at the moment of the call. A row, a partition without
     ///    the row and an absent partition are all answers: the caller asks no slower path of that
@@ -169,7 +169,7 @@ impl Database {
         may_use_caches: bool,
         take: impl FnOnce(RowLookup<'_>) -> R,
     ) -> Option<R> {
-        let pending = &mut PendingRow::default();
+        let pending = &mut PointLookup::default();
         self.look_up_row(table, key, clustering, may_use_caches, pending, take)
     }
 
@@ -184,8 +184,8 @@ impl Database {
         clustering: &[Option<V>],
         mut take: impl FnMut(RowLookup<'_>) -> R,
     ) -> Option<R> {
-        let mut pending = PendingRow::default();
-        for _ in 0..MOST_PAGES_OF_A_ROW {
+        let mut pending = PointLookup::default();
+        for _ in 0..MAX_PAGES_PER_ROW {
             let found = self.look_up_row(table, key, clustering, true, &mut pending, &mut take);
             if found.is_some() || !pending.fetch_page(key, clustering).await.unwrap_or(false) {
                 return found;
@@ -201,7 +201,7 @@ impl Database {
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
         may_use_caches: bool,
-        pending: &mut PendingRow,
+        pending: &mut PointLookup,
         take: impl FnOnce(RowLookup<'_>) -> R,
     ) -> Option<R> {
         if !self.owns(table, key.token) {
@@ -251,14 +251,14 @@ impl Database {
                 let row = row_of_one(sstables, (key, hash), clustering, pending, &mut scratch)?;
                 inner.counters.reads.set(inner.counters.reads.get() + 1);
                 if let Some(cache) = cache {
-                    add_row_at_hand(cache, table, key, clustering, row.as_ref(), &scratch);
+                    add_cached_row(cache, table, key, clustering, row.as_ref(), &scratch);
                 }
                 return take_stored(row, &scratch, take.take()?);
             }
         }
         if is_traced {
             trace_event!("Looking for one row of {} in the memtable alone", table.name);
-            tell_point_sources(&view, key);
+            trace_point_sources(&view, key);
         }
         let mut memtable = &view.memtable;
         if !view.flushing.is_empty() {
@@ -269,7 +269,7 @@ impl Database {
                 (Some(_), Some(_)) => return None,
                 (None, _) => {
                     if is_traced {
-                        tell_point(None);
+                        trace_point(None);
                     }
                     return Some(take(RowLookup::NOTHING));
                 }
@@ -281,7 +281,7 @@ impl Database {
         let mut take = Some(take);
         let found = memtable.look_up(table, key, clustering, &mut path, |lookup| {
             if is_traced {
-                tell_point(Some(&lookup));
+                trace_point(Some(&lookup));
             }
             take.take().map(|take| take(lookup))
         });
@@ -289,7 +289,7 @@ impl Database {
             Found::Row(result) => result,
             Found::NoPartition => {
                 if is_traced {
-                    tell_point(None);
+                    trace_point(None);
                 }
                 take.take().map(|take| take(RowLookup::NOTHING))
             }
@@ -304,18 +304,18 @@ fn row_of_one<'a, V: AsRef<[u8]>>(
     sstables: impl Iterator<Item = &'a Rc<SSTable>>,
     (key, hash): (DecoratedKeyRef<'_>, (u64, u64)),
     clustering: &[Option<V>],
-    pending: &mut PendingRow,
+    pending: &mut PointLookup,
     scratch: &mut PointScratch,
 ) -> Option<Option<PointRow>> {
     let mut only = None;
     for sstable in sstables {
         // A second SSTable with the partition overwrites the row, but then there is no answer
         // anyway.
-        match sstable.reader().row_at_hand(key, hash, clustering, pending, scratch) {
-            RowAtHand::Unknown => return None,
-            RowAtHand::NoPartition => {}
-            RowAtHand::Partition(_) if only.is_some() => return None,
-            RowAtHand::Partition(row) => only = Some(row),
+        match sstable.reader().cached_row(key, hash, clustering, pending, scratch) {
+            CachedRow::Unknown => return None,
+            CachedRow::NoPartition => {}
+            CachedRow::Partition(_) if only.is_some() => return None,
+            CachedRow::Partition(row) => only = Some(row),
         }
     }
     Some(only)
@@ -338,7 +338,7 @@ fn take_stored<R>(
 
 /// Traces the command in Cassandra's words.
 #[cold]
-fn tell_command(command: &ReadCommand, sstables: usize) {
+fn trace_command(command: &ReadCommand, sstables: usize) {
     let table = &command.table.name;
     match &command.target {
         ReadTarget::Partition(key) => {

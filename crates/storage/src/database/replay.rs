@@ -178,7 +178,7 @@ impl Database {
             }
             let packed = |index| encoder.packed_row(first_row + index);
             // The prefetcher of the empty-range cache may be running already.
-            table.dead_ranges().note_update(&table.borrow_metadata(), update, packed);
+            table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
             memtable.apply(&table.metadata(), update, packed)?;
             first_row += usize::from(update.static_row.is_some()) + update.rows.len();
         }

@@ -9,7 +9,7 @@ use super::Database;
 use crate::{CacheExplanation, RowCacheMetrics, StorageError};
 
 /// Period at which memory is rebalanced between the row cache and the page cache.
-const BALANCE_PERIOD: Duration = Duration::from_secs(1);
+const SPLIT_PERIOD: Duration = Duration::from_secs(1);
 
 impl Database {
     /// Returns the counters and gauges of this shard's row cache.
@@ -24,15 +24,15 @@ impl Database {
 
     /// Rebalances the memory that this shard's row cache and page cache share; the node does so
     /// every second.
-    pub async fn balance_caches(&self) {
-        self.inner.row_cache.balance().await;
+    pub async fn split_cache_memory(&self) {
+        self.inner.row_cache.split_memory().await;
     }
 
     /// Rebalances until the database closes.
-    pub(super) async fn keep_caches_balanced(self) {
+    pub(super) async fn keep_cache_memory_split(self) {
         while !self.is_closing() {
-            time::sleep(BALANCE_PERIOD).await;
-            self.balance_caches().await;
+            time::sleep(SPLIT_PERIOD).await;
+            self.split_cache_memory().await;
         }
     }
 

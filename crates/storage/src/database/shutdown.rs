@@ -23,7 +23,7 @@ impl Database {
         self.inner.write_pace.end();
         self.inner.budget.wake_waiters();
         self.inner.compaction_wanted.notify_one();
-        self.inner.dead_ranges_wanted.notify_one();
+        self.inner.empty_ranges_queued.notify_one();
         for table in self.tables_here() {
             drop(table.compactions.pause().await);
         }

@@ -57,8 +57,9 @@ impl Database {
         // No flush is under way on any shard: all existing files have lower numbers, all later ones
         // higher.
         let generations = self.inner.shared.next_generation(id);
-        let aside = self.on_all_shards(move |database| async move { database.set_aside(id) });
-        let (positions, names): (Vec<_>, Vec<_>) = aside.await.into_iter().unzip();
+        let truncation_state =
+            self.on_all_shards(move |database| async move { database.begin_truncation(id) });
+        let (positions, names): (Vec<_>, Vec<_>) = truncation_state.await.into_iter().unzip();
         let mut names: Vec<String> = names.into_iter().flatten().collect();
         names.sort_unstable();
         // Shards share SSTables.
@@ -121,14 +122,14 @@ impl Database {
 
     /// Sets the table's data aside. Returns its position in the commit log and the names of the
     /// SSTables with UUIDs as ids, which have no order.
-    fn set_aside(&self, id: TableId) -> (LogPosition, Vec<String>) {
+    fn begin_truncation(&self, id: TableId) -> (LogPosition, Vec<String>) {
         let Ok(table) = self.table(id) else { return (LogPosition::NONE, Vec::new()) };
         let view = table.view();
         let descriptors = view.sstables.iter().map(|sstable| sstable.descriptor());
         let is_named = |id: &SSTableId| matches!(id, SSTableId::Uuid(_));
         let named = descriptors.filter(|descriptor| is_named(&descriptor.id));
         let names = named.map(ToString::to_string).collect();
-        table.set_aside();
+        table.begin_truncation();
         let log = self.log_for(&table);
         (log.map_or(LogPosition::NONE, |log| log.truncation_position()), names)
     }
@@ -162,7 +163,7 @@ impl Database {
         let Some(record) = TruncationRecord::load(file_system, &directory.path).await? else {
             return Ok(());
         };
-        self.inner.shared.note_generation(directory.id, record.generations);
+        self.inner.shared.record_generation(directory.id, record.generations);
         for descriptor in sstables.iter().filter(|descriptor| record.is_dead(descriptor)) {
             remove_sstable(file_system, descriptor).await?;
         }

@@ -52,7 +52,7 @@ impl Database {
     pub async fn apply(&self, mutation: Mutation) -> Result<(), StorageError> {
         let mut parts = self.split_by_shard(mutation);
         if trace::is_on() {
-            parts.iter().for_each(|(shard, part)| tell_owner(*shard, part));
+            parts.iter().for_each(|(shard, part)| trace_owner(*shard, part));
         }
         if parts.len() > 1 {
             let calls = parts.into_iter().map(|(shard, part)| self.apply_on(shard, part));
@@ -255,7 +255,7 @@ impl Database {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
-            table.dead_ranges().note_update(&table.borrow_metadata(), update, packed);
+            table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
             memtable.apply(&table.metadata(), update, packed).map_err(WriteError::Failed)?;
             trace_event!(
                 "Adding to {} memtable: {} rows",
@@ -325,7 +325,7 @@ impl Database {
         }
         let packed = encoder.packed_row(0);
         let metadata = table.borrow_metadata();
-        table.dead_ranges().note_row(&metadata, key, clustering, row, packed);
+        table.empty_ranges().record_row(&metadata, key, clustering, row, packed);
         memtable.apply_row(&metadata, key, clustering, row, packed).map_err(WriteError::Failed)?;
         trace_event!("Adding to {} memtable: 1 row", metadata.name);
         Ok(self.end_write(&mut encoder, ticket))
@@ -333,7 +333,7 @@ impl Database {
 }
 
 #[cold]
-fn tell_owner(shard: usize, part: &Mutation) {
+fn trace_owner(shard: usize, part: &Mutation) {
     let count = part.updates.len();
     trace_event!("Shard {shard} owns {count} of the partitions to be written");
 }

@@ -43,7 +43,7 @@ pub(super) fn is_due(database: &Database, table: &Table) -> bool {
         clock.dirty.set(None);
         return false;
     }
-    let (memtables, writes) = table.dead_ranges().written();
+    let (memtables, writes) = table.empty_ranges().written();
     let age = since(&clock.dirty, memtables, now);
     let rest = since(&clock.written, writes, now);
     let metadata = table.metadata();

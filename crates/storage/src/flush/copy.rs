@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Partitions and rows between two reports of the progress.
-const ITEMS_BETWEEN_NOTES: u64 = 64;
+const ITEMS_BETWEEN_RECORDS: u64 = 64;
 
 type Cells<'a> = SmallVec<[(ColumnId, CellRef<'a>); 8]>;
 
@@ -73,10 +73,10 @@ impl<'a> Copy<'a> {
         }
     }
 
-    fn note_items(&mut self, count: u64) {
-        let before = self.items / ITEMS_BETWEEN_NOTES;
+    fn record_items(&mut self, count: u64) {
+        let before = self.items / ITEMS_BETWEEN_RECORDS;
         self.items += count;
-        if self.items / ITEMS_BETWEEN_NOTES != before {
+        if self.items / ITEMS_BETWEEN_RECORDS != before {
             self.progress.rows_written(self.items as f64 / self.all_items as f64);
         }
     }
@@ -87,18 +87,18 @@ impl<'a> Copy<'a> {
         key: &DecoratedKey,
         packed: &[u8],
     ) -> Result<(), StorageError> {
-        let Some((row, cells)) = self.plain_row(packed) else {
+        let Some((row, cells)) = self.raw_row(packed) else {
             return self.copy_partition(key).await;
         };
         let row = RowRef { liveness: row.liveness, deletion: row.deletion, cells: &cells };
         self.writer.write_only_row(key.clone(), &row).await?;
-        self.note_items(2);
+        self.record_items(2);
         Ok(())
     }
 
     /// Returns the row if it has no deletions and only simple cells of columns that the table has
     /// and that were never dropped; otherwise `None`.
-    fn plain_row<'p>(&self, packed: &'p [u8]) -> Option<(PackedRow<'p>, Cells<'p>)> {
+    fn raw_row<'p>(&self, packed: &'p [u8]) -> Option<(PackedRow<'p>, Cells<'p>)> {
         let row = PackedRow::new(packed).ok()?;
         let is_live = row.deletion.is_live() && row.shadowable_deletion.is_live();
         if !is_live || self.table.is_counter() || self.may_hold_dropped {
@@ -128,13 +128,13 @@ impl<'a> Copy<'a> {
             self.writer.start_partition(header)?;
             while let Some(fragment) = partition.next().await? {
                 self.pace.look().await;
-                self.note_items(1);
+                self.record_items(1);
                 self.writer.put(fragment)?;
                 self.writer.make_room().await?;
             }
             self.writer.end_partition().await?;
         }
-        self.note_items(1);
+        self.record_items(1);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ const FIRST_WRITTEN_SHARE: f64 = 0.9;
 /// Weight of the last flush in that share, against those before it.
 const WEIGHT_OF_LAST: f64 = 0.5;
 /// Upper limit of the estimated progress of a flush's end, until the flush reports that it is done.
-const MOST_OF_END: f64 = 0.95;
+const MAX_SHARE_OF_END: f64 = 0.95;
 
 /// The state of a shard's flushes, and their measured speed.
 pub(crate) struct FlushEstimate {
@@ -98,7 +98,7 @@ impl FlushEstimate {
         let left = self.left_bytes.get();
         let Some(Ending { since, expected, bytes }) = self.ending.get() else { return left };
         let passed = Instant::coarse().since(since).as_secs_f64();
-        let share = (passed / expected.as_secs_f64().max(1e-6)).min(MOST_OF_END);
+        let share = (passed / expected.as_secs_f64().max(1e-6)).min(MAX_SHARE_OF_END);
         (left - bytes * share).max(0.0)
     }
 

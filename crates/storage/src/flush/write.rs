@@ -57,7 +57,7 @@ impl Database {
             match self.flush_memtable(table, &memtable, &progress).await {
                 Ok(sstable) => {
                     if let Some(sstable) = &sstable {
-                        table.note_flush(sstable.reader().stored_data_length());
+                        table.record_flush(sstable.reader().stored_data_length());
                     }
                     self.exchange_flushed(table, &memtable, sstable).await;
                     drop(progress);
@@ -96,8 +96,8 @@ impl Database {
         if let Some(sstable) = sstable {
             table.add_flushed(sstable);
             let mut pace = FlushPace::new(self);
-            let give_way = async || pace.look().await;
-            let updated = table.cache().update(memtable, &table.metadata(), give_way).await;
+            let yield_core = async || pace.look().await;
+            let updated = table.cache().update(memtable, &table.metadata(), yield_core).await;
             if let Err(error) = updated {
                 tracing::warn!(
                     %error,

@@ -11,7 +11,7 @@
 //! each flush finds as much to write as the one before, whatever the first one found. Memory that
 //! is being freed counts as free for throttling, but not against the limit of the memtables.
 //!
-//! Memory: a [`Round`] for each [`STEP`] of the longest delay, and the waiting writes; their
+//! Memory: a [`SyncBatch`] for each [`STEP`] of the longest delay, and the waiting writes; their
 //! senders bound the number of those.
 
 use std::{
@@ -27,19 +27,19 @@ use espalier_runtime::{
 };
 
 use super::FlushEstimate;
-use crate::{Database, commitlog::Round, memtable::MemtableBudget};
+use crate::{Database, commitlog::SyncBatch, memtable::MemtableBudget};
 
 /// Acknowledgements leave in steps of this length, so that many writes share a turn of the event
 /// loop and a message to their client.
 const STEP: Duration = Duration::from_millis(2);
 /// The longest delay of an acknowledgement. Beyond it, writes exceed the rate, and in the end they
 /// wait for room.
-const LONGEST: Duration = Duration::from_millis(500);
+const MAX_LENGTH: Duration = Duration::from_millis(500);
 /// Interval in which the rate is computed.
 const REFRESH: Duration = Duration::from_millis(10);
 /// Lower limit of the rate, as a share of the flush rate: writes go on however wrong the estimate
 /// is.
-const LEAST_PART: f64 = 1.0 / 32.0;
+const MIN_PART: f64 = 1.0 / 32.0;
 
 /// The write throttle of a shard.
 pub(crate) struct WritePace {
@@ -52,7 +52,7 @@ pub(crate) struct WritePace {
     logged_bytes: Cell<f64>,
     growth: Cell<Growth>,
     /// The batches of waiting acknowledgements with the times when they leave, in order of time.
-    steps: RefCell<VecDeque<(Instant, Rc<Round>)>>,
+    steps: RefCell<VecDeque<(Instant, Rc<SyncBatch>)>>,
     wanted: Notify,
     is_over: Cell<bool>,
 }
@@ -92,7 +92,7 @@ impl WritePace {
         logged_bytes: usize,
         budget: &MemtableBudget,
         estimate: &FlushEstimate,
-    ) -> Option<Rc<Round>> {
+    ) -> Option<Rc<SyncBatch>> {
         let logged_bytes = logged_bytes as f64;
         self.logged_bytes.set(self.logged_bytes.get() + logged_bytes);
         match estimate.is_active() || budget.wants_flush() {
@@ -106,7 +106,7 @@ impl WritePace {
         logged_bytes: f64,
         budget: &MemtableBudget,
         estimate: &FlushEstimate,
-    ) -> Option<Rc<Round>> {
+    ) -> Option<Rc<SyncBatch>> {
         let now = Instant::coarse();
         if now.since(self.refreshed.get()) >= REFRESH {
             self.refreshed.set(now);
@@ -118,7 +118,7 @@ impl WritePace {
         }
         let cost = Duration::from_secs_f64(self.seconds_per_byte.get()? * logged_bytes);
         // A debt is bounded, and an unused allowance is not saved.
-        let paid_until = (self.paid_until.get().max(now) + cost).min(now + LONGEST);
+        let paid_until = (self.paid_until.get().max(now) + cost).min(now + MAX_LENGTH);
         self.paid_until.set(paid_until);
         if paid_until.since(now) < STEP {
             return None;
@@ -132,7 +132,7 @@ impl WritePace {
         if steps.is_empty() {
             self.wanted.notify_one();
         }
-        let round = Rc::<Round>::default();
+        let round = Rc::<SyncBatch>::default();
         steps.push_back((paid_until + STEP, round.clone()));
         Some(round)
     }
@@ -153,7 +153,7 @@ impl WritePace {
         let room_bytes = budget.room_bytes() as f64;
         let room_per_second = room_bytes * flushed_per_second / left_bytes.max(1.0);
         let mean = (room_per_second * flushed_per_second).sqrt().min(room_per_second);
-        let least = (flushed_per_second * LEAST_PART).max(1.0);
+        let least = (flushed_per_second * MIN_PART).max(1.0);
         Some(mean.max(least) / self.bytes_per_logged(budget))
     }
 
@@ -182,7 +182,7 @@ impl WritePace {
     /// Releases the batches that are due.
     fn release(&self, now: Instant) {
         loop {
-            let is_due = |(leaves, _): &(Instant, Rc<Round>)| *leaves <= now;
+            let is_due = |(leaves, _): &(Instant, Rc<SyncBatch>)| *leaves <= now;
             let mut steps = self.steps.borrow_mut();
             let first = if steps.front().is_some_and(is_due) { steps.pop_front() } else { None };
             drop(steps);

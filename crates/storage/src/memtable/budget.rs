@@ -10,7 +10,7 @@
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use espalier_runtime::{shard, spawn_blocking, spawn_local, sync::Notify};
-use espalier_trie::memory::SpareChunks;
+use espalier_trie::memory::ChunkPool;
 
 /// Free chunks are kept up to this part of the limit (arbitrary): a kept chunk need not be
 /// allocated again, but is of no use elsewhere.
@@ -21,7 +21,7 @@ const SPARE_PART: usize = 8;
 const MARGIN_PART: usize = 8;
 
 /// The maximum size of a trie, structure and contents together.
-pub const LARGEST_TRIE_BYTES: usize = 4 << 30;
+pub const MAX_TRIE_BYTES: usize = 4 << 30;
 
 /// The memory budget of a shard's memtables. Clones share the count.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ struct Shared {
     leaving_bytes: Cell<usize>,
     grown_bytes: Cell<u64>,
     room: Notify,
-    spare_chunks: Arc<SpareChunks>,
+    chunk_pool: Arc<ChunkPool>,
 }
 
 impl MemtableBudget {
@@ -51,15 +51,15 @@ impl MemtableBudget {
             leaving_bytes: Cell::new(0),
             grown_bytes: Cell::new(0),
             room: Notify::new(),
-            spare_chunks: Arc::new(SpareChunks::new(limit_bytes / SPARE_PART)),
+            chunk_pool: Arc::new(ChunkPool::new(limit_bytes / SPARE_PART)),
         };
-        Self { shared: Rc::new(shared), trie_bytes: LARGEST_TRIE_BYTES }
+        Self { shared: Rc::new(shared), trie_bytes: MAX_TRIE_BYTES }
     }
 
-    /// Limits a trie to `trie_bytes`, which is at most [`LARGEST_TRIE_BYTES`].
+    /// Limits a trie to `trie_bytes`, which is at most [`MAX_TRIE_BYTES`].
     #[must_use]
     pub fn with_trie_bytes(self, trie_bytes: usize) -> Self {
-        Self { trie_bytes: trie_bytes.min(LARGEST_TRIE_BYTES), ..self }
+        Self { trie_bytes: trie_bytes.min(MAX_TRIE_BYTES), ..self }
     }
 
     /// Returns the maximum size of a trie.
@@ -71,18 +71,18 @@ impl MemtableBudget {
     /// Refills the chunk pool on a helper thread if it runs low. A write that needs a new chunk
     /// would wait for the system, which was measured to hold the core for tens of milliseconds.
     #[inline]
-    pub(crate) fn refill_spare_chunks(&self) {
-        if self.shared.spare_chunks.is_one_wanted() {
-            self.make_spare_chunk();
+    pub(crate) fn refill_chunk_pool(&self) {
+        if self.shared.chunk_pool.is_one_wanted() {
+            self.add_pooled_chunk();
         }
     }
 
     #[cold]
-    fn make_spare_chunk(&self) {
+    fn add_pooled_chunk(&self) {
         if shard::loop_report().is_none() {
             return;
         }
-        let spare = self.shared.spare_chunks.clone();
+        let spare = self.shared.chunk_pool.clone();
         spare.promise_one();
         let make = move || {
             spare.make_one();
@@ -95,8 +95,8 @@ impl MemtableBudget {
     }
 
     /// Returns the pool of chunks that freed memtables have left to the next ones.
-    pub(crate) fn spare_chunks(&self) -> &Arc<SpareChunks> {
-        &self.shared.spare_chunks
+    pub(crate) fn chunk_pool(&self) -> &Arc<ChunkPool> {
+        &self.shared.chunk_pool
     }
 
     /// Returns the bytes in use.

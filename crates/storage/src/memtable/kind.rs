@@ -16,13 +16,13 @@ pub enum Structure {
 pub struct MemtableKind {
     /// The structure of each part.
     pub structure: Structure,
-    /// The number of parts for each core, by ranges of tokens: 1 to [`Self::MOST_SHARDS`].
+    /// The number of parts for each core, by ranges of tokens: 1 to [`Self::MAX_SHARDS`].
     pub shards: usize,
 }
 
 impl MemtableKind {
     /// The maximum of `shards`, more than any memory needs (arbitrary).
-    pub const MOST_SHARDS: usize = 1024;
+    pub const MAX_SHARDS: usize = 1024;
 }
 
 impl Default for MemtableKind {

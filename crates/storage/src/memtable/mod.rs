@@ -17,7 +17,6 @@
 
 mod budget;
 mod content;
-mod dead_runs;
 mod factory;
 mod freeing;
 mod kind;
@@ -36,6 +35,7 @@ mod statistics;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tombstone_runs;
 mod walk;
 mod write;
 
@@ -44,8 +44,7 @@ use std::cell::{Cell, RefCell};
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::ShardContext;
 
-pub use budget::{LARGEST_TRIE_BYTES, MemtableBudget};
-pub(crate) use dead_runs::is_dead;
+pub use budget::{MAX_TRIE_BYTES, MemtableBudget};
 pub use factory::MemtableConfigurations;
 pub(crate) use factory::MemtableFactory;
 pub use kind::{MemtableKind, Structure};
@@ -60,6 +59,7 @@ pub use reader::{MemtableReader, PartitionSnapshot};
 pub(crate) use row_format::{RowFormat, corrupt};
 pub(crate) use scan::NextInMemory;
 pub use statistics::MemtableStatistics;
+pub(crate) use tombstone_runs::is_dead;
 pub(crate) use walk::walk_direction;
 pub(crate) use write::split_stored;
 
@@ -184,7 +184,7 @@ impl Memtable {
         let counted = self.counted_bytes.replace(bytes);
         if bytes > counted {
             self.budget.grow(bytes - counted);
-            self.budget.refill_spare_chunks();
+            self.budget.refill_chunk_pool();
         } else if bytes < counted {
             self.budget.shrink(counted - bytes);
         }

@@ -2,8 +2,8 @@
 //!
 //! Two walks, over the rows and over the deletion branch, are merged by comparing paths. The stream
 //! reads some fragments at a time without yielding, so that an ordinary read looks at the trie
-//! once; if it has to come back it takes a snapshot. Memory: at most [`LARGEST_FILL`] fragments and
-//! [`LARGEST_FILL_BYTES`], but one row at least.
+//! once; if it has to come back it takes a snapshot. Memory: at most [`MAX_FILL`] fragments and
+//! [`MAX_FILL_BYTES`], but one row at least.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -20,7 +20,7 @@ use super::{
     content::Boundary,
     path,
     row_format::corrupt,
-    run_ahead::RunAhead,
+    run_ahead::TombstoneRunAhead,
     store::StoreSnapshot,
     walk::{At, View},
 };
@@ -28,10 +28,10 @@ use crate::{StorageError, commitlog::BodyReader};
 
 /// The fragments that are read at first if the number of wanted rows is unknown, and after a skip.
 const FIRST_FILL: usize = 16;
-const SMALLEST_FILL: usize = 4;
-const LARGEST_FILL: usize = 256;
+const MIN_FILL: usize = 4;
+const MAX_FILL: usize = 256;
 /// Bytes of rows copied into the buffer at a time, some ten microseconds (arbitrary).
-const LARGEST_FILL_BYTES: usize = 128 << 10;
+const MAX_FILL_BYTES: usize = 128 << 10;
 /// Slices examined without yielding, if none of them has a row.
 pub(super) const SLICES_OF_A_FILL: usize = 128;
 /// Pieces of retired memory freed when a stream releases its snapshot, some ten microseconds
@@ -56,7 +56,7 @@ pub struct MemtablePartition {
     /// Whether the memtable had any boundary then, and any tombstone run.
     has_boundaries: bool,
     has_runs: bool,
-    run: RunAhead,
+    run: TombstoneRunAhead,
     pub(super) buffer: VecDeque<Unfiltered>,
     next_fill: usize,
     /// Bytes of the rows that the present fill has read.
@@ -104,9 +104,9 @@ impl MemtablePartition {
             snapshot: None,
             has_boundaries: memtable.has_boundaries.get(),
             has_runs: memtable.has_runs.get(),
-            run: RunAhead::default(),
+            run: TombstoneRunAhead::default(),
             buffer: VecDeque::new(),
-            next_fill: wanted_rows.saturating_add(1).clamp(SMALLEST_FILL, LARGEST_FILL),
+            next_fill: wanted_rows.saturating_add(1).clamp(MIN_FILL, MAX_FILL),
             filled_bytes: 0,
         };
         partition.fill()?;
@@ -160,7 +160,7 @@ impl MemtablePartition {
 
     fn fill_from(&mut self, view: View<'_>) -> Result<(), StorageError> {
         let wanted = self.next_fill;
-        self.next_fill = (wanted * 4).min(LARGEST_FILL);
+        self.next_fill = (wanted * 4).min(MAX_FILL);
         self.filled_bytes = 0;
         let slices_done = self.slices_done.saturating_add(SLICES_OF_A_FILL);
         while !self.is_filled(wanted) && !self.is_done() && self.slices_done < slices_done {
@@ -179,7 +179,7 @@ impl MemtablePartition {
     }
 
     fn is_filled(&self, wanted: usize) -> bool {
-        self.buffer.len() >= wanted || self.filled_bytes >= LARGEST_FILL_BYTES
+        self.buffer.len() >= wanted || self.filled_bytes >= MAX_FILL_BYTES
     }
 
     /// Enters the next slice at its near bound, where a range deletion that reaches into the slice
@@ -294,7 +294,7 @@ impl UnfilteredStream for MemtablePartition {
         self.memtable.statistics.borrow().maximum_timestamp
     }
 
-    fn dead_until(&self) -> Option<ClusteringBound> {
+    fn empty_until(&self) -> Option<ClusteringBound> {
         let far = self.run.far_end(self.direction)?;
         path::far_end(self.table.comparator(), far, self.direction).ok()
     }

@@ -3,13 +3,13 @@
 use espalier_mutation::Direction;
 
 use super::{
-    dead_runs::{self, Run},
+    tombstone_runs::{self, Run},
     walk::View,
 };
 
 /// The tombstone run of a walk. It takes one look-up for each run that the walk passes.
 #[derive(Default)]
-pub(super) struct RunAhead {
+pub(super) struct TombstoneRunAhead {
     /// The run's start and end, in clustering order; `None` before the first look-up.
     run: Option<Option<Run>>,
     /// Whether the row that was read last is in the run.
@@ -18,7 +18,7 @@ pub(super) struct RunAhead {
     fragments_before: usize,
 }
 
-impl RunAhead {
+impl TombstoneRunAhead {
     /// Records that the walk read a row, with `fragments_before` fragments before it that were not
     /// returned yet.
     #[inline]
@@ -37,7 +37,7 @@ impl RunAhead {
             Some(None) => return,
             Some(Some(run)) if !is_behind(run) => {}
             _ => {
-                self.run = Some(dead_runs::next_run(view.partition, direction, row_path));
+                self.run = Some(tombstone_runs::next_run(view.partition, direction, row_path));
                 self.is_in = false;
             }
         }

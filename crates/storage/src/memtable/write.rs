@@ -3,9 +3,10 @@
 use super::{
     Memtable,
     content::Content,
-    dead_runs, merge, path,
+    merge, path,
     range_tombstones::deletion_before,
     store::{StoreFull, StorePartition},
+    tombstone_runs,
 };
 use crate::{StorageError, commitlog::put_values};
 use espalier_mutation::{
@@ -175,7 +176,7 @@ impl Memtable {
         packed: &[u8],
         merged: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        let is_dead = dead_runs::is_dead(packed);
+        let is_dead = tombstone_runs::is_dead(packed);
         if !is_dead {
             self.leave_run(partition, path)?;
         }

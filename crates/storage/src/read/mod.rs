@@ -21,4 +21,4 @@ pub(crate) use partition::Opened;
 pub(crate) use resume::slices_behind;
 pub(crate) use shard_read::{TableAccess, file_sources, memtable_sources, read_on_shard};
 pub(crate) use source::Source;
-pub(crate) use trace::{note_fragment, tell_point, tell_point_sources, tell_result};
+pub(crate) use trace::{record_fragment, trace_point, trace_point_sources, trace_result};

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     StorageError,
-    dead_ranges::{DeadAtOpening, DeadWalk},
+    empty_ranges::{EmptyAtOpening, EmptyRangeRecorder},
     purge::{keep_live, row_bytes},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Remaining {
     pub(crate) bytes: usize,
     /// Dropped fragments so far, and their maximum.
     dropped: u64,
-    most_dropped: Option<u64>,
+    max_dropped: Option<u64>,
     /// Fragments dropped before the last returned row; later ones belong to the current walk over
     /// dead rows.
     dropped_before_walk: u64,
@@ -34,9 +34,9 @@ const DROPS_BETWEEN_LOOKS: u64 = 256;
 
 impl Remaining {
     pub(crate) fn of(limits: &ReadLimits) -> Self {
-        let most_dropped = Some(limits.tombstones as u64).filter(|most| *most < usize::MAX as u64);
+        let max_dropped = Some(limits.tombstones as u64).filter(|most| *most < usize::MAX as u64);
         let (rows, bytes) = (limits.rows, limits.bytes);
-        Self { rows, bytes, dropped: 0, most_dropped, dropped_before_walk: 0, walk_began: None }
+        Self { rows, bytes, dropped: 0, max_dropped, dropped_before_walk: 0, walk_began: None }
     }
 
     pub(crate) fn drop_some(&mut self, count: u64) {
@@ -48,7 +48,7 @@ impl Remaining {
     pub(crate) fn has_dropped_enough(&mut self, more: u64) -> bool {
         let dropped = self.dropped + more;
         let walked = dropped.saturating_sub(self.dropped_before_walk);
-        let Some(most) = self.most_dropped.filter(|_| dropped > 0) else { return false };
+        let Some(most) = self.max_dropped.filter(|_| dropped > 0) else { return false };
         if walked == 0 {
             return dropped >= most;
         }
@@ -70,7 +70,7 @@ impl Remaining {
     /// Returns the number of dropped fragments at which the merge next checks the tombstone limit;
     /// `so_far` were dropped.
     fn drops_to_look(&self, so_far: u64) -> u64 {
-        self.most_dropped.map_or(u64::MAX, |most| {
+        self.max_dropped.map_or(u64::MAX, |most| {
             so_far + DROPS_BETWEEN_LOOKS.min(most.saturating_sub(self.dropped + so_far))
         })
     }
@@ -91,23 +91,23 @@ pub(crate) struct Resumed {
 /// The opened streams of slices of a partition, with the empty ranges that are known there.
 pub(crate) struct Opened<'a> {
     pub(crate) sources: Vec<Source<'a>>,
-    pub(crate) dead: DeadAtOpening,
+    pub(crate) empty: EmptyAtOpening,
 }
 
 /// Reads one partition from its streams, and takes what it returns from `remaining`. The position
-/// says where to resume if a limit over all partitions was reached. `walk` records empty ranges.
+/// says where to resume if a limit over all partitions was reached. `recorder` records empty ranges.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,
     opened: Opened<'_>,
     resumed: Resumed,
     remaining: &mut Remaining,
-    mut walk: Option<&mut DeadWalk<'_>>,
+    mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
 ) -> Result<(Option<PartitionRows>, Option<ReadPosition>), StorageError> {
     let table = &command.table;
-    let Opened { sources, dead } = opened;
+    let Opened { sources, empty } = opened;
     let merged =
-        MergedPartition::of_visible_rows(table.clone(), command.direction, sources, dead.known);
+        MergedPartition::of_visible_rows(table.clone(), command.direction, sources, empty.lookup);
     let Some(mut merged) = merged.await? else {
         return Ok((None, None));
     };
@@ -119,9 +119,9 @@ pub(crate) async fn read_partition(
         static_row = None;
     }
     if static_row.is_some()
-        && let Some(walk) = &mut walk
+        && let Some(recorder) = &mut recorder
     {
-        walk.meet_static_row(key);
+        recorder.meet_static_row(key);
     }
     // Dropped fragments that the walk has recorded.
     let mut dropped = 0;
@@ -136,9 +136,9 @@ pub(crate) async fn read_partition(
         let fragment = merged.next().await?;
         let now_dropped = merged.dropped() + expired;
         if now_dropped > dropped
-            && let Some(walk) = &mut walk
+            && let Some(recorder) = &mut recorder
         {
-            walk.pass_dead(now_dropped - dropped, key, rows.last().map(clustering_of));
+            recorder.pass_empty(now_dropped - dropped, key, rows.last().map(clustering_of));
             dropped = now_dropped;
         }
         let stop_at = |clustering| ReadPosition {
@@ -165,8 +165,8 @@ pub(crate) async fn read_partition(
             }
             continue;
         }
-        if let Some(walk) = &mut walk {
-            walk.meet_row(key, &row.clustering);
+        if let Some(recorder) = &mut recorder {
+            recorder.meet_row(key, &row.clustering);
         }
         rows_of_partition += 1;
         remaining.rows -= 1;
@@ -183,14 +183,14 @@ pub(crate) async fn read_partition(
             break;
         }
     }
-    if let Some(walk) = walk {
+    if let Some(recorder) = recorder {
         if let Some(ReadPosition { clustering: Some(last), .. }) = &stopped {
-            walk.stop_behind(key, last);
+            recorder.stop_behind(key, last);
         }
         if rows.is_empty() && static_row.is_none() {
-            walk.pass_dead(1, key, None);
+            recorder.pass_empty(1, key, None);
         }
-        walk.leave(is_at_end);
+        recorder.leave(is_at_end);
     }
     // A partition without a result counts as a dropped fragment, too.
     let is_nothing = rows.is_empty() && static_row.is_none();

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     StorageError,
-    cache::{CacheAccess, KnownScan, KnownStep, ScanFill},
-    dead_ranges::{DeadAccess, DeadWalk, Place},
+    cache::{CacheAccess, ContinuousScan, ContinuousStep, ScanFill},
+    empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder, Place},
     table::TableView,
 };
 
@@ -24,8 +24,8 @@ struct RangeRead<'a> {
     view: &'a Rc<TableView>,
     command: &'a ReadCommand,
     cache: Option<CacheAccess>,
-    dead: Option<&'a DeadAccess>,
-    walk: Option<DeadWalk<'a>>,
+    empty: Option<&'a EmptyRangeAccess>,
+    recorder: Option<EmptyRangeRecorder<'a>>,
     remaining: Remaining,
     result: ReadResult,
 }
@@ -45,13 +45,13 @@ pub(super) async fn read_range(
     mut range: KeyRange,
     remaining: Remaining,
 ) -> Result<ReadResult, StorageError> {
-    let TableAccess { view, cache, dead } = access;
+    let TableAccess { view, cache, empty } = access;
     // Long scans leave the page cache unchanged.
     let bypass_cache = command.bypass_cache || !command.is_short();
     let command = &ReadCommand { bypass_cache, ..command.clone() };
     let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(view)));
     let result = ReadResult::default();
-    let mut read = RangeRead { view, command, cache, dead, walk: None, remaining, result };
+    let mut read = RangeRead { view, command, cache, empty, recorder: None, remaining, result };
     if let Some(position) = &command.resume {
         let key = &position.key;
         // The partition in which the last page ended is finished first, if this shard owns it.
@@ -62,7 +62,8 @@ pub(super) async fn read_range(
             range.start = KeyBound::AfterKey(key.clone());
         }
     }
-    read.walk = dead.map(|dead| DeadWalk::over_partitions(dead, command, &range.start));
+    read.recorder =
+        empty.map(|empty| EmptyRangeRecorder::over_partitions(empty, command, &range.start));
     if read.result.next.is_none()
         && let Some(rest) = read.read_known(range).await?
     {
@@ -71,19 +72,19 @@ pub(super) async fn read_range(
     let is_cut = read.remaining.has_dropped_enough(0) && read.result.next.is_some();
     // Only a forward read of whole partitions records empty ranges, and only such a read profits
     // from them.
-    let is_followed = is_cut && DeadWalk::learns_by(command);
-    if let (true, Some(dead), Some(next)) = (is_followed, dead, &read.result.next) {
-        dead.note_cut_page(&command.table, next);
+    let is_followed = is_cut && EmptyRangeRecorder::records_for(command);
+    if let (true, Some(empty), Some(next)) = (is_followed, empty, &read.result.next) {
+        empty.record_cut_page(&command.table, next);
     }
     Ok(ReadResult { is_cut_by_tombstones: is_cut, ..read.result })
 }
 
 impl RangeRead<'_> {
     async fn finish(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
-        let Self { view, command, cache, dead, remaining, result, .. } = self;
+        let Self { view, command, cache, empty, remaining, result, .. } = self;
         let (key, partitions) = (&position.key, &mut result.partitions);
         let cache = cache.as_ref().filter(|access| access.knows_or_adds(key));
-        let access = TableAccess { view, cache, dead: *dead };
+        let access = TableAccess { view, cache, empty: *empty };
         result.next = read_one(access, command, key, Some(position), remaining, partitions).await?;
         Ok(())
     }
@@ -93,9 +94,9 @@ impl RangeRead<'_> {
     async fn read_known(&mut self, range: KeyRange) -> Result<Option<KeyRange>, StorageError> {
         let Some(access) = self.cache.clone() else { return Ok(Some(range)) };
         let (view, command) = (self.view, self.command);
-        let mut known = KnownScan::new(&access, view, command, range.clone());
+        let mut known = ContinuousScan::new(&access, view, command, range.clone());
         loop {
-            match self.pass_dead(known.at(), &range)? {
+            match self.pass_empty(known.at(), &range)? {
                 Dead::Nothing => {}
                 Dead::To(bound) => {
                     known.skip_to(bound);
@@ -103,20 +104,20 @@ impl RangeRead<'_> {
                 }
                 Dead::Rest => return Ok(None),
             }
-            match known.next(self.dead).await? {
-                KnownStep::Partition(key, opened) => {
+            match known.next(self.empty).await? {
+                ContinuousStep::Partition(key, opened) => {
                     if self.add(&key, opened).await? {
                         return Ok(None);
                     }
                 }
-                KnownStep::End => {
+                ContinuousStep::End => {
                     self.end_walk(&range);
                     if trace::is_on() {
                         trace_event!("Row cache knows all partitions of the range");
                     }
                     return Ok(None);
                 }
-                KnownStep::Unknown(start) => return Ok(Some(KeyRange { start, ..range })),
+                ContinuousStep::Unknown(start) => return Ok(Some(KeyRange { start, ..range })),
             }
         }
     }
@@ -124,7 +125,7 @@ impl RangeRead<'_> {
     async fn read_files(&mut self, mut range: KeyRange) -> Result<(), StorageError> {
         let (view, command) = (self.view, self.command);
         loop {
-            match self.pass_dead(&range.start, &range)? {
+            match self.pass_empty(&range.start, &range)? {
                 Dead::To(bound) => range.start = bound,
                 Dead::Rest => return Ok(()),
                 Dead::Nothing => {
@@ -155,14 +156,14 @@ impl RangeRead<'_> {
             let is_full = match scan.is_covered() {
                 true => self.pass_covered(&key).await,
                 false => {
-                    let opened = scan.open(&key, self.dead).await?;
+                    let opened = scan.open(&key, self.empty).await?;
                     self.add(&key, opened).await?
                 }
             };
             if is_full {
                 return Ok(None);
             }
-            match self.pass_dead(&KeyBound::AfterKey(key), range)? {
+            match self.pass_empty(&KeyBound::AfterKey(key), range)? {
                 Dead::Nothing => {}
                 Dead::To(bound) => return Ok(Some(bound)),
                 Dead::Rest => return Ok(None),
@@ -171,8 +172,8 @@ impl RangeRead<'_> {
     }
 
     /// Looks up the empty range that starts at a bound, and skips it.
-    fn pass_dead(&mut self, at: &KeyBound, range: &KeyRange) -> Result<Dead, StorageError> {
-        let beyond = self.dead.and_then(|dead| dead.beyond(at, self.command.now_s));
+    fn pass_empty(&mut self, at: &KeyBound, range: &KeyRange) -> Result<Dead, StorageError> {
+        let beyond = self.empty.and_then(|empty| empty.beyond(at, self.command.now_s));
         let Some((place, weight)) = beyond else { return Ok(Dead::Nothing) };
         let next = match place >= Place::end(&range.end) {
             true => None,
@@ -186,8 +187,8 @@ impl RangeRead<'_> {
         if trace::is_on() {
             trace_event!("Skipping partitions of an empty range");
         }
-        if let Some(walk) = &mut self.walk {
-            walk.pass_range(weight);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.pass_range(weight);
         }
         Ok(match next {
             Some(bound) => Dead::To(bound),
@@ -199,20 +200,20 @@ impl RangeRead<'_> {
     }
 
     fn end_walk(&mut self, range: &KeyRange) {
-        if let Some(walk) = &mut self.walk {
-            walk.end_at(&range.end);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end_at(&range.end);
         }
     }
 
     /// Adds the visible content of a partition; returns `true` if a limit is reached.
     async fn add(&mut self, key: &DecoratedKey, opened: Opened<'_>) -> Result<bool, StorageError> {
-        let Self { command, remaining, result, walk, .. } = self;
+        let Self { command, remaining, result, recorder, .. } = self;
         let resumed = Resumed::default();
-        if let Some(walk) = walk {
-            walk.enter(key, &opened.dead);
+        if let Some(recorder) = recorder {
+            recorder.enter(key, &opened.empty);
         }
         let (found, stopped) =
-            read_partition(command, key, opened, resumed, remaining, walk.as_mut()).await?;
+            read_partition(command, key, opened, resumed, remaining, recorder.as_mut()).await?;
         result.partitions.extend(found);
         result.next = stopped;
         Ok(self.end_partition(key).await)
@@ -220,11 +221,11 @@ impl RangeRead<'_> {
 
     /// Passes a partition that has no visible content; returns `true` if a limit is reached.
     async fn pass_covered(&mut self, key: &DecoratedKey) -> bool {
-        if let Some(walk) = &mut self.walk {
-            let opening = self.dead.map(|dead| dead.at_opening(self.command, key));
-            walk.enter(key, &opening.unwrap_or_default());
-            walk.pass_dead(1, key, None);
-            walk.leave(true);
+        if let Some(recorder) = &mut self.recorder {
+            let opening = self.empty.map(|empty| empty.at_opening(self.command, key));
+            recorder.enter(key, &opening.unwrap_or_default());
+            recorder.pass_empty(1, key, None);
+            recorder.leave(true);
         }
         self.remaining.drop_some(1);
         self.end_partition(key).await
@@ -232,11 +233,12 @@ impl RangeRead<'_> {
 
     /// Ends a partition; returns whether a limit is reached.
     async fn end_partition(&mut self, key: &DecoratedKey) -> bool {
-        let has_walked_enough = self.walk.as_ref().is_some_and(DeadWalk::has_walked_enough);
+        let has_walked_enough =
+            self.recorder.as_ref().is_some_and(EmptyRangeRecorder::has_walked_enough);
         if self.result.next.is_none() && (has_walked_enough || self.remaining.has_dropped_enough(0))
         {
-            if let Some(walk) = &mut self.walk {
-                walk.end_at(&KeyBound::AfterKey(key.clone()));
+            if let Some(recorder) = &mut self.recorder {
+                recorder.end_at(&KeyBound::AfterKey(key.clone()));
             }
             let key = key.clone();
             self.result.next = Some(ReadPosition { key, clustering: None, rows_of_partition: 0 });

@@ -17,10 +17,10 @@ use super::{
     Opened, ReadCommand,
     shard_read::{memtable_sources, sources_of},
     source::Source,
-    trace::{note_partition, tell_scanned},
+    trace::{record_partition, trace_scanned},
 };
 use crate::{
-    StorageError, cache::ScanFill, dead_ranges::DeadAccess, memtable::NextInMemory,
+    StorageError, cache::ScanFill, empty_ranges::EmptyRangeAccess, memtable::NextInMemory,
     table::TableView,
 };
 
@@ -55,7 +55,7 @@ impl<'a> RangeScan<'a> {
                 continue;
             }
             if trace::is_on() {
-                tell_scanned(sstable);
+                trace_scanned(sstable);
             }
             let (range, slices) = (range.clone(), command.slices.clone());
             opening.push(async move {
@@ -91,7 +91,7 @@ impl<'a> RangeScan<'a> {
             let stands_at_last = |scan: &Scan| {
                 self.last.is_some() && scan.header().map(|header| &header.key) == self.last.as_ref()
             };
-            if stands_at_last(scan) && !scan.next_at_hand() {
+            if stands_at_last(scan) && !scan.next_cached() {
                 scan.next_partition().await?;
             }
             if let Some(header) = scan.header() {
@@ -132,11 +132,11 @@ impl<'a> RangeScan<'a> {
     pub(crate) async fn open(
         &mut self,
         key: &DecoratedKey,
-        dead: Option<&DeadAccess>,
+        empty: Option<&EmptyRangeAccess>,
     ) -> Result<Opened<'_>, StorageError> {
         // Taken at the moment when the memtables are opened.
-        let dead = dead.map(|dead| dead.at_opening(self.command, key)).unwrap_or_default();
-        Ok(Opened { sources: self.sources(key).await?, dead })
+        let empty = empty.map(|empty| empty.at_opening(self.command, key)).unwrap_or_default();
+        Ok(Opened { sources: self.sources(key).await?, empty })
     }
 
     async fn sources(&mut self, key: &DecoratedKey) -> Result<Vec<Source<'_>>, StorageError> {
@@ -150,7 +150,7 @@ impl<'a> RangeScan<'a> {
         for scan in &mut self.scans {
             if let Some(header) = scan.header().filter(|header| header.key == *key) {
                 if trace::is_on() {
-                    note_partition(header.deletion);
+                    record_partition(header.deletion);
                 }
                 scanned.extend(scan.partition().map(Source::Scanned));
             }

@@ -12,12 +12,12 @@ use super::{
     resume::{bound_behind, slices_behind},
     single_row::{only_row, single_row_source},
     source::Source,
-    trace::{tell_memtable, tell_presence, tell_rest_skipped, tell_sstable},
+    trace::{trace_memtable, trace_presence, trace_rest_skipped, trace_sstable},
 };
 use crate::{
     StorageError,
     cache::{CacheAccess, CachedPartition, read_single_row},
-    dead_ranges::{DeadAccess, DeadWalk},
+    empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder},
     memtable::MemtablePartition,
     table::{SSTable, TableView},
 };
@@ -27,7 +27,7 @@ use crate::{
 pub(crate) struct TableAccess<'a> {
     pub(crate) view: &'a Rc<TableView>,
     pub(crate) cache: Option<&'a CacheAccess>,
-    pub(crate) dead: Option<&'a DeadAccess>,
+    pub(crate) empty: Option<&'a EmptyRangeAccess>,
 }
 
 /// Reads a table. `own` is the range of partitions that this shard owns, because SSTables may hold
@@ -72,7 +72,7 @@ pub(super) async fn read_one(
     remaining: &mut Remaining,
     partitions: &mut Vec<PartitionRows>,
 ) -> Result<Option<ReadPosition>, StorageError> {
-    let TableAccess { view, cache, dead } = access;
+    let TableAccess { view, cache, empty } = access;
     let mut slices = command.slices.clone();
     let mut resumed = Resumed::default();
     if let Some(position) = resume {
@@ -93,9 +93,10 @@ pub(super) async fn read_one(
     let only_row = only_row(command, &slices);
     // Taken at the moment when the memtables are opened. A single row is read without the
     // empty-range cache.
-    let dead = dead.filter(|_| only_row.is_none());
-    let opening = dead.map(|dead| dead.at_opening(command, key)).unwrap_or_default();
-    let mut walk = dead.map(|dead| DeadWalk::within(dead, command, key, &slices, &opening));
+    let empty = empty.filter(|_| only_row.is_none());
+    let opening = empty.map(|empty| empty.at_opening(command, key)).unwrap_or_default();
+    let mut recorder =
+        empty.map(|empty| EmptyRangeRecorder::within(empty, command, key, &slices, &opening));
     let sources = match only_row.filter(|_| !is_scanned) {
         Some(row) => {
             let row = single_row_source(view, command, key, &slices, row, cache).await?;
@@ -112,11 +113,11 @@ pub(super) async fn read_one(
             None => sources_of(view, command, key, &slices).await?,
         },
     };
-    let opened = Opened { sources, dead: opening };
+    let opened = Opened { sources, empty: opening };
     let (found, stopped) =
-        read_partition(command, key, opened, resumed, remaining, walk.as_mut()).await?;
-    if let Some(walk) = &mut walk {
-        walk.end_slice(key, &slices);
+        read_partition(command, key, opened, resumed, remaining, recorder.as_mut()).await?;
+    if let Some(recorder) = &mut recorder {
+        recorder.end_slice(key, &slices);
     }
     partitions.extend(found);
     Ok(stopped)
@@ -140,7 +141,7 @@ fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool {
     // SSTables are sorted by descending maximum timestamp.
     let is_covered = view.sstables.first().is_none_or(|newest| newest.is_covered_by(deletion));
     if is_covered && trace::is_on() {
-        tell_rest_skipped(view.sstables.len(), "the partition was deleted later");
+        trace_rest_skipped(view.sstables.len(), "the partition was deleted later");
     }
     is_covered
 }
@@ -187,7 +188,7 @@ async fn add_file_sources(
         // covered.
         if sstable.is_covered_by(strongest) {
             if trace::is_on() {
-                tell_rest_skipped(view.sstables.len() - index, "the partition was deleted later");
+                trace_rest_skipped(view.sstables.len() - index, "the partition was deleted later");
             }
             break;
         }
@@ -197,7 +198,7 @@ async fn add_file_sources(
         if let Some(stream) = sstable.read_partition(key, slices, command).await? {
             let deletion = stream.header().deletion;
             if trace::is_on() {
-                tell_sstable(sstable, deletion, is_told_in_detail(command));
+                trace_sstable(sstable, deletion, is_traced_in_detail(command));
             }
             strongest = strongest.max(deletion);
             sources.push(Source::SSTable(Box::new(stream)));
@@ -207,7 +208,7 @@ async fn add_file_sources(
 }
 
 /// Returns whether each source is a trace event. A scan has too many sources for that.
-fn is_told_in_detail(command: &ReadCommand) -> bool {
+fn is_traced_in_detail(command: &ReadCommand) -> bool {
     trace::is_on() && matches!(command.target, ReadTarget::Partition(_))
 }
 
@@ -221,8 +222,8 @@ pub(super) fn may_hold(
 ) -> bool {
     let may_hold =
         sstable.may_contain(key.borrowed()) && sstable.may_contain_slices(&command.table, slices);
-    if is_told_in_detail(command) {
-        tell_presence(sstable, key.borrowed(), may_hold);
+    if is_traced_in_detail(command) {
+        trace_presence(sstable, key.borrowed(), may_hold);
     }
     may_hold
 }
@@ -243,7 +244,7 @@ pub(crate) fn memtable_sources(
         if trace::is_on() {
             let is_flushing = !Rc::ptr_eq(memtable, &view.memtable);
             let deletion = stream.as_ref().map(|stream| stream.header().deletion);
-            tell_memtable(is_flushing, deletion, is_told_in_detail(command));
+            trace_memtable(is_flushing, deletion, is_traced_in_detail(command));
         }
         sources.extend(stream.map(|stream| Source::Memtable(Box::new(stream))));
     }

@@ -13,7 +13,7 @@ use super::{
     ReadCommand,
     shard_read::{cached_source, may_hold, memtable_sources},
     source::Source,
-    trace::{tell_rest_skipped, tell_sstable},
+    trace::{trace_rest_skipped, trace_sstable},
 };
 use crate::{StorageError, cache::CacheAccess, table::TableView};
 use espalier_mutation::{
@@ -84,7 +84,7 @@ pub(super) async fn single_row_source(
         {
             if trace::is_on() {
                 let why = "the row that was found is newer than their content";
-                tell_rest_skipped(view.sstables.len() - index, why);
+                trace_rest_skipped(view.sstables.len() - index, why);
             }
             break;
         }
@@ -101,7 +101,7 @@ pub(super) async fn single_row_source(
         }
         if let Some(stream) = sstable.read_partition(key, slices, command).await? {
             if trace::is_on() {
-                tell_sstable(sstable, stream.header().deletion, true);
+                trace_sstable(sstable, stream.header().deletion, true);
             }
             collected.add(Source::SSTable(Box::new(stream))).await?;
         }

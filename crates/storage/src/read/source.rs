@@ -5,7 +5,7 @@ use espalier_mutation::{
 };
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
-use super::trace::{note_fragment, note_skip};
+use super::trace::{record_fragment, record_skip};
 use crate::{
     StorageError,
     cache::{CachedPartition, FilledPartition},
@@ -69,14 +69,14 @@ impl UnfilteredStream for Source<'_> {
         if trace::is_on()
             && let Some(fragment) = &next
         {
-            note_fragment(fragment);
+            record_fragment(fragment);
         }
         Ok(next)
     }
 
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
         if trace::is_on() {
-            note_skip();
+            record_skip();
         }
         match self {
             Self::Memtable(partition) => partition.skip_to(position).await,
@@ -88,12 +88,12 @@ impl UnfilteredStream for Source<'_> {
         }
     }
 
-    fn dead_until(&self) -> Option<ClusteringBound> {
+    fn empty_until(&self) -> Option<ClusteringBound> {
         match self {
-            Self::Memtable(partition) => partition.dead_until(),
-            Self::SSTable(partition) => partition.dead_until(),
+            Self::Memtable(partition) => partition.empty_until(),
+            Self::SSTable(partition) => partition.empty_until(),
             Self::Cached(_) | Self::Filled(_) => None,
-            Self::Scanned(partition) => partition.dead_until(),
+            Self::Scanned(partition) => partition.empty_until(),
             Self::Row(..) => None,
         }
     }

@@ -24,7 +24,7 @@ const SSTABLES: &str = "sstables";
 
 /// Traces whether an SSTable may hold a partition, before its files are read.
 #[cold]
-pub(crate) fn tell_presence(sstable: &SSTable, key: DecoratedKeyRef<'_>, slices_fit: bool) {
+pub(crate) fn trace_presence(sstable: &SSTable, key: DecoratedKeyRef<'_>, slices_fit: bool) {
     let name = sstable.descriptor();
     match sstable.reader().presence(key) {
         Presence::OutsideOfRange => trace_event!("Key range allows skipping sstable {name}"),
@@ -39,14 +39,14 @@ pub(crate) fn tell_presence(sstable: &SSTable, key: DecoratedKeyRef<'_>, slices_
 
 /// Traces that the rest of a table's SSTables is not needed.
 #[cold]
-pub(super) fn tell_rest_skipped(count: usize, why: &str) {
+pub(super) fn trace_rest_skipped(count: usize, why: &str) {
     trace_event!("Skipping {count} older sstables: {why}");
 }
 
 /// Counts a partition in a memtable with its deletion, or its absence. Traces it if `in_detail`.
 #[cold]
-pub(super) fn tell_memtable(is_flushing: bool, deletion: Option<DeletionTime>, in_detail: bool) {
-    deletion.into_iter().for_each(note_partition);
+pub(super) fn trace_memtable(is_flushing: bool, deletion: Option<DeletionTime>, in_detail: bool) {
+    deletion.into_iter().for_each(record_partition);
     let which = if is_flushing { "memtable that is being flushed" } else { "memtable" };
     match deletion {
         _ if !in_detail => {}
@@ -57,8 +57,8 @@ pub(super) fn tell_memtable(is_flushing: bool, deletion: Option<DeletionTime>, i
 
 /// Counts a partition in an SSTable. Traces it if `in_detail`.
 #[cold]
-pub(super) fn tell_sstable(sstable: &SSTable, deletion: DeletionTime, in_detail: bool) {
-    note_partition(deletion);
+pub(super) fn trace_sstable(sstable: &SSTable, deletion: DeletionTime, in_detail: bool) {
+    record_partition(deletion);
     if in_detail {
         trace::count(SSTABLES, 1);
         trace_event!("Partition found in sstable {}{}", sstable.descriptor(), deleted(deletion));
@@ -70,7 +70,7 @@ fn deleted(deletion: DeletionTime) -> &'static str {
 }
 
 /// Counts the partition deletion of a source.
-pub(super) fn note_partition(deletion: DeletionTime) {
+pub(super) fn record_partition(deletion: DeletionTime) {
     if !deletion.is_live() {
         trace::count(PARTITION_TOMBSTONES, 1);
     }
@@ -78,22 +78,22 @@ pub(super) fn note_partition(deletion: DeletionTime) {
 
 /// Counts a fragment of a source.
 #[cold]
-pub(crate) fn note_fragment(fragment: &Unfiltered) {
+pub(crate) fn record_fragment(fragment: &Unfiltered) {
     match fragment {
-        Unfiltered::Row(row) => note_row(row),
+        Unfiltered::Row(row) => record_row(row),
         // A range tombstone has two markers; only its start counts.
         Unfiltered::Marker(marker) if !marker.after.is_live() => trace::count(RANGE_TOMBSTONES, 1),
         Unfiltered::Marker(_) => {}
     }
 }
 
-fn note_row(row: &Row) {
+fn record_row(row: &Row) {
     let now_s = u32::try_from(time::now_seconds_coarse()).unwrap_or(u32::MAX);
-    let dead = |cell: &Cell| u64::from(!cell.is_live(now_s));
+    let empty = |cell: &Cell| u64::from(!cell.is_live(now_s));
     let cells = row.columns.iter().map(|(_, data)| match data {
-        ColumnData::Simple(cell) => dead(cell),
+        ColumnData::Simple(cell) => empty(cell),
         ColumnData::Complex(column) => {
-            let elements = column.cells.iter().map(|(_, cell)| dead(cell)).sum::<u64>();
+            let elements = column.cells.iter().map(|(_, cell)| empty(cell)).sum::<u64>();
             elements + u64::from(!column.deletion.is_live())
         }
     });
@@ -106,29 +106,29 @@ fn note_row(row: &Row) {
 
 /// Counts a skip over data that this source or another one has deleted.
 #[cold]
-pub(super) fn note_skip() {
+pub(super) fn record_skip() {
     trace::count(SKIPS, 1);
 }
 
 /// Traces that a scan reads an SSTable.
 #[cold]
-pub(super) fn tell_scanned(sstable: &SSTable) {
+pub(super) fn trace_scanned(sstable: &SSTable) {
     trace::count(SSTABLES, 1);
     trace_event!("Scanning sstable {}", sstable.descriptor());
 }
 
 /// Traces the totals of a command.
 #[cold]
-pub(crate) fn tell_result(result: &ReadResult) {
+pub(crate) fn trace_result(result: &ReadResult) {
     let sstables = trace::take_count(SSTABLES);
     trace_event!("Merged data from memtables and {sstables} sstables");
     let live: usize = result.partitions.iter().map(|partition| partition.rows.len()).sum();
     let partitions = result.partitions.len();
     let more = if result.next.is_some() { "; there may be more" } else { "" };
-    tell_counts(live, partitions, more);
+    trace_counts(live, partitions, more);
 }
 
-fn tell_counts(live: usize, partitions: usize, more: &str) {
+fn trace_counts(live: usize, partitions: usize, more: &str) {
     let [rows, of_partitions, ranges, of_rows, cells, skips] =
         [ROWS, PARTITION_TOMBSTONES, RANGE_TOMBSTONES, ROW_TOMBSTONES, CELL_TOMBSTONES, SKIPS]
             .map(trace::take_count);
@@ -142,22 +142,22 @@ fn tell_counts(live: usize, partitions: usize, more: &str) {
 
 /// Traces the sources of a look-up of one row in the memtables alone.
 #[cold]
-pub(crate) fn tell_point_sources(view: &TableView, key: DecoratedKeyRef<'_>) {
+pub(crate) fn trace_point_sources(view: &TableView, key: DecoratedKeyRef<'_>) {
     for sstable in view.sstables.iter() {
-        tell_presence(sstable, key, true);
+        trace_presence(sstable, key, true);
     }
 }
 
 /// Traces the row that the memtable holds; `None` means that it holds nothing of the partition.
 #[cold]
-pub(crate) fn tell_point(lookup: Option<&RowLookup<'_>>) {
-    tell_memtable(false, lookup.map(|lookup| lookup.partition_deletion), true);
-    let is_live = lookup.is_some_and(note_lookup);
-    tell_counts(usize::from(is_live), usize::from(is_live), "");
+pub(crate) fn trace_point(lookup: Option<&RowLookup<'_>>) {
+    trace_memtable(false, lookup.map(|lookup| lookup.partition_deletion), true);
+    let is_live = lookup.is_some_and(record_lookup);
+    trace_counts(usize::from(is_live), usize::from(is_live), "");
 }
 
 /// Counts the tombstones in the row and returns whether the row is visible.
-fn note_lookup(lookup: &RowLookup<'_>) -> bool {
+fn record_lookup(lookup: &RowLookup<'_>) -> bool {
     if !lookup.range_deletion.is_live() {
         trace::count(RANGE_TOMBSTONES, 1);
     }

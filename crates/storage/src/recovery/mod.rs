@@ -30,8 +30,9 @@ use hashbrown::HashMap;
 use crate::{
     StorageError,
     commitlog::{
-        BodyError, BodyReader, FoundSegment, KIND_COLUMNS, KIND_MARKER, KIND_MUTATION, LogPosition,
-        ReplayPolicy, SettledWrites, Translation, decode_mutation, joined, read_segment,
+        BodyError, BodyReader, DiscardedIntervals, FoundSegment, KIND_COLUMNS, KIND_MARKER,
+        KIND_MUTATION, LogPosition, ReplayPolicy, Translation, decode_mutation, joined,
+        read_segment,
     },
     table::TruncationRecord,
 };
@@ -54,7 +55,7 @@ impl TableRecovery {
     }
 
     /// Returns whether a write at this position must not be replayed.
-    fn is_settled(&self, shard: u32, position: LogPosition) -> bool {
+    fn is_discarded(&self, shard: u32, position: LogPosition) -> bool {
         let behind = self.flushed.partition_point(|(start, _)| *start <= position);
         self.flushed[..behind].last().is_some_and(|(_, end)| position < *end)
             || self.truncation.as_ref().is_some_and(|record| record.covers(shard, position))
@@ -68,7 +69,7 @@ pub(crate) type TableRecoveries = HashMap<TableId, TableRecovery, foldhash::fast
 pub(crate) type Recovered = Arc<TableRecoveries>;
 
 /// Adds the discarded intervals of the log, and sorts and merges all intervals.
-pub(crate) fn arrange(recovered: &mut TableRecoveries, settled: &SettledWrites) {
+pub(crate) fn arrange(recovered: &mut TableRecoveries, settled: &DiscardedIntervals) {
     for (table, intervals) in settled {
         if let Some(recovery) = recovered.get_mut(&TableId(*table)) {
             recovery.flushed.extend(intervals);
@@ -118,7 +119,7 @@ pub(crate) async fn replay_segments(
             let before = mutation.updates.len();
             mutation.updates.retain(|update| {
                 let settled = recovered.get(&update.table);
-                settled.is_none_or(|table| !table.is_settled(segment.shard, position))
+                settled.is_none_or(|table| !table.is_discarded(segment.shard, position))
             });
             skipped += (unknown + before - mutation.updates.len()) as u64;
             if mutation.updates.is_empty() {

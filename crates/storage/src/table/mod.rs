@@ -1,13 +1,13 @@
 //! A `Table` is one table on one shard: the memtable that takes writes, the memtables being
 //! flushed, and the SSTables.
 
-mod aside;
 mod directory;
 mod droppable;
-mod incoming;
+mod pending_import;
 mod sstable;
 mod sstable_set;
 mod truncation;
+mod truncation_state;
 mod view;
 
 use std::{
@@ -23,16 +23,16 @@ use espalier_runtime::{file::FileSystem, sync::Semaphore, time::Instant};
 use espalier_sstable::versions::{Version, VersionFeatures};
 use uuid::Uuid;
 
-use aside::Aside;
 pub(crate) use directory::{
     BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
     remove_dropped_directory,
 };
 pub(crate) use droppable::Droppable;
-use incoming::Incoming;
+use pending_import::PendingImport;
 pub(crate) use sstable::{BytesOnDisk, SSTable, set_commit_log_facts};
 pub(crate) use sstable_set::SSTableSet;
 pub(crate) use truncation::TruncationRecord;
+use truncation_state::TruncationState;
 pub(crate) use view::TableView;
 
 use crate::{
@@ -40,7 +40,7 @@ use crate::{
     cache::{CacheAccess, RowCache, TableCache},
     commitlog::{ColumnMapping, LogPosition},
     compaction::{TableCompactions, strategy::CompactionStrategy},
-    dead_ranges::DeadRanges,
+    empty_ranges::EmptyRanges,
     flush::FlushClock,
     memtable::{Memtable, MemtableFactory},
     system::SCHEMA_KEYSPACE,
@@ -76,10 +76,10 @@ pub(crate) struct Table {
     /// When the scheduler may retry a failed flush.
     pub(crate) flush_retry_at: Cell<Option<Instant>>,
     cache: Rc<TableCache>,
-    dead_ranges: Rc<DeadRanges>,
+    empty_ranges: Rc<EmptyRanges>,
     flush_clock: FlushClock,
-    aside: RefCell<Aside>,
-    incoming: RefCell<Incoming>,
+    truncation_state: RefCell<TruncationState>,
+    pending_import: RefCell<PendingImport>,
     is_dropped: Cell<bool>,
     /// `durable_writes` of the keyspace.
     is_durable: Cell<bool>,
@@ -94,13 +94,13 @@ impl Table {
         directory: PathBuf,
         memtables: MemtableFactory,
         row_cache: RowCache,
-        dead_ranges: DeadRanges,
+        empty_ranges: EmptyRanges,
     ) -> Self {
         let memtable = memtables.make(&metadata);
         let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
         Self {
             cache: Rc::new(TableCache::new(row_cache, &metadata)),
-            dead_ranges: Rc::new(dead_ranges),
+            empty_ranges: Rc::new(empty_ranges),
             flush_clock: FlushClock::default(),
             own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             compactions: Rc::default(),
@@ -118,8 +118,8 @@ impl Table {
             flush_lock: Semaphore::new(1),
             flush_failure: RefCell::default(),
             flush_retry_at: Cell::default(),
-            aside: RefCell::default(),
-            incoming: RefCell::default(),
+            truncation_state: RefCell::default(),
+            pending_import: RefCell::default(),
             is_dropped: Cell::new(false),
             is_durable: Cell::new(true),
             is_schema,
@@ -206,7 +206,7 @@ impl Table {
         mapping: ColumnMapping,
     ) -> Result<(), StorageError> {
         let view = self.view();
-        for sstable in view.sstables.iter().chain(&self.aside_sstables()) {
+        for sstable in view.sstables.iter().chain(&self.truncated_sstables()) {
             sstable.reader().set_table(metadata.clone())?;
         }
         self.own_sstable_features.set(own_sstable_features(&metadata));
@@ -221,7 +221,7 @@ impl Table {
             metadata.options.gc_grace_seconds > self.borrow_metadata().options.gc_grace_seconds;
         self.cache.alter(&metadata, has_same_rows && !are_tombstones_younger);
         if !has_same_rows {
-            self.dead_ranges.forget();
+            self.empty_ranges.forget();
         }
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
@@ -251,8 +251,8 @@ impl Table {
 
     /// Returns the cache of ranges in which no row is visible.
     #[inline]
-    pub(crate) fn dead_ranges(&self) -> &Rc<DeadRanges> {
-        &self.dead_ranges
+    pub(crate) fn empty_ranges(&self) -> &Rc<EmptyRanges> {
+        &self.empty_ranges
     }
 
     /// Returns the row cache with a ticket that lets a read that begins at this moment add rows;
@@ -280,7 +280,7 @@ impl Table {
     /// Adds the SSTable of a memtable that is still in the view.
     pub(crate) fn add_flushed(&self, sstable: Rc<SSTable>) {
         self.change_view(|view| view.with_sstables([sstable]));
-        self.cache.begin_phase();
+        self.cache.begin_epoch();
     }
 
     /// Replaces the inputs of a compaction by its outputs, without yielding. `has_left_out` says
@@ -301,9 +301,9 @@ impl Table {
 
     /// Drops all that was cached of the SSTables, because their contents have changed.
     pub(crate) fn forget_read(&self) {
-        self.cache.begin_phase();
+        self.cache.begin_epoch();
         self.cache.forget();
-        self.dead_ranges.forget();
+        self.empty_ranges.forget();
     }
 
     /// Returns the memtable that takes writes.
@@ -328,15 +328,15 @@ impl Table {
         frozen.freeze();
         let fresh = self.memtables.make(&self.metadata());
         self.change_view(|view| view.with_frozen_memtable(fresh));
-        self.dead_ranges.begin_memtable();
+        self.empty_ranges.begin_memtable();
         frozen
     }
 
     /// Returns the position in the commit log of the oldest unflushed write.
     pub(crate) fn oldest_unflushed(&self) -> Option<LogPosition> {
         let view = self.view.borrow();
-        let aside = self.aside_memtables();
-        let memtables = view.memtables().chain(&aside);
+        let truncation_state = self.truncated_memtables();
+        let memtables = view.memtables().chain(&truncation_state);
         memtables.filter_map(|memtable| memtable.positions()).map(|(first, _)| first).min()
     }
 
@@ -377,7 +377,7 @@ impl Table {
     }
 
     /// Records the stored bytes of Data.db that a flush has made.
-    pub(crate) fn note_flush(&self, bytes: u64) {
+    pub(crate) fn record_flush(&self, bytes: u64) {
         let mean = match self.flush_bytes.get() {
             0 => bytes,
             mean => (3 * mean + bytes) / 4,

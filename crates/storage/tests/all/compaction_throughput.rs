@@ -10,7 +10,7 @@ use espalier_storage::{CompactionKind, Database, SharedDatabase, StorageError};
 
 use crate::support::*;
 
-async fn give_way() {
+async fn yield_core() {
     for _ in 0..1000 {
         preempt::yield_now().await;
     }
@@ -64,12 +64,12 @@ fn what_compresses_well_is_read_faster() {
             let database = with_two_files(&file_system, 1 << 20, value).await;
             let other = database.clone();
             let compaction = spawn_local(async move { other.compact("ks", None, false).await });
-            give_way().await;
+            yield_core().await;
             let mut seconds = 0.0;
             while !compaction.is_finished() {
                 clock.advance(Duration::from_millis(100));
                 seconds += 0.1;
-                give_way().await;
+                yield_core().await;
             }
             compaction.await.unwrap();
             let range = if is_random { 1.8..3.0 } else { 0.0..0.6 };
@@ -90,18 +90,18 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
         let read = async || database.compactions().await.first().map(|one| one.completed_bytes);
         let other = database.clone();
         let compaction = spawn_local(async move { other.compact("ks", None, false).await });
-        give_way().await;
+        yield_core().await;
         let at_start = read().await.unwrap();
         assert!((1..1_000_000).contains(&at_start), "{at_start}");
         clock.advance(Duration::from_secs(30));
-        give_way().await;
+        yield_core().await;
         assert!(read().await.unwrap() < 1_200_000, "256 KiB for each pause");
 
         // The compaction pauses after each quarter of a MiB.
         let before = read().await.unwrap();
         database.set_compaction_throughput(1).await;
         assert_eq!(database.compaction_bytes_per_second(), Some(1 << 20));
-        give_way().await;
+        yield_core().await;
         let next = read().await.unwrap();
         assert!(next > before && next < before + 900_000, "{before} {next}");
 
@@ -125,12 +125,12 @@ fn who_waits_for_a_file_is_stopped_while_another_kind_has_it() {
         let database = with_two_files(&file_system, 1, random_value).await;
         let (first, second) = (database.clone(), database.clone());
         let holder = spawn_local(async move { first.compact("ks", None, false).await });
-        give_way().await;
+        yield_core().await;
         let waiting = spawn_local(async move { second.upgrade_sstables("ks", None, false).await });
-        give_way().await;
+        yield_core().await;
         assert!(!holder.is_finished() && !waiting.is_finished());
         database.stop_compactions(&[CompactionKind::Upgrade]).await;
-        give_way().await;
+        yield_core().await;
         assert!(waiting.is_finished() && !holder.is_finished());
         let ended = waiting.await;
         assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");

@@ -176,14 +176,14 @@ async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> (f64, 
     };
     let (walked_s, _) = read(ROWS as usize).await;
     delete(&database, &wide).await;
-    let mut least_s = f64::MAX;
+    let mut min_s = f64::MAX;
     for _ in 0..5 {
         let (seconds, rows) = read(10).await;
         assert_eq!(rows.len(), 10);
         assert_eq!(rows[0].clustering, Clustering::new([int(ROWS)]));
-        least_s = least_s.min(seconds);
+        min_s = min_s.min(seconds);
     }
-    (least_s, walked_s)
+    (min_s, walked_s)
 }
 
 const GONE: i32 = 60_000;

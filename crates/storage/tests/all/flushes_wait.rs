@@ -32,13 +32,13 @@ async fn write(database: &Database, name: &str, rows: usize, length: usize) {
 
 /// Fills `narrow` with overlapping files, and then enables compactions.
 async fn fall_behind(database: &Database, before_they_begin: impl FnOnce()) {
-    database.set_compacted_by_themselves("ks", &["narrow"], false).await.unwrap();
+    database.set_auto_compaction_enabled("ks", &["narrow"], false).await.unwrap();
     for _ in 0..FILES {
         write(database, "narrow", 100, 600).await;
         database.flush("ks", Some("narrow")).await.unwrap();
     }
     before_they_begin();
-    database.set_compacted_by_themselves("ks", &["narrow"], true).await.unwrap();
+    database.set_auto_compaction_enabled("ks", &["narrow"], true).await.unwrap();
     time::sleep(Duration::from_millis(10)).await;
 }
 
@@ -65,8 +65,8 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         // size.
         assert_eq!(before.running_compactions, 3);
         // 20 ms for each file beyond 48; from one second on, twice as much for each further dozen.
-        assert_eq!(before.surplus_sstables, FILES as u64 - 3, "size-tiered leaves three of a size");
-        let more = before.surplus_sstables as f64 - 48.0;
+        assert_eq!(before.compaction_score, FILES as u64 - 3, "size-tiered leaves three of a size");
+        let more = before.compaction_score as f64 - 48.0;
         let pause_s = 0.02 * more.min(50.0) * ((more - 50.0).max(0.0) / 12.0).exp2();
         let pause = Duration::from_secs_f64(pause_s);
 
@@ -88,7 +88,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         database.set_compaction_throughput(0).await;
         time::sleep(Duration::from_millis(1500)).await;
         let metrics = database.metrics();
-        assert!(metrics.surplus_sstables < 48, "{metrics:?}");
+        assert!(metrics.compaction_score < 48, "{metrics:?}");
         assert!(metrics.flushes >= before.flushes + 3, "{metrics:?}");
         assert_eq!(read_all(&database, &table(&database, "narrow")).await.partitions.len(), 700);
     });
@@ -123,6 +123,6 @@ fn no_flush_waits_for_compactions_that_fail() {
         disk.clear_faults();
         time::sleep(Duration::from_secs(31)).await;
         let metrics = database.metrics();
-        assert!(metrics.compactions > 0 && metrics.surplus_sstables < 48, "{metrics:?}");
+        assert!(metrics.compactions > 0 && metrics.compaction_score < 48, "{metrics:?}");
     });
 }

@@ -8,7 +8,7 @@ use espalier_storage::CompactionKind;
 use crate::support::*;
 
 /// Memory is freed in steps.
-async fn give_way() {
+async fn yield_core() {
     for _ in 0..1000 {
         preempt::yield_now().await;
     }
@@ -51,13 +51,13 @@ fn a_compaction_keeps_no_memtable() {
         while database.metrics().running_compactions == 0 {
             preempt::yield_now().await;
         }
-        give_way().await;
+        yield_core().await;
         database.flush("ks", None).await.unwrap();
         for _ in 0..100 {
             if database.metrics().memtable_bytes < full_bytes / 2 {
                 break;
             }
-            give_way().await;
+            yield_core().await;
         }
         let metrics = database.metrics();
         assert_eq!((metrics.running_compactions, metrics.compactions), (1, 0));

@@ -135,7 +135,7 @@ fn single_row_partitions_are_whole_too() {
         let narrow = table(&database, "narrow");
         let newest = Arc::new(AtomicI64::new(0));
         let write = async |version: i64| {
-            // Even versions delete the partition and write it again in one update; every third
+            // Uniform versions delete the partition and write it again in one update; every third
             // version writes its columns one by one.
             let value = version.to_string();
             let mut update = PartitionUpdate::new(narrow.id, key("p"));

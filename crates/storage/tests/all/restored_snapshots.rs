@@ -185,8 +185,8 @@ fn a_snapshot_is_not_removed_while_it_is_restored() {
                     afters += 1;
                 }
                 Err(error) => {
-                    let is_told = error.to_string().contains("There is no snapshot monday");
-                    assert!(is_told, "{steps}: {error}");
+                    let is_reported = error.to_string().contains("There is no snapshot monday");
+                    assert!(is_reported, "{steps}: {error}");
                     assert_eq!(found, ["file", "kept", "memory", "moved"], "{steps}");
                     befores += 1;
                 }

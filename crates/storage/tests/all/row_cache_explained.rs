@@ -7,11 +7,11 @@ use espalier_mutation::{
     PartitionUpdate, schema::TableMetadata,
 };
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{CacheExplanation, Database, KnownPartition, ReadTarget};
+use espalier_storage::{CacheExplanation, ContinuousPartition, Database, ReadTarget};
 
 use crate::{row_cache::settings, support::*};
 
-async fn known(database: &Database, table: &Arc<TableMetadata>) -> KnownPartition {
+async fn known(database: &Database, table: &Arc<TableMetadata>) -> ContinuousPartition {
     match database.explain_cached(table, key("p")).await.unwrap() {
         CacheExplanation::Known(known) => known,
         other => panic!("{other:?}"),
@@ -19,12 +19,12 @@ async fn known(database: &Database, table: &Arc<TableMetadata>) -> KnownPartitio
 }
 
 /// Ranges in the notation `[1, 3) 2 rows`, for tables with one clustering column.
-fn ranges(known: &KnownPartition) -> Vec<String> {
+fn ranges(known: &ContinuousPartition) -> Vec<String> {
     let value = |bound: &ClusteringBound| match bound.values.first() {
         Some(Some(value)) => i32::from_be_bytes(*value.first_chunk().unwrap()).to_string(),
         _ => "…".to_owned(),
     };
-    let range = |range: &espalier_storage::KnownRange| {
+    let range = |range: &espalier_storage::ExplainedRange| {
         let open = if range.start.kind == BoundKind::InclusiveStart { '[' } else { '(' };
         let close = if range.end.kind == BoundKind::InclusiveEnd { ']' } else { ')' };
         format!("{open}{}, {}{close} {}", value(&range.start), value(&range.end), range.rows)
@@ -72,7 +72,7 @@ fn ranges_are_those_that_were_read() {
 
         read_partition(&database, &wide, "p").await.unwrap();
         let all = known(&database, &wide).await;
-        assert_eq!((ranges(&all), all.untold_ranges), (vec!["[…, …] 20".to_owned()], 0));
+        assert_eq!((ranges(&all), all.unreported_ranges), (vec!["[…, …] 20".to_owned()], 0));
 
         database.forget_cached_rows().await;
         let forgotten = database.explain_cached(&wide, key("p")).await.unwrap();

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::support::*;
 
 const BUDGET: u64 = 1 << 20;
-const MOST_OF_ROWS: u64 = BUDGET / 4 * 3;
+const MAX_ROW_TOMBSTONES: u64 = BUDGET / 4 * 3;
 /// Hot reads between two adjustments of the split.
 const READS: u64 = 1000;
 /// Nine rows fill a chunk of a file, and nearly each hot row needs a cached chunk of 16 KiB.
@@ -41,7 +41,7 @@ impl Caches {
     async fn open(file_system: &FileSystem) -> Self {
         let mut settings = configuration();
         settings.page_cache_bytes = BUDGET as usize;
-        settings.row_cache_bytes = MOST_OF_ROWS as usize;
+        settings.row_cache_bytes = MAX_ROW_TOMBSTONES as usize;
         let database = open(file_system, settings).await.unwrap();
         let (mut paged, mut rows) = (narrow_table(), narrow_table());
         paged.options.caching.insert("enabled".into(), "false".into());
@@ -90,7 +90,7 @@ impl Caches {
                 self.read_row(HOT_ROWS + self.cold % (ROWS - HOT_ROWS)).await;
             }
             all.push(misses);
-            self.database.balance_caches().await;
+            self.database.split_cache_memory().await;
         }
         mean_of_last(&all)
     }
@@ -107,7 +107,7 @@ impl Caches {
                 self.read_page(HOT_PAGES + self.cold % (PAGED - HOT_PAGES)).await;
             }
             all.push(self.row_misses() - before);
-            self.database.balance_caches().await;
+            self.database.split_cache_memory().await;
         }
         mean_of_last(&all)
     }
@@ -130,12 +130,12 @@ fn memory_goes_to_what_is_asked_for_again() {
             println!("round {round}: pages {first} {settled}, border {}", caches.border());
             assert!(settled < READS / 10, "{settled}");
             assert!(round > 0 || first > READS / 4, "{first}");
-            assert!(caches.border() < MOST_OF_ROWS / 2, "{}", caches.border());
+            assert!(caches.border() < MAX_ROW_TOMBSTONES / 2, "{}", caches.border());
             let (first, settled) = (caches.hot_rows(3).await, caches.hot_rows(50).await);
             println!("round {round}: rows {first} {settled}, border {}", caches.border());
             assert!(settled < READS / 10, "{settled}");
             assert!(round > 0 || first > READS / 4, "{first}");
-            assert!(caches.border() > MOST_OF_ROWS / 2, "{}", caches.border());
+            assert!(caches.border() > MAX_ROW_TOMBSTONES / 2, "{}", caches.border());
         }
         let used = caches.database.metrics();
         assert!(used.page_cache_bytes + used.row_cache.used_bytes <= BUDGET + 4096, "{used:?}");

@@ -120,7 +120,7 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
         time::sleep(Duration::from_millis(300)).await;
-        let failed = database.metrics().commit_log.failed_rounds;
+        let failed = database.metrics().commit_log.failed_sync_batches;
         disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
         let keys = ["a", "b", "c"];
         for key in keys {
@@ -128,7 +128,7 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
             time::sleep(Duration::from_millis(20)).await;
         }
         time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(database.metrics().commit_log.failed_rounds, failed + 1);
+        assert_eq!(database.metrics().commit_log.failed_sync_batches, failed + 1);
         // One file: the flush is not repeated.
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
         assert_durable(&disk, &configuration(), &keys).await;
@@ -159,7 +159,7 @@ fn periodic_flushes_each_table_of_a_sync_that_failed() {
             time::sleep(Duration::from_millis(200)).await;
         }
         time::sleep(Duration::from_millis(300)).await;
-        assert_eq!(database.metrics().commit_log.failed_rounds, 2);
+        assert_eq!(database.metrics().commit_log.failed_sync_batches, 2);
         assert!(database.metrics().failed_flushes > 0);
         assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
         disk.clear_faults();
@@ -175,7 +175,7 @@ fn group_acknowledges_after_the_sync_and_shares_it() {
         let database = open(&file_system, configuration()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
-        let before = database.metrics().commit_log.rounds;
+        let before = database.metrics().commit_log.sync_batches;
         let writers: Vec<_> = (0..200)
             .map(|number| {
                 let database = database.clone();
@@ -186,7 +186,7 @@ fn group_acknowledges_after_the_sync_and_shares_it() {
         for writer in writers {
             writer.await.unwrap();
         }
-        let rounds = database.metrics().commit_log.rounds - before;
+        let rounds = database.metrics().commit_log.sync_batches - before;
         assert!((1..20).contains(&rounds), "{rounds} rounds for 200 writes at once");
         let ticket = database.try_apply(&insert(&narrow, "x", None, 1, &[("v", "1")])).unwrap();
         let ticket = ticket.unwrap();
@@ -219,7 +219,7 @@ fn tables_without_durable_writes_are_not_logged() {
         set_durable_writes(&database, false).await;
         let narrow = table(&database, "narrow");
         let before = database.metrics().commit_log.records_appended;
-        // Even a log that cannot be written does not matter.
+        // Uniform a log that cannot be written does not matter.
         let disk = file_system.simulated_disk().unwrap();
         disk.inject(Fault::always(Operation::Write, Effect::InputOutput).on_path("commitlog-"));
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();

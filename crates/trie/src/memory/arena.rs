@@ -11,17 +11,17 @@
 
 #![allow(unsafe_code)]
 
+use super::chunk_pool::ChunkPool;
 use super::pointer::INDEX_BITS;
-use super::spare_chunks::SpareChunks;
 use std::alloc::Layout;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-const SMALLEST_BITS: u32 = 7;
-const LARGEST_BITS: u32 = 18;
-const SMALL_CHUNKS: u32 = LARGEST_BITS - SMALLEST_BITS + 1;
-const CHUNKS: u32 = SMALL_CHUNKS + (1 << (INDEX_BITS - LARGEST_BITS)) - 1;
+const MIN_BITS: u32 = 7;
+const MAX_BITS: u32 = 18;
+const SMALL_CHUNKS: u32 = MAX_BITS - MIN_BITS + 1;
+const CHUNKS: u32 = SMALL_CHUNKS + (1 << (INDEX_BITS - MAX_BITS)) - 1;
 
 /// Chunks start on a cache line, so that blocks never straddle two.
 const CHUNK_ALIGNMENT: usize = 64;
@@ -33,12 +33,12 @@ const HUGE_PAGE: usize = 2 << 20;
 
 /// Returns the number of the chunk that holds a unit.
 const fn chunk_of(index: u32) -> u32 {
-    if index >> LARGEST_BITS != 0 {
-        SMALL_CHUNKS - 1 + (index >> LARGEST_BITS)
+    if index >> MAX_BITS != 0 {
+        SMALL_CHUNKS - 1 + (index >> MAX_BITS)
     } else {
         // The lowest bit, that of half a chunk, does not matter; it makes the number other than
         // zero.
-        (index >> (SMALLEST_BITS - 1) | 1).ilog2()
+        (index >> (MIN_BITS - 1) | 1).ilog2()
     }
 }
 
@@ -47,9 +47,9 @@ const fn first_of(chunk: u32) -> u32 {
     if chunk == 0 {
         0
     } else if chunk < SMALL_CHUNKS {
-        1 << (SMALLEST_BITS + chunk - 1)
+        1 << (MIN_BITS + chunk - 1)
     } else {
-        (chunk - SMALL_CHUNKS + 1) << LARGEST_BITS
+        (chunk - SMALL_CHUNKS + 1) << MAX_BITS
     }
 }
 
@@ -96,18 +96,18 @@ pub(super) unsafe fn free(memory: *mut u8, layout: Layout) {
 
 /// Returns the layout of a chunk of the largest size.
 pub(super) const fn largest_chunk<T>() -> Layout {
-    layout_of::<T>(1 << LARGEST_BITS)
+    layout_of::<T>(1 << MAX_BITS)
 }
 
 pub(crate) struct Arena<T> {
     /// For each chunk, the address that unit 0 would have if all units were laid out around it.
     chunks: [AtomicPtr<T>; CHUNKS as usize],
     /// The pool of chunks of the largest size.
-    spare: Option<Arc<SpareChunks>>,
+    spare: Option<Arc<ChunkPool>>,
 }
 
 impl<T> Arena<T> {
-    pub(crate) const fn new(spare: Option<Arc<SpareChunks>>) -> Arena<T> {
+    pub(crate) const fn new(spare: Option<Arc<ChunkPool>>) -> Arena<T> {
         Arena { chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS as usize], spare }
     }
 
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(first_of(CHUNKS), 1 << INDEX_BITS);
         for chunk in 0..CHUNKS {
             let (first, size) = (first_of(chunk), size_of_chunk(chunk));
-            assert!((1 << SMALLEST_BITS..=1 << LARGEST_BITS).contains(&size));
+            assert!((1 << MIN_BITS..=1 << MAX_BITS).contains(&size));
             assert_eq!(chunk_of(first), chunk);
             assert_eq!(chunk_of(first + size - 1), chunk);
         }

@@ -33,12 +33,12 @@ pub(crate) struct Layout {
 }
 
 /// The most children of any array node.
-pub(crate) const LONGEST: usize = 48;
+pub(crate) const MAX_LENGTH: usize = 48;
 
 pub(crate) const ARRAY: Layout =
     Layout { kind: Kind::Array, capacity: 24, blocks: 4, children_at: 32 };
 pub(crate) const LONG_ARRAY: Layout =
-    Layout { kind: Kind::LongArray, capacity: LONGEST, blocks: 8, children_at: 64 };
+    Layout { kind: Kind::LongArray, capacity: MAX_LENGTH, blocks: 8, children_at: 64 };
 
 const _: () = {
     assert!(ARRAY.children_at + 4 * ARRAY.capacity == ARRAY.blocks as usize * BLOCK_BYTES);
@@ -120,7 +120,7 @@ impl<'a> Array<'a> {
         // SAFETY: the transitions are initialised, and do not change while there are readers.
         let matches = unsafe {
             match self.layout.kind {
-                Kind::LongArray => matches::<LONGEST>(self.start, byte),
+                Kind::LongArray => matches::<MAX_LENGTH>(self.start, byte),
                 _ => matches::<{ ARRAY.capacity }>(self.start, byte),
             }
         };

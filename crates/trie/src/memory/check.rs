@@ -57,7 +57,7 @@ impl<C> InMemoryTrie<C> {
         for block in self.space.blocks.free_units(&self.shared.blocks) {
             tally.add(Pointer::sparse(block));
         }
-        self.space.limbo().iter().for_each(|retired| tally.add(retired));
+        self.space.retired().iter().for_each(|retired| tally.add(retired));
         let room = self.space.room_left_behind();
         room.flat_map(|room| room.first..room.first + room.blocks)
             .for_each(|block| tally.add(Pointer::sparse(block)));

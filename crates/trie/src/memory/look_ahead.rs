@@ -13,7 +13,7 @@ use super::{node::Node, pointer::Pointer, trie::InMemoryTrie, view::View};
 pub const LOOK_AHEAD_KEYS: usize = 16;
 
 /// The most steps of a descent; paths mostly have a fourth of it.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 
 /// The state of a descent; it is over if the pointer is none.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ impl<C> InMemoryTrie<C> {
         for (descent, key) in descents.iter_mut().zip(keys) {
             *descent = Descent { pointer: view.root(), rest: key };
         }
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let mut is_any_left = false;
             for (number, descent) in descents.iter_mut().enumerate() {
                 if !descent.pointer.is_none() {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn more_keys_than_are_looked_at_and_longer_ones_do_no_harm() {
         let mut trie = InMemoryTrie::new();
-        let long = vec![7; 26 * 2 * MOST_STEPS];
+        let long = vec![7; 26 * 2 * MAX_STEPS];
         trie.put(&long, 1).unwrap();
         trie.put(b"short", 2).unwrap();
         let keys = [&long[..], b"short"].into_iter().cycle().take(3 * LOOK_AHEAD_KEYS);

@@ -45,7 +45,7 @@
 //! take, in chunks of at most 8 MiB, and equals used + retired + free bytes. Besides it there are
 //! the table of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each
 //! reader, a bit for each block if contents must be dropped, and a transaction's record of the
-//! nodes that it has copied (24 bytes each). Chunks may be left to other tries ([`SpareChunks`]).
+//! nodes that it has copied (24 bytes each). Chunks may be left to other tries ([`ChunkPool`]).
 
 mod arena;
 mod array;
@@ -53,12 +53,13 @@ mod atomics;
 mod branch;
 mod build;
 mod check;
+mod chunk_pool;
+mod copy_on_write;
 mod cursor;
-mod dismantle;
 mod dump;
 mod epoch;
+mod incremental_drop;
 mod insert;
-mod limbo;
 mod live;
 mod look_ahead;
 mod node;
@@ -68,27 +69,26 @@ mod pointer;
 mod pool;
 mod reader;
 mod remove;
+mod retired;
 mod shared;
 mod snapshot;
 mod space;
-mod spare_chunks;
 mod sparse_word;
 mod stats;
 mod subtrie;
 mod transaction;
 mod trie;
-mod unshare;
 mod view;
 
 pub use branch::Branch;
 pub use check::Corruption;
+pub use chunk_pool::ChunkPool;
 pub use cursor::MemoryCursor;
-pub use dismantle::Dismantle;
+pub use incremental_drop::IncrementalDrop;
 pub use look_ahead::LOOK_AHEAD_KEYS;
 pub use reader::{Guard, Reader};
 pub use snapshot::Snapshot;
 pub use space::TrieFull;
-pub use spare_chunks::SpareChunks;
 pub use stats::Stats;
 pub use subtrie::Subtrie;
 pub use transaction::Transaction;

@@ -3,11 +3,11 @@
 #![allow(unsafe_code)]
 
 use super::arena::Arena;
+use super::chunk_pool::ChunkPool;
 use super::epoch::Epochs;
 use super::live::Live;
 use super::node::{BLOCK_BYTES, Blocks};
 use super::pointer::{Link, Pointer};
-use super::spare_chunks::SpareChunks;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,7 +29,7 @@ unsafe impl<C: Send + Sync> Send for Shared<C> {}
 unsafe impl<C: Send + Sync> Sync for Shared<C> {}
 
 impl<C> Shared<C> {
-    pub(crate) fn new(spare: Option<Arc<SpareChunks>>) -> Shared<C> {
+    pub(crate) fn new(spare: Option<Arc<ChunkPool>>) -> Shared<C> {
         const { assert!(size_of::<C>() <= BLOCK_BYTES && align_of::<C>() <= BLOCK_BYTES) };
         Shared {
             root: Link::none(),

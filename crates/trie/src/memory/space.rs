@@ -11,12 +11,12 @@
 #![allow(unsafe_code)]
 
 use super::arena::Arena;
-use super::limbo::Limbo;
 use super::live::Live;
 use super::node::{BLOCK_BYTES, Block};
 use super::own_blocks::OwnBlocks;
 use super::pointer::{Kind, Pointer};
 use super::pool::Pool;
+use super::retired::RetiredBlocks;
 use super::shared::Shared;
 
 /// Retired units between two epochs (arbitrary): a fence for each 64 units is not noticeable.
@@ -53,7 +53,7 @@ pub(crate) struct Space {
     beside_content: Option<u32>,
     /// Blocks for a node of several. Set only while a content is added for a key that had none.
     room: Option<Room>,
-    limbo: Limbo,
+    retired: RetiredBlocks,
     retired_since_advance: u32,
     retired_in_operation: u32,
     /// During a transaction: the value of [`Space::retired_in_operation`] at its begin. Units
@@ -75,7 +75,7 @@ impl Space {
             live: Live::default(),
             beside_content: None,
             room: None,
-            limbo: Limbo::default(),
+            retired: RetiredBlocks::default(),
             retired_since_advance: 0,
             retired_in_operation: 0,
             deferred_from: None,
@@ -207,15 +207,15 @@ impl Space {
         if pointer.is_leaf() {
             self.retired_weight += shared.weight_of(pointer);
         }
-        self.limbo.push(shared.epochs.current(), pointer);
+        self.retired.push(shared.epochs.current(), pointer);
         self.retired_in_operation = self.retired_in_operation.wrapping_add(1);
     }
 
     /// Ends an operation: frees units that are known to be out of reach.
     #[inline]
     pub(crate) fn settle<C>(&mut self, shared: &Shared<C>) {
-        if !self.limbo.is_empty() && self.deferred_from.is_none() {
-            self.settle_limbo(shared);
+        if !self.retired.is_empty() && self.deferred_from.is_none() {
+            self.settle_retired(shared);
         }
     }
 
@@ -241,7 +241,7 @@ impl Space {
         let Some(from) = self.deferred_from.take() else { return };
         self.own.clear();
         for _ in 0..self.retired_in_operation.wrapping_sub(from) {
-            let Some(pointer) = self.limbo.pop_last() else { break };
+            let Some(pointer) = self.retired.pop_last() else { break };
             if pointer.is_leaf() {
                 self.retired_weight -= shared.weight_of(pointer);
             }
@@ -253,7 +253,7 @@ impl Space {
         TrieFull { used: self.blocks.taken() }
     }
 
-    fn settle_limbo<C>(&mut self, shared: &Shared<C>) {
+    fn settle_retired<C>(&mut self, shared: &Shared<C>) {
         let retired = std::mem::take(&mut self.retired_in_operation);
         self.retired_since_advance = self.retired_since_advance.saturating_add(retired);
         if !shared.epochs.has_readers() || self.retired_since_advance >= RETIRED_PER_EPOCH {
@@ -273,7 +273,7 @@ impl Space {
             u64::MAX
         };
         for _ in 0..count {
-            let Some(pointer) = self.limbo.pop(bound) else { break };
+            let Some(pointer) = self.retired.pop(bound) else { break };
             if pointer.is_leaf() {
                 self.retired_weight -= shared.weight_of(pointer);
             }
@@ -316,13 +316,13 @@ impl Space {
         self.blocks = Pool::new(1, 0);
         self.contents = 0;
         self.live = Live::default();
-        self.limbo = Limbo::default();
+        self.retired = RetiredBlocks::default();
         self.retired_weight = 0;
     }
 
     /// Returns the number of contents in the structure.
     pub(crate) fn live_contents(&self) -> u32 {
-        self.contents - self.limbo.contents()
+        self.contents - self.retired.contents()
     }
 
     pub(crate) fn used_bytes(&self) -> usize {
@@ -330,7 +330,7 @@ impl Space {
     }
 
     pub(crate) fn retired_bytes(&self) -> usize {
-        (self.limbo.blocks() + self.limbo.contents()) as usize * BLOCK_BYTES
+        (self.retired.blocks() + self.retired.contents()) as usize * BLOCK_BYTES
     }
 
     /// Returns the weight of the contents that were removed but may still have readers.
@@ -343,7 +343,7 @@ impl Space {
     }
 
     /// Returns the bytes of the record of live contents.
-    pub(crate) fn note_bytes(&self) -> usize {
+    pub(crate) fn record_bytes(&self) -> usize {
         self.live.bytes()
     }
 
@@ -353,7 +353,7 @@ impl Space {
     }
 
     /// Returns the retired units, which wait to be freed.
-    pub(crate) fn limbo(&self) -> &Limbo {
-        &self.limbo
+    pub(crate) fn retired(&self) -> &RetiredBlocks {
+        &self.retired
     }
 }

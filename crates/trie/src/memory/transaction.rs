@@ -120,7 +120,7 @@ impl<'a, C> Transaction<'a, C> {
         let link = match &self.copy {
             None => self.published,
             Some(copy) => {
-                writer.unshare(copy, self.key, self.depth)?;
+                writer.copy_on_write(copy, self.key, self.depth)?;
                 copy
             }
         };

@@ -4,15 +4,15 @@
 
 use super::branch::Branch;
 use super::build::{BLOCKS_PER_INSERTION, Writer};
+use super::chunk_pool::ChunkPool;
 use super::cursor::MemoryCursor;
-use super::dismantle::Dismantle;
+use super::incremental_drop::IncrementalDrop;
 use super::place::Place;
 use super::pointer::{CHAIN_LENGTH, INDEX_BITS, Link, Pointer};
 use super::reader::Reader;
 use super::remove::BLOCKS_PER_REMOVAL;
 use super::shared::Shared;
 use super::space::{Space, TrieFull};
-use super::spare_chunks::SpareChunks;
 use super::subtrie::Subtrie;
 use super::view::View;
 use crate::cursor::{Direction, Entries};
@@ -83,7 +83,7 @@ impl<C> InMemoryTrie<C> {
 
     /// Creates an empty trie that takes its large chunks of memory from `spare`, and returns them
     /// there.
-    pub fn with_spare_chunks(spare: Arc<SpareChunks>) -> InMemoryTrie<C> {
+    pub fn with_chunk_pool(spare: Arc<ChunkPool>) -> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(Some(spare)), 1 << INDEX_BITS)
     }
 
@@ -93,7 +93,7 @@ impl<C> InMemoryTrie<C> {
     #[must_use]
     pub fn with_weight(mut self, weight: fn(&C) -> usize) -> InMemoryTrie<C> {
         if let Some(shared) =
-            Arc::get_mut(&mut self.shared).filter(|_| self.space.limbo().is_empty())
+            Arc::get_mut(&mut self.shared).filter(|_| self.space.retired().is_empty())
         {
             shared.weight = weight;
         }
@@ -230,8 +230,8 @@ impl<C> InMemoryTrie<C> {
     }
 
     /// Drops the trie in steps of chosen size. A plain drop of millions of contents takes long.
-    pub fn dismantle(self) -> Dismantle<C> {
-        Dismantle::new(self)
+    pub fn drop_incrementally(self) -> IncrementalDrop<C> {
+        IncrementalDrop::new(self)
     }
 
     /// Whether there is any [`Reader`] or [`Snapshot`](super::Snapshot): then writing costs copies.
@@ -288,8 +288,8 @@ impl<C> InMemoryTrie<C> {
     }
 
     /// Returns the bytes of the record of contents that must be dropped, which is not in blocks.
-    pub fn note_bytes(&self) -> usize {
-        self.space.note_bytes()
+    pub fn record_bytes(&self) -> usize {
+        self.space.record_bytes()
     }
 
     /// Returns the bytes of memory that are allocated and ready to be used.

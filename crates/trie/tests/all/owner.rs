@@ -63,31 +63,31 @@ fn a_trie_is_dismantled_in_steps() {
     };
     let trie = build();
     let contents = trie.content_count();
-    let mut dismantle = trie.dismantle();
+    let mut drop_incrementally = trie.drop_incrementally();
     let mut steps = 0;
-    while dismantle.step(10) {
+    while drop_incrementally.step(10) {
         steps += 1;
         assert!(Rc::strong_count(&alive) + 10 * steps > contents, "no more than requested");
     }
     assert!(steps > KEYS as usize / 10 && Rc::strong_count(&alive) == 1);
-    drop(dismantle);
+    drop(drop_incrementally);
 
     for steps in [0, 1, 20, 2 * KEYS] {
-        let mut dismantle = build().dismantle();
+        let mut drop_incrementally = build().drop_incrementally();
         for _ in 0..steps {
-            dismantle.step(7);
+            drop_incrementally.step(7);
         }
-        drop(dismantle);
+        drop(drop_incrementally);
         assert_eq!(Rc::strong_count(&alive), 1);
     }
 
     // Readers keep all contents; the last one drops them.
     let trie = build();
     let reader = trie.reader();
-    let mut dismantle = trie.dismantle();
-    assert!(dismantle.step(u32::MAX));
+    let mut drop_incrementally = trie.drop_incrementally();
+    assert!(drop_incrementally.step(u32::MAX));
     assert!(reader.pin().get(&[0, 0, 0, 1]).is_some());
-    drop(dismantle);
+    drop(drop_incrementally);
     assert!(reader.pin().get(&[0, 0, 0, 1]).is_some());
     drop(reader);
     assert_eq!(Rc::strong_count(&alive), 1);

@@ -124,7 +124,7 @@ fn branches_that_outgrow_their_page_while_they_wait() {
 
 #[test]
 fn memory_is_bounded_by_depth_not_by_keys() {
-    let most_memory = |count: u64| {
+    let max_memory = |count: u64| {
         let mut dice = Dice(count);
         let mut keys: Vec<u64> = (0..count).map(|_| dice.roll()).collect();
         keys.sort_unstable();
@@ -140,7 +140,7 @@ fn memory_is_bounded_by_depth_not_by_keys() {
         writer.complete(&mut output).unwrap();
         most.max(writer.memory_bytes())
     };
-    let (few, many) = (most_memory(60_000), most_memory(600_000));
+    let (few, many) = (max_memory(60_000), max_memory(600_000));
     assert!(few < 3 << 20 && many < 3 << 20, "{few} and {many} bytes");
     assert!(many < 2 * few, "{few} bytes for 60,000 keys, {many} for 600,000");
 }

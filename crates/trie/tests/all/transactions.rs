@@ -292,8 +292,8 @@ fn a_transaction_may_be_forgotten() {
             0 => assert!(trie.transaction(b"p").put(&[7], Box::new(7)).unwrap()),
             1 => assert_eq!(trie.free_retired(u32::MAX), 0),
             2 => {
-                let mut dismantle = trie.dismantle();
-                while dismantle.step(5) {}
+                let mut drop_incrementally = trie.drop_incrementally();
+                while drop_incrementally.step(5) {}
                 continue;
             }
             _ => {}

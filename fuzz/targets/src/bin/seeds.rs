@@ -12,7 +12,7 @@ use espalier_fuzz_targets::seeds::{self, Seed};
 use espalier_sstable::{Component, Descriptor, FileName, compression::CompressionInfo};
 
 /// Maximum bytes of a seed. Longer inputs make a fuzzer slow.
-const LONGEST: usize = 32 << 10;
+const MAX_LENGTH: usize = 32 << 10;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     });
     for (folder, seeds) in [("seeds", own), ("scylla-seeds", scylla)] {
         let mut written = 0;
-        for (target, bytes) in seeds.iter().filter(|(_, bytes)| bytes.len() <= LONGEST) {
+        for (target, bytes) in seeds.iter().filter(|(_, bytes)| bytes.len() <= MAX_LENGTH) {
             let folder = results.join(folder).join(target);
             fs::create_dir_all(&folder)?;
             // Named by content, so that no seed occurs twice.

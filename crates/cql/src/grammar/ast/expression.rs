@@ -5,7 +5,7 @@
 //! that read a row: `Column`, `CountRows`, `CellMetadata`, `Field`, `Element`, `Slice`. The parser
 //! guarantees that. A *selector* may have any variant.
 //!
-//! The depth of an expression is bounded by `grammar::MAXIMUM_NESTING`. Each operator of
+//! The depth of an expression is bounded by `grammar::MAX_NESTING`. Each operator of
 //! `1 + 1 + 1 + ...` counts as a level, although the tree is flat here. So code may recurse over
 //! the tree, and over a plan that is made from it.
 

@@ -2,7 +2,7 @@
 //!
 //! Where two readings are possible, a bounded look-ahead decides. No text is parsed twice, except
 //! in the bounded cases that `selector::hint_or_tuple` describes. Time and memory are linear in the
-//! text, and the depth of recursion is bounded by `MAXIMUM_NESTING`.
+//! text, and the depth of recursion is bounded by `MAX_NESTING`.
 
 mod alter_table;
 mod arithmetic;
@@ -30,7 +30,7 @@ mod update;
 mod user_type;
 mod view;
 
-use super::MAXIMUM_NESTING;
+use super::MAX_NESTING;
 use super::ast::{BindMarkers, Name, Parsed, Position, TypeName, WhereClause};
 use super::error::SyntaxError;
 use super::keyword::Keyword;
@@ -196,8 +196,8 @@ impl<'a> Parser<'a> {
 
     /// Runs `parse` one level deeper.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.nesting == MAXIMUM_NESTING {
-            let message = format!("nested deeper than {MAXIMUM_NESTING} levels");
+        if self.nesting == MAX_NESTING {
+            let message = format!("nested deeper than {MAX_NESTING} levels");
             return Err(Failure::message(self.at, message));
         }
         self.nesting += 1;
@@ -209,8 +209,8 @@ impl<'a> Parser<'a> {
 
     /// Adds a level above the expression that was parsed last.
     fn deepen(&mut self) -> Result<()> {
-        if self.deepest >= MAXIMUM_NESTING {
-            let message = format!("nested deeper than {MAXIMUM_NESTING} levels");
+        if self.deepest >= MAX_NESTING {
+            let message = format!("nested deeper than {MAX_NESTING} levels");
             return Err(Failure::message(self.at, message));
         }
         self.deepest += 1;

@@ -122,11 +122,11 @@ impl Figures {
              the same, {PIPELINED} at a time      {reads_ahead_s:>12.0} a core second",
             arguments.rows, metrics.rows, metrics.used_bytes, arguments.rounds,
         ))?;
-        let most = f64::from(arguments.most_row_bytes);
+        let most = f64::from(arguments.max_row_bytes);
         verdicts.at_most("bytes of a cached row, counted", counted, most)?;
         verdicts.at_most("bytes of a cached row, growth of the process", grown, most)?;
         let what = format!("reads of cached rows a core second, {PIPELINED} at a time");
-        verdicts.at_least(&what, *reads_ahead_s, f64::from(arguments.least_reads))
+        verdicts.at_least(&what, *reads_ahead_s, f64::from(arguments.min_reads))
     }
 }
 

@@ -111,7 +111,7 @@ impl Figures {
              hits while all of the table is scanned      {hits_beside_scan:>8.3} %   (rows evicted \
              in all: {evictions})",
         ))?;
-        let least = f64::from(arguments.least_hits);
+        let least = f64::from(arguments.min_hits);
         verdicts.at_least(
             "hits in percent, beside reads of others by their keys",
             *hits_beside_keys,

@@ -19,7 +19,7 @@ use crate::bench::progress::Progress;
 const WARM_UP: u64 = 8;
 
 /// Limit of the time for warming up.
-const MOST_WARM_UP: Duration = Duration::from_secs(20);
+const MAX_WARM_UP: Duration = Duration::from_secs(20);
 
 /// Duration of the equal load, as a multiple of a step of the search.
 const EQUAL_LOAD: f64 = 3.0;
@@ -168,7 +168,7 @@ async fn closed(
     progress: &mut Progress,
 ) -> Result<ContenderFigure, BenchError> {
     let (name, under_way) = (&contender.format.name, arguments.concurrency);
-    let warm = Limit { duration: MOST_WARM_UP, read_bytes: WARM_UP * memory_bytes };
+    let warm = Limit { duration: MAX_WARM_UP, read_bytes: WARM_UP * memory_bytes };
     let step = &mut progress.step(format!("{name}: the cache is filled"), 1);
     load::closed(contender, under_way, warm, arguments.seed, step).await?;
     let limit =

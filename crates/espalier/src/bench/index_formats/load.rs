@@ -2,7 +2,7 @@
 //! rate, whatever their latency.
 //!
 //! Latencies of an open loop count from when a read was due, so that reads behind a slow one count
-//! as slow. At most [`MOST_UNDER_WAY`] reads are under way, as clients bound theirs; the wait of
+//! as slow. At most [`MAX_IN_FLIGHT`] reads are under way, as clients bound theirs; the wait of
 //! later reads counts too.
 
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ use crate::bench::BenchError;
 use crate::bench::memtable::latency::Percentiles;
 use crate::bench::progress::Step;
 
-const MOST_UNDER_WAY: u32 = 1024;
+const MAX_IN_FLIGHT: u32 = 1024;
 
 /// A load that lags this multiple of the latency limit will not recover; it ends.
 const HOPELESS: f64 = 20.0;
@@ -137,7 +137,7 @@ pub async fn open(
     for index in 0..count {
         let due = before.began + Duration::from_secs_f64(index as f64 / rate);
         wait_until(due).await;
-        while board.under_way.get() >= MOST_UNDER_WAY {
+        while board.under_way.get() >= MAX_IN_FLIGHT {
             board.one_is_done.notified().await;
         }
         if due.elapsed() > hopeless || board.failure.borrow().is_some() {

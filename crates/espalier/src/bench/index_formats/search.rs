@@ -14,7 +14,7 @@ const STRIDE: f64 = 1.25;
 const TRIES: u32 = 3;
 
 /// Limit of the steps, for searches with contradictory outcomes.
-const MOST_STEPS: u32 = 36;
+const MAX_STEPS: u32 = 36;
 
 /// A search under way.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl RateSearch {
     /// Returns the rate to try next; `None` if the search is over.
     pub fn next(&self) -> Option<f64> {
         let is_near = self.good.zip(self.bad).is_some_and(|(good, bad)| bad <= good * PRECISION);
-        (!is_near && self.steps < MOST_STEPS && self.next >= 1.0).then_some(self.next)
+        (!is_near && self.steps < MAX_STEPS && self.next >= 1.0).then_some(self.next)
     }
 
     /// Records the outcome of a try.
@@ -106,6 +106,6 @@ mod tests {
             search.record(rate, false);
             steps += 1;
         }
-        assert_eq!(steps, MOST_STEPS);
+        assert_eq!(steps, MAX_STEPS);
     }
 }

@@ -12,7 +12,7 @@ pub struct Sample {
 }
 
 const READS_OF_A_PART: usize = 200;
-const MOST_PARTS: usize = 100;
+const MAX_PARTS: usize = 100;
 
 /// The reads of one kind during writes.
 #[derive(Clone, Debug)]
@@ -64,10 +64,10 @@ impl LatencyFigure {
     }
 
     /// Returns percentiles of the latency in equal parts of the time, each with the second in which
-    /// it begins. Parts without reads are left out. There are at most [`MOST_PARTS`] parts, and
+    /// it begins. Parts without reads are left out. There are at most [`MAX_PARTS`] parts, and
     /// fewer of fewer reads, so that a 99th percentile is not just the maximum.
     pub fn over_time(&self) -> Vec<(f64, Percentiles)> {
-        let parts = (self.samples.len() / READS_OF_A_PART).clamp(1, MOST_PARTS);
+        let parts = (self.samples.len() / READS_OF_A_PART).clamp(1, MAX_PARTS);
         let end = self.samples.iter().map(|sample| sample.at_s).fold(0.0, f64::max);
         let length = (end / parts as f64).max(1e-9);
         let mut values = vec![Vec::new(); parts];

@@ -13,7 +13,7 @@ use crate::svg::{document, rectangle, text};
 
 /// Maximum number of drawn pages, because viewers cannot open larger files. A larger index is drawn
 /// by every n-th page.
-const MOST_PAGES: usize = 4096;
+const MAX_PAGES: usize = 4096;
 const COLUMNS: usize = 16;
 const BAR_WIDTH: f64 = 96.0;
 const BAR_HEIGHT: f64 = 11.0;
@@ -83,7 +83,7 @@ fn legend(survey: &IndexSurvey, y: f64, out: &mut String) -> f64 {
 }
 
 fn file(trie: &TrieSurvey, y: f64, out: &mut String) -> f64 {
-    let step = trie.pages.len().div_ceil(MOST_PAGES).max(1);
+    let step = trie.pages.len().div_ceil(MAX_PAGES).max(1);
     let fill = 100.0 * trie.used_bytes() as f64 / trie.file_bytes.max(1) as f64;
     let drawn = match step {
         1 => String::new(),

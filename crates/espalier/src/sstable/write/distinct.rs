@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-const MOST_TOKENS: usize = 65_536;
+const MAX_TOKENS: usize = 65_536;
 
 /// An estimate of the number of different tokens.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl DistinctTokens {
             return;
         }
         self.tokens.insert(token);
-        while self.tokens.len() > MOST_TOKENS {
+        while self.tokens.len() > MAX_TOKENS {
             self.zero_bits += 1;
             let least = self.zero_bits;
             self.tokens.retain(|token| token.trailing_zeros() >= least);

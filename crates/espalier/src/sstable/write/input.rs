@@ -14,7 +14,7 @@ use crate::sstable::{ToolError, paths::unusable};
 
 const PIECE_BYTES: usize = 1 << 20;
 /// Maximum length of a record. In a longer one a quote or newline is probably missing.
-const MAXIMUM_RECORD_BYTES: usize = 1 << 30;
+const MAX_RECORD_BYTES: usize = 1 << 30;
 
 /// Some editors write it at the start of UTF-8 files.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -201,7 +201,7 @@ impl Records {
     async fn fill(&mut self) -> Result<(), ToolError> {
         self.buffer.drain(..self.at);
         self.at = 0;
-        if self.buffer.len() > MAXIMUM_RECORD_BYTES {
+        if self.buffer.len() > MAX_RECORD_BYTES {
             let reason = "a record is longer than 1 GiB; is a quote or a newline missing?";
             return Err(self.wrong(reason.to_owned()));
         }

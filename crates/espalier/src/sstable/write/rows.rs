@@ -15,7 +15,7 @@ use bytes::Bytes;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use espalier_mutation::{
     Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Liveness,
-    MAXIMUM_TTL_SECONDS, NO_DELETION_TIME, Row, build_composite,
+    MAX_TTL_SECONDS, NO_DELETION_TIME, Row, build_composite,
 };
 use espalier_types::literal::{Json, from_json_value};
 use espalier_types::{CqlType, collection, timeuuid};
@@ -109,8 +109,8 @@ impl RowBuilder {
                     let given = value.number(name)?.unwrap_or(i64::from(ttl));
                     ttl = u32::try_from(given)
                         .ok()
-                        .filter(|ttl| *ttl <= MAXIMUM_TTL_SECONDS)
-                        .ok_or(format!("$ttl: {given} is not from 0 to {MAXIMUM_TTL_SECONDS}"))?;
+                        .filter(|ttl| *ttl <= MAX_TTL_SECONDS)
+                        .ok_or(format!("$ttl: {given} is not from 0 to {MAX_TTL_SECONDS}"))?;
                 }
             }
             Ok(())

@@ -172,7 +172,7 @@ impl UnfilteredStream for SkippingStream {
         Ok(())
     }
 
-    fn dead_until(&self) -> Option<ClusteringBound> {
+    fn empty_until(&self) -> Option<ClusteringBound> {
         if self.obedience == Obedience::None {
             return None;
         }

@@ -309,8 +309,8 @@ fn the_tables_that_a_node_starts_from_stay_as_they_are() {
                 ("GET", "/storage_service/keyspace_scrub/system?cf=local&scrub_mode=SKIP"),
             ] {
                 let refused = ask(node.admin, method, target).await;
-                let is_told = refused.1.contains("is not possible in keyspace system");
-                assert!(refused.0 == 400 && is_told, "{target}: {refused:?}");
+                let is_reported = refused.1.contains("is not possible in keyspace system");
+                assert!(refused.0 == 400 && is_reported, "{target}: {refused:?}");
             }
             let validated = "/storage_service/keyspace_scrub/system_schema?scrub_mode=VALIDATE";
             assert_eq!(ask(node.admin, "GET", validated).await, (200, "0".into()));

@@ -4,7 +4,7 @@ use espalier_mutation::{CellRef, Liveness};
 use espalier_types::vint;
 
 use super::super::{
-    input::MAXIMUM_VALUE_LENGTH,
+    input::MAX_VALUE_LENGTH,
     layout::{
         Baselines, CELL_DELETED, CELL_EMPTY, CELL_EXPIRING, CELL_ROW_TIMESTAMP, CELL_ROW_TTL,
     },
@@ -30,8 +30,8 @@ pub(super) fn write_cell(
         return Err(format!("a ttl of {} s", cell.ttl));
     }
     let length = cell.value.len().max(path.unwrap_or_default().len());
-    if length as u64 > MAXIMUM_VALUE_LENGTH {
-        return Err(format!("a value of {length} bytes exceeds {MAXIMUM_VALUE_LENGTH}"));
+    if length as u64 > MAX_VALUE_LENGTH {
+        return Err(format!("a value of {length} bytes exceeds {MAX_VALUE_LENGTH}"));
     }
     let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
     out.push(

@@ -4,17 +4,17 @@ mod cell;
 mod marker;
 mod row;
 
-use super::input::MAXIMUM_WRITTEN_ROW_LENGTH;
+use super::input::MAX_WRITTEN_ROW_LENGTH;
 
 pub(crate) use marker::write_marker;
 pub(crate) use row::RowEncoder;
 
 /// Checks that the row can be read again: the files that it comes from may be gone by then.
 fn check_row_length(body: usize) -> Result<(), String> {
-    match body as u64 <= MAXIMUM_WRITTEN_ROW_LENGTH {
+    match body as u64 <= MAX_WRITTEN_ROW_LENGTH {
         true => Ok(()),
         false => Err(format!(
-            "a row of {body} bytes exceeds the limit of {MAXIMUM_WRITTEN_ROW_LENGTH} bytes"
+            "a row of {body} bytes exceeds the limit of {MAX_WRITTEN_ROW_LENGTH} bytes"
         )),
     }
 }

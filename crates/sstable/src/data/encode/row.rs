@@ -12,7 +12,7 @@ use super::{
         clustering_values::write_values,
         column_map::{FileColumn, FileLayout},
         column_subset,
-        decode::{EvenOrder, EvenRow},
+        decode::{UniformOrder, UniformRow},
         layout::{
             Baselines, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC,
             EXTENSION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
@@ -114,7 +114,7 @@ impl RowEncoder {
         Ok(())
     }
 
-    /// Returns whether [`RowEncoder::write_even`] copies uniform rows of a file with this layout as
+    /// Returns whether [`RowEncoder::write_uniform`] copies uniform rows of a file with this layout as
     /// this encoder would write them: values have the same form, and columns are the same.
     pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
         let columns = &self.regulars.columns;
@@ -136,15 +136,18 @@ impl RowEncoder {
 
     /// The data by which uniform rows are compared that this encoder copies.
     #[inline]
-    pub(crate) fn even_order<'a>(&'a self, comparator: &'a ClusteringComparator) -> EvenOrder<'a> {
-        EvenOrder { forms: &self.forms, ranking: self.ranking, comparator }
+    pub(crate) fn uniform_order<'a>(
+        &'a self,
+        comparator: &'a ClusteringComparator,
+    ) -> UniformOrder<'a> {
+        UniformOrder { forms: &self.forms, ranking: self.ranking, comparator }
     }
 
     /// Appends a uniform row that lies in `bytes`, and returns its new length in bytes.
     #[inline]
-    pub(crate) fn write_even(
+    pub(crate) fn write_uniform(
         &self,
-        row: &EvenRow,
+        row: &UniformRow,
         bytes: &[u8],
         previous: u64,
         out: &mut Vec<u8>,
@@ -180,7 +183,7 @@ const SHORT_START: usize = 16;
 const SHORT_REST: usize = 128;
 /// The length of both with three numbers in between, each of which takes as many bytes as any
 /// number may.
-const SHORT_ROW: usize = SHORT_START + 3 * vint::MOST_BYTES + SHORT_REST;
+const SHORT_ROW: usize = SHORT_START + 3 * vint::MAX_BYTES + SHORT_REST;
 
 /// Appends a uniform row with these numbers, if it is short and does not lie at the end of `bytes`.
 /// Otherwise it does nothing and returns false.
@@ -189,7 +192,7 @@ const SHORT_ROW: usize = SHORT_START + 3 * vint::MOST_BYTES + SHORT_REST;
 /// load bytes that were just stored in other widths, and the core would wait until those stores are
 /// done.
 #[inline]
-fn append_short(bytes: &[u8], row: &EvenRow, numbers: [u64; 3], out: &mut Vec<u8>) -> bool {
+fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec<u8>) -> bool {
     let (start_length, rest_length) = (row.start.1 - row.start.0, row.rest.1 - row.rest.0);
     let chunks = || {
         let start = bytes.get(row.start.0..)?.first_chunk::<SHORT_START>()?;
@@ -214,7 +217,7 @@ fn append_short(bytes: &[u8], row: &EvenRow, numbers: [u64; 3], out: &mut Vec<u8
             continue;
         }
         let (encoded, length) = vint::encoded_unsigned(number);
-        room[end..end + vint::MOST_BYTES].copy_from_slice(&encoded);
+        room[end..end + vint::MAX_BYTES].copy_from_slice(&encoded);
         end += length;
     }
     room[end..end + SHORT_REST].copy_from_slice(rest);

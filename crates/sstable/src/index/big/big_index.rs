@@ -21,7 +21,7 @@ use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, Token};
 use super::{
     file::IndexFile,
     flat_page::{FlatEntry, FlatPage, FlatPageBuilder},
-    partition_index::{Entries, EntryCursor, IndexEntry, MAXIMUM_ENTRY_OVERHEAD},
+    partition_index::{Entries, EntryCursor, IndexEntry, MAX_ENTRY_OVERHEAD},
     promoted_index::{PositionFormat, PromotedIndexReader},
     summary::{Interval, Summary},
     window::PIECE_BYTES,
@@ -194,7 +194,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
     /// Works like [`exact`](Self::exact), and uses only cached pages. `page` returns the page with
     /// a number, or `None` if it is not cached; the result is `None` then.
     #[inline]
-    pub(crate) fn exact_at_hand<'p>(
+    pub(crate) fn exact_cached<'p>(
         &self,
         page: impl Fn(u64) -> Option<&'p [u8]>,
         key: DecoratedKeyRef<'_>,
@@ -206,7 +206,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         Some(page.find(key, tokens, start, end))
     }
 
-    /// Builds the page that [`BigIndex::exact_at_hand`] misses for a key, from the file. The page
+    /// Builds the page that [`BigIndex::exact_cached`] misses for a key, from the file. The page
     /// is empty if the interval has no flat form.
     pub(crate) async fn interval_of(&self, key: DecoratedKeyRef<'_>) -> Result<Bytes> {
         let summary = self.summary();
@@ -241,7 +241,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         // The read includes the key of the sample that ends the interval.
         let behind = interval
             .end
-            .map_or(0, |(sample, _)| (summary.key(sample).len() + MAXIMUM_ENTRY_OVERHEAD) as u64);
+            .map_or(0, |(sample, _)| (summary.key(sample).len() + MAX_ENTRY_OVERHEAD) as u64);
         let mut cursor = match end.saturating_add(behind).saturating_sub(start) <= PIECE_BYTES {
             true => EntryCursor::up_to(file, start, end.saturating_add(behind), self.data_length),
             // The entries of wide partitions consist mostly of promoted indexes, which the cursor
@@ -297,7 +297,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         loop {
             let summary = self.summary();
             let interval = summary.interval_of_bound(bound);
-            let mut last = Token::MINIMUM;
+            let mut last = Token::MIN;
             let mut is_sorted = true;
             let is_wanted = |found: &[u8]| {
                 let token = Token::of(found);

@@ -27,7 +27,7 @@ const ENTRY_BYTES: usize = 16;
 /// Maximum length of a page in bytes. A longer page is not built, because building and freeing it
 /// takes one uninterrupted step and would hold the core. An interval of the usual 128 partitions
 /// takes about 3 KiB.
-const MAXIMUM_BYTES: usize = 512 * 1024;
+const MAX_BYTES: usize = 512 * 1024;
 
 /// The content of an entry besides its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl FlatPageBuilder {
     pub(super) fn add(&mut self, key: &[u8], entry: &FlatEntry) -> bool {
         let Some(relative) = entry.position.checked_sub(self.start) else { return false };
         let Ok(relative) = u32::try_from(relative) else { return false };
-        if self.entries.len() + self.keys.len() + ENTRY_BYTES + key.len() > MAXIMUM_BYTES {
+        if self.entries.len() + self.keys.len() + ENTRY_BYTES + key.len() > MAX_BYTES {
             return false;
         }
         self.keys.extend_from_slice(key);

@@ -4,11 +4,11 @@ use espalier_mutation::DecoratedKey;
 
 use super::ForwardRows;
 use crate::{
-    data::decode::RowView,
+    data::decode::RowRef,
     error::Result,
     reader::{
         RowSource,
-        plain::{Ahead, PlainRow},
+        raw_row::{Ahead, RawRow},
     },
 };
 
@@ -16,7 +16,7 @@ impl ForwardRows {
     /// Looks at the next item for a writer that copies raw rows; see [`RowSource::look`]. The
     /// slices must cover the whole partition.
     #[inline]
-    pub(in crate::reader) async fn look(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
+    pub(in crate::reader) async fn look(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         if !self.is_free() {
             return Ok((Ahead::Other, 0));
         }
@@ -25,7 +25,7 @@ impl ForwardRows {
 
     /// Returns the row that [`Self::look`] saw last.
     #[inline]
-    pub(in crate::reader) fn plain<'a>(&'a self, view: &'a RowView) -> PlainRow<'a> {
+    pub(in crate::reader) fn plain<'a>(&'a self, view: &'a RowRef) -> RawRow<'a> {
         self.source.plain(view)
     }
 
@@ -38,16 +38,16 @@ impl ForwardRows {
 
     /// Returns the key of the next partition and the offset after its head, from the end of this
     /// one. `None` if the head is not in memory, or holds anything but the key.
-    pub(in crate::reader) fn next_partition_at_hand(&self) -> Option<(DecoratedKey, usize)> {
+    pub(in crate::reader) fn next_cached_partition(&self) -> Option<(DecoratedKey, usize)> {
         if !self.is_free() {
             return None;
         }
-        self.source.next_head_at_hand().map(|(key, end)| (DecoratedKey::new(key), end))
+        self.source.next_cached_head().map(|(key, end)| (DecoratedKey::new(key), end))
     }
 
     /// Returns whether the end of the partition comes next and is in memory.
     pub(in crate::reader) fn is_at_end(&self) -> bool {
-        self.is_free() && self.source.is_end_at_hand()
+        self.is_free() && self.source.is_end_cached()
     }
 
     /// Starts over at the beginning of another partition.

@@ -4,11 +4,11 @@ use espalier_mutation::{DecoratedKeyRef, DeletionTime};
 use espalier_trie::page::PrefixSearch;
 use espalier_types::byte_comparable::{TERMINATOR, encode_ordered_clustering};
 
-use super::{PointScratch, pending::Step};
+use super::{PointScratch, lookup::Step};
 use crate::{
     data::column_map::FileLayout,
-    index::bti::{partition_index::IndexPosition, row_index::block_at_hand},
-    page_cache::{CachedFile, PageKey, PagesAtHand},
+    index::bti::{partition_index::IndexPosition, row_index::cached_block},
+    page_cache::{CachedFile, CachedPages, PageKey},
     reader::{Index, SSTableReader, index::TrieIndex},
 };
 
@@ -38,9 +38,9 @@ impl SSTableReader {
     /// Continues from `step`, and updates it. Returns `Some(None)` if the SSTable lacks the
     /// partition, and `None` if the cached pages give no answer.
     #[inline]
-    pub(super) fn place_at_hand<V: AsRef<[u8]>>(
+    pub(super) fn cached_place<V: AsRef<[u8]>>(
         &self,
-        pages: &PagesAtHand<'_>,
+        pages: &CachedPages<'_>,
         layout: &FileLayout,
         (key, hash_byte): (DecoratedKeyRef<'_>, u8),
         clustering: &[Option<V>],
@@ -72,7 +72,7 @@ impl SSTableReader {
                 }
                 let file = big.file();
                 let page = |number| page_of(pages, file.made_key(number));
-                match big.exact_at_hand(page, key)? {
+                match big.exact_cached(page, key)? {
                     None => Some(None),
                     // [`SSTableReader::read_partition`] handles the blocks of such a partition.
                     Some(entry) if entry.promoted.is_some() => None,
@@ -87,13 +87,13 @@ impl SSTableReader {
 }
 
 #[inline]
-fn page_of<'p>(pages: &'p PagesAtHand<'_>, key: PageKey) -> Option<&'p [u8]> {
+fn page_of<'p>(pages: &'p CachedPages<'_>, key: PageKey) -> Option<&'p [u8]> {
     pages.get(key).map(|page| &page[..])
 }
 
 #[inline]
 fn find_partition(
-    pages: &PagesAtHand<'_>,
+    pages: &CachedPages<'_>,
     trie: &TrieIndex,
     key: DecoratedKeyRef<'_>,
     hash_byte: u8,
@@ -112,7 +112,7 @@ fn find_partition(
     };
     let file = trie.partitions.source();
     let page = |number| page_of(pages, file.key(number));
-    let found = trie.partitions.candidate_at_hand(page, &mut search, hash_byte);
+    let found = trie.partitions.cached_candidate(page, &mut search, hash_byte);
     if found.is_none() {
         let (node, rest) = search.place();
         *step = Step::Partitions { node, rest };
@@ -121,7 +121,7 @@ fn find_partition(
 }
 
 fn in_row_index<V: AsRef<[u8]>>(
-    pages: &PagesAtHand<'_>,
+    pages: &CachedPages<'_>,
     layout: &FileLayout,
     trie: &TrieIndex,
     entry: u64,
@@ -139,7 +139,7 @@ fn in_row_index<V: AsRef<[u8]>>(
     path.clear();
     encode_ordered_clustering(&layout.table.comparator().types, clustering, TERMINATOR, path);
     let page = |number| page_of(pages, rows.key(number));
-    let Some(found) = block_at_hand(page, entry, key.key, path, joined)? else {
+    let Some(found) = cached_block(page, entry, key.key, path, joined)? else {
         return Some(None);
     };
     let block = PlaceInBlock {

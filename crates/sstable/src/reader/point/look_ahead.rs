@@ -15,14 +15,14 @@ use super::super::{Index, SSTableReader, index::TrieIndex};
 use crate::{
     data::file::DataFile,
     index::bti::partition_index::{Candidate, IndexPosition},
-    page_cache::{PagesAtHand, Slot},
+    page_cache::{CachedPages, Slot},
 };
 
 /// Bytes at a partition's beginning that are probably read.
 const LIKELY_BYTES: usize = 128;
 
 /// The most steps of a walk. No look-up waits for more; a path among some million keys takes ten.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 
 /// The next step of a walk.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl SSTableReader {
         if !trie.keys.are_bytes() {
             return;
         }
-        let pages = self.0.data.pages_at_hand(&[]);
+        let pages = self.0.data.cached_pages(&[]);
         let search = PrefixSearch::new(trie.partitions.footer().root, &[]);
         let root = trie.partitions.source().key(search.page_number());
         // The cache cannot change before this function ends, so that slots stay valid.
@@ -59,7 +59,7 @@ impl SSTableReader {
             let search = PrefixSearch::new(trie.partitions.footer().root, path);
             *walk = Some(Walk { search, step: Step::Enter(root) });
         }
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let mut is_any_left = false;
             for walk in &mut walks {
                 if let Some(going) = walk {
@@ -82,7 +82,7 @@ impl<'pages> Walk<'_, 'pages> {
     #[inline]
     fn next(
         &mut self,
-        pages: &'pages PagesAtHand<'_>,
+        pages: &'pages CachedPages<'_>,
         trie: &TrieIndex,
         data: &DataFile,
     ) -> Option<Step<'pages>> {

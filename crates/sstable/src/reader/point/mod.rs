@@ -6,35 +6,35 @@
 //! without checksums that needs checking, damaged bytes. [`SSTableReader::read_partition`] then
 //! waits for the pages and reports errors.
 //!
-//! Usually a single page is missing. [`PendingRow`] records which, reads it and holds it, so that
+//! Usually a single page is missing. [`PointLookup`] records which, reads it and holds it, so that
 //! the same function continues there: a row on disk costs one wait for each missing page, and no
 //! stream.
 //!
 //! Page touches: two to four of the partition index (or one page of Index.db in its flat form),
 //! some of Rows.db if the partition is wide, and one of Data.db. One copy: the row, into the
-//! memtables' form. Memory: a reused [`PointScratch`], bounded by [`window::MAXIMUM_JOINED_BYTES`]
+//! memtables' form. Memory: a reused [`PointScratch`], bounded by [`window::MAX_JOINED_BYTES`]
 //! and a row.
 
 mod index;
 mod look_ahead;
-mod pending;
+mod lookup;
 mod rows;
 mod window;
 
 use espalier_mutation::{DecoratedKeyRef, DeletionTime};
 
-pub use self::pending::PendingRow;
-use self::{pending::Step, window::Window};
+pub use self::lookup::PointLookup;
+use self::{lookup::Step, window::Window};
 use super::sstable_reader::SSTableReader;
 use crate::{
-    data::decode::view::{RowView, Span},
-    page_cache::PagesAtHand,
+    data::decode::row_ref::{RowRef, Span},
+    page_cache::CachedPages,
 };
 
 /// The outcome of a look-up of cached pages. The contract of all cached look-ups is at
 /// `espalier_storage::Database::try_read_row`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowAtHand {
+pub enum CachedRow {
     /// The answer is not known here: a page is missing, or the case is not handled.
     Unknown,
     /// The SSTable holds nothing of the partition.
@@ -60,7 +60,7 @@ pub struct PointScratch {
     path: Vec<u8>,
     joined: Vec<u8>,
     spans: Vec<Option<Span>>,
-    view: RowView,
+    view: RowRef,
     row: Vec<u8>,
 }
 
@@ -78,16 +78,16 @@ impl SSTableReader {
     /// of the key, which must lie in the key range ([`SSTableReader::spans`]); `clustering` has a
     /// value for each clustering column. If a page is missing, `pending` records which.
     #[inline]
-    pub fn row_at_hand<V: AsRef<[u8]>>(
+    pub fn cached_row<V: AsRef<[u8]>>(
         &self,
         key: DecoratedKeyRef<'_>,
         hash: (u64, u64),
         clustering: &[Option<V>],
-        pending: &mut PendingRow,
+        pending: &mut PointLookup,
         scratch: &mut PointScratch,
-    ) -> RowAtHand {
+    ) -> CachedRow {
         let mut step = pending.step_of(self);
-        let pages = self.0.data.pages_at_hand(pending.pages());
+        let pages = self.0.data.cached_pages(pending.pages());
         let found = self.try_row(&pages, (key, hash), clustering, &mut step, scratch);
         if let Some(found) = found {
             return found;
@@ -96,18 +96,18 @@ impl SSTableReader {
             drop(pages);
             pending.stop(self, step, missing);
         }
-        RowAtHand::Unknown
+        CachedRow::Unknown
     }
 
     #[inline]
     fn try_row<V: AsRef<[u8]>>(
         &self,
-        pages: &PagesAtHand<'_>,
+        pages: &CachedPages<'_>,
         (key, hash): (DecoratedKeyRef<'_>, (u64, u64)),
         clustering: &[Option<V>],
         step: &mut Step,
         scratch: &mut PointScratch,
-    ) -> Option<RowAtHand> {
+    ) -> Option<CachedRow> {
         let layout = self.0.layout.borrow();
         if layout.is_static_compact
             || !layout.statics.is_empty()
@@ -116,8 +116,8 @@ impl SSTableReader {
             return None;
         }
         let place =
-            self.place_at_hand(pages, &layout, (key, hash.1 as u8), clustering, step, scratch)?;
-        let Some(place) = place else { return Some(RowAtHand::NoPartition) };
+            self.cached_place(pages, &layout, (key, hash.1 as u8), clustering, step, scratch)?;
+        let Some(place) = place else { return Some(CachedRow::NoPartition) };
         *step = Step::Data(place);
         let window = Window::new(pages, &self.0.data, place.position, &mut scratch.joined)?;
         let (spans, view, row) = (&mut scratch.spans, &mut scratch.view, &mut scratch.row);

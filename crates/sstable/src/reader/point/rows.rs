@@ -4,26 +4,27 @@ use std::cmp::Ordering;
 
 use espalier_mutation::{DecoratedKeyRef, DeletionTime, pack_row};
 
-use super::{PointRow, RowAtHand, index::Place, window::Window};
+use super::{CachedRow, PointRow, index::Place, window::Window};
 use crate::data::{
     column_map::FileLayout,
     decode::{
-        ViewedRow, target_of,
-        view::{NoStep, RowView, Span, Step, partition_head, step_noting},
+        RawRowContent,
+        row_ref::{NoStep, RowRef, Span, Step, partition_head, step_noting},
+        target_of,
     },
 };
 
 /// The most rows and markers of a block that a look-up steps over.
 /// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition) handles longer blocks
 /// and yields on the way.
-const MAXIMUM_STEPS: usize = 1024;
+const MAX_STEPS: usize = 1024;
 
 /// A walk towards a row.
 pub(super) struct Walk<'a> {
     pub(super) layout: &'a FileLayout,
     pub(super) window: Window<'a>,
     pub(super) spans: &'a mut Vec<Option<Span>>,
-    pub(super) view: &'a mut RowView,
+    pub(super) view: &'a mut RowRef,
     pub(super) row: &'a mut Vec<u8>,
 }
 
@@ -34,18 +35,18 @@ impl Walk<'_> {
         key: DecoratedKeyRef<'_>,
         place: Place,
         clustering: &[Option<V>],
-    ) -> Option<RowAtHand> {
+    ) -> Option<CachedRow> {
         let (partition_deletion, mut open) = match place.block {
             Some(known) => (known.partition_deletion, known.open_deletion),
             None => match self.enter_partition(key)? {
                 Some(deletion) => (deletion, DeletionTime::LIVE),
-                None => return place.is_candidate.then_some(RowAtHand::NoPartition),
+                None => return place.is_candidate.then_some(CachedRow::NoPartition),
             },
         };
         let found = |range_deletion, has_row| {
-            RowAtHand::Partition(PointRow { partition_deletion, range_deletion, has_row })
+            CachedRow::Partition(PointRow { partition_deletion, range_deletion, has_row })
         };
-        for _ in 0..MAXIMUM_STEPS {
+        for _ in 0..MAX_STEPS {
             self.spans.clear();
             let spans = &mut *self.spans;
             let bytes = self.window.bytes();
@@ -128,7 +129,7 @@ impl Walk<'_> {
             self.view.cells.sort_unstable_by_key(|cell| target_of(cell, layout));
         }
         self.row.clear();
-        pack_row(&ViewedRow { view: self.view, bytes, layout }, self.row);
+        pack_row(&RawRowContent { view: self.view, bytes, layout }, self.row);
         Some(true)
     }
 }

@@ -3,17 +3,17 @@
 
 use espalier_trie::prefetch::prefetch_range;
 
-use crate::{data::file::DataFile, page_cache::PagesAtHand};
+use crate::{data::file::DataFile, page_cache::CachedPages};
 
 /// The most bytes that are joined.
 /// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition) handles longer rows.
-pub(super) const MAXIMUM_JOINED_BYTES: usize = 256 * 1024;
+pub(super) const MAX_JOINED_BYTES: usize = 256 * 1024;
 
 /// Bytes after the entry into a chunk that are probably read.
 const LIKELY_BYTES: usize = 192;
 
 pub(super) struct Window<'a> {
-    pages: &'a PagesAtHand<'a>,
+    pages: &'a CachedPages<'a>,
     data: &'a DataFile,
     chunk: &'a [u8],
     joined: &'a mut Vec<u8>,
@@ -29,7 +29,7 @@ impl<'a> Window<'a> {
     /// cached.
     #[inline]
     pub(super) fn new(
-        pages: &'a PagesAtHand<'a>,
+        pages: &'a CachedPages<'a>,
         data: &'a DataFile,
         position: u64,
         joined: &'a mut Vec<u8>,
@@ -62,7 +62,7 @@ impl<'a> Window<'a> {
     fn seek(&mut self, position: u64) -> Option<()> {
         let length = self.data.chunk_length();
         let index = position / length;
-        self.chunk = self.data.chunk_at_hand(self.pages, index)?;
+        self.chunk = self.data.cached_chunk(self.pages, index)?;
         self.is_joined = false;
         self.start = index * length;
         self.at = (position - self.start) as usize;
@@ -76,7 +76,7 @@ impl<'a> Window<'a> {
     #[cold]
     pub(super) fn grow(&mut self) -> Option<()> {
         let end = self.start.checked_add(self.bytes().len() as u64)?;
-        let next = self.data.chunk_at_hand(self.pages, end / self.data.chunk_length())?;
+        let next = self.data.cached_chunk(self.pages, end / self.data.chunk_length())?;
         if !end.is_multiple_of(self.data.chunk_length()) {
             return None;
         }
@@ -87,7 +87,7 @@ impl<'a> Window<'a> {
                 self.joined.extend_from_slice(self.chunk.get(self.at..)?);
             }
         }
-        if self.joined.len() + next.len() > MAXIMUM_JOINED_BYTES {
+        if self.joined.len() + next.len() > MAX_JOINED_BYTES {
             return None;
         }
         self.joined.extend_from_slice(next);

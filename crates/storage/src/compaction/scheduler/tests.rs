@@ -9,15 +9,15 @@ use espalier_runtime::{block_on, file::FileSystem};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-use super::{CONCURRENT, CONCURRENT_WITH_SHORT, Room, most_bytes_of_next, next_job, within};
+use super::{CONCURRENT, CONCURRENT_WITH_SHORT, Room, max_bytes_of_next, next_job, within};
 use crate::{
     Database,
-    compaction::strategy::{Pick, Split},
+    compaction::strategy::{PickedCompaction, Split},
     test_database::{create, open},
 };
 
 const DAY_US: i64 = 86_400_000_000;
-const ALL_ROOM: Room<'static> = Room { available: &|_| u64::MAX, most_bytes: u64::MAX };
+const ALL_ROOM: Room<'static> = Room { available: &|_| u64::MAX, max_bytes: u64::MAX };
 
 /// `k blob PRIMARY KEY, v blob`.
 fn metadata(name: &str, id: u128, class: &str) -> TableMetadata {
@@ -75,8 +75,8 @@ fn beside_long_ones_short_ones_begin() {
         let database = open(file_system).await;
         let mut running = Vec::new();
         let mut jobs = 0;
-        while let Some(most_bytes) = most_bytes_of_next(&database) {
-            assert_eq!(most_bytes == u64::MAX, jobs < CONCURRENT);
+        while let Some(max_bytes) = max_bytes_of_next(&database) {
+            assert_eq!(max_bytes == u64::MAX, jobs < CONCURRENT);
             let name = format!("t{jobs}");
             let table = metadata(&name, 0xb0 + jobs as u128, "SizeTiered");
             let table = create(&database, table).await;
@@ -85,20 +85,20 @@ fn beside_long_ones_short_ones_begin() {
             }
             // The table has as many bytes as each running compaction; the limit is a quarter of
             // that.
-            if most_bytes < u64::MAX {
-                assert!(next_job(&database, Room { most_bytes, ..ALL_ROOM }).is_none());
+            if max_bytes < u64::MAX {
+                assert!(next_job(&database, Room { max_bytes, ..ALL_ROOM }).is_none());
                 // A short part of many overlapping files begins.
                 for number in 4..20 {
                     write_file(&database, &table, number).await;
                 }
-                let room = Room { most_bytes, ..ALL_ROOM };
+                let room = Room { max_bytes, ..ALL_ROOM };
                 assert!(next_job(&database, room).is_none());
                 let table = crate::test_database::table(&database, &table);
                 let files = table.view().sstables.clone();
-                let most_bytes: u64 = files[..4].iter().map(|file| file.bytes_rewritten()).sum();
-                let room = Room { most_bytes: most_bytes - 1, ..ALL_ROOM };
+                let max_bytes: u64 = files[..4].iter().map(|file| file.bytes_rewritten()).sum();
+                let room = Room { max_bytes: max_bytes - 1, ..ALL_ROOM };
                 assert!(next_job(&database, room).is_none());
-                let (_, job) = next_job(&database, Room { most_bytes, ..ALL_ROOM }).unwrap();
+                let (_, job) = next_job(&database, Room { max_bytes, ..ALL_ROOM }).unwrap();
                 assert_eq!(job.guard.running.inputs.len(), 4);
             }
             running.push(next_job(&database, ALL_ROOM).unwrap());
@@ -106,7 +106,7 @@ fn beside_long_ones_short_ones_begin() {
         }
         assert_eq!(jobs, CONCURRENT_WITH_SHORT);
         drop(running);
-        assert_eq!(most_bytes_of_next(&database), Some(u64::MAX));
+        assert_eq!(max_bytes_of_next(&database), Some(u64::MAX));
     });
 }
 
@@ -114,7 +114,8 @@ fn beside_long_ones_short_ones_begin() {
 fn what_is_too_large_for_the_disk_is_cut_but_for_the_garbage_it_is_for() {
     let bytes = [10, 50, 20, 5];
     let cut = |garbage, level, available_bytes| {
-        let pick = Pick { files: vec![0, 1, 2, 3], level, split: Split::Never, garbage };
+        let pick =
+            PickedCompaction { files: vec![0, 1, 2, 3], level, split: Split::Never, garbage };
         within(pick, |index| bytes[index], available_bytes).files
     };
     assert_eq!(cut(None, 0, 85), [0, 1, 2, 3]);

@@ -2,8 +2,8 @@
 //! may have `fanout_size` times the bytes of the one below.
 
 use super::{
-    Arena, FileFacts, Pick, Split, depth_of, garbage::MOST_PICKS, options::Options,
-    overlaps::Amounts, size_tiered::SizeTiered,
+    CompactionCandidates, PickedCompaction, SSTableInfo, Split, depth_of, garbage::MAX_PICKS,
+    options::Options, overlaps::Amounts, size_tiered::SizeTiered,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub(super) struct Leveled {
 pub(super) const LEVELS: usize = 9;
 /// Maximum number of files of level 0 that are compacted at once, as in Cassandra. If there are
 /// more, they are first merged among themselves.
-const MAXIMUM_LEVEL_0: usize = 32;
+const MAX_LEVEL_0: usize = 32;
 
 impl Leveled {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
@@ -47,53 +47,63 @@ impl Leveled {
         bytes
     }
 
-    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
-        let levels = levels(arena.idle, arena.busy);
+    pub(super) fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
+        let levels = levels(candidates.idle, candidates.busy);
         let mut picks = Vec::new();
-        if levels.of[0].len() > MAXIMUM_LEVEL_0 {
-            let tiers = self.tiers.pick_among(arena.idle, &levels.of[0]);
-            let pick = |files| Pick::new(files, 0, Split::Never);
+        if levels.of[0].len() > MAX_LEVEL_0 {
+            let tiers = self.tiers.pick_among(candidates.idle, &levels.of[0]);
+            let pick = |files| PickedCompaction::new(files, 0, Split::Never);
             picks.extend(tiers.into_iter().take(1).map(pick));
         }
         for level in (1..LEVELS - 1).rev() {
             if levels.bytes[level] > self.maximum_bytes(level) {
-                picks.extend(self.upwards(arena, &levels, level));
+                picks.extend(self.upwards(candidates, &levels, level));
             }
         }
-        picks.extend(self.out_of_level_0(arena, &levels));
+        picks.extend(self.out_of_level_0(candidates, &levels));
         picks
     }
 
     /// Picks one file of a level with the files that it overlaps in the next one: the file that
     /// overlaps the fewest bytes relative to its size, because it is the cheapest.
-    fn upwards(&self, arena: &Arena<'_>, levels: &Levels, level: usize) -> Option<Pick> {
+    fn upwards(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        levels: &Levels,
+        level: usize,
+    ) -> Option<PickedCompaction> {
         let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
         let candidates = levels.of[level].iter().filter_map(|index| {
-            let file = &arena.idle[*index];
-            let met = met_in(arena, levels, level + 1, (file.first_token, file.last_token))?;
-            let bytes: u64 = met.iter().map(|index| arena.idle[*index].bytes).sum();
+            let file = &candidates.idle[*index];
+            let met = met_in(candidates, levels, level + 1, (file.first_token, file.last_token))?;
+            let bytes: u64 = met.iter().map(|index| candidates.idle[*index].bytes).sum();
             let files: Vec<usize> = std::iter::once(*index).chain(met).collect();
             Some((bytes as f64 / file.bytes.max(1) as f64, files))
         });
         let cheapest = candidates.min_by(|(left, _), (right, _)| left.total_cmp(right));
-        cheapest.map(|(_, files)| Pick::new(files, next, self.split()))
+        cheapest.map(|(_, files)| PickedCompaction::new(files, next, self.split()))
     }
 
-    fn out_of_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
+    fn out_of_level_0(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        levels: &Levels,
+    ) -> Option<PickedCompaction> {
         // Only one such compaction runs at a time, so that files of level 1 cannot overlap.
         let mut files = levels.of[0].clone();
         if files.len() < self.tiers.thresholds.minimum || levels.is_level_0_busy {
             return None;
         }
-        files
-            .sort_by_key(|index| (arena.idle[*index].maximum_timestamp, arena.idle[*index].number));
-        files.truncate(MAXIMUM_LEVEL_0);
-        let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
+        files.sort_by_key(|index| {
+            (candidates.idle[*index].maximum_timestamp, candidates.idle[*index].number)
+        });
+        files.truncate(MAX_LEVEL_0);
+        let bytes: u64 = files.iter().map(|index| candidates.idle[*index].bytes).sum();
         if bytes <= self.file_bytes {
-            return Some(Pick::new(files, 0, Split::Never));
+            return Some(PickedCompaction::new(files, 0, Split::Never));
         }
-        files.extend(met_in(arena, levels, 1, span(arena, &files)?)?);
-        Some(Pick::new(files, 1, self.split()))
+        files.extend(met_in(candidates, levels, 1, span(candidates, &files)?)?);
+        Some(PickedCompaction::new(files, 1, self.split()))
     }
 
     /// Picks files that can be purged together with data that they cover in deeper levels or in
@@ -104,27 +114,30 @@ impl Leveled {
     /// receives the amounts of all files that move down with a file, and its index.
     pub(super) fn downwards(
         &self,
-        arena: &Arena<'_>,
+        candidates: &CompactionCandidates<'_>,
         garbage: &[usize],
         older: &[Amounts],
         is_worth: impl Fn(Amounts, usize) -> bool,
-    ) -> Vec<Pick> {
-        let levels = levels(arena.idle, arena.busy);
-        let mut is_garbage = vec![false; arena.idle.len()];
+    ) -> Vec<PickedCompaction> {
+        let levels = levels(candidates.idle, candidates.busy);
+        let mut is_garbage = vec![false; candidates.idle.len()];
         garbage.iter().for_each(|index| is_garbage[*index] = true);
         let garbage_of = |level: usize| {
             levels.of[level].iter().copied().filter(|index: &usize| is_garbage[*index])
         };
         let of_all = |files: &[usize]| {
-            files.iter().map(|index| Amounts::of(&arena.idle[*index], true)).sum::<Amounts>()
+            files.iter().map(|index| Amounts::of(&candidates.idle[*index], true)).sum::<Amounts>()
         };
         let pick = |files, index, level: usize| {
             let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
-            Pick { garbage: Some(index), ..Pick::new(files, next, self.split()) }
+            PickedCompaction {
+                garbage: Some(index),
+                ..PickedCompaction::new(files, next, self.split())
+            }
         };
         let mut picks = Vec::new();
         // All files of level 0 move together, because they overlap.
-        if let Some(files) = all_of_level_0(arena, &levels) {
+        if let Some(files) = all_of_level_0(candidates, &levels) {
             let all = of_all(&files);
             let covers_some = |index: &usize| older[*index].files > older[*index].taken;
             let for_whom = garbage_of(0).find(|index| covers_some(index) && is_worth(all, *index));
@@ -132,13 +145,13 @@ impl Leveled {
         }
         for level in 1..LEVELS - 1 {
             for index in
-                garbage_of(level).filter(|index| covers_deeper(arena, &levels, level, *index))
+                garbage_of(level).filter(|index| covers_deeper(candidates, &levels, level, *index))
             {
-                if picks.len() == MOST_PICKS {
+                if picks.len() == MAX_PICKS {
                     return picks;
                 }
-                let range = (arena.idle[index].first_token, arena.idle[index].last_token);
-                let Some(met) = met_in(arena, &levels, level + 1, range) else { continue };
+                let range = (candidates.idle[index].first_token, candidates.idle[index].last_token);
+                let Some(met) = met_in(candidates, &levels, level + 1, range) else { continue };
                 let files: Vec<usize> = std::iter::once(index).chain(met).collect();
                 if is_worth(of_all(&files), index) {
                     picks.push(pick(files, index, level));
@@ -150,8 +163,8 @@ impl Leveled {
 
     /// Returns the score: the maximum number of files of level 0 over one token, without the number
     /// that is too small to move up. Each other level has one file there.
-    pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
-        let files: Vec<&FileFacts> = arena.all().collect();
+    pub(super) fn score(&self, candidates: &CompactionCandidates<'_>) -> usize {
+        let files: Vec<&SSTableInfo> = candidates.all().collect();
         let of_level_0 = levels_of(&files).filter(|(_, level)| *level == 0);
         depth_of(of_level_0.map(|(index, _)| files[index]))
             .saturating_sub(self.tiers.thresholds.minimum - 1)
@@ -159,66 +172,79 @@ impl Leveled {
 
     /// Returns how many times the levels above 0 hold their maximum size, in sum over the levels
     /// that exceed it.
-    pub(super) fn overfull(&self, arena: &Arena<'_>) -> usize {
-        let levels = levels(arena.idle, arena.busy);
+    pub(super) fn level_score(&self, candidates: &CompactionCandidates<'_>) -> usize {
+        let levels = levels(candidates.idle, candidates.busy);
         let times = (1..LEVELS - 1).map(|level| levels.bytes[level] / self.maximum_bytes(level));
         usize::try_from(times.sum::<u64>()).unwrap_or(usize::MAX)
     }
 
     /// Picks all files for the lowest level that has room for them. Some files of one level stay
     /// there if no others lie between them.
-    pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
-        if files.len() < arena.idle.len() + arena.busy.len() {
-            let level = self.level_of_all(arena, &files).unwrap_or(0);
-            return Pick::new(files, u32::try_from(level).unwrap_or(0), self.split());
+    pub(super) fn one_run(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        files: Vec<usize>,
+    ) -> PickedCompaction {
+        if files.len() < candidates.idle.len() + candidates.busy.len() {
+            let level = self.level_of_all(candidates, &files).unwrap_or(0);
+            return PickedCompaction::new(files, u32::try_from(level).unwrap_or(0), self.split());
         }
-        let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
+        let bytes: u64 = files.iter().map(|index| candidates.idle[*index].bytes).sum();
         let level = (1..LEVELS - 1).find(|level| bytes <= self.maximum_bytes(*level));
         let level = u32::try_from(level.unwrap_or(LEVELS - 1)).unwrap_or(0);
-        Pick::new(files, level, self.split())
+        PickedCompaction::new(files, level, self.split())
     }
 
     /// Returns the level above 0 that all the files are in, if no other file of it lies between the
     /// first and the last.
-    fn level_of_all(&self, arena: &Arena<'_>, files: &[usize]) -> Option<usize> {
-        let levels = levels(arena.idle, arena.busy);
+    fn level_of_all(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        files: &[usize],
+    ) -> Option<usize> {
+        let levels = levels(candidates.idle, candidates.busy);
         let of_all = |of_level: &Vec<usize>| files.iter().all(|index| of_level.contains(index));
         let level = (1..LEVELS).find(|level| of_all(&levels.of[*level]))?;
-        let met = met_in(arena, &levels, level, span(arena, files)?)?;
+        let met = met_in(candidates, &levels, level, span(candidates, files)?)?;
         (met.len() == files.len()).then_some(level)
     }
 }
 
 /// Returns the files of level 0 with the files that they overlap in the next level. Returns `None`
 /// if one of either is being compacted: no older file that overlaps the moved ones may remain.
-fn all_of_level_0(arena: &Arena<'_>, levels: &Levels) -> Option<Vec<usize>> {
+fn all_of_level_0(candidates: &CompactionCandidates<'_>, levels: &Levels) -> Option<Vec<usize>> {
     if levels.is_level_0_busy {
         return None;
     }
     let mut files = levels.of[0].clone();
-    files.extend(met_in(arena, levels, 1, span(arena, &files)?)?);
+    files.extend(met_in(candidates, levels, 1, span(candidates, &files)?)?);
     Some(files)
 }
 
 /// Returns whether a file of a level may cover data in deeper ones.
-fn covers_deeper(arena: &Arena<'_>, levels: &Levels, level: usize, index: usize) -> bool {
-    let file = &arena.idle[index];
+fn covers_deeper(
+    candidates: &CompactionCandidates<'_>,
+    levels: &Levels,
+    level: usize,
+    index: usize,
+) -> bool {
+    let file = &candidates.idle[index];
     let range = (file.first_token, file.last_token);
     let mut met =
-        levels.of[level + 1..].iter().flat_map(|of_level| meeting(arena, of_level, range));
-    met.any(|other| arena.idle[other].may_be_covered_by(file))
+        levels.of[level + 1..].iter().flat_map(|of_level| meeting(candidates, of_level, range));
+    met.any(|other| candidates.idle[other].may_be_covered_by(file))
 }
 
 /// Returns the files of a level that overlap a token range. The level's files are sorted and
 /// disjoint.
 fn meeting<'a>(
-    arena: &'a Arena<'_>,
+    candidates: &'a CompactionCandidates<'_>,
     of_level: &'a [usize],
     range: (i64, i64),
 ) -> impl Iterator<Item = usize> + 'a {
-    let first = of_level.partition_point(|index| arena.idle[*index].last_token < range.0);
+    let first = of_level.partition_point(|index| candidates.idle[*index].last_token < range.0);
     let behind = of_level[first..].iter().copied();
-    behind.take_while(move |index| arena.idle[*index].first_token <= range.1)
+    behind.take_while(move |index| candidates.idle[*index].first_token <= range.1)
 }
 
 struct Levels {
@@ -232,7 +258,7 @@ struct Levels {
 
 /// Returns the indices of the files in the order of the ring, each with its effective level: 0 if
 /// it overlaps another file of its level, because another node or tool wrote it.
-fn levels_of(files: &[&FileFacts]) -> impl Iterator<Item = (usize, usize)> {
+fn levels_of(files: &[&SSTableInfo]) -> impl Iterator<Item = (usize, usize)> {
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
     let mut ends: Vec<Option<i64>> = vec![None; LEVELS];
@@ -247,14 +273,14 @@ fn levels_of(files: &[&FileFacts]) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-fn level_of(file: &FileFacts) -> usize {
+fn level_of(file: &SSTableInfo) -> usize {
     (file.level as usize).min(LEVELS - 1)
 }
 
 /// Groups the idle files by level, each level in the order of the ring. Busy files take part, so
 /// that a file keeps its effective level while it, or another one, is being compacted.
-fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
-    let files: Vec<&FileFacts> = idle.iter().chain(busy).collect();
+fn levels(idle: &[SSTableInfo], busy: &[SSTableInfo]) -> Levels {
+    let files: Vec<&SSTableInfo> = idle.iter().chain(busy).collect();
     let mut levels =
         Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS], is_level_0_busy: false };
     for (index, level) in levels_of(&files) {
@@ -268,8 +294,8 @@ fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
 }
 
 /// Returns the token range that some idle files span.
-fn span(arena: &Arena<'_>, files: &[usize]) -> Option<(i64, i64)> {
-    let files = files.iter().map(|index| &arena.idle[*index]);
+fn span(candidates: &CompactionCandidates<'_>, files: &[usize]) -> Option<(i64, i64)> {
+    let files = files.iter().map(|index| &candidates.idle[*index]);
     let first = files.clone().map(|file| file.first_token).min()?;
     Some((first, files.map(|file| file.last_token).max()?))
 }
@@ -277,18 +303,18 @@ fn span(arena: &Arena<'_>, files: &[usize]) -> Option<(i64, i64)> {
 /// Returns the idle files of a level that overlap a token range. Returns `None` if an overlapping
 /// file is being compacted, or a compaction is about to write one there.
 fn met_in(
-    arena: &Arena<'_>,
+    candidates: &CompactionCandidates<'_>,
     levels: &Levels,
     level: usize,
     range: (i64, i64),
 ) -> Option<Vec<usize>> {
-    let meets = |file: &FileFacts| file.first_token <= range.1 && range.0 <= file.last_token;
-    let is_near = |file: &FileFacts| {
+    let meets = |file: &SSTableInfo| file.first_token <= range.1 && range.0 <= file.last_token;
+    let is_near = |file: &SSTableInfo| {
         let at = file.level as usize;
         at == level || at + 1 == level
     };
-    if arena.busy.iter().any(|file| is_near(file) && meets(file)) {
+    if candidates.busy.iter().any(|file| is_near(file) && meets(file)) {
         return None;
     }
-    Some(meeting(arena, levels.of.get(level)?, range).collect())
+    Some(meeting(candidates, levels.of.get(level)?, range).collect())
 }

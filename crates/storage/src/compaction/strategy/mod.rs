@@ -25,7 +25,7 @@ use unified::Unified;
 
 /// The facts that a strategy knows about a file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FileFacts {
+pub struct SSTableInfo {
     /// Generation number, ascending by time. Files with other names all have 0; so the number
     /// determines an order, not an identity.
     pub number: u64,
@@ -61,13 +61,13 @@ pub struct FileFacts {
 
 /// The compaction candidates: the files of a table on one shard.
 #[derive(Clone, Debug)]
-pub struct Arena<'a> {
+pub struct CompactionCandidates<'a> {
     /// Files that may be compacted.
-    pub idle: &'a [FileFacts],
+    pub idle: &'a [SSTableInfo],
     /// Files that are being compacted.
-    pub busy: &'a [FileFacts],
+    pub busy: &'a [SSTableInfo],
     /// Files that cannot be compacted. No pick waits for them.
-    pub left_out: &'a [FileFacts],
+    pub left_out: &'a [SSTableInfo],
     /// First and last token of the shard.
     pub tokens: (i64, i64),
     /// Number of shards.
@@ -78,9 +78,9 @@ pub struct Arena<'a> {
     pub now_s: u64,
 }
 
-impl<'a> Arena<'a> {
+impl<'a> CompactionCandidates<'a> {
     /// Returns all files.
-    fn all(&self) -> impl Iterator<Item = &'a FileFacts> {
+    fn all(&self) -> impl Iterator<Item = &'a SSTableInfo> {
         self.idle.iter().chain(self.busy).chain(self.left_out)
     }
 }
@@ -98,8 +98,8 @@ pub enum Split {
 
 /// A compaction that a strategy wants.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pick {
-    /// Indices of [`Arena::idle`].
+pub struct PickedCompaction {
+    /// Indices of [`CompactionCandidates::idle`].
     pub files: Vec<usize>,
     /// Level of the outputs.
     pub level: u32,
@@ -110,7 +110,7 @@ pub struct Pick {
     pub garbage: Option<usize>,
 }
 
-impl Pick {
+impl PickedCompaction {
     fn new(files: Vec<usize>, level: u32, split: Split) -> Self {
         Self { files, level, split, garbage: None }
     }
@@ -224,27 +224,27 @@ impl CompactionStrategy {
 
     /// Returns the compactions that the strategy wants, the most urgent one first. They may share
     /// files: the caller must ask again after it has begun one.
-    pub fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+    pub fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
         if !self.common.enabled {
             return Vec::new();
         }
         let picks = match &self.kind {
-            Kind::SizeTiered(strategy) => strategy.picks(arena),
-            Kind::Leveled(strategy) => strategy.picks(arena),
-            Kind::TimeWindow(strategy) => strategy.picks(arena),
-            Kind::Unified(strategy) => strategy.picks(arena),
+            Kind::SizeTiered(strategy) => strategy.picks(candidates),
+            Kind::Leveled(strategy) => strategy.picks(candidates),
+            Kind::TimeWindow(strategy) => strategy.picks(candidates),
+            Kind::Unified(strategy) => strategy.picks(candidates),
         };
         match picks.is_empty() {
-            true => self.garbage_picks(arena),
+            true => self.garbage_picks(candidates),
             false => picks,
         }
     }
 
     /// Returns the number of pending compactions. Picks that share files with a more urgent one are
     /// alternatives to it and do not count.
-    pub fn pending(&self, arena: &Arena<'_>) -> usize {
-        let mut is_taken = vec![false; arena.idle.len()];
-        let apart = self.picks(arena).into_iter().filter(|pick| {
+    pub fn pending(&self, candidates: &CompactionCandidates<'_>) -> usize {
+        let mut is_taken = vec![false; candidates.idle.len()];
+        let apart = self.picks(candidates).into_iter().filter(|pick| {
             let is_apart = !pick.files.iter().any(|index| is_taken[*index]);
             if is_apart {
                 pick.files.iter().for_each(|index| is_taken[*index] = true);
@@ -256,33 +256,39 @@ impl CompactionStrategy {
 
     /// Returns the score: the maximum number of files over one token, without the number that this
     /// strategy leaves there when it keeps up.
-    pub fn surplus(&self, arena: &Arena<'_>) -> usize {
+    pub fn score(&self, candidates: &CompactionCandidates<'_>) -> usize {
         match &self.kind {
             Kind::SizeTiered(strategy) => {
-                depth_of(strategy.unsettled(&arena.all().collect::<Vec<_>>()))
+                depth_of(strategy.unsettled(&candidates.all().collect::<Vec<_>>()))
             }
-            Kind::Leveled(strategy) => strategy.surplus(arena),
-            Kind::TimeWindow(strategy) => depth_of(strategy.unsettled(arena)),
-            Kind::Unified(strategy) => strategy.surplus(arena),
+            Kind::Leveled(strategy) => strategy.score(candidates),
+            Kind::TimeWindow(strategy) => depth_of(strategy.unsettled(candidates)),
+            Kind::Unified(strategy) => strategy.score(candidates),
         }
     }
 
-    /// Returns a score of further pending work, comparable with [`CompactionStrategy::surplus`],
+    /// Returns a score of further pending work, comparable with [`CompactionStrategy::score`],
     /// for which neither reads nor flushes wait.
-    pub fn overfull(&self, arena: &Arena<'_>) -> usize {
+    pub fn level_score(&self, candidates: &CompactionCandidates<'_>) -> usize {
         match &self.kind {
-            Kind::Leveled(strategy) => strategy.overfull(arena),
+            Kind::Leveled(strategy) => strategy.level_score(candidates),
             Kind::SizeTiered(_) | Kind::TimeWindow(_) | Kind::Unified(_) => 0,
         }
     }
 
     /// Returns the pick that compacts some or all of the idle files into one run: its split and its
     /// level.
-    pub fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+    pub fn one_run(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        files: Vec<usize>,
+    ) -> PickedCompaction {
         match &self.kind {
-            Kind::SizeTiered(_) | Kind::TimeWindow(_) => Pick::new(files, 0, Split::Never),
-            Kind::Leveled(strategy) => strategy.one_run(arena, files),
-            Kind::Unified(strategy) => strategy.one_run(arena, files),
+            Kind::SizeTiered(_) | Kind::TimeWindow(_) => {
+                PickedCompaction::new(files, 0, Split::Never)
+            }
+            Kind::Leveled(strategy) => strategy.one_run(candidates, files),
+            Kind::Unified(strategy) => strategy.one_run(candidates, files),
         }
     }
 
@@ -303,20 +309,20 @@ pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
     ranges.into_iter().map(|(first, last)| reaching.enter(first, last)).max().unwrap_or(0)
 }
 
-fn depth_of<'a>(files: impl IntoIterator<Item = &'a FileFacts>) -> usize {
+fn depth_of<'a>(files: impl IntoIterator<Item = &'a SSTableInfo>) -> usize {
     depth(files.into_iter().map(|file| (file.first_token, file.last_token)))
 }
 
-impl FileFacts {
+impl SSTableInfo {
     /// Returns whether deletions in `newer`, of the same candidates, may cover data in this file.
-    pub(super) fn may_be_covered_by(&self, newer: &FileFacts) -> bool {
+    pub(super) fn may_be_covered_by(&self, newer: &SSTableInfo) -> bool {
         !std::ptr::eq(self, newer)
             && self.overlaps(newer)
             && self.minimum_timestamp <= newer.maximum_timestamp
     }
 
     /// Returns whether the token ranges overlap.
-    pub fn overlaps(&self, other: &FileFacts) -> bool {
+    pub fn overlaps(&self, other: &SSTableInfo) -> bool {
         self.first_token <= other.last_token && other.first_token <= self.last_token
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, iter::Sum};
 
-use super::FileFacts;
+use super::SSTableInfo;
 
 /// The token ranges that reach the current position of a walk along the ring.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(super) struct OverlapSet {
 }
 
 /// Returns the overlap sets of `among`, in the order of the ring.
-pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapSet> {
+pub(super) fn overlap_sets(files: &[SSTableInfo], among: &[usize]) -> Vec<OverlapSet> {
     let mut order = among.to_vec();
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
     let mut sets: Vec<OverlapSet> = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapS
 
 /// Takes files in this order, and leaves out each one with which more than `most` files would lie
 /// over one token.
-pub(super) fn within_depth(files: &[FileFacts], order: Vec<usize>, most: usize) -> Vec<usize> {
+pub(super) fn within_depth(files: &[SSTableInfo], order: Vec<usize>, most: usize) -> Vec<usize> {
     // Tokens at which the number of files may change.
     let mut firsts: Vec<i64> = order.iter().map(|index| files[*index].first_token).collect();
     firsts.sort_unstable();
@@ -82,7 +82,7 @@ pub(super) struct Amounts {
 }
 
 impl Amounts {
-    pub(super) fn of(file: &FileFacts, is_idle: bool) -> Self {
+    pub(super) fn of(file: &SSTableInfo, is_idle: bool) -> Self {
         Self {
             files: 1,
             taken: usize::from(!is_idle),
@@ -132,14 +132,14 @@ impl Sum for Amounts {
 ///
 /// One walk along time adds up the files that are old enough by their first and last tokens. A
 /// comparison of all pairs takes too long for thousands of files.
-pub(super) fn met_older(files: &[&FileFacts], idle: usize) -> Vec<Amounts> {
-    let sorted = |of: fn(&FileFacts) -> i64| {
+pub(super) fn met_older(files: &[&SSTableInfo], idle: usize) -> Vec<Amounts> {
+    let sorted = |of: fn(&SSTableInfo) -> i64| {
         let mut values: Vec<i64> = files.iter().map(|file| of(file)).collect();
         values.sort_unstable();
         values
     };
     let (firsts, lasts) = (sorted(|file| file.first_token), sorted(|file| file.last_token));
-    let in_order = |of: fn(&FileFacts) -> i64| {
+    let in_order = |of: fn(&SSTableInfo) -> i64| {
         let mut order: Vec<usize> = (0..files.len()).collect();
         order.sort_by_key(|index| of(files[*index]));
         order
@@ -209,10 +209,10 @@ mod tests {
                 let first = random.below(most) as i64;
                 (first, first + random.below(most) as i64)
             };
-            let facts: Vec<FileFacts> = (0..count)
+            let facts: Vec<SSTableInfo> = (0..count)
                 .map(|_| {
                     let (tokens, timestamps) = (range(40), range(20));
-                    FileFacts {
+                    SSTableInfo {
                         cells: 1 + tokens.0 as u64,
                         droppable_ratio: 0.5,
                         rows: 1 + timestamps.0 as u64,
@@ -221,11 +221,11 @@ mod tests {
                         last_token: tokens.1,
                         minimum_timestamp: timestamps.0,
                         maximum_timestamp: timestamps.1,
-                        ..FileFacts::default()
+                        ..SSTableInfo::default()
                     }
                 })
                 .collect();
-            let files: Vec<&FileFacts> = facts.iter().collect();
+            let files: Vec<&SSTableInfo> = facts.iter().collect();
             let idle = files.len() / 2;
             let of_pairs: Vec<Amounts> = files
                 .iter()

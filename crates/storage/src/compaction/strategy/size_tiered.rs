@@ -2,7 +2,7 @@
 //! them.
 
 use super::{
-    Arena, FileFacts, Pick, Split,
+    CompactionCandidates, PickedCompaction, SSTableInfo, Split,
     options::{Options, Thresholds},
 };
 
@@ -31,16 +31,16 @@ impl SizeTiered {
         Ok(Self { thresholds, bucket_low, bucket_high, minimum_bytes })
     }
 
-    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
-        let all: Vec<usize> = (0..arena.idle.len()).collect();
-        let picked = self.pick_among(arena.idle, &all);
-        picked.into_iter().map(|files| Pick::new(files, 0, Split::Never)).collect()
+    pub(super) fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
+        let all: Vec<usize> = (0..candidates.idle.len()).collect();
+        let picked = self.pick_among(candidates.idle, &all);
+        picked.into_iter().map(|files| PickedCompaction::new(files, 0, Split::Never)).collect()
     }
 
     /// Returns the buckets to compact, of the files in `among` and among the buckets with enough
     /// files. The bucket with the most files comes first, because it relieves reads most; then the
     /// one with the smallest files.
-    pub(super) fn pick_among(&self, files: &[FileFacts], among: &[usize]) -> Vec<Vec<usize>> {
+    pub(super) fn pick_among(&self, files: &[SSTableInfo], among: &[usize]) -> Vec<Vec<usize>> {
         let mut full: Vec<(f64, Vec<usize>)> = self
             .buckets(among.iter().map(|index| (&files[*index], *index)))
             .into_iter()
@@ -55,7 +55,7 @@ impl SizeTiered {
 
     /// Returns the files without the ones that stay: the largest files of each bucket, one less
     /// than a compaction needs.
-    pub(super) fn unsettled<'f>(&self, files: &[&'f FileFacts]) -> Vec<&'f FileFacts> {
+    pub(super) fn unsettled<'f>(&self, files: &[&'f SSTableInfo]) -> Vec<&'f SSTableInfo> {
         let buckets = self.buckets(files.iter().map(|file| (*file, *file)));
         let rest = buckets.into_iter().flat_map(|(_, bucket)| {
             let beyond = (bucket.len() + 1).saturating_sub(self.thresholds.minimum);
@@ -68,9 +68,9 @@ impl SizeTiered {
     /// smallest first.
     fn buckets<'f, T>(
         &self,
-        files: impl Iterator<Item = (&'f FileFacts, T)>,
+        files: impl Iterator<Item = (&'f SSTableInfo, T)>,
     ) -> Vec<(f64, Vec<T>)> {
-        let mut by_size: Vec<(&FileFacts, T)> = files.collect();
+        let mut by_size: Vec<(&SSTableInfo, T)> = files.collect();
         by_size.sort_by_key(|(file, _)| (file.bytes, file.number));
         let mut buckets: Vec<(f64, Vec<T>)> = Vec::new();
         let minimum = self.minimum_bytes as f64;

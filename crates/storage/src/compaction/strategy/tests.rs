@@ -17,8 +17,8 @@ const MIB: u64 = 1 << 20;
 const DAY_US: i64 = 86_400_000_000;
 
 /// Returns a file that spans the whole ring.
-fn file(number: u64, mebibytes: u64) -> FileFacts {
-    FileFacts {
+fn file(number: u64, mebibytes: u64) -> SSTableInfo {
+    SSTableInfo {
         number,
         bytes: mebibytes * MIB,
         plain_bytes: mebibytes * MIB,
@@ -37,23 +37,27 @@ fn file(number: u64, mebibytes: u64) -> FileFacts {
     }
 }
 
-fn at(mut file: FileFacts, level: u32, first_token: i64, last_token: i64) -> FileFacts {
+fn at(mut file: SSTableInfo, level: u32, first_token: i64, last_token: i64) -> SSTableInfo {
     (file.level, file.first_token, file.last_token) = (level, first_token, last_token);
     file
 }
 
-fn all(files: &[FileFacts]) -> Vec<usize> {
+fn all(files: &[SSTableInfo]) -> Vec<usize> {
     (0..files.len()).collect()
 }
 
-fn arena<'a>(idle: &'a [FileFacts], busy: &'a [FileFacts]) -> Arena<'a> {
+fn candidates<'a>(idle: &'a [SSTableInfo], busy: &'a [SSTableInfo]) -> CompactionCandidates<'a> {
     let tokens = (i64::MIN, i64::MAX);
     let (flush_bytes, now_s) = (10 * MIB, 100 * 86_400);
-    Arena { idle, busy, left_out: &[], tokens, shards: 1, flush_bytes, now_s }
+    CompactionCandidates { idle, busy, left_out: &[], tokens, shards: 1, flush_bytes, now_s }
 }
 
-fn picked(strategy: &CompactionStrategy, idle: &[FileFacts], busy: &[FileFacts]) -> Vec<Vec<u64>> {
-    let picks = strategy.picks(&arena(idle, busy)).into_iter();
+fn picked(
+    strategy: &CompactionStrategy,
+    idle: &[SSTableInfo],
+    busy: &[SSTableInfo],
+) -> Vec<Vec<u64>> {
+    let picks = strategy.picks(&candidates(idle, busy)).into_iter();
     let numbers = picks.map(|pick| {
         let mut numbers: Vec<u64> = pick.files.iter().map(|index| idle[*index].number).collect();
         numbers.sort_unstable();
@@ -198,7 +202,7 @@ fn size_tiers_take_files_of_like_size() {
 #[test]
 fn windows_that_are_over_become_one_file() {
     let windows = strategy("TimeWindowCompactionStrategy", &[]);
-    let on_day = |number: u64, day: i64| FileFacts {
+    let on_day = |number: u64, day: i64| SSTableInfo {
         maximum_timestamp: day * DAY_US + 5,
         ..file(number, 1)
     };
@@ -216,7 +220,7 @@ fn windows_that_are_over_become_one_file() {
     // of a window.
     let old = [on_day(1, 50), on_day(2, 50), on_day(3, 49), on_day(4, 49)];
     assert_eq!(picked(&windows, &old, &[]), [vec![3, 4]]);
-    let done = old.map(|file| FileFacts { age_s: 86_400, ..file });
+    let done = old.map(|file| SSTableInfo { age_s: 86_400, ..file });
     assert_eq!(picked(&windows, &done, &[]), [vec![1, 2], vec![3, 4]]);
 }
 
@@ -227,7 +231,7 @@ fn level_0_goes_up_with_all_that_it_meets() {
     files.push(at(file(11, 10), 1, 50, 150));
     files.push(at(file(12, 10), 1, 151, 200));
     assert_eq!(picked(&levels, &files, &[]), [vec![1, 2, 3, 4, 11]]);
-    let pick = &levels.picks(&arena(&files, &[]))[0];
+    let pick = &levels.picks(&candidates(&files, &[]))[0];
     assert_eq!((pick.level, &pick.split), (1, &Split::Bytes(10 * MIB)));
     // The files that it overlaps are being compacted.
     let busy = [files.remove(4)];
@@ -236,12 +240,12 @@ fn level_0_goes_up_with_all_that_it_meets() {
     let broken = [at(file(13, 1), 0, 0, 100), busy[0].clone()];
     let others = [files[4].clone(), at(file(14, 10), 1, 0, 40)];
     let idle: Vec<_> = files[..4].iter().chain(&others).cloned().collect();
-    let picks = levels.picks(&Arena { left_out: &broken, ..arena(&idle, &[]) });
+    let picks = levels.picks(&CompactionCandidates { left_out: &broken, ..candidates(&idle, &[]) });
     let numbers: Vec<u64> = picks[0].files.iter().map(|index| idle[*index].number).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 14]);
     // Small files only become one file of level 0.
     let small: Vec<_> = (1..=4).map(|n| file(n, 1)).collect();
-    assert_eq!(levels.picks(&arena(&small, &[]))[0].level, 0);
+    assert_eq!(levels.picks(&candidates(&small, &[]))[0].level, 0);
 }
 
 /// The file counts as level 0 whatever its level says: the outputs of its compaction in level 1
@@ -271,7 +275,7 @@ fn a_level_that_is_too_large_gives_its_cheapest_file_up() {
         at(file(4, 10), 2, 0, 12),
         at(file(5, 10), 2, 13, 19),
     ];
-    let picks = levels.picks(&arena(&files, &[]));
+    let picks = levels.picks(&candidates(&files, &[]));
     assert_eq!(picked(&levels, &files, &[]), [vec![3]]);
     assert_eq!(picks[0].level, 2);
     // Files of another origin that overlap in their level count as level 0.
@@ -313,26 +317,26 @@ fn levels_of_the_unified_strategy_take_two() {
 fn density_counts_and_not_size() {
     let Kind::Unified(unified) = strategy("UnifiedCompactionStrategy", &[]).kind else { panic!() };
     let files = [];
-    let arena = arena(&files, &[]);
+    let candidates = candidates(&files, &[]);
     // Flushes make 10 MiB; levels end at 31, 124, 496... MiB.
-    assert_eq!(unified.level_of(&arena, &file(1, 30)), 0);
-    assert_eq!(unified.level_of(&arena, &file(1, 32)), 1);
-    assert_eq!(unified.level_of(&arena, &file(1, 125)), 2);
-    assert_eq!(unified.level_of(&arena, &at(file(1, 32), 0, 0, i64::MAX)), 1);
-    assert_eq!(unified.level_of(&arena, &at(file(1, 63), 0, 0, i64::MAX)), 2);
+    assert_eq!(unified.level_of(&candidates, &file(1, 30)), 0);
+    assert_eq!(unified.level_of(&candidates, &file(1, 32)), 1);
+    assert_eq!(unified.level_of(&candidates, &file(1, 125)), 2);
+    assert_eq!(unified.level_of(&candidates, &at(file(1, 32), 0, 0, i64::MAX)), 1);
+    assert_eq!(unified.level_of(&candidates, &at(file(1, 63), 0, 0, i64::MAX)), 2);
     // A single partition spans too little for a density.
-    assert_eq!(unified.level_of(&arena, &at(file(1, 30), 0, 7, 7)), 0);
+    assert_eq!(unified.level_of(&candidates, &at(file(1, 30), 0, 7, 7)), 0);
 }
 
 #[test]
 fn outputs_are_split_by_the_published_formula() {
     let files = [];
-    let arena = arena(&files, &[]);
+    let candidates = candidates(&files, &[]);
     let parts = |pairs: &[(&str, &str)], gibibytes: f64| {
         let Kind::Unified(unified) = strategy("UnifiedCompactionStrategy", pairs).kind else {
             panic!()
         };
-        unified.parts(&arena, gibibytes * 1024.0 * MIB as f64)
+        unified.parts(&candidates, gibibytes * 1024.0 * MIB as f64)
     };
     // Below min_sstable_size for each base shard, there are as many parts as the size allows.
     assert_eq!(parts(&[], 0.05), 1);
@@ -382,38 +386,42 @@ fn ends_of_parts_within_a_span() {
 fn a_major_compaction_is_split_like_its_level() {
     let unified = strategy("UnifiedCompactionStrategy", &[]);
     let files: Vec<_> = (1..=8).map(|n| file(n, 1024)).collect();
-    let Pick { files, split, .. } = unified.one_run(&arena(&files, &[]), all(&files));
+    let PickedCompaction { files, split, .. } =
+        unified.one_run(&candidates(&files, &[]), all(&files));
     assert_eq!(files.len(), 8);
     // 8 GiB: 4 * 2^round(2/3 * log2(8 / 4)) parts.
     let end = |part: i128| (i128::from(i64::MIN) + (part << 61) - 1) as i64;
     assert_eq!(split, Split::Tokens((1..8).map(end).collect()));
     let levels = strategy("LeveledCompactionStrategy", &[]);
     let nine: Vec<_> = (1..=9).map(|n| file(n, 1024)).collect();
-    assert_eq!(levels.one_run(&arena(&nine, &[]), all(&nine)).level, 2);
+    assert_eq!(levels.one_run(&candidates(&nine, &[]), all(&nine)).level, 2);
     // The remaining files overlap these.
-    assert_eq!(levels.one_run(&arena(&nine, &[]), vec![1, 2]).level, 0);
-    assert_eq!(levels.one_run(&arena(&nine[1..], &nine[..1]), vec![0, 1]).level, 0);
+    assert_eq!(levels.one_run(&candidates(&nine, &[]), vec![1, 2]).level, 0);
+    assert_eq!(levels.one_run(&candidates(&nine[1..], &nine[..1]), vec![0, 1]).level, 0);
     // All are of one level, and no other file of it lies between them.
     let side_by_side: Vec<_> = (0..4)
-        .map(|n| FileFacts {
+        .map(|n| SSTableInfo {
             level: 3,
             first_token: n * 100,
             last_token: n * 100 + 99,
             ..file(n as u64, 160)
         })
         .collect();
-    let of = |files| levels.one_run(&arena(&side_by_side, &[]), files).level;
+    let of = |files| levels.one_run(&candidates(&side_by_side, &[]), files).level;
     assert_eq!((of(vec![2]), of(vec![1, 2]), of(vec![1, 3])), (3, 3, 0));
-    assert_eq!(levels.one_run(&arena(&side_by_side[1..], &side_by_side[..1]), vec![0, 2]).level, 0);
+    assert_eq!(
+        levels.one_run(&candidates(&side_by_side[1..], &side_by_side[..1]), vec![0, 2]).level,
+        0
+    );
 }
 
 #[test]
 fn a_file_full_of_tombstones_is_compacted_alone() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
         let strategy = strategy(class, &[]);
-        let dead = FileFacts { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
+        let dead = SSTableInfo { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
         assert_eq!(picked(&strategy, std::slice::from_ref(&dead), &[]), [vec![7]]);
-        let young = FileFacts { age_s: 80_000, ..dead.clone() };
+        let young = SSTableInfo { age_s: 80_000, ..dead.clone() };
         assert!(picked(&strategy, &[young], &[]).is_empty());
         // The data that it covers may be in an older file: both are compacted if that is worth it.
         assert_eq!(picked(&strategy, &[dead.clone(), file(1, 10)], &[]), [vec![1, 7]]);
@@ -427,7 +435,7 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
 #[test]
 fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
     let token = |n: u64| n as i64 * 1000;
-    let part = |n: u64, ratio: f64| FileFacts {
+    let part = |n: u64, ratio: f64| SSTableInfo {
         droppable_ratio: ratio,
         age_s: 90_000,
         ..at(file(n, 1), 0, token(n), token(n) + 999)
@@ -438,16 +446,16 @@ fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
     let many: Vec<_> = (0..20).map(|n| part(n, 0.5)).collect();
     assert_eq!(picked(&unified, &many, &[]).len(), 8);
     // Each file covers one other.
-    let below = |n: u64| FileFacts { minimum_timestamp: 0, ..part(n, 0.0) };
+    let below = |n: u64| SSTableInfo { minimum_timestamp: 0, ..part(n, 0.0) };
     let pairs = [part(1, 0.5), below(1), part(2, 0.9), below(2)];
-    let picks = unified.picks(&arena(&pairs, &[]));
+    let picks = unified.picks(&candidates(&pairs, &[]));
     let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
     assert_eq!(parts, [(&[2, 3][..], Some(2)), (&[0, 1], Some(0))]);
     let levels = strategy("LeveledCompactionStrategy", &[]);
-    let level = |n: u64, file: FileFacts| FileFacts { level: n as u32, ..file };
+    let level = |n: u64, file: SSTableInfo| SSTableInfo { level: n as u32, ..file };
     let leveled =
         [level(1, part(1, 0.9)), level(2, below(1)), level(1, part(2, 0.9)), level(2, below(2))];
-    let picks = levels.picks(&arena(&leveled, &[]));
+    let picks = levels.picks(&candidates(&leveled, &[]));
     let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
     assert_eq!(parts, [(&[0, 1][..], Some(0)), (&[2, 3], Some(2))]);
 }
@@ -456,7 +464,7 @@ fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
 #[test]
 fn many_files_of_garbage_are_looked_through_at_once() {
     let token = |n: u64| i64::MIN + n as i64 * 1000;
-    let part = |n: u64| FileFacts {
+    let part = |n: u64| SSTableInfo {
         droppable_ratio: 0.5,
         age_s: 90_000,
         ..at(file(n, 1), 0, token(n), token(n) + 999)
@@ -472,13 +480,13 @@ fn many_files_of_garbage_are_looked_through_at_once() {
 #[test]
 fn what_covers_something_is_found_among_what_does_not() {
     let token = |n: u64| n as i64 * 1000;
-    let part = |n: u64, mebibytes: u64| FileFacts {
+    let part = |n: u64, mebibytes: u64| SSTableInfo {
         droppable_ratio: 0.5,
         age_s: 90_000,
         ..at(file(n, mebibytes), 0, token(n), token(n) + 999)
     };
     let mut files: Vec<_> = (0..40).map(|n| part(n, 9)).collect();
-    let below = FileFacts { minimum_timestamp: 0, droppable_ratio: 0.0, ..part(40, 1) };
+    let below = SSTableInfo { minimum_timestamp: 0, droppable_ratio: 0.0, ..part(40, 1) };
     files.extend([part(40, 1), below]);
     let unified = strategy("UnifiedCompactionStrategy", &[]);
     assert!(picked(&unified, &files, &[]).contains(&vec![40, 40]));
@@ -494,11 +502,11 @@ fn what_is_worth_it_is_found_among_what_is_not() {
     };
     let mut files = Vec::new();
     for n in 0..100 {
-        let garbage = FileFacts { droppable_ratio: 0.25, age_s: 90_000, ..part(n, 10, 1) };
-        files.extend([garbage, FileFacts { minimum_timestamp: 0, ..part(n, 100, 2) }]);
+        let garbage = SSTableInfo { droppable_ratio: 0.25, age_s: 90_000, ..part(n, 10, 1) };
+        files.extend([garbage, SSTableInfo { minimum_timestamp: 0, ..part(n, 100, 2) }]);
     }
-    let garbage = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..part(100, 1, 1) };
-    files.extend([garbage, FileFacts { minimum_timestamp: 0, ..part(100, 1, 2) }]);
+    let garbage = SSTableInfo { droppable_ratio: 1.0, age_s: 90_000, ..part(100, 1, 1) };
+    files.extend([garbage, SSTableInfo { minimum_timestamp: 0, ..part(100, 1, 2) }]);
     for class in ["SizeTiered", "Unified", "Leveled"] {
         // No strategy has another pick for these files.
         let options: &[_] = match class {
@@ -517,15 +525,15 @@ fn what_is_worth_it_is_found_among_what_is_not() {
 #[test]
 fn what_covers_nothing_deeper_hides_no_deeper_garbage() {
     let token = |n: u64| n as i64 * 1000;
-    let part = |n: u64, level: u32, ratio: f64| FileFacts {
+    let part = |n: u64, level: u32, ratio: f64| SSTableInfo {
         droppable_ratio: ratio,
         age_s: 90_000,
         ..at(file(n, 1), level, token(n), token(n) + 999)
     };
     let mut files: Vec<_> = (0..40).map(|n| part(n, 1, 0.5)).collect();
-    files.push(FileFacts { minimum_timestamp: 0, ..at(file(40, 1), 0, token(0), token(60)) });
+    files.push(SSTableInfo { minimum_timestamp: 0, ..at(file(40, 1), 0, token(0), token(60)) });
     files.push(part(50, 2, 0.5));
-    files.push(FileFacts { minimum_timestamp: 0, ..part(50, 3, 0.0) });
+    files.push(SSTableInfo { minimum_timestamp: 0, ..part(50, 3, 0.0) });
     let strategy = strategy("LeveledCompactionStrategy", &[]);
     assert_eq!(picked(&strategy, &files, &[]), [[50, 50]]);
 }
@@ -535,13 +543,13 @@ fn what_covers_nothing_deeper_hides_no_deeper_garbage() {
 fn files_without_numbers_are_not_one() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
         let strategy = strategy(class, &[]);
-        let taken = |files: &[FileFacts]| -> Vec<Vec<usize>> {
+        let taken = |files: &[SSTableInfo]| -> Vec<Vec<usize>> {
             let files: Vec<_> =
-                files.iter().map(|file| FileFacts { number: 0, ..file.clone() }).collect();
-            let picks = strategy.picks(&arena(&files, &[])).into_iter();
+                files.iter().map(|file| SSTableInfo { number: 0, ..file.clone() }).collect();
+            let picks = strategy.picks(&candidates(&files, &[])).into_iter();
             picks.map(|pick| pick.files).collect()
         };
-        let dead = FileFacts { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
+        let dead = SSTableInfo { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
         assert_eq!(taken(&[dead.clone(), file(1, 10), file(9, 10)]), [[0, 1]]);
         assert!(taken(&[dead, file(1, 20)]).is_empty());
     }
@@ -549,7 +557,7 @@ fn files_without_numbers_are_not_one() {
 
 #[test]
 fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
-    let dead = FileFacts { droppable_ratio: 0.9, age_s: 90_000, ..file(7, 10) };
+    let dead = SSTableInfo { droppable_ratio: 0.9, age_s: 90_000, ..file(7, 10) };
     let go = |pairs: &[(&str, &str)]| {
         let windows = strategy("TimeWindowCompactionStrategy", pairs);
         !picked(&windows, std::slice::from_ref(&dead), &[]).is_empty()
@@ -566,9 +574,9 @@ fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
 fn deletions_are_worth_what_they_cover() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
         let strategy = strategy(class, &[]);
-        let old = FileFacts { cells: 6000, rows: 1000, partitions: 100, ..file(1, 10) };
-        let dead = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..file(7, 1) };
-        let rows = |count: u64| FileFacts {
+        let old = SSTableInfo { cells: 6000, rows: 1000, partitions: 100, ..file(1, 10) };
+        let dead = SSTableInfo { droppable_ratio: 1.0, age_s: 90_000, ..file(7, 1) };
+        let rows = |count: u64| SSTableInfo {
             cells: count,
             row_deletions: count,
             rows: count,
@@ -578,7 +586,7 @@ fn deletions_are_worth_what_they_cover() {
         assert_eq!(picked(&strategy, &[rows(1000), old.clone()], &[]), [vec![1, 7]]);
         assert_eq!(picked(&strategy, &[rows(300), old.clone()], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[rows(100), old.clone()], &[]).is_empty());
-        let partitions = |count: u64| FileFacts {
+        let partitions = |count: u64| SSTableInfo {
             row_deletions: 0,
             partition_deletions: count,
             rows: 0,
@@ -588,7 +596,7 @@ fn deletions_are_worth_what_they_cover() {
         assert_eq!(picked(&strategy, &[partitions(50), old.clone()], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[partitions(10), old.clone()], &[]).is_empty());
         // Deleted cells count only themselves.
-        let cells = FileFacts { row_deletions: 0, ..rows(1000) };
+        let cells = SSTableInfo { row_deletions: 0, ..rows(1000) };
         assert!(picked(&strategy, &[cells, old], &[]).is_empty());
     }
 }
@@ -596,7 +604,7 @@ fn deletions_are_worth_what_they_cover() {
 #[test]
 fn garbage_goes_down_to_the_level_that_it_covers() {
     let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
-    let garbage = |number, level| FileFacts {
+    let garbage = |number, level| SSTableInfo {
         droppable_ratio: 1.0,
         age_s: 90_000,
         row_deletions: 3000,
@@ -606,13 +614,14 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
     };
     let old = [at(file(1, 10), 3, 0, 100), at(file(2, 10), 3, 101, 200)];
     let beside = at(file(3, 10), 1, 101, 200);
-    let go = |idle: &[FileFacts]| {
-        let picks = levels.picks(&arena(idle, &[]));
-        let numbers =
-            |pick: &Pick| pick.files.iter().map(|index| idle[*index].number).collect::<Vec<u64>>();
+    let go = |idle: &[SSTableInfo]| {
+        let picks = levels.picks(&candidates(idle, &[]));
+        let numbers = |pick: &PickedCompaction| {
+            pick.files.iter().map(|index| idle[*index].number).collect::<Vec<u64>>()
+        };
         picks.iter().map(|pick| (numbers(pick), pick.level)).collect::<Vec<_>>()
     };
-    let all = |garbage: FileFacts| [garbage, old[0].clone(), old[1].clone(), beside.clone()];
+    let all = |garbage: SSTableInfo| [garbage, old[0].clone(), old[1].clone(), beside.clone()];
     assert_eq!(go(&all(garbage(9, 0))), [(vec![9], 1)]);
     assert_eq!(go(&all(garbage(9, 1))), [(vec![9], 2)]);
     assert_eq!(go(&all(garbage(9, 2))), [(vec![9, 1], 3)]);
@@ -625,7 +634,7 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
 #[test]
 fn garbage_of_level_0_goes_with_what_it_covers_there() {
     let levels = strategy("LeveledCompactionStrategy", &[]);
-    let garbage = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..file(2, 10) };
+    let garbage = SSTableInfo { droppable_ratio: 1.0, age_s: 90_000, ..file(2, 10) };
     assert_eq!(picked(&levels, &[file(1, 10), garbage.clone()], &[]), [vec![1, 2]]);
     assert!(picked(&levels, &[file(1, 100), garbage.clone()], &[]).is_empty(), "not worth it");
     assert!(picked(&levels, &[garbage], &[file(1, 10)]).is_empty(), "being compacted");
@@ -639,9 +648,9 @@ fn the_most_files_are_counted_over_one_token() {
         let first = i128::from(i64::MIN) + (number - 1) * step;
         let span = (first as i64, (first + step - 1) as i64);
         let part = at(file(number as u64, 1), 0, span.0, span.1);
-        FileFacts { bytes: 20 * MIB / 32, ..part }
+        SSTableInfo { bytes: 20 * MIB / 32, ..part }
     };
-    let mut files: Vec<FileFacts> = (1..=32).map(part).collect();
+    let mut files: Vec<SSTableInfo> = (1..=32).map(part).collect();
     files.extend((40..43).map(|number| file(number, 20)));
     for most in ["32", "2"] {
         let unified = strategy("UnifiedCompactionStrategy", &[("max_sstables_to_compact", most)]);
@@ -649,47 +658,51 @@ fn the_most_files_are_counted_over_one_token() {
     }
     // At most four over each token: the oldest.
     let unified = strategy("UnifiedCompactionStrategy", &[("max_sstables_to_compact", "2")]);
-    let wide: Vec<FileFacts> = (1..=7).map(|number| file(number, 20)).collect();
+    let wide: Vec<SSTableInfo> = (1..=7).map(|number| file(number, 20)).collect();
     assert_eq!(picked(&unified, &wide, &[]), [[1, 2, 3, 4]]);
 }
 
 #[test]
 fn windows_that_are_over_are_no_surplus() {
     let day =
-        |number: u64, day: i64| FileFacts { maximum_timestamp: day * DAY_US, ..file(number, 10) };
-    let files: Vec<FileFacts> = (0..100).map(|number| day(number, number as i64)).collect();
+        |number: u64, day: i64| SSTableInfo { maximum_timestamp: day * DAY_US, ..file(number, 10) };
+    let files: Vec<SSTableInfo> = (0..100).map(|number| day(number, number as i64)).collect();
     let windows = strategy("TimeWindowCompactionStrategy", &[]);
-    assert_eq!(windows.surplus(&arena(&files, &[])), 0);
-    let more: Vec<FileFacts> =
+    assert_eq!(windows.score(&candidates(&files, &[])), 0);
+    let more: Vec<SSTableInfo> =
         (0..3).map(|number| day(200 + number, 100)).chain([day(300, 7)]).collect();
-    let all: Vec<FileFacts> = files.iter().chain(&more).cloned().collect();
-    assert_eq!(windows.surplus(&arena(&all, &[])), 1, "three files of the open window are too few");
-    let today: Vec<FileFacts> = (0..10).map(|number| day(200 + number, 100)).collect();
-    assert_eq!(windows.surplus(&arena(&today, &[])), 10 - 3);
+    let all: Vec<SSTableInfo> = files.iter().chain(&more).cloned().collect();
+    assert_eq!(
+        windows.score(&candidates(&all, &[])),
+        1,
+        "three files of the open window are too few"
+    );
+    let today: Vec<SSTableInfo> = (0..10).map(|number| day(200 + number, 100)).collect();
+    assert_eq!(windows.score(&candidates(&today, &[])), 10 - 3);
 }
 
 #[test]
 fn what_a_strategy_leaves_is_no_surplus() {
-    let surplus = |class: &str, pairs: &[(&str, &str)], files: &[FileFacts]| {
-        strategy(&format!("{class}CompactionStrategy"), pairs).surplus(&arena(files, &[]))
+    let score = |class: &str, pairs: &[(&str, &str)], files: &[SSTableInfo]| {
+        strategy(&format!("{class}CompactionStrategy"), pairs).score(&candidates(files, &[]))
     };
     let files: Vec<_> = (0..63).map(|number| file(number, 10)).collect();
     let sixty_four = &[("min_threshold", "64"), ("max_threshold", "64")][..];
     let unified = &[("scaling_parameters", "T64")][..];
     let classes = [("SizeTiered", sixty_four), ("Leveled", sixty_four), ("Unified", unified)];
     for (class, pairs) in classes {
-        assert_eq!(surplus(class, pairs, &files), 0, "{class}");
-        assert_eq!(surplus(class, &[], &files), 60, "{class}");
+        assert_eq!(score(class, pairs, &files), 0, "{class}");
+        assert_eq!(score(class, &[], &files), 60, "{class}");
     }
     // There are three of each size, or level.
     let sizes: Vec<_> = (0..15).map(|number| file(number, 60 << (number / 3 * 2))).collect();
-    assert_eq!(surplus("SizeTiered", &[], &sizes), 0);
-    assert_eq!(surplus("Unified", &[], &sizes), 0);
+    assert_eq!(score("SizeTiered", &[], &sizes), 0);
+    assert_eq!(score("Unified", &[], &sizes), 0);
     // There are one file of each level, and files of another origin that overlap there.
     let mut levels: Vec<_> = (0..8).map(|level| at(file(level, 10), level as u32, 0, 9)).collect();
-    assert_eq!(surplus("Leveled", &[], &levels), 0);
+    assert_eq!(score("Leveled", &[], &levels), 0);
     levels.extend((10..15).map(|number| at(file(number, 10), 3, 0, 9)));
-    assert_eq!(surplus("Leveled", &[], &levels), 6 - 3);
+    assert_eq!(score("Leveled", &[], &levels), 6 - 3);
 }
 
 #[test]
@@ -701,7 +714,7 @@ fn a_growth_may_be_told_in_percent() {
 #[test]
 fn picks_that_share_files_are_pending_once() {
     let tiers = strategy("SizeTieredCompactionStrategy", &[]);
-    let garbage = |number: u64| FileFacts {
+    let garbage = |number: u64| SSTableInfo {
         droppable_ratio: 0.9,
         age_s: 90_000,
         minimum_timestamp: 2,
@@ -709,5 +722,5 @@ fn picks_that_share_files_are_pending_once() {
     };
     let files = [file(1, 10), garbage(2), garbage(3)];
     assert_eq!(picked(&tiers, &files, &[]).len(), 2);
-    assert_eq!(tiers.pending(&arena(&files, &[])), 1);
+    assert_eq!(tiers.pending(&candidates(&files, &[])), 1);
 }

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Arena, FileFacts, Pick, Split, options::Options, size_tiered::SizeTiered};
+use super::{
+    CompactionCandidates, PickedCompaction, SSTableInfo, Split, options::Options,
+    size_tiered::SizeTiered,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeWindow {
@@ -45,7 +48,7 @@ impl TimeWindow {
         Ok(Self { tiers, window_s, per_second })
     }
 
-    fn window_of(&self, file: &FileFacts) -> i64 {
+    fn window_of(&self, file: &SSTableInfo) -> i64 {
         let second = file.maximum_timestamp.div_euclid(self.per_second);
         second.div_euclid(i64::try_from(self.window_s).unwrap_or(i64::MAX))
     }
@@ -55,8 +58,12 @@ impl TimeWindow {
     ///
     /// In Cassandra the newest window is open whatever the clock says, and stays open until a newer
     /// one arrives.
-    fn present<'f>(&self, arena: &Arena<'_>, files: impl Iterator<Item = &'f FileFacts>) -> i64 {
-        let now = i64::try_from(arena.now_s / self.window_s).unwrap_or(i64::MAX);
+    fn present<'f>(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        files: impl Iterator<Item = &'f SSTableInfo>,
+    ) -> i64 {
+        let now = i64::try_from(candidates.now_s / self.window_s).unwrap_or(i64::MAX);
         // The youngest file of the newest window.
         let newest = files.map(|file| (self.window_of(file), std::cmp::Reverse(file.age_s))).max();
         match newest {
@@ -69,10 +76,15 @@ impl TimeWindow {
 
     /// Returns the files without the ones that stay: the largest file of each closed window, and
     /// the files that the tiers leave in the open one.
-    pub(super) fn unsettled<'f>(&self, arena: &Arena<'f>) -> Vec<&'f FileFacts> {
-        let mut windows: BTreeMap<i64, Vec<&FileFacts>> = BTreeMap::new();
-        arena.all().for_each(|file| windows.entry(self.window_of(file)).or_default().push(file));
-        let present = self.present(arena, arena.all());
+    pub(super) fn unsettled<'f>(
+        &self,
+        candidates: &CompactionCandidates<'f>,
+    ) -> Vec<&'f SSTableInfo> {
+        let mut windows: BTreeMap<i64, Vec<&SSTableInfo>> = BTreeMap::new();
+        candidates
+            .all()
+            .for_each(|file| windows.entry(self.window_of(file)).or_default().push(file));
+        let present = self.present(candidates, candidates.all());
         let rest = windows.into_iter().flat_map(|(window, mut files)| {
             if window >= present {
                 return self.tiers.unsettled(&files);
@@ -83,19 +95,21 @@ impl TimeWindow {
         rest.collect()
     }
 
-    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+    pub(super) fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
         let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        for (index, file) in arena.idle.iter().enumerate() {
+        for (index, file) in candidates.idle.iter().enumerate() {
             windows.entry(self.window_of(file)).or_default().push(index);
         }
-        let present = self.present(arena, arena.idle.iter().chain(arena.busy));
+        let present = self.present(candidates, candidates.idle.iter().chain(candidates.busy));
         let mut picks = Vec::new();
         for (window, mut files) in windows.into_iter().rev() {
-            let pick = |files| Pick::new(files, 0, Split::Never);
+            let pick = |files| PickedCompaction::new(files, 0, Split::Never);
             if window >= present {
-                picks.extend(self.tiers.pick_among(arena.idle, &files).into_iter().map(pick));
+                picks.extend(self.tiers.pick_among(candidates.idle, &files).into_iter().map(pick));
             } else if files.len() >= 2 {
-                files.sort_by_key(|index| (arena.idle[*index].bytes, arena.idle[*index].number));
+                files.sort_by_key(|index| {
+                    (candidates.idle[*index].bytes, candidates.idle[*index].number)
+                });
                 files.truncate(self.tiers.thresholds.maximum);
                 picks.push(pick(files));
             }

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Arena, FileFacts, Pick, Split, depth_of,
+    CompactionCandidates, PickedCompaction, SSTableInfo, Split, depth_of,
     options::Options,
     overlaps::{OverlapSet, overlap_sets, within_depth},
 };
@@ -29,20 +29,20 @@ pub(super) struct Unified {
     flush_bytes: Option<u64>,
     base_shards: u64,
     growth: f64,
-    most_files: usize,
+    max_files: usize,
 }
 
 /// Minimum share of the ring for which density is meaningful: files with less have hardly more than
 /// one partition.
-const LEAST_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
+const MIN_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
 /// Maximum of `base_shard_count`, and of the parts of a shard. Cassandra has no limit, but more
 /// parts are useless, and each costs time and memory.
-const MOST_BASE_SHARDS: i64 = 1 << 16;
-const MOST_PARTS: u64 = 1 << 20;
+const MAX_BASE_SHARDS: i64 = 1 << 16;
+const MAX_PARTS: u64 = 1 << 20;
 /// Minimum size of a part in bytes, whatever `base_shard_count` and `min_sstable_size` say: each
 /// part becomes an open file.
-const LEAST_PART_BYTES: f64 = (1 << 20) as f64;
-const MOST_SPLITS: f64 = (1 << 20) as f64;
+const MIN_PART_BYTES: f64 = (1 << 20) as f64;
+const MAX_SPLITS: f64 = (1 << 20) as f64;
 
 impl Default for Unified {
     fn default() -> Self {
@@ -53,7 +53,7 @@ impl Default for Unified {
             flush_bytes: None,
             base_shards: 4,
             growth: 1.0 / 3.0,
-            most_files: 32,
+            max_files: 32,
         }
     }
 }
@@ -90,9 +90,9 @@ impl Unified {
                 "Invalid configuration, base_shard_count should be positive: {base_shards}"
             ));
         }
-        if base_shards > MOST_BASE_SHARDS {
+        if base_shards > MAX_BASE_SHARDS {
             return Err(format!(
-                "Invalid configuration, base_shard_count should be at most {MOST_BASE_SHARDS}: {base_shards}"
+                "Invalid configuration, base_shard_count should be at most {MAX_BASE_SHARDS}: {base_shards}"
             ));
         }
         let growth = options.share("sstable_growth", 1.0 / 3.0)?;
@@ -101,8 +101,8 @@ impl Unified {
                 "Invalid configuration, sstable_growth {growth} must be between 0 and 1"
             ));
         }
-        let most_files = options.int("max_sstables_to_compact", 32)?;
-        let most_files = match usize::try_from(most_files) {
+        let max_files = options.int("max_sstables_to_compact", 32)?;
+        let max_files = match usize::try_from(max_files) {
             Ok(files) if files > 0 => files,
             _ => usize::MAX,
         };
@@ -127,7 +127,7 @@ impl Unified {
             flush_bytes,
             base_shards,
             growth,
-            most_files,
+            max_files,
         })
     }
 
@@ -149,8 +149,8 @@ impl Unified {
     }
 
     /// Returns the densities below which a file is in level 0, 1, ...
-    fn level_limits(&self, arena: &Arena<'_>) -> impl Iterator<Item = f64> {
-        let flush = self.flush_bytes.unwrap_or(arena.flush_bytes).max(1 << 20) as f64;
+    fn level_limits(&self, candidates: &CompactionCandidates<'_>) -> impl Iterator<Item = f64> {
+        let flush = self.flush_bytes.unwrap_or(candidates.flush_bytes).max(1 << 20) as f64;
         // A little less than the flush size, so that a file made of as many small flushes as the
         // fan factor passes the limit, and a file made of fewer does not.
         let mut limit = flush * (1.0 - 0.9 / self.fan_factor(0) as f64);
@@ -160,25 +160,29 @@ impl Unified {
         })
     }
 
-    pub(super) fn level_of(&self, arena: &Arena<'_>, file: &FileFacts) -> usize {
-        let density = density(arena, file.bytes, (file.first_token, file.last_token));
-        self.level_limits(arena).take(64).position(|limit| density < limit).unwrap_or(64)
+    pub(super) fn level_of(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        file: &SSTableInfo,
+    ) -> usize {
+        let density = density(candidates, file.bytes, (file.first_token, file.last_token));
+        self.level_limits(candidates).take(64).position(|limit| density < limit).unwrap_or(64)
     }
 
-    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+    pub(super) fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
         let mut levels: Vec<Vec<usize>> = Vec::new();
-        for (index, file) in arena.idle.iter().enumerate() {
-            let level = self.level_of(arena, file);
+        for (index, file) in candidates.idle.iter().enumerate() {
+            let level = self.level_of(candidates, file);
             levels.resize(levels.len().max(level + 1), Vec::new());
             levels[level].push(index);
         }
         let mut picks = Vec::new();
         for (level, files) in levels.iter().enumerate() {
-            let mut sets = overlap_sets(arena.idle, files);
+            let mut sets = overlap_sets(candidates.idle, files);
             sets.retain(|set| set.most as u64 >= self.threshold(level));
             sets.sort_by_key(|set| std::cmp::Reverse(set.most));
-            let most = self.most_files.max(usize::try_from(self.fan_factor(level)).unwrap_or(2));
-            picks.extend(sets.into_iter().map(|set| self.pick(arena, set, most)));
+            let most = self.max_files.max(usize::try_from(self.fan_factor(level)).unwrap_or(2));
+            picks.extend(sets.into_iter().map(|set| self.pick(candidates, set, most)));
         }
         picks
     }
@@ -186,10 +190,10 @@ impl Unified {
     /// Returns the score: the sum over all levels of the maximum number of files over one token,
     /// without the number that is too small for a compaction there. It is an upper limit, because
     /// the levels' maxima may lie at different tokens.
-    pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
-        let mut levels: BTreeMap<usize, Vec<&FileFacts>> = BTreeMap::new();
-        for file in arena.all() {
-            levels.entry(self.level_of(arena, file)).or_default().push(file);
+    pub(super) fn score(&self, candidates: &CompactionCandidates<'_>) -> usize {
+        let mut levels: BTreeMap<usize, Vec<&SSTableInfo>> = BTreeMap::new();
+        for file in candidates.all() {
+            levels.entry(self.level_of(candidates, file)).or_default().push(file);
         }
         let beyond = levels.into_iter().map(|(level, files)| {
             let fewer = usize::try_from(self.threshold(level) - 1).unwrap_or(usize::MAX);
@@ -200,39 +204,52 @@ impl Unified {
 
     /// Picks all files of a set. If more than `most` lie over one token, picks the oldest ones, up
     /// to `most` over each token. The outputs then overlap less than the inputs did.
-    fn pick(&self, arena: &Arena<'_>, set: OverlapSet, most: usize) -> Pick {
+    fn pick(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        set: OverlapSet,
+        most: usize,
+    ) -> PickedCompaction {
         let mut files = set.files;
         if set.most > most {
             files.sort_by_key(|index| {
-                (arena.idle[*index].maximum_timestamp, arena.idle[*index].number)
+                (candidates.idle[*index].maximum_timestamp, candidates.idle[*index].number)
             });
-            files = within_depth(arena.idle, files, most);
+            files = within_depth(candidates.idle, files, most);
         }
-        self.planned(arena, files)
+        self.planned(candidates, files)
     }
 
     /// Picks all files at once. Cassandra compacts each token range by itself as far as the files
     /// allow.
-    pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
-        self.planned(arena, files)
+    pub(super) fn one_run(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        files: Vec<usize>,
+    ) -> PickedCompaction {
+        self.planned(candidates, files)
     }
 
-    fn planned(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
-        let of = |index: &usize| &arena.idle[*index];
+    fn planned(
+        &self,
+        candidates: &CompactionCandidates<'_>,
+        files: Vec<usize>,
+    ) -> PickedCompaction {
+        let of = |index: &usize| &candidates.idle[*index];
         let bytes: u64 = files.iter().map(|index| of(index).bytes).sum();
         let first = files.iter().map(|index| of(index).first_token).min().unwrap_or(0);
         let last = files.iter().map(|index| of(index).last_token).max().unwrap_or(0);
-        let parts = self.parts(arena, density(arena, bytes, (first, last)));
-        let ends = boundaries(arena.tokens, parts, (first, last));
+        let parts = self.parts(candidates, density(candidates, bytes, (first, last)));
+        let ends = boundaries(candidates.tokens, parts, (first, last));
         let split = if ends.is_empty() { Split::Never } else { Split::Tokens(ends) };
-        Pick::new(files, 0, split)
+        PickedCompaction::new(files, 0, split)
     }
 
     /// Returns the number of parts into which the shard's range is split for outputs of this
     /// density.
-    pub(super) fn parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
-        let mut parts = self.all_parts(arena, density).min(MOST_PARTS);
-        let most = (density / LEAST_PART_BYTES).clamp(1.0, MOST_SPLITS) as u64;
+    pub(super) fn parts(&self, candidates: &CompactionCandidates<'_>, density: f64) -> u64 {
+        let mut parts = self.all_parts(candidates, density).min(MAX_PARTS);
+        let most = (density / MIN_PART_BYTES).clamp(1.0, MAX_SPLITS) as u64;
         while parts > most {
             // The remaining boundaries are a subset of those of the greater number.
             parts = if parts.is_multiple_of(2) { parts / 2 } else { 1 };
@@ -240,9 +257,9 @@ impl Unified {
         parts
     }
 
-    fn all_parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
-        let base = (self.base_shards / arena.shards.max(1) as u64).max(1);
-        let power = |count: f64| 1u64 << (count.clamp(1.0, MOST_SPLITS) as u64).ilog2();
+    fn all_parts(&self, candidates: &CompactionCandidates<'_>, density: f64) -> u64 {
+        let base = (self.base_shards / candidates.shards.max(1) as u64).max(1);
+        let power = |count: f64| 1u64 << (count.clamp(1.0, MAX_SPLITS) as u64).ilog2();
         if self.minimum_bytes > 0 {
             let count = density / self.minimum_bytes as f64;
             if count < base as f64 {
@@ -288,9 +305,9 @@ fn tokens_in((first, last): (i64, i64)) -> f64 {
     (i128::from(last) - i128::from(first) + 1) as f64
 }
 
-fn density(arena: &Arena<'_>, bytes: u64, span: (i64, i64)) -> f64 {
-    let share = tokens_in(span) / tokens_in(arena.tokens);
-    bytes as f64 / if share < LEAST_SPAN { 1.0 } else { share.min(1.0) }
+fn density(candidates: &CompactionCandidates<'_>, bytes: u64, span: (i64, i64)) -> f64 {
+    let share = tokens_in(span) / tokens_in(candidates.tokens);
+    bytes as f64 / if share < MIN_SPAN { 1.0 } else { share.min(1.0) }
 }
 
 /// Returns the last tokens of the parts of a range, without that of the last part, limited to those

@@ -24,7 +24,7 @@ use super::Database;
 use crate::{
     StorageError,
     memtable::{Memtable, MemtableBudget, MemtableKind},
-    read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, tell_result},
+    read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, trace_result},
     system::{RowWriter, SYSTEM_KEYSPACE, VIEWS_KEYSPACE},
     table::TableView,
 };
@@ -41,10 +41,10 @@ impl Database {
         let mut rows = VirtualRows::for_read(command);
         self.make_rows(&mut rows).await?;
         let view = Rc::new(TableView::new(rows.into_memtable().await?));
-        let access = TableAccess { view: &view, cache: None, dead: None };
+        let access = TableAccess { view: &view, cache: None, empty: None };
         let result = read_on_shard(access, command, &KeyRange::full()).await?;
         if trace::is_on() {
-            tell_result(&result);
+            trace_result(&result);
         }
         Ok(result)
     }

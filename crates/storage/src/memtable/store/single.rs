@@ -2,7 +2,7 @@
 
 use espalier_trie::{
     cursor::Direction,
-    memory::{Dismantle, InMemoryTrie, Reader},
+    memory::{InMemoryTrie, IncrementalDrop, Reader},
 };
 
 use super::{
@@ -22,7 +22,7 @@ pub(crate) enum Single {
 /// The rest of a structure that has to be freed, perhaps on another thread.
 #[allow(clippy::large_enum_variant)] // It lives only until it is freed.
 pub(super) enum Remains {
-    Trie(Dismantle<Content>),
+    Trie(IncrementalDrop<Content>),
     SkipList { _list: ListRemains },
 }
 
@@ -41,7 +41,7 @@ impl Single {
     pub(super) fn new(structure: Structure, budget: &MemtableBudget) -> Self {
         match structure {
             Structure::Trie => {
-                let trie = InMemoryTrie::with_spare_chunks(budget.spare_chunks().clone());
+                let trie = InMemoryTrie::with_chunk_pool(budget.chunk_pool().clone());
                 let blocks = u32::try_from(budget.trie_bytes() / size_of::<Content>());
                 let trie = trie.limited_to(blocks.unwrap_or(u32::MAX));
                 Self::Trie(trie.with_weight(Content::heap_bytes))
@@ -157,7 +157,9 @@ impl Single {
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Trie(trie) => trie.allocated_bytes() + trie.note_bytes() + trie.retired_weight(),
+            Self::Trie(trie) => {
+                trie.allocated_bytes() + trie.record_bytes() + trie.retired_weight()
+            }
             Self::SkipList(list) => list.memory_bytes(),
         }
     }
@@ -180,7 +182,7 @@ impl Single {
 
     pub(super) fn into_remains(self) -> Remains {
         match self {
-            Self::Trie(trie) => Remains::Trie(trie.dismantle()),
+            Self::Trie(trie) => Remains::Trie(trie.drop_incrementally()),
             Self::SkipList(list) => Remains::SkipList { _list: list.into_remains() },
         }
     }

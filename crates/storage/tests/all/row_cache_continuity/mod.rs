@@ -64,7 +64,7 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
         espalier_runtime::preempt::force_yields(Some(seed));
         let mut settings = settings(shape.cache_bytes);
         // Skipped rows are not recorded as empty ranges.
-        settings.fewest_dropped = u32::MAX;
+        settings.min_dropped = u32::MAX;
         let database = open(&file_system, settings).await.unwrap();
         let definition = keeping_tombstones((shape.table)());
         let name = definition.name.clone();

@@ -8,12 +8,12 @@ use espalier_mutation::{
 };
 use espalier_runtime::{JoinHandle, spawn_local};
 use espalier_storage::{
-    CacheExplanation, Database, KnownRange, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    CacheExplanation, Database, ExplainedRange, ReadCommand, ReadLimits, ReadTarget, StorageError,
 };
 
 use super::{
     Shape,
-    places::{LEAST_ROW, Line, Places},
+    places::{Line, MIN_ROW, Places},
 };
 use crate::{
     model::{Model, Writer, forget_liveness},
@@ -94,13 +94,13 @@ fn latest(update: &PartitionUpdate, line: Line) -> i64 {
 }
 
 impl Continuity {
-    async fn claimed(&self, at: u64) -> (Option<Places>, Vec<KnownRange>) {
+    async fn claimed(&self, at: u64) -> (Option<Places>, Vec<ExplainedRange>) {
         let explained = self.database.explain_cached(&self.table, partition(at)).await.unwrap();
         let CacheExplanation::Known(known) = explained else {
             assert_eq!(explained, CacheExplanation::Unknown);
             return (None, Vec::new());
         };
-        assert_eq!(known.untold_ranges, 0);
+        assert_eq!(known.unreported_ranges, 0);
         let rows: u64 = known.ranges.iter().map(|range| range.rows).sum();
         assert_eq!(rows, known.rows, "rows outside of ranges: {}", self.context);
         let line = self.shape.line;
@@ -360,9 +360,9 @@ impl Continuity {
     }
 
     /// A row that one file has in cached pages.
-    fn look_at_hand(&mut self, learned: &mut Learned) {
+    fn peek_cached(&mut self, learned: &mut Learned) {
         let at = self.writer.below(self.shape.partitions);
-        let row = self.writer.below(u64::from(self.shape.line.rows.max(1))) as i32 + LEAST_ROW;
+        let row = self.writer.below(u64::from(self.shape.line.rows.max(1))) as i32 + MIN_ROW;
         let columns = self.table.clustering_columns().len();
         let clustering: Vec<_> = (0..columns).map(|_| Some(int(row))).collect();
         let places = match columns {
@@ -457,7 +457,7 @@ impl Continuity {
                 self.database.set_row_cache_limit(self.shape.cache_bytes);
                 is_evicted = true;
             }
-            8 | 9 => self.look_at_hand(&mut learned),
+            8 | 9 => self.peek_cached(&mut learned),
             10 | 11 => self.read_together(&mut learned).await,
             12..28 => self.read(&mut learned).await,
             _ => self.write().await,

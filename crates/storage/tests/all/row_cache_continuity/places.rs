@@ -3,7 +3,7 @@
 use espalier_mutation::{ClusteringBound, ClusteringSlices, Direction};
 
 /// The lowest clustering value that a [`Writer`] writes.
-pub(super) const LEAST_ROW: i32 = -2;
+pub(super) const MIN_ROW: i32 = -2;
 
 /// A set of places of a partition: bit 2 n + 1 is row n, in clustering order; bit 2 n is the gap
 /// before it.
@@ -39,7 +39,7 @@ impl Line {
     pub(super) fn row(self, value: &[u8]) -> u32 {
         let sign = if value[0] < 0x80 { 0 } else { -1 };
         let value = value.iter().fold(sign, |value, byte| value << 8 | i32::from(*byte));
-        let at = u32::try_from(value - LEAST_ROW).unwrap();
+        let at = u32::try_from(value - MIN_ROW).unwrap();
         assert!(at < self.rows);
         if self.is_reversed { self.rows - 1 - at } else { at }
     }

@@ -44,7 +44,7 @@ const VERSIONS: [&str; 5] = ["da", "oa", "nb", "me", "mt"];
 const LONG: u64 = 200;
 
 /// Maximum concurrent readers.
-const MOST_READERS: usize = 5;
+const MAX_READERS: usize = 5;
 
 /// Counts of what a history met, so that the test can check that it tests something.
 #[derive(Debug, Default)]
@@ -214,7 +214,7 @@ impl History {
     /// Reads page after page; each must equal the read around the cache.
     async fn compare(&mut self) {
         let mut command = self.command();
-        for _ in 0..reader::MOST_PAGES {
+        for _ in 0..reader::MAX_PAGES {
             reader::limit(&mut command, &mut self.writer.random);
             let around = ReadCommand { bypass_cache: true, ..command.clone() };
             let mut expected = self.database.read(around).await.unwrap();
@@ -230,7 +230,7 @@ impl History {
     }
 
     async fn begin_to_read(&mut self) {
-        if self.readers.len() == MOST_READERS {
+        if self.readers.len() == MAX_READERS {
             self.end_reader().await;
         }
         let (command, seed) = (self.command(), self.writer.below(u64::MAX));

@@ -11,7 +11,7 @@ use crate::{model::forget_liveness, support::*};
 
 /// Maximum pages of a read. Arbitrary: a long partition in pages of some bytes would take most of
 /// the time.
-pub(super) const MOST_PAGES: usize = 20;
+pub(super) const MAX_PAGES: usize = 20;
 
 /// Sets limits on rows and bytes, or none; the limit for one partition stays.
 pub(super) fn limit(command: &mut ReadCommand, random: &mut Generator) {
@@ -36,7 +36,7 @@ pub(super) async fn walk(
     let mut random = Generator::from_seed(seed);
     let mut left = if random.below(2) == 0 { 1 + random.below(12) as usize } else { usize::MAX };
     let mut pages = Vec::new();
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         limit(&mut command, &mut random);
         command.limits.rows = command.limits.rows.min(left);
         command.limits.tombstones = [usize::MAX, usize::MAX, 1, 3, 10][random.below(5) as usize];

@@ -168,8 +168,9 @@ fn what_no_checksum_tells_is_found() {
                 let (start, end) = extents[name];
                 let place = format!("from byte {start} to {end}");
                 for faults in [&found.faults, &skipped.faults] {
-                    let is_told = |fault: &&String| fault.contains(&place) && fault.contains(what);
-                    assert!(faults.iter().any(|fault| is_told(&fault)), "{name}: {faults:?}");
+                    let is_reported =
+                        |fault: &&String| fault.contains(&place) && fault.contains(what);
+                    assert!(faults.iter().any(|fault| is_reported(&fault)), "{name}: {faults:?}");
                 }
             }
             let is_lost = |line: &String| ["p100", "p150", "p200"].contains(&name_of(line));

@@ -50,7 +50,7 @@ pub fn configuration() -> StorageConfiguration {
     // The clock of these tests is years ahead of their tombstones, and some tests write older rows
     // later.
     configuration.autocompaction = false;
-    configuration.fewest_dropped = 2;
+    configuration.min_dropped = 2;
     configuration
 }
 

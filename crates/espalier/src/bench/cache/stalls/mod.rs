@@ -47,8 +47,8 @@ pub(super) async fn measure_large(
 /// The stalls of one round; every round has the same ones in the same order.
 pub(super) struct Round(Vec<Stall>);
 
-/// Prints the shortest stall of the rounds. Returns an error if it is longer than `most_us`.
-pub(super) fn print(parts: &[&[Round]], most_us: u64) -> Result<(), BenchError> {
+/// Prints the shortest stall of the rounds. Returns an error if it is longer than `max_us`.
+pub(super) fn print(parts: &[&[Round]], max_us: u64) -> Result<(), BenchError> {
     print_line(format_args!("the longest time that a task held the core, in us"))?;
     let mut too_long = Vec::new();
     for rounds in parts {
@@ -61,7 +61,7 @@ pub(super) fn print(parts: &[&[Round]], most_us: u64) -> Result<(), BenchError> 
             let took_ms = all().map(|stall| stall.took_ms).fold(f64::INFINITY, f64::min);
             let longest_us = least.longest_us;
             print_line(format_args!("{what:<72} {longest_us:>8} in {took_ms:>8.1} ms"))?;
-            if longest_us > most_us {
+            if longest_us > max_us {
                 let task = least.longest_task.map(|at| format!(" (a task of {at})"));
                 too_long.push(format!("{what}: {longest_us}{}", task.unwrap_or_default()));
             }
@@ -69,7 +69,7 @@ pub(super) fn print(parts: &[&[Round]], most_us: u64) -> Result<(), BenchError> 
     }
     match too_long.is_empty() {
         true => Ok(()),
-        false => Err(BenchError::TooLong { most_us, what: too_long.join("; ") }),
+        false => Err(BenchError::TooLong { max_us, what: too_long.join("; ") }),
     }
 }
 

@@ -31,11 +31,11 @@ const USUAL: &str = ".deps/cassandra/node";
 /// Heap for each partition, in bytes: several times a partition's memory, so that nothing is
 /// flushed and little is collected.
 const HEAP_BYTES_PER_PARTITION: u64 = 3000;
-const LEAST_HEAP_BYTES: u64 = 2 << 30;
+const MIN_HEAP_BYTES: u64 = 2 << 30;
 
 /// Limit of the reads: more give no more information, and each of four runs has several rounds of
 /// them.
-const MOST_READS: u64 = 1_000_000;
+const MAX_READS: u64 = 1_000_000;
 
 /// Kinds of memtable that Cassandra has too.
 const KINDS: [&str; 2] = ["trie", "skiplist"];
@@ -92,7 +92,7 @@ impl Bench<'_> {
             cassandra.forget().await?;
             let numbers = [
                 arguments.partitions,
-                arguments.reads.min(MOST_READS),
+                arguments.reads.min(MAX_READS),
                 u64::from(arguments.rounds.max(3)),
                 u64::from(arguments.value_bytes),
                 arguments.seed,
@@ -215,7 +215,7 @@ impl Cassandra {
     ) -> Result<String, BenchError> {
         let root =
             std::path::absolute(&self.directory).map_err(|error| failed(error.to_string()))?;
-        let wanted = LEAST_HEAP_BYTES.max(numbers[0].saturating_mul(HEAP_BYTES_PER_PARTITION));
+        let wanted = MIN_HEAP_BYTES.max(numbers[0].saturating_mul(HEAP_BYTES_PER_PARTITION));
         let heap_mib = wanted.min(total_bytes() / 10 * 6) >> 20;
         let mut java = Command::new(tool("java"));
         java.arg(format!("-javaagent:{}", self.agent.display()));

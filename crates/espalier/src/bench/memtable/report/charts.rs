@@ -123,10 +123,10 @@ fn latency(what: &str, figures: &[&LatencyFigure]) -> String {
     for figure in figures {
         let parts = figure.over_time();
         let seconds = figure.samples.last().map_or(1.0, |sample| sample.at_s).max(1e-9);
-        let most_us = parts.iter().map(|(_, part)| part.max_us).fold(10.0, f64::max);
-        let least_us = parts.iter().map(|(_, part)| part.p50_us).fold(most_us, f64::min);
-        let top_us = 10f64.powf(most_us.log10().ceil());
-        let bottom_us = 10f64.powf(least_us.clamp(1.0, top_us / 10.0).log10().floor());
+        let max_us = parts.iter().map(|(_, part)| part.max_us).fold(10.0, f64::max);
+        let min_us = parts.iter().map(|(_, part)| part.p50_us).fold(max_us, f64::min);
+        let top_us = 10f64.powf(max_us.log10().ceil());
+        let bottom_us = 10f64.powf(min_us.clamp(1.0, top_us / 10.0).log10().floor());
         let decades = (top_us / bottom_us).log10().max(1.0);
         y += 26.0;
         let title = format!(

@@ -7,7 +7,7 @@ use espalier_types::vint;
 use crate::data::input::{DataInput, Decoded};
 
 /// Maximum number of bytes of an entry besides its key and its promoted index.
-pub(in super::super) const MAXIMUM_ENTRY_OVERHEAD: usize = 2 + 9 + 9;
+pub(in super::super) const MAX_ENTRY_OVERHEAD: usize = 2 + 9 + 9;
 
 /// Location of a promoted index in Index.db.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

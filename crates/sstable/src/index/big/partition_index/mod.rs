@@ -23,7 +23,7 @@ pub(super) fn decode_head_for_test(
     (head.key, head.data_position, head.end)
 }
 
-pub(super) use layout::MAXIMUM_ENTRY_OVERHEAD;
+pub(super) use layout::MAX_ENTRY_OVERHEAD;
 pub use layout::{IndexEntry, PromotedLocation};
 pub use reader::{Entries, EntryCursor};
 pub use writer::PartitionIndexWriter;

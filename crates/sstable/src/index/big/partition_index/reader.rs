@@ -8,7 +8,7 @@ use super::{
         flat_page::FlatEntry,
         window::{Access, Window},
     },
-    layout::{EntryHead, IndexEntry, MAXIMUM_ENTRY_OVERHEAD, PromotedLocation, decode_head},
+    layout::{EntryHead, IndexEntry, MAX_ENTRY_OVERHEAD, PromotedLocation, decode_head},
 };
 use crate::{
     data::input::Malformed,
@@ -129,7 +129,7 @@ impl<F: IndexFile> EntryCursor<F> {
             // whole entry.
             let length = self.window.bytes().get(offset..).and_then(|rest| rest.first_chunk::<2>());
             let wanted = match length {
-                Some(length) => usize::from(u16::from_be_bytes(*length)) + MAXIMUM_ENTRY_OVERHEAD,
+                Some(length) => usize::from(u16::from_be_bytes(*length)) + MAX_ENTRY_OVERHEAD,
                 None => 2,
             };
             let before = (self.window.end(), offset);

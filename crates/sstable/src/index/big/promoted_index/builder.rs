@@ -12,9 +12,7 @@ use espalier_types::CqlType;
 
 use super::{
     super::error::BigIndexWriteError,
-    layout::{
-        LastBlockLength, MAXIMUM_BLOCKS_BYTES, PromotedBlock, encode_block_tail, encode_head,
-    },
+    layout::{LastBlockLength, MAX_BLOCKS_BYTES, PromotedBlock, encode_block_tail, encode_head},
     position::BlockPositionRef,
 };
 use crate::versions::DeletionTimeForm;
@@ -189,7 +187,7 @@ impl PromotedIndexBuilder {
             let previous = self.last_end;
             return Err(BigIndexWriteError::OutOfOrder { position: offset, previous });
         }
-        let limit = MAXIMUM_BLOCKS_BYTES;
+        let limit = MAX_BLOCKS_BYTES;
         let place = u32::try_from(self.blocks.len())
             .ok()
             .filter(|place| *place as usize <= limit)

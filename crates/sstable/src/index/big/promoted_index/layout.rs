@@ -17,17 +17,17 @@ use crate::{
 const USUAL_LENGTH: i64 = 64 * 1024;
 
 /// Maximum length of the head before the blocks in bytes: two integers and a deletion.
-pub(super) const MAXIMUM_HEAD_BYTES: usize = 9 + 12 + 9;
+pub(super) const MAX_HEAD_BYTES: usize = 9 + 12 + 9;
 
 /// Minimum length of a block in bytes, its place included: two kinds without values, two integers,
 /// a flag and the place.
-pub(super) const MINIMUM_BLOCK_BYTES: u64 = 2 + 2 + 1 + 4;
+pub(super) const MIN_BLOCK_BYTES: u64 = 2 + 2 + 1 + 4;
 
 /// Length of a block's place in bytes.
 pub(super) const PLACE_BYTES: u64 = 4;
 
 /// Maximum length of the blocks in bytes. Places are signed in Cassandra.
-pub(super) const MAXIMUM_BLOCKS_BYTES: usize = i32::MAX as usize;
+pub(super) const MAX_BLOCKS_BYTES: usize = i32::MAX as usize;
 
 /// Whether the length of the last block includes the byte that ends the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,8 +16,7 @@ use super::{
         window::{Access, Window},
     },
     layout::{
-        BlockSpans, MAXIMUM_HEAD_BYTES, MINIMUM_BLOCK_BYTES, PLACE_BYTES, PromotedBlock,
-        decode_head,
+        BlockSpans, MAX_HEAD_BYTES, MIN_BLOCK_BYTES, PLACE_BYTES, PromotedBlock, decode_head,
     },
     position::{BlockPosition, PositionFormat},
 };
@@ -81,14 +80,14 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         let Some(end) = end.filter(|end| *end <= file.length()) else {
             return Err(corrupt("an index of rows extends past the end of the file"));
         };
-        let length = location.length.min(MAXIMUM_HEAD_BYTES as u64) as usize;
+        let length = location.length.min(MAX_HEAD_BYTES as u64) as usize;
         let bytes = read_span(&file, location.start, length).await?;
         let head = decode_head(&bytes, form).map_err(|wrong| corrupt(wrong.reason()))?;
         let left = location.length.saturating_sub(head.length as u64);
         let places_length = head
             .block_count
             .checked_mul(PLACE_BYTES)
-            .filter(|length| *length < left && head.block_count <= left / MINIMUM_BLOCK_BYTES);
+            .filter(|length| *length < left && head.block_count <= left / MIN_BLOCK_BYTES);
         let Some(places_length) = places_length.filter(|_| head.block_count > 0) else {
             return Err(corrupt("the number of blocks does not fit the index's length"));
         };

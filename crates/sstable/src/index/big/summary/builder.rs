@@ -6,7 +6,7 @@
 //! Memory: the content of the file, which is a key and 12 bytes for every sample.
 
 use super::layout::{
-    FULL_SAMPLING, HEAD_BYTES, Head, MAXIMUM_SAMPLES_BYTES, PLACE_BYTES, POSITION_BYTES,
+    FULL_SAMPLING, HEAD_BYTES, Head, MAX_SAMPLES_BYTES, PLACE_BYTES, POSITION_BYTES,
 };
 
 /// A builder that samples entries of Index.db.
@@ -75,7 +75,7 @@ impl SummaryBuilder {
         self.entries += 1;
         let places = (self.places.len() + 1) * PLACE_BYTES;
         let length = places + self.samples.len() + key.len() + POSITION_BYTES;
-        if is_sample && length <= MAXIMUM_SAMPLES_BYTES {
+        if is_sample && length <= MAX_SAMPLES_BYTES {
             self.places.push(self.samples.len() as u32);
             self.samples.extend_from_slice(key);
             self.samples.extend_from_slice(&position.to_le_bytes());

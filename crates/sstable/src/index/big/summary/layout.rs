@@ -14,7 +14,7 @@ pub(super) const POSITION_BYTES: usize = 8;
 pub(super) const FULL_SAMPLING: u32 = 128;
 
 /// Maximum length of places and samples in bytes. Lengths and places are signed in Cassandra.
-pub(super) const MAXIMUM_SAMPLES_BYTES: usize = i32::MAX as usize;
+pub(super) const MAX_SAMPLES_BYTES: usize = i32::MAX as usize;
 
 /// The head of the file, before the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

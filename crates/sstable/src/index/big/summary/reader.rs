@@ -66,7 +66,7 @@ impl Summary {
             min_index_interval: head.min_index_interval,
             sampling_level: head.sampling_level,
             samples,
-            tokens: vec![Token::MINIMUM; count].into_boxed_slice(),
+            tokens: vec![Token::MIN; count].into_boxed_slice(),
             first_key,
             last_key,
         };

@@ -114,7 +114,7 @@ impl<S: PageSource> PartitionIndexReader<S> {
     /// returns a page by its number, or `None` if it is not cached. The result is `None` if a page
     /// is missing or the index is malformed; `search` remains where it stopped.
     #[inline]
-    pub fn candidate_at_hand<'p>(
+    pub fn cached_candidate<'p>(
         &self,
         page: impl Fn(u64) -> Option<&'p [u8]>,
         search: &mut PrefixSearch<'_>,

@@ -16,5 +16,5 @@ mod writer;
 pub use layout::{BlockStart, NegativeDeletions, RowIndexEntry};
 pub(super) use layout::{block_payload_size, decode_block};
 pub use reader::{BackwardBlocks, Block, ForwardBlocks, RowIndexReader};
-pub use reader::{BlockAtHand, block_at_hand};
+pub use reader::{CachedBlock, cached_block};
 pub use writer::RowIndexWriter;

@@ -25,9 +25,9 @@ pub struct Block {
     pub open_deletion: DeletionTime,
 }
 
-/// A block for a position in the partition of an entry, as [`block_at_hand`] finds it.
+/// A block for a position in the partition of an entry, as [`cached_block`] finds it.
 #[derive(Clone, Copy, Debug)]
-pub struct BlockAtHand {
+pub struct CachedBlock {
     /// Position of the partition in Data.db.
     pub data_position: u64,
     /// Deletion of the whole partition.
@@ -41,13 +41,13 @@ pub struct BlockAtHand {
 /// if a page is missing or the index is malformed, and `Some(None)` if the entry has another key
 /// than `key`. `buffer` is scratch memory for the entry.
 #[inline]
-pub fn block_at_hand<'p>(
+pub fn cached_block<'p>(
     page: impl Fn(u64) -> Option<&'p [u8]>,
     entry: u64,
     key: &[u8],
     position: &[u8],
     buffer: &mut Vec<u8>,
-) -> Option<Option<BlockAtHand>> {
+) -> Option<Option<CachedBlock>> {
     buffer.clear();
     let wanted = 2 + key.len() + MAX_ENTRY_TAIL_SIZE;
     let mut at = entry;
@@ -74,7 +74,7 @@ pub fn block_at_hand<'p>(
             Descent::Payload(node) => {
                 let block = decode_block(&Node::at(page, node).ok()?).ok()?;
                 let RowIndexEntry { data_position, partition_deletion, .. } = entry;
-                return Some(Some(BlockAtHand { data_position, partition_deletion, block }));
+                return Some(Some(CachedBlock { data_position, partition_deletion, block }));
             }
         }
     }

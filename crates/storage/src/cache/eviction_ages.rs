@@ -1,0 +1,241 @@
+//! Eviction ages: how long ago entries were used, in steps, and which of them are the oldest.
+//!
+//! Time is counted in insertions: a step is 1/32 of the number of cached entries, so the order
+//! among entries is exact to within a step. Entries that were used again after their insertion have
+//! an order of their own. So a scan, which reads each row once, evicts only rows that were not used
+//! again (rule 12). The two orders follow 2Q (T. Johnson and D. Shasha, VLDB 1994).
+//!
+//! Memory: a counter for each step between the oldest entry and the present, at most
+//! [`MAX_STEPS`].
+
+use std::collections::VecDeque;
+
+use super::entry::Entry;
+
+/// A step is this part of all entries.
+const STEPS: u64 = 32;
+/// The minimum length of a step, in insertions.
+const MIN_STEP: u64 = 64;
+/// The maximum number of steps that are counted separately; older entries count as being of the
+/// oldest step.
+const MAX_STEPS: usize = 512;
+/// The clock hand looks for the oldest 1/8 of the entries, so it passes eight on average before it
+/// finds one.
+const VICTIM_PART: u64 = 8;
+/// Entries that were used once keep at least this part of the cache, which is the time that a new
+/// row has to be used again.
+const ONCE_PART: u64 = 8;
+
+#[derive(Default)]
+pub(super) struct EvictionAges {
+    now: u32,
+    insertions: u64,
+    once: Histogram,
+    again: Histogram,
+}
+
+/// The number of entries by the step of their last use.
+#[derive(Default)]
+struct Histogram {
+    /// The step of the first counter.
+    first: u32,
+    counts: VecDeque<u64>,
+    total: u64,
+}
+
+/// The entries that may be evicted: those last used at these steps or before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Victims {
+    once: Option<u32>,
+    again: Option<u32>,
+}
+
+impl Victims {
+    pub(super) fn contain(&self, entry: &Entry) -> bool {
+        let until = if entry.is_reused() { self.again } else { self.once };
+        until.is_some_and(|until| entry.used_at() <= until)
+    }
+}
+
+impl EvictionAges {
+    fn of(&mut self, entry: &Entry) -> &mut Histogram {
+        if entry.is_reused() { &mut self.again } else { &mut self.once }
+    }
+
+    /// Counts a new entry, used at the present step.
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.insertions += 1;
+        if self.insertions >= (self.len() / STEPS).max(MIN_STEP) {
+            self.insertions = 0;
+            self.now += 1;
+        }
+        entry.set_used_at(self.now);
+        let now = self.now;
+        self.of(entry).add(now);
+    }
+
+    /// Removes an entry from the counts.
+    pub(super) fn remove(&mut self, entry: &Entry) {
+        let used_at = entry.used_at();
+        self.of(entry).remove(used_at);
+    }
+
+    /// Records a use of an entry. Returns `false` if the entry was already marked as used again at
+    /// the present step.
+    #[inline]
+    pub(super) fn touch(&mut self, entry: &Entry) -> bool {
+        if entry.used_at() == self.now && entry.is_reused() {
+            return false;
+        }
+        self.remove(entry);
+        entry.set_reused();
+        entry.set_used_at(self.now);
+        self.again.add(self.now);
+        true
+    }
+
+    /// Makes an entry as old as a new one and leaves its order (used once, or again) as it is.
+    /// Returns `false` if it has the present step already.
+    pub(super) fn renew(&mut self, entry: &Entry) -> bool {
+        if entry.used_at() == self.now {
+            return false;
+        }
+        self.remove(entry);
+        entry.set_used_at(self.now);
+        let now = self.now;
+        self.of(entry).add(now);
+        true
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.once.total + self.again.total
+    }
+
+    /// Returns the oldest entries that were used once, as long as these hold more than 1/8 of the
+    /// cache; else the oldest of the others.
+    pub(super) fn victims(&self) -> Victims {
+        let wanted = (self.len() / VICTIM_PART).max(1);
+        let takes_once = self.once.total > self.len() / ONCE_PART;
+        if takes_once {
+            // If there are few entries, the newest half stays.
+            let wanted = wanted.min(self.once.total.div_ceil(2));
+            Victims { once: self.once.reaching(wanted), again: None }
+        } else {
+            Victims { once: None, again: self.again.reaching(wanted) }
+        }
+    }
+}
+
+impl Histogram {
+    fn index(&self, step: u32) -> usize {
+        step.saturating_sub(self.first) as usize
+    }
+
+    fn add(&mut self, step: u32) {
+        if self.counts.is_empty() {
+            self.first = step;
+        }
+        let index = self.index(step);
+        while self.counts.len() <= index {
+            self.counts.push_back(0);
+        }
+        self.counts[index] += 1;
+        self.total += 1;
+        while self.counts.len() > MAX_STEPS {
+            let oldest = self.counts.pop_front().unwrap_or(0);
+            self.first += 1;
+            self.counts[0] += oldest;
+        }
+    }
+
+    fn remove(&mut self, step: u32) {
+        let index = self.index(step);
+        if let Some(count) = self.counts.get_mut(index)
+            && *count > 0
+        {
+            *count -= 1;
+            self.total -= 1;
+        }
+        while self.counts.front() == Some(&0) {
+            self.counts.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Returns the first step up to which there are `wanted` entries.
+    fn reaching(&self, wanted: u64) -> Option<u32> {
+        let mut sum = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            sum += count;
+            if sum >= wanted {
+                return Some(self.first + index as u32);
+            }
+        }
+        (sum > 0).then(|| self.first + self.counts.len() as u32 - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use espalier_mutation::DeletionTime;
+
+    fn entry() -> Entry {
+        Entry::bound(false, DeletionTime::LIVE)
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let mut eviction_ages = EvictionAges::default();
+        let entries: Vec<Entry> = (0..64_000).map(|_| entry()).collect();
+        entries.iter().for_each(|entry| eviction_ages.add(entry));
+        let victims = eviction_ages.victims();
+        let oldest = entries.iter().take_while(|entry| victims.contain(entry)).count();
+        assert_eq!(oldest, entries.iter().filter(|entry| victims.contain(entry)).count());
+        assert!((8_000..=12_000).contains(&oldest), "{oldest}");
+        entries.iter().take(oldest).for_each(|entry| eviction_ages.remove(entry));
+        assert_eq!(eviction_ages.len(), 64_000 - oldest as u64);
+        assert!(!eviction_ages.victims().contain(&entries[63_999]));
+    }
+
+    #[test]
+    fn what_is_used_again_stays_while_others_come_by() {
+        let mut eviction_ages = EvictionAges::default();
+        let hot: Vec<Entry> = (0..6_000).map(|_| entry()).collect();
+        hot.iter().for_each(|entry| eviction_ages.add(entry));
+        for entry in &hot {
+            eviction_ages.touch(entry);
+        }
+        for _ in 0..20 {
+            let scanned: Vec<Entry> = (0..4_000).map(|_| entry()).collect();
+            scanned.iter().for_each(|entry| eviction_ages.add(entry));
+            let victims = eviction_ages.victims();
+            assert!(!hot.iter().any(|entry| victims.contain(entry)));
+            scanned.iter().for_each(|entry| eviction_ages.remove(entry));
+        }
+        // Once few other entries are left, the oldest of the hot ones go.
+        assert!(hot.iter().any(|entry| eviction_ages.victims().contain(entry)));
+    }
+
+    #[test]
+    fn counts_come_to_nothing() {
+        let mut eviction_ages = EvictionAges::default();
+        let entries: Vec<Entry> = (0..100_000).map(|_| entry()).collect();
+        for entry in &entries {
+            eviction_ages.add(entry);
+        }
+        for entry in entries.iter().step_by(3) {
+            eviction_ages.touch(entry);
+        }
+        entries.iter().for_each(|entry| eviction_ages.remove(entry));
+        assert_eq!(
+            (
+                eviction_ages.len(),
+                eviction_ages.once.counts.len(),
+                eviction_ages.again.counts.len()
+            ),
+            (0, 0, 0)
+        );
+        assert_eq!(eviction_ages.victims(), Victims { once: None, again: None });
+    }
+}

@@ -1,0 +1,161 @@
+//! The split of memory between rows and pages (rule 13): the border moves towards the side that
+//! evicts too early.
+//!
+//! Rows and pages have separate eviction orders, because a row is found by its position and a page
+//! is shared by many rows. What the two sides compare is what each evicted too early. Both keep a
+//! ghost list of recent evictions, about as long as what they hold; an entry that is read from
+//! files again while it is in the ghost list counts for its side. Every second the border moves by
+//! one page for each such row or page by which one side exceeds the other, at most by 1/32 of the
+//! whole. In the end both sides miss equally often, as they would in one common order. The two
+//! lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
+//!
+//! Memory: 2 bytes for each [`BYTES_OF_A_PLACE`] bytes that rows may take, allocated as evictions
+//! fill the list.
+
+use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
+
+use super::{Inner, RowCache};
+
+/// The ghost list has one slot for each 96 bytes of the cache, which is the memory of a small row.
+const BYTES_OF_A_PLACE: usize = 96;
+/// Slots are allocated in parts of 4 KiB when they are needed. In one allocation, the first evicted
+/// rows would each touch a huge page, and each of these takes milliseconds where the host of a
+/// virtual machine has to provide it.
+const PLACES_OF_A_PART: usize = 2048;
+/// Rows keep at least this part of their largest limit.
+const MIN_PART: usize = 8;
+/// The largest part of the limit that changes sides in one step.
+const STEP_PART: usize = 32;
+/// The maximum number of turns of the clock hand in one step. If readers retain so much memory that
+/// the hand does not reach the new limit, the next step goes on.
+const MAX_TURNS: usize = 1 << 14;
+
+/// The ghost list: rows that were evicted lately, by a hash of their keys.
+#[derive(Default)]
+pub(super) struct GhostList {
+    /// 16 bits of each hash, 0 for an empty slot, in parts of [`PLACES_OF_A_PART`].
+    parts: Vec<Option<Box<[u16]>>>,
+    /// Rows that were inserted again while they were in the list.
+    pub(super) returned: u64,
+}
+
+impl GhostList {
+    pub(super) fn new(limit_bytes: usize) -> Self {
+        let places = (limit_bytes / BYTES_OF_A_PLACE).next_power_of_two();
+        Self { parts: vec![None; places.div_ceil(PLACES_OF_A_PART)], returned: 0 }
+    }
+
+    /// Returns the part, the slot in it, and the tag that the slot holds for this key.
+    fn place(&self, key: u64) -> (usize, usize, u16) {
+        let place = (key >> 16) as usize;
+        // The number of parts is a power of two.
+        let part = (place / PLACES_OF_A_PART) & (self.parts.len() - 1);
+        (part, place % PLACES_OF_A_PART, key as u16 | 1)
+    }
+
+    /// Records the eviction of a row.
+    pub(super) fn note(&mut self, key: u64) {
+        let (part, place, tag) = self.place(key);
+        let part = &mut self.parts[part];
+        part.get_or_insert_with(|| vec![0; PLACES_OF_A_PART].into_boxed_slice())[place] = tag;
+    }
+
+    /// Counts an inserted row if it was evicted lately, and removes it from the list.
+    pub(super) fn recall(&mut self, key: u64) {
+        let (part, place, tag) = self.place(key);
+        if let Some(part) = &mut self.parts[part]
+            && part[place] == tag
+        {
+            part[place] = 0;
+            self.returned += 1;
+        }
+    }
+}
+
+/// Hashes the two parts of a key. The hash is used only inside the process.
+pub(super) fn hash(prefix: &[u8], place: &[u8]) -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = foldhash::fast::FixedState::with_seed(7).build_hasher();
+    // The hash does not depend on where the key is split.
+    for chunk in [prefix, place].concat().chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hasher.write_u64(u64::from_le_bytes(word));
+    }
+    hasher.finish()
+}
+
+impl RowCache {
+    /// Moves the border between rows and pages towards the side that evicts too early. Called every
+    /// second.
+    pub(crate) async fn split_memory(&self) {
+        if !self.0.borrow_mut().move_border() {
+            return;
+        }
+        for _ in 0..MAX_TURNS {
+            {
+                let mut inner = self.0.borrow_mut();
+                if !inner.is_over(0) || inner.trie.is_empty() {
+                    break;
+                }
+                inner.make_room();
+            }
+            maybe_yield().await;
+        }
+    }
+}
+
+impl Inner {
+    /// Moves the border by one step. Returns `true` if rows got a lower limit.
+    fn move_border(&mut self) -> bool {
+        let pages = self.pages.returned();
+        let (of_rows, of_pages) = (
+            std::mem::take(&mut self.ghosts.returned),
+            pages - std::mem::replace(&mut self.pages_returned, pages),
+        );
+        // Filters are taken from both sides in proportion, or from pages alone if they take less
+        // than 1/32 of the budget.
+        let of_filters = self.pages.pinned_bytes() as f64 / self.budget_bytes.max(1) as f64;
+        let most = match of_filters < 1.0 / STEP_PART as f64 {
+            true => self.max_bytes,
+            false => (self.max_bytes as f64 * (1.0 - of_filters).max(0.0)) as usize,
+        };
+        let step = |more: u64| (more as usize).saturating_mul(PAGE_BYTES).min(most / STEP_PART);
+        let before = self.limit_bytes;
+        self.limit_bytes = match of_rows >= of_pages {
+            true => (before + step(of_rows - of_pages)).min(most),
+            false => before.saturating_sub(step(of_pages - of_rows)).clamp(most / MIN_PART, most),
+        };
+        self.limit_bytes < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_come_back_soon_are_known() {
+        let mut ghosts = GhostList::new(96 << 10);
+        let key = |number: u64| hash(&number.to_be_bytes(), b"place");
+        (0..200).for_each(|number| ghosts.note(key(number)));
+        (1000..1200).for_each(|number| ghosts.recall(key(number)));
+        assert!(ghosts.returned <= 2, "{}", ghosts.returned);
+        (0..200).for_each(|number| ghosts.recall(key(number)));
+        assert!((150..=202).contains(&ghosts.returned), "{}", ghosts.returned);
+        // A row counts once.
+        let before = ghosts.returned;
+        (0..200).for_each(|number| ghosts.recall(key(number)));
+        assert_eq!(ghosts.returned, before);
+        // Rows that were evicted long ago do not count.
+        (0..50_000).for_each(|number| ghosts.note(key(10_000 + number)));
+        (10_000..11_000).for_each(|number| ghosts.recall(key(number)));
+        assert!(ghosts.returned < before + 50, "{}", ghosts.returned);
+    }
+
+    #[test]
+    fn a_key_has_one_hash() {
+        assert_eq!(hash(b"0123456789", b"abc"), hash(b"0123456789abc", b""));
+        assert_ne!(hash(b"0123456789", b"abc"), hash(b"0123456789", b"abd"));
+    }
+}

@@ -1,0 +1,217 @@
+//! This module lets writes wait for durability: all writes of one sync batch share a [`SyncBatch`].
+//! Writes that are slowed down share further ones, which a timer resolves (`flush::write_pace`).
+//!
+//! Memory: one batch for each disk write under way, and one waker for each waiting write.
+
+use std::{
+    cell::RefCell,
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
+
+use espalier_runtime::{time, trace, trace_event};
+
+use crate::StorageError;
+
+/// A ticket is a future that resolves when an applied write may be acknowledged to its client.
+///
+/// The database returns a ticket only for a write that is applied: its record is appended to the
+/// commit log and the memtable shows it to readers. The ticket delays the acknowledgement, never
+/// the write.
+///
+/// The ticket resolves after both of these events, in this order:
+/// 1. The write is durable under `commitlog_sync`: under `group` and `batch` after the fdatasync
+///    that covers its record; under `periodic`, and for tables without `durable_writes`, at once.
+/// 2. Its throttling turn has come, if flushes cannot keep up with writes at the moment.
+///
+/// **Errors.** The ticket resolves with [`StorageError::CommitLogWrite`] if the write or the sync
+/// of its batch failed; it does not wait for its turn then. The write stays visible in the memtable
+/// and may or may not survive a crash, so the client must treat its outcome as unknown. All tickets
+/// of a failed batch, and of the batch that gathered behind it, receive the same error. A turn
+/// never fails.
+///
+/// **Order.** Batches of one log resolve in the order of their records. Tickets of one batch are
+/// woken together. Turns are independent of batches and may delay a ticket behind a later one.
+///
+/// **Dropping** a ticket, or the future of [`CommitTicket::wait`], is safe at any time. It neither
+/// undoes the write nor affects other tickets; only the outcome is lost. Its waker stays in the
+/// batch until that resolves.
+///
+/// **Polling** a ticket again after it has resolved does not panic but has no meaning: it does not
+/// repeat an error and may wait for the turn. A pending ticket may move to another task of the
+/// shard; the last polling task is woken.
+///
+/// **Lifetime.** A ticket belongs to the shard that made it and is not `Send`. It has no timeout of
+/// its own. It resolves as long as the tasks of its shard run: closing the log writes and syncs all
+/// pending records first, and the end of throttling releases all turns.
+#[must_use = "the write is not acknowledged before this resolves"]
+pub struct CommitTicket {
+    /// The sync batch that makes the write durable; `None` once it has resolved, or if none is
+    /// needed.
+    durable: Option<Rc<SyncBatch>>,
+    /// The throttling turn; `None` once it has come, or if writes are not throttled.
+    turn: Option<Rc<SyncBatch>>,
+    /// Index of this ticket's waker in the batch that it polls at the moment.
+    slot: Option<usize>,
+}
+
+/// A batch of writes that are acknowledged together, by one sync or in one throttling turn.
+#[derive(Default)]
+pub(crate) struct SyncBatch {
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    outcome: Option<Result<(), StorageError>>,
+    wakers: Vec<Waker>,
+}
+
+impl SyncBatch {
+    /// Resolves all waiting tickets with `outcome`. Only the first call has an effect.
+    pub(crate) fn resolve(&self, outcome: Result<(), StorageError>) {
+        let mut state = self.state.borrow_mut();
+        if state.outcome.is_some() {
+            return;
+        }
+        state.outcome = Some(outcome);
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl CommitTicket {
+    /// Returns the ticket of a write that needs no waiting.
+    pub fn acknowledged() -> Self {
+        Self { durable: None, turn: None, slot: None }
+    }
+
+    pub(crate) fn of(sync_batch: &Rc<SyncBatch>) -> Self {
+        Self { durable: Some(sync_batch.clone()), turn: None, slot: None }
+    }
+
+    /// Returns this ticket, which then waits for `turn` as well, if there is one.
+    pub(crate) fn with_turn(self, turn: Option<Rc<SyncBatch>>) -> Self {
+        Self { turn, ..self }
+    }
+
+    /// Returns whether the ticket would resolve at once with success.
+    pub fn is_acknowledged(&self) -> bool {
+        let mut sync_batches = self.durable.iter().chain(&self.turn);
+        sync_batches.all(|sync_batch| matches!(sync_batch.state.borrow().outcome, Some(Ok(()))))
+    }
+
+    /// Waits for the ticket, and reports the waiting time in µs to the request's trace.
+    ///
+    /// # Errors
+    /// [`StorageError::CommitLogWrite`] if the commit log could not write or sync the record.
+    pub async fn wait(self) -> Result<(), StorageError> {
+        if !trace::is_on() {
+            return self.await;
+        }
+        if self.is_acknowledged() {
+            trace_event!("Acknowledging the write without waiting for the commitlog's sync");
+            return self.await;
+        }
+        if self.turn.is_some() {
+            trace_event!("Waiting: memtables fill up faster than they are flushed");
+        }
+        let is_durable = self.durable.is_none();
+        let began = time::Instant::now();
+        if !is_durable {
+            trace_event!("Waiting for the commitlog's sync");
+        }
+        let outcome = self.await;
+        let time_us = began.elapsed().as_micros();
+        match &outcome {
+            Ok(()) if is_durable => trace_event!("Acknowledging the write: waited {time_us} µs"),
+            Ok(()) => trace_event!("Commitlog synced: waited {time_us} µs"),
+            Err(error) => trace_event!("Commitlog sync failed after {time_us} µs: {error}"),
+        }
+        outcome
+    }
+
+    /// Polls one batch. Once that has resolved, clears it, so that it is not polled again.
+    fn poll_sync_batch(
+        sync_batch: &mut Option<Rc<SyncBatch>>,
+        slot: &mut Option<usize>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), StorageError>> {
+        let Some(awaited) = sync_batch.clone() else { return Poll::Ready(Ok(())) };
+        let mut state = awaited.state.borrow_mut();
+        if let Some(outcome) = &state.outcome {
+            (*sync_batch, *slot) = (None, None);
+            return Poll::Ready(outcome.clone());
+        }
+        match slot.and_then(|slot| state.wakers.get_mut(slot)) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => {
+                *slot = Some(state.wakers.len());
+                state.wakers.push(context.waker().clone());
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Future for CommitTicket {
+    type Output = Result<(), StorageError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { durable, turn, slot } = &mut *self;
+        match Self::poll_sync_batch(durable, slot, context) {
+            Poll::Ready(Ok(())) => Self::poll_sync_batch(turn, slot, context),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_waits_for_its_round() {
+        let sync_batch = Rc::new(SyncBatch::default());
+        let mut context = Context::from_waker(Waker::noop());
+        let mut ticket = CommitTicket::of(&sync_batch);
+        assert!(!ticket.is_acknowledged());
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        assert_eq!(sync_batch.state.borrow().wakers.len(), 1);
+        sync_batch.resolve(Ok(()));
+        assert!(ticket.is_acknowledged());
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_ready());
+        assert!(CommitTicket::acknowledged().is_acknowledged());
+    }
+
+    #[test]
+    fn a_ticket_waits_for_its_turn_as_well() {
+        let (durable, turn) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut ticket = CommitTicket::of(&durable).with_turn(Some(turn.clone()));
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        durable.resolve(Ok(()));
+        assert!(!ticket.is_acknowledged());
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        assert_eq!(turn.state.borrow().wakers.len(), 1);
+        turn.resolve(Ok(()));
+        assert!(ticket.is_acknowledged());
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn what_is_not_durable_is_an_error_before_its_turn() {
+        let (durable, turn) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut ticket = CommitTicket::of(&durable).with_turn(Some(turn));
+        durable.resolve(Err(StorageError::ShuttingDown));
+        let Poll::Ready(outcome) = Pin::new(&mut ticket).poll(&mut context) else {
+            panic!("the ticket waits for its turn after a failed sync")
+        };
+        assert!(matches!(outcome, Err(StorageError::ShuttingDown)));
+    }
+}

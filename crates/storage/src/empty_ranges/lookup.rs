@@ -1,0 +1,92 @@
+//! Shows the empty ranges to a read of one partition, as they were when its sources were opened, so
+//! that the read shows one state.
+
+use std::rc::Rc;
+
+use espalier_mutation::{
+    ClusteringBound, DecoratedKey, Direction, PositionRef, reconcile::KnownEmpty,
+};
+use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_ordered_clustering};
+
+use super::{EmptyRangeAccess, EmptyRanges, Place, place::path_of, ranges::RangeList};
+use crate::{memtable::path, read::ReadCommand};
+
+/// The empty ranges at the moment when a read opens the sources of a partition.
+#[derive(Default)]
+pub(crate) struct EmptyAtOpening {
+    pub(crate) lookup: Option<Box<dyn KnownEmpty>>,
+    /// The number of live writes so far, if the sources show all of them.
+    pub(super) live_writes: Option<u64>,
+}
+
+struct KnownInPartition {
+    ranges: RangeList,
+    all: Rc<EmptyRanges>,
+    partition: Vec<u8>,
+    command: ReadCommand,
+}
+
+impl EmptyRangeAccess {
+    /// Returns the ranges for a read of a partition that opens its sources at the same moment.
+    #[inline]
+    pub(crate) fn at_opening(&self, command: &ReadCommand, key: &DecoratedKey) -> EmptyAtOpening {
+        if !self.is_current() {
+            return EmptyAtOpening::default();
+        }
+        let has_none = self.ranges.is_idle.get() || command.table.clustering_columns().is_empty();
+        EmptyAtOpening {
+            lookup: if has_none { None } else { self.known_in(command, key) },
+            live_writes: Some(self.ranges.live_writes.get()),
+        }
+    }
+
+    fn known_in(&self, command: &ReadCommand, key: &DecoratedKey) -> Option<Box<dyn KnownEmpty>> {
+        let ranges = self.ranges.inner.borrow().ranges.clone();
+        let partition = path_of(key.borrowed());
+        // Ranges that begin behind the partition or end before it are of no use.
+        let behind = Place::behind_partition(&partition);
+        if ranges.last_before(&behind)?.end.path() <= partition.as_slice() {
+            return None;
+        }
+        Some(Box::new(KnownInPartition {
+            ranges,
+            all: self.ranges.clone(),
+            partition,
+            command: command.clone(),
+        }))
+    }
+}
+
+impl KnownEmpty for KnownInPartition {
+    fn empty_until(
+        &self,
+        position: PositionRef<'_>,
+        direction: Direction,
+    ) -> Option<ClusteringBound> {
+        let comparator = self.command.table.comparator();
+        let terminator = match position.weight {
+            0 => TERMINATOR,
+            weight if weight < 0 => LT_NEXT,
+            _ => GT_NEXT,
+        };
+        let mut at = self.partition.clone();
+        encode_ordered_clustering(&comparator.types, position.values, terminator, &mut at);
+        let range = self.ranges.at(&at, self.command.now_s)?;
+        self.all.count_pass();
+        let (place, outside) = match direction {
+            Direction::Forward => (&range.end, ClusteringBound::top()),
+            Direction::Reverse => (&range.start, ClusteringBound::bottom()),
+        };
+        match place.in_partition(&self.partition) {
+            Some(bound) if bound.first().is_some_and(|first| is_bound(*first)) => {
+                path::bound(comparator, bound).ok()
+            }
+            _ => Some(outside),
+        }
+    }
+}
+
+/// Returns whether `first` begins the path of a bound among a partition's rows.
+fn is_bound(first: u8) -> bool {
+    first >= path::BOTTOM && first != path::BEHIND
+}

@@ -1,0 +1,131 @@
+//! The prefetcher: extends empty ranges in the background when the row behind them is deleted, and
+//! starts ranges where many rows are deleted, so that the next read need not walk.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use espalier_mutation::{
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, KeyBound, KeyRange,
+    schema::TableId,
+};
+use espalier_runtime::time::{self, Instant};
+
+use super::Place;
+use crate::{
+    Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    memtable::path,
+    read::{TableAccess, read_on_shard},
+    table::Table,
+};
+
+/// The maximum number of dead fragments that one step walks before other tasks have their turn:
+/// some ten milliseconds.
+const MAX_WALKED: u64 = 16_384;
+
+/// The prefetcher rests this multiple of its last step. It does not rest while a paging read
+/// crosses tombstones: the prefetcher walks in long steps and opens the table once for each, and
+/// the read need not walk what was recorded.
+const REST: u32 = 1;
+
+/// The minimum rest, so that deletions gather.
+const MIN_REST: Duration = Duration::from_millis(1);
+
+/// Runs the prefetcher until the database closes.
+pub(crate) async fn run(database: Database) {
+    let mut last = None;
+    loop {
+        database.empty_ranges_queued().notified().await;
+        while let Some((table, place)) = next(&database, &mut last) {
+            if database.is_closing() {
+                return;
+            }
+            let (began, cut_pages) = (Instant::now(), table.empty_ranges().cut_pages());
+            if let Err(error) = prefetch(&database, &table, place).await {
+                // A read of the range reports the error to its client.
+                tracing::debug!(%error, table = table.metadata().name, "empty-range prefetch failed; reads of these rows report the error");
+            }
+            let is_awaited = table.empty_ranges().cut_pages() > cut_pages;
+            let rest = if is_awaited { Duration::ZERO } else { began.elapsed() * REST };
+            time::sleep(rest.max(MIN_REST)).await;
+        }
+        if database.is_closing() {
+            return;
+        }
+    }
+}
+
+/// Returns the next place; tables take turns in the order of their ids.
+fn next(database: &Database, last: &mut Option<TableId>) -> Option<(Rc<Table>, Place)> {
+    let tables =
+        database.tables_here().into_iter().filter(|table| table.empty_ranges().is_queued());
+    let id_of = |table: &Rc<Table>| table.borrow_metadata().id;
+    let table = tables.min_by_key(|table| (Some(id_of(table)) <= *last, id_of(table)))?;
+    *last = Some(id_of(&table));
+    let place = table.empty_ranges().next_queued()?;
+    Some((table, place))
+}
+
+/// Walks from a place to the first visible row, or for one step; then the rest is queued.
+async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<(), StorageError> {
+    let metadata = table.metadata();
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    // The read uses the caches, because the prefetcher and other reads look at the same pages
+    // repeatedly.
+    let mut command = ReadCommand {
+        limits: ReadLimits { rows: 1, ..ReadLimits::NONE },
+        ..ReadCommand::of_all(metadata.clone(), ReadTarget::Range(KeyRange::full()), now_s)
+    };
+    let mut start = place.key_bound()?;
+    if let Some((key, rest)) = place.split()?
+        && !metadata.clustering_columns().is_empty()
+    {
+        let near = match rest.first() {
+            Some(first) if *first >= path::BOTTOM => path::bound(metadata.comparator(), rest)
+                .map_err(|error| crate::memtable::corrupt(&metadata, &error))?,
+            _ => ClusteringBound { kind: BoundKind::InclusiveStart, values: [].into() },
+        };
+        let slice = ClusteringSlice { start: near, end: ClusteringBound::top() };
+        let command = ReadCommand {
+            target: ReadTarget::Partition(key.clone()),
+            slices: Arc::new(ClusteringSlices { slices: vec![slice] }),
+            ..command.clone()
+        };
+        if !read(database, table, &command).await?.0.partitions.is_empty() {
+            return Ok(());
+        }
+        start = Some(KeyBound::AfterKey(key));
+    }
+    let Some(start) = start else { return Ok(()) };
+    command.target = ReadTarget::Range(KeyRange { start, end: KeyBound::Unbounded });
+    // If columns were added meanwhile, this version of the table would miss rows that only have
+    // these.
+    if !table.is_version(&metadata) {
+        table.empty_ranges().queue_place(place);
+        return Ok(());
+    }
+    let (walked, is_current) = read(database, table, &command).await?;
+    if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
+        // If there is a new memtable, nothing was recorded from that partition on.
+        let at = match is_current {
+            true => KeyBound::AfterKey(reached.key),
+            false => KeyBound::BeforeKey(reached.key),
+        };
+        table.empty_ranges().queue_from(Place::start(&at), now_s);
+    }
+    Ok(())
+}
+
+/// Reads the visible rows. Also returns whether the read saw the newest memtable, so that it
+/// recorded to its end.
+async fn read(
+    database: &Database,
+    table: &Table,
+    command: &ReadCommand,
+) -> Result<(crate::ReadResult, bool), StorageError> {
+    let view = table.view();
+    let mut empty = table.empty_ranges().access();
+    empty.max_walked = Some(MAX_WALKED);
+    let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
+    let own = database.own_range(&command.table);
+    let result = Box::pin(read_on_shard(access, command, &own)).await?;
+    Ok((result, empty.is_current()))
+}

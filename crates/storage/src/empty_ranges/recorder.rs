@@ -1,0 +1,277 @@
+//! The recorder: notes from where to where a read met nothing but dead rows.
+//!
+//! Usually visible rows follow one another, and then the recorder costs one comparison a row:
+//! places are built only after a fragment was dropped.
+
+use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound};
+
+use super::{EmptyAtOpening, EmptyRangeAccess, Place, place::path_of};
+use crate::{memtable::path, read::ReadCommand};
+
+/// A recorder of runs of dead rows during a read. The read goes forward over partitions, or in
+/// either direction within one partition.
+pub(crate) struct EmptyRangeRecorder<'a> {
+    access: &'a EmptyRangeAccess,
+    command: &'a ReadCommand,
+    start: Start,
+    /// Fragments dropped since the run began, including the weights of the ranges passed.
+    dropped: u64,
+    /// Fragments that this read dropped itself in all, without the weights of the ranges that it
+    /// passed.
+    walked: u64,
+    /// The read has seen the first `since` live writes, as far as they are in the run.
+    since: u64,
+    /// The number of live writes when the present partition was opened.
+    opened: u64,
+    /// The number of deletions when the read began.
+    deletions: u64,
+    /// Whether the read is of one partition.
+    is_within: bool,
+    /// Whether live writes are noted for this recorder.
+    is_registered: bool,
+    /// Set if nothing is recorded in this partition, because it was opened before live writes were
+    /// noted, and there were some.
+    is_blind: bool,
+    /// Set if nothing more can be recorded.
+    is_over: bool,
+}
+
+/// The start of the present run.
+enum Start {
+    /// The run begins with the next partition.
+    Unknown,
+    /// In front of the present partition.
+    Partition,
+    /// Behind the row that was returned last.
+    Row,
+    At(Place),
+}
+
+impl<'a> EmptyRangeRecorder<'a> {
+    /// Creates a recorder of a read over partitions from a bound on.
+    pub(crate) fn over_partitions(
+        access: &'a EmptyRangeAccess,
+        command: &'a ReadCommand,
+        start: &KeyBound,
+    ) -> Self {
+        let mut recorder = Self::new(access, command);
+        recorder.start = Start::At(Place::start(start));
+        recorder.is_over |= !Self::records_for(command);
+        recorder
+    }
+
+    /// Returns whether a read over partitions can record: it must read whole partitions forward.
+    pub(crate) fn records_for(command: &ReadCommand) -> bool {
+        command.slices.is_all() && command.direction == Direction::Forward
+    }
+
+    /// Creates a recorder of a read of a slice of one partition.
+    pub(crate) fn within(
+        access: &'a EmptyRangeAccess,
+        command: &'a ReadCommand,
+        key: &DecoratedKey,
+        slices: &ClusteringSlices,
+        opening: &EmptyAtOpening,
+    ) -> Self {
+        let mut recorder = Self::new(access, command);
+        recorder.is_within = true;
+        match opening.live_writes {
+            Some(count) => (recorder.since, recorder.opened) = (count, count),
+            None => recorder.is_over = true,
+        }
+        match slices.slices.as_slice() {
+            [slice] if !command.table.clustering_columns().is_empty() => {
+                let near = command.direction.order(&slice.start, &slice.end).0;
+                let mut bound = Vec::new();
+                path::put_bound(command.table.comparator(), near, &mut bound);
+                recorder.start = Start::At(Place::within(&path_of(key.borrowed()), &bound));
+            }
+            _ => recorder.is_over = true,
+        }
+        recorder
+    }
+
+    fn new(access: &'a EmptyRangeAccess, command: &'a ReadCommand) -> Self {
+        let since = access.ranges.live_writes.get();
+        Self {
+            access,
+            command,
+            start: Start::Unknown,
+            dropped: 0,
+            walked: 0,
+            since,
+            opened: since,
+            deletions: access.ranges.deletions.get(),
+            is_within: false,
+            is_registered: false,
+            is_blind: false,
+            is_over: !access.is_current(),
+        }
+    }
+
+    /// Returns whether a read that only records should stop: it dropped as many fragments as one
+    /// step may (ranges passed do not count), or its view allows no more recording.
+    pub(crate) fn has_walked_enough(&self) -> bool {
+        self.access.max_walked.is_some_and(|most| self.is_over || self.walked >= most)
+    }
+
+    /// Enters the next partition; nothing lies between the previous one and it.
+    #[inline]
+    pub(crate) fn enter(&mut self, key: &DecoratedKey, opening: &EmptyAtOpening) {
+        if self.is_over {
+            return;
+        }
+        let Some(live_writes) = opening.live_writes else {
+            // The view does not show writes from here on.
+            self.stop_before(key);
+            return;
+        };
+        self.opened = live_writes;
+        self.is_blind = false;
+        if !matches!(self.start, Start::At(_)) {
+            self.start = Start::Partition;
+            self.since = self.opened;
+        }
+    }
+
+    /// Passes a known range with this weight.
+    pub(crate) fn pass_range(&mut self, weight: u64) {
+        if matches!(self.start, Start::At(_)) {
+            self.count(weight);
+        } else {
+            self.start = Start::Unknown;
+        }
+    }
+
+    /// Counts fragments dropped in a partition since its row `last`.
+    pub(crate) fn pass_empty(&mut self, count: u64, key: &DecoratedKey, last: Option<&Clustering>) {
+        self.walked += count;
+        if count == 0 || self.is_over {
+            return;
+        }
+        match (&self.start, last) {
+            (Start::Partition, _) => {
+                self.start = Start::At(Place::before_partition(&path_of(key.borrowed())))
+            }
+            (Start::Row, Some(last)) => {
+                let (before, behind) = self.around(key, last);
+                self.start = Start::At(self.command.direction.order(before, behind).1);
+            }
+            _ => {}
+        }
+        self.count(count);
+    }
+
+    fn count(&mut self, count: u64) {
+        self.dropped += count;
+        if self.is_over || self.is_registered || self.dropped < self.access.ranges.min_dropped {
+            return;
+        }
+        // The live writes since the run began were not noted, so the run counts only if there were
+        // none.
+        if self.since != self.access.ranges.live_writes.get() {
+            self.start = Start::Unknown;
+            self.dropped = 0;
+            self.is_blind = true;
+        }
+        self.is_registered = true;
+        self.access.ranges.begin_recording();
+    }
+
+    /// Ends the run at a visible static row of the partition.
+    pub(crate) fn meet_static_row(&mut self, key: &DecoratedKey) {
+        if self.is_over || self.is_within {
+            return;
+        }
+        let partition = path_of(key.borrowed());
+        self.end_run(&Place::before_partition(&partition));
+        self.begin_run(Start::At(Place::within(&partition, &[path::BOTTOM])));
+    }
+
+    /// Ends the run at a visible row.
+    #[inline]
+    pub(crate) fn meet_row(&mut self, key: &DecoratedKey, clustering: &Clustering) {
+        if self.dropped > 0 && !self.is_over {
+            let (before, behind) = self.around(key, clustering);
+            self.end_run(&self.command.direction.order(before, behind).0);
+        }
+        self.begin_run(Start::Row);
+    }
+
+    /// Ends the run behind a row, which may be dead, because the read ends there.
+    pub(crate) fn stop_behind(&mut self, key: &DecoratedKey, clustering: &Clustering) {
+        if self.dropped > 0 && !self.is_over {
+            let (before, behind) = self.around(key, clustering);
+            self.end_run(&self.command.direction.order(before, behind).1);
+        }
+    }
+
+    #[inline]
+    fn begin_run(&mut self, start: Start) {
+        self.start = if self.is_blind { Start::Unknown } else { start };
+        self.since = self.opened;
+    }
+
+    /// Leaves the partition, at its end or before it.
+    pub(crate) fn leave(&mut self, is_at_end: bool) {
+        if !is_at_end || !matches!(self.start, Start::At(_)) {
+            self.start = Start::Unknown;
+            self.dropped = 0;
+        }
+    }
+
+    /// Ends the run at the far bound of the partition's slice, unless the run has ended before.
+    pub(crate) fn end_slice(&mut self, key: &DecoratedKey, slices: &ClusteringSlices) {
+        if let [slice] = slices.slices.as_slice()
+            && self.dropped > 0
+            && !self.is_over
+        {
+            let far = self.command.direction.order(&slice.start, &slice.end).1;
+            let mut bound = Vec::new();
+            path::put_bound(self.command.table.comparator(), far, &mut bound);
+            self.end_run(&Place::within(&path_of(key.borrowed()), &bound));
+        }
+    }
+
+    /// Ends the run at a bound up to which there is nothing more.
+    pub(crate) fn end_at(&mut self, bound: &KeyBound) {
+        if !self.is_over {
+            self.end_run(&Place::end(bound));
+        }
+    }
+
+    /// Ends the run in front of a partition, from which on nothing is recorded.
+    fn stop_before(&mut self, key: &DecoratedKey) {
+        if !self.is_over {
+            self.end_run(&Place::before_partition(&path_of(key.borrowed())));
+            self.is_over = true;
+        }
+    }
+
+    /// Returns the places around a row.
+    fn around(&self, key: &DecoratedKey, clustering: &Clustering) -> (Place, Place) {
+        Place::around(&self.command.table, &path_of(key.borrowed()), &clustering.values)
+    }
+
+    fn end_run(&mut self, end: &Place) {
+        let dropped = std::mem::take(&mut self.dropped);
+        let start = std::mem::replace(&mut self.start, Start::Unknown);
+        let EmptyRangeAccess { ranges, .. } = self.access;
+        if let Start::At(start) = start
+            && self.is_registered
+            && dropped >= ranges.min_dropped
+            && self.access.is_of_same_data()
+        {
+            let (start, end) = self.command.direction.order(start, end.clone());
+            ranges.add(start, end, dropped, self.command.now_s, self.since, self.deletions);
+        }
+    }
+}
+
+impl Drop for EmptyRangeRecorder<'_> {
+    fn drop(&mut self) {
+        if self.is_registered {
+            self.access.ranges.end_recording();
+        }
+    }
+}

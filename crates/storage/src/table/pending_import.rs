@@ -1,0 +1,39 @@
+//! A pending import holds the files that an import has opened on this shard, until all shards have
+//! opened theirs.
+//!
+//! The files are in no view before that. Otherwise the first compaction could remove them before
+//! another shard has opened them.
+
+use std::rc::Rc;
+
+use super::{SSTable, Table};
+use crate::{StorageError, compaction::CompactionPause};
+
+#[derive(Default)]
+pub(super) struct PendingImport {
+    /// Holds compactions of the table off.
+    _pause: Option<CompactionPause>,
+    sstables: Vec<Rc<SSTable>>,
+}
+
+impl Table {
+    /// Keeps SSTables for [`Table::add_pending_import`], and holds compactions off until
+    /// [`Table::end_pending_import`].
+    pub(crate) fn hold_pending_import(&self, sstables: Vec<Rc<SSTable>>, pause: CompactionPause) {
+        *self.pending_import.borrow_mut() = PendingImport { _pause: Some(pause), sstables };
+    }
+
+    /// Adds the SSTables to the view. Their data is new to the table.
+    pub(crate) fn add_pending_import(&self) -> Result<(), StorageError> {
+        let sstables = std::mem::take(&mut self.pending_import.borrow_mut().sstables);
+        self.adopt(&sstables)?;
+        self.change_view(|view| view.with_sstables(sstables));
+        self.forget_read();
+        Ok(())
+    }
+
+    /// Lets compactions begin, and drops SSTables that were not added to the view.
+    pub(crate) fn end_pending_import(&self) {
+        drop(self.pending_import.take());
+    }
+}

@@ -1,0 +1,82 @@
+//! This module holds the data that a truncation in progress has taken out of a table, to be
+//! discarded or restored.
+
+use std::rc::Rc;
+
+use espalier_runtime::sync::Permit;
+use espalier_sstable::Descriptor;
+
+use super::{SSTable, Table};
+use crate::{compaction::CompactionPause, memtable::Memtable};
+
+#[derive(Default)]
+pub(super) struct TruncationState {
+    /// Holds flushes off.
+    turn: Option<Permit>,
+    /// Holds compactions off.
+    pause: Option<CompactionPause>,
+    memtables: Vec<Rc<Memtable>>,
+    sstables: Vec<Rc<SSTable>>,
+}
+
+impl Table {
+    /// Holds flushes and compactions off until [`Table::end_truncation`].
+    pub(crate) fn hold(&self, turn: Permit, pause: CompactionPause) {
+        let mut truncation_state = self.truncation_state.borrow_mut();
+        truncation_state.turn = Some(turn);
+        truncation_state.pause = Some(pause);
+    }
+
+    /// Takes all data out of the view. Later writes go to a new memtable.
+    pub(crate) fn begin_truncation(&self) {
+        self.switch_memtable();
+        let view = self.view();
+        let mut truncation_state = self.truncation_state.borrow_mut();
+        truncation_state.memtables = view.flushing.to_vec();
+        truncation_state.sstables = view.sstables.to_vec();
+        self.change_view(|view| {
+            view.without(&truncation_state.sstables, &truncation_state.memtables)
+        });
+        self.cache.begin_epoch();
+        self.cache.forget();
+    }
+
+    /// Discards the data that was set aside (`is_done`) and returns the SSTables to remove; or
+    /// restores the data.
+    pub(crate) fn end_truncation(&self, is_done: bool) -> Vec<Descriptor> {
+        let TruncationState { turn, pause, memtables, sstables } =
+            std::mem::take(&mut *self.truncation_state.borrow_mut());
+        let files = match is_done {
+            true => sstables.iter().map(|sstable| sstable.descriptor().clone()).collect(),
+            false => {
+                self.change_view(|view| {
+                    view.with_memtables_back(&memtables).with_sstables(sstables)
+                });
+                self.cache.begin_epoch();
+                self.cache.forget();
+                self.empty_ranges.forget();
+                Vec::new()
+            }
+        };
+        drop((turn, pause));
+        files
+    }
+
+    /// Returns the memtables that were set aside. They still need the commit log.
+    pub(super) fn truncated_memtables(&self) -> Vec<Rc<Memtable>> {
+        self.truncation_state.borrow().memtables.clone()
+    }
+
+    /// Returns the SSTables that were set aside and may be restored.
+    pub(super) fn truncated_sstables(&self) -> Vec<Rc<SSTable>> {
+        self.truncation_state.borrow().sstables.clone()
+    }
+
+    /// Drops all data of a table that is dropped.
+    pub(crate) fn clear(&self) {
+        self.switch_memtable();
+        let view = self.view();
+        self.change_view(|now| now.without(&view.sstables, &view.flushing));
+        self.cache.forget();
+    }
+}
