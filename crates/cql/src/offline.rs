@@ -316,14 +316,14 @@ mod tests {
             CREATE TABLE k.t (id int PRIMARY KEY, u outer, v map<int, frozen<outer>>, w frozen<tuple<int, inner>>);
             CREATE TABLE k.s (id frozen<inner> PRIMARY KEY, v int);";
         let schema = read_schema(script, "k").unwrap();
-        let told = |name| crate::describe_table(&schema, schema.table("k", name).unwrap());
-        assert!(told("t").contains("    tags set<text>\n"), "{}", told("t"));
-        assert!(!told("t").contains("unused"), "{}", told("t"));
+        let reported = |name| crate::describe_table(&schema, schema.table("k", name).unwrap());
+        assert!(reported("t").contains("    tags set<text>\n"), "{}", reported("t"));
+        assert!(!reported("t").contains("unused"), "{}", reported("t"));
         // Each snapshot contains the types of its tables, so a type may come twice.
-        let again = read_schema(&(told("t") + &told("s")), "k").unwrap();
+        let again = read_schema(&(reported("t") + &reported("s")), "k").unwrap();
         for name in ["t", "s"] {
             assert_eq!(again.table("k", name), schema.table("k", name));
-            assert!(read_schema(&told(name), "k").is_ok());
+            assert!(read_schema(&reported(name), "k").is_ok());
         }
     }
 

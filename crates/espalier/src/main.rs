@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use command_line::{Command, parse_from};
 use espalier_runtime::{heap::fill_ahead, time::Instant};
-use sstable::{INTERRUPTED, ToolError, tell};
+use sstable::{INTERRUPTED, ToolError, report};
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     if let Err(error) = fill_ahead() {
-        tell(format_args!(
+        report(format_args!(
             "huge pages are not prepared ahead: cannot start their thread: {error}; reads may be slower"
         ));
     }
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err((message, code)) => {
-            tell(format_args!("{message}"));
+            report(format_args!("{message}"));
             code
         }
     }

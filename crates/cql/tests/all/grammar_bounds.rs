@@ -57,8 +57,8 @@ fn deep_nesting_is_refused() {
         assert!(parse(&shallow).is_ok() || never, "{shallow}");
         let deep = nested(start, open, inside, close, end, DEEP);
         let error = parse(&deep).unwrap_err();
-        let told = error.message.contains("nested deeper") || never;
-        assert!(told, "{start}{open}: {error}");
+        let reported = error.message.contains("nested deeper") || never;
+        assert!(reported, "{start}{open}: {error}");
         // Without any closing brackets.
         assert!(parse(&nested(start, open, "", "", "", DEEP)).is_err());
     }

@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_place() {
         let refused = |file: &str| load(&format!("    x:\n{file}"), &[]).unwrap_err();
-        let told = [
+        let reported = [
             refused("      class_name: Fast\n"),
             refused("      inherits: gone\n"),
             refused("      inherits: x\n"),
@@ -300,6 +300,6 @@ c.yaml:5: there is no setting \"memtable.configurations.x.class\"
 c.yaml:4: memtable.configurations.x.inherits: [trie]: expected one value
 c.yaml:3: memtable.configurations.x: trie: expected class_name, inherits or parameters
 c.yaml:3: memtable.configurations.x: nothing: expected class_name or inherits";
-        assert_eq!(told.join("\n"), expected);
+        assert_eq!(reported.join("\n"), expected);
     }
 }

@@ -109,7 +109,7 @@ async fn stop_servers() {
 /// Fails if signals cannot be caught.
 pub fn stop_at_signal() -> Result<Event, ServeError> {
     let stop = Event::new();
-    let (first, told) = (stop_requested().map_err(ServeError::Start)?, stop.clone());
+    let (first, reported) = (stop_requested().map_err(ServeError::Start)?, stop.clone());
     spawn_local(async move {
         let signal = first.await;
         let second = stop_requested();
@@ -117,7 +117,7 @@ pub fn stop_at_signal() -> Result<Event, ServeError> {
             signal = name(signal),
             "stopping on a signal; a second one ends the process at once"
         );
-        told.set();
+        reported.set();
         if let Ok(second) = second {
             let signal = second.await;
             tracing::warn!(

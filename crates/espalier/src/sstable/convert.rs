@@ -52,7 +52,7 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
             Err(error) => failures.take(of_source(source, error))?,
         }
     }
-    failures.told()
+    failures.result()
 }
 
 /// Names the source in an error that is about the target.

@@ -13,7 +13,7 @@ use espalier_sstable::{
 
 use super::arguments::DumpArguments;
 use super::failures::{Failures, Misfits};
-use super::output::tell;
+use super::output::report;
 use super::printer::{Printer, PrinterGone};
 use super::progress::Progress;
 use super::schema::{Names, has_invented_names};
@@ -61,7 +61,7 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     let descriptors = &found.descriptors;
     if arguments.key.is_empty() && arguments.slice.is_none() && arguments.limit.is_none() {
         print_all(&file_system, &names, descriptors, arguments, &mut failures).await?;
-        return failures.told();
+        return failures.result();
     }
     let mut printer = Printer::start(arguments.limit.unwrap_or(u64::MAX)).await;
     let read =
@@ -83,9 +83,9 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
             1 => format!("the {others}SSTable"),
             count => format!("any of {count} {others}SSTables"),
         };
-        tell(format_args!("no partition of that key is in {place}"));
+        report(format_args!("no partition of that key is in {place}"));
     }
-    failures.told()
+    failures.result()
 }
 
 /// Prints all content, on all cores.
@@ -146,7 +146,7 @@ async fn print_one(
     let Some(caveat) = whole.caveat else { return Ok(read?) };
     let (other, error) = caveat.ends(read);
     if let Some(other) = other {
-        tell(format_args!("{other}"));
+        report(format_args!("{other}"));
     }
     Err(error.into())
 }
@@ -185,7 +185,7 @@ impl Whole {
         let caveat = data.caveat().cloned();
         // A caveat is reported at the end of the dump.
         if caveat.is_none() {
-            tell(format_args!("{error}; dumping all the same, because all rows are in Data.db"));
+            report(format_args!("{error}; dumping all the same, because all rows are in Data.db"));
         }
         Ok(Self {
             lines: Lines::of_data(&data, raw, full_values),

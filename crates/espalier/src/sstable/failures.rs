@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use espalier_sstable::Descriptor;
 
 use super::ToolError;
-use super::output::tell;
+use super::output::report;
 use super::paths::Found;
 
 /// The part of a command's work that was not done.
@@ -74,7 +74,7 @@ impl Failures {
                 if self.0.looked_at > 1 =>
             {
                 self.0.failed += 1;
-                tell(format_args!("{error}"));
+                report(format_args!("{error}"));
                 Ok(())
             }
             error => Err(error),
@@ -90,7 +90,7 @@ impl Failures {
     ///
     /// # Errors
     /// Fails if an SSTable failed or a directory could not be listed.
-    pub fn told(&self) -> Result<(), ToolError> {
+    pub fn result(&self) -> Result<(), ToolError> {
         match self.0 {
             shortfall if shortfall.is_none() => Ok(()),
             shortfall => Err(ToolError::Failed(shortfall)),
@@ -137,8 +137,8 @@ impl Misfits {
         for Misfit { error, first, count } in self.0 {
             failures.0.failed += count;
             match count - 1 {
-                0 => tell(format_args!("{}: {error}", first.display())),
-                more => tell(format_args!("{} and {more} more: {error}", first.display())),
+                0 => report(format_args!("{}: {error}", first.display())),
+                more => report(format_args!("{} and {more} more: {error}", first.display())),
             }
         }
         Ok(())

@@ -26,10 +26,10 @@ impl Interrupt {
     /// Fails if signals cannot be caught.
     pub fn watch() -> Result<Self, ToolError> {
         let asked = Event::new();
-        let (first, told) = (stop_requested().map_err(ToolError::Signals)?, asked.clone());
+        let (first, reported) = (stop_requested().map_err(ToolError::Signals)?, asked.clone());
         spawn_local(async move {
             first.await;
-            told.set();
+            reported.set();
             if let Ok(second) = stop_requested() {
                 second.await;
                 std::process::exit(INTERRUPTED.into());

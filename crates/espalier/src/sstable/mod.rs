@@ -34,7 +34,7 @@ use crate::admin_client::NodeError;
 use arguments::SstableCommand;
 use failures::Shortfall;
 pub use interrupt::INTERRUPTED;
-pub use output::{print_line, tell};
+pub use output::{print_line, report};
 pub use progress::Progress;
 
 /// The error of a command, for people.

@@ -42,7 +42,7 @@ impl Reports {
 
 /// Prints a message to standard error. A failure is ignored, because there is no place left to
 /// report it.
-pub fn tell(message: std::fmt::Arguments<'_>) {
+pub fn report(message: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "espalier: {message}");
 }
 

@@ -12,7 +12,7 @@ use espalier_sstable::components::{Component, DirectoryListing, list_directory};
 use espalier_sstable::{Descriptor, PageCache, SSTableError, SSTableReader};
 
 use super::ToolError;
-use super::output::tell;
+use super::output::report;
 
 /// The SSTables that paths name.
 #[derive(Default)]
@@ -77,7 +77,7 @@ async fn find_below(
             Ok(listed) => listed,
             Err(error) if directory == root => return Err(error),
             Err(error) => {
-                tell(format_args!("{error}; skipped, with all directories below it"));
+                report(format_args!("{error}; skipped, with all directories below it"));
                 all.unread_directories += 1;
                 continue;
             }
@@ -98,7 +98,7 @@ async fn find_below(
         }
         for descriptor in listing.unsealed.iter().chain(&listing.incomplete) {
             let name = descriptor.directory.join(descriptor.to_string());
-            tell(format_args!(
+            report(format_args!(
                 "{}: skipped: it has no TOC.txt, so it is being written or is damaged; name its Data.db to read it",
                 name.display()
             ));
@@ -151,7 +151,7 @@ pub async fn open(
     cache: &PageCache,
 ) -> Result<SSTableReader, SSTableError> {
     let mut opened = SSTableReader::open(file_system, descriptor.clone(), None, cache).await;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let toc = descriptor.path(&Component::Toc);
     if let Err(SSTableError::Io(error)) = &opened
         && error.is_not_found()
@@ -159,18 +159,18 @@ pub async fn open(
     {
         let name = descriptor.directory.join(descriptor.to_string());
         let what = "it has no TOC.txt; reading the files that exist";
-        told.push(format!("{}: {what}", name.display()));
+        reported.push(format!("{}: {what}", name.display()));
         opened = SSTableReader::open_unlisted(file_system, descriptor.clone(), None, cache).await;
     }
     if let Err(error) = &opened
         && error.is_about(&descriptor.path(&Component::Filter))
     {
-        told.push(format!("{error}; continuing without the filter, which no row depends on"));
+        reported.push(format!("{error}; continuing without the filter, which no row depends on"));
         opened =
             SSTableReader::open_without_filter(file_system, descriptor.clone(), None, cache).await;
     }
     if opened.is_ok() {
-        told.iter().for_each(|what| tell(format_args!("{what}")));
+        reported.iter().for_each(|what| report(format_args!("{what}")));
     }
     opened
 }

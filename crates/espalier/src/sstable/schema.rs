@@ -14,7 +14,7 @@ use espalier_runtime::file::FileSystem;
 use espalier_sstable::statistics::SerializationHeader;
 use espalier_sstable::{DataReader, Descriptor, PageCache, SSTableReader, reads_values_of};
 
-use super::{ToolError, arguments::SchemaArguments, output::tell, paths};
+use super::{ToolError, arguments::SchemaArguments, output::report, paths};
 
 /// The keyspace of names that have none, if no directory gives one.
 const ANY_KEYSPACE: &str = "ks";
@@ -25,7 +25,7 @@ pub struct Names {
     keyspace: Option<String>,
     table: Option<String>,
     /// Unreadable schemas beside files that were reported already.
-    told: RefCell<HashSet<PathBuf>>,
+    reported: RefCell<HashSet<PathBuf>>,
 }
 
 impl Names {
@@ -45,7 +45,7 @@ impl Names {
             None => None,
         };
         let (keyspace, table) = (arguments.keyspace.clone(), arguments.table.clone());
-        Ok(Self { given, keyspace, table, told: RefCell::default() })
+        Ok(Self { given, keyspace, table, reported: RefCell::default() })
     }
 
     /// Opens an SSTable with the names that are known for it.
@@ -127,8 +127,8 @@ impl Names {
         let schema = match read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await {
             Ok(schema) => schema,
             Err(error) => {
-                if self.told.borrow_mut().insert(beside) {
-                    tell(format_args!(
+                if self.reported.borrow_mut().insert(beside) {
+                    report(format_args!(
                         "{error}; ignoring this schema, so names of key columns are invented; --schema FILE gives them"
                     ));
                 }

@@ -89,8 +89,8 @@ fn a_schema_of_other_types_is_refused_with_both() {
         fs::write(schema, create(&types)).unwrap();
         let (code, found, complaint) = output(&dump);
         assert_eq!((code, found.as_str()), (Some(1), ""), "{column}");
-        let told = format!("is boolean in ks.t of the schema, and {} here", right[index]);
-        assert!(complaint.contains(&told), "{complaint}");
+        let reported = format!("is boolean in ks.t of the schema, and {} here", right[index]);
+        assert!(complaint.contains(&reported), "{complaint}");
         // Beside the files this schema is ignored, because the user did not ask for it.
         let copy = tempfile::tempdir().unwrap();
         copy_to("wide_range_tombstones", copy.path());
@@ -149,9 +149,12 @@ fn what_cannot_be_converted_is_named_wherever_it_goes() {
         fs::rename(entry.path(), Path::new(&source).join(entry.file_name())).unwrap();
     }
     let convert = ["sstable", "convert", &source, "--to", "oa", "--output", &converted];
-    let (code, told, complaint) = output(&convert);
+    let (code, reported, complaint) = output(&convert);
     assert_eq!(code, Some(1));
-    assert!(told.starts_with(&format!("{source}/da-1-bti -> {converted}/oa-1-big: ")), "{told}");
+    assert!(
+        reported.starts_with(&format!("{source}/da-1-bti -> {converted}/oa-1-big: ")),
+        "{reported}"
+    );
     assert!(complaint.contains(&format!("{source}/nb-1-big: cannot write ")), "{complaint}");
     assert!(complaint.ends_with("1 of 2 SSTables failed\n"), "{complaint}");
     assert!(

@@ -51,19 +51,19 @@ fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
         for left in [length * 9 / 10, length / 2, 5000, 0] {
             cut(table.path(), "da-1-bti-Data.db", left);
             let (fewer, complaint) = dumped(table.path(), &whole);
-            let told = format!("da-1-bti-Data.db is corrupt at byte {left}: it is too short");
-            assert!(complaint.contains(&told) && complaint.contains(teller), "{complaint}");
+            let reported = format!("da-1-bti-Data.db is corrupt at byte {left}: it is too short");
+            assert!(complaint.contains(&reported) && complaint.contains(teller), "{complaint}");
             assert_eq!(complaint.lines().count(), 1, "{complaint}");
             assert!(fewer < lines || (left < 5000 && fewer == 0), "{left}: {fewer} of {lines}");
             assert!(left < 5000 || fewer > 0, "{left}");
             lines = fewer;
             let (code, report, _) = output(&["sstable", "verify", path]);
             assert_eq!(code, Some(1));
-            assert!(report.contains("DAMAGED") && report.contains(&told), "{report}");
+            assert!(report.contains("DAMAGED") && report.contains(&reported), "{report}");
             // Reads by index refuse such a file.
             let (code, found, complaint) = output(&["sstable", "dump", "--limit", "1", path]);
             assert_eq!((code, found.as_str()), (Some(1), ""));
-            assert!(complaint.contains(&told), "{complaint}");
+            assert!(complaint.contains(&reported), "{complaint}");
         }
     }
 }
@@ -80,9 +80,9 @@ fn a_last_chunk_without_its_end_is_told_as_the_last() {
         cut(table.path(), "da-1-bti-Data.db", left);
         let (lines, complaint) = dumped(table.path(), &whole);
         assert!(lines > 100, "{lines}");
-        let told = format!("the file may have lost its end, and now has {left} bytes");
+        let reported = format!("the file may have lost its end, and now has {left} bytes");
         assert!(complaint.contains("da-1-bti-Data.db is corrupt"), "{complaint}");
-        assert!(complaint.contains(&told), "{complaint}");
+        assert!(complaint.contains(&reported), "{complaint}");
     }
 }
 
@@ -98,17 +98,17 @@ fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
         let (lines, complaint) = dumped(copy.path(), &whole);
         assert_eq!((lines, complaint.lines().count()), (0, 1), "{complaint}");
         let place = if left < 4 { left } else { 0 };
-        let told = format!("da-1-bti-Data.db is corrupt at byte {place}: ");
-        assert!(complaint.contains(&told), "{complaint}");
-        let told = match left < 4 {
+        let reported = format!("da-1-bti-Data.db is corrupt at byte {place}: ");
+        assert!(complaint.contains(&reported), "{complaint}");
+        let reported = match left < 4 {
             true => format!(
                 "it is too short: it has {left} bytes, and CompressionInfo.db needs at least 4"
             ),
             false => format!("the file may have lost its end, and now has {left} bytes"),
         };
-        assert!(complaint.contains(&told), "{complaint}");
+        assert!(complaint.contains(&reported), "{complaint}");
         let (_, report, _) = output(&["sstable", "verify", path]);
-        assert!(report.contains("DAMAGED") && report.contains(&told), "{report}");
+        assert!(report.contains("DAMAGED") && report.contains(&reported), "{report}");
         assert!(!report.contains("CompressionInfo.db is corrupt"), "{report}");
     }
 }
@@ -153,12 +153,12 @@ fn a_lost_filter_is_passed_over_aloud() {
             Some(bytes) => fs::write(&filter, bytes).unwrap(),
         }
         for (dump, expected) in dumps.iter().zip(&expected) {
-            let (code, found, told) = output(&[*dump, &[path]].concat());
-            assert_eq!((code, &found), (Some(0), expected), "{told}");
-            assert_eq!(told.lines().count(), 1, "{told}");
+            let (code, found, reported) = output(&[*dump, &[path]].concat());
+            assert_eq!((code, &found), (Some(0), expected), "{reported}");
+            assert_eq!(reported.lines().count(), 1, "{reported}");
             assert!(
-                told.contains("da-1-bti-Filter.db") && told.contains("without the filter"),
-                "{told}"
+                reported.contains("da-1-bti-Filter.db") && reported.contains("without the filter"),
+                "{reported}"
             );
         }
         let (code, report, _) = output(&["sstable", "verify", path]);
@@ -192,14 +192,18 @@ fn a_lost_index_is_passed_over_aloud_where_everything_is_read() {
                     true => fs::remove_file(&file).unwrap(),
                     false => fs::write(&file, "x").unwrap(),
                 }
-                let (code, found, told) = output(&["sstable", "dump", data]);
-                assert_eq!((code, &found), (Some(0), &whole), "{component}: {told}");
+                let (code, found, reported) = output(&["sstable", "dump", data]);
+                assert_eq!((code, &found), (Some(0), &whole), "{component}: {reported}");
                 // The reader rebuilds the summary, ignores the digest, and needs no row index to
                 // read all rows.
                 let is_silent = matches!(*component, "Summary.db" | "Digest.crc32")
                     || (*component == "Rows.db" && !is_removed);
-                assert_eq!(told.lines().count(), usize::from(!is_silent), "{component}: {told}");
-                assert!(is_silent || told.contains(component), "{told}");
+                assert_eq!(
+                    reported.lines().count(),
+                    usize::from(!is_silent),
+                    "{component}: {reported}"
+                );
+                assert!(is_silent || reported.contains(component), "{reported}");
             }
         }
     }
@@ -211,9 +215,13 @@ fn what_is_needed_is_not_passed_over() {
         let copy = copied("wide_range_tombstones");
         fs::remove_file(copy.path().join(format!("da-1-bti-{component}"))).unwrap();
         fs::remove_file(copy.path().join("da-1-bti-Partitions.db")).unwrap();
-        let (code, found, told) = output(&["sstable", "dump", copy.path().to_str().unwrap()]);
-        assert_eq!((code, found.as_str(), told.lines().count()), (Some(1), "", 1), "{told}");
-        assert!(told.contains(&format!("{component}: No such file")), "{told}");
+        let (code, found, reported) = output(&["sstable", "dump", copy.path().to_str().unwrap()]);
+        assert_eq!(
+            (code, found.as_str(), reported.lines().count()),
+            (Some(1), "", 1),
+            "{reported}"
+        );
+        assert!(reported.contains(&format!("{component}: No such file")), "{reported}");
     }
 }
 
@@ -286,9 +294,12 @@ fn statistics_are_told_also_if_the_data_is_lost() {
         let whole: serde_json::Value =
             serde_json::from_str(&said(&["sstable", "stats", "--json", path])).unwrap();
         fs::remove_file(copy.path().join(format!("da-1-bti-{component}"))).unwrap();
-        let (code, found, told) = output(&["sstable", "stats", "--json", path]);
-        assert_eq!((code, told.lines().count()), (Some(0), 1), "{told}");
-        assert!(told.contains(component) && told.contains("Statistics.db alone"), "{told}");
+        let (code, found, reported) = output(&["sstable", "stats", "--json", path]);
+        assert_eq!((code, reported.lines().count()), (Some(0), 1), "{reported}");
+        assert!(
+            reported.contains(component) && reported.contains("Statistics.db alone"),
+            "{reported}"
+        );
         let found: serde_json::Value = serde_json::from_str(&found).unwrap();
         for name in
             ["first", "last", "partitions", "rows", "columns", "min_clustering", "drop_times"]
@@ -302,7 +313,7 @@ fn statistics_are_told_also_if_the_data_is_lost() {
     }
     let copy = copied("kv_one");
     fs::remove_file(copy.path().join("da-1-bti-Statistics.db")).unwrap();
-    let (code, found, told) = output(&["sstable", "stats", copy.path().to_str().unwrap()]);
+    let (code, found, reported) = output(&["sstable", "stats", copy.path().to_str().unwrap()]);
     assert_eq!((code, found.as_str()), (Some(1), ""));
-    assert!(told.contains("Statistics.db: No such file"), "{told}");
+    assert!(reported.contains("Statistics.db: No such file"), "{reported}");
 }

@@ -87,17 +87,17 @@ fn a_wrong_key_or_slice_is_told_once_of_all_sstables() {
         assert!(!complaint.contains("no partition"), "{complaint}");
     }
     // A valid key that is not found is no error.
-    let (code, found, told) = output(&["sstable", "dump", path, "--key", "987654321"]);
-    assert_eq!((code, found.as_str()), (Some(0), ""), "{told}");
-    assert_eq!(told, "espalier: no partition of that key is in any of 3 SSTables\n");
+    let (code, found, reported) = output(&["sstable", "dump", path, "--key", "987654321"]);
+    assert_eq!((code, found.as_str()), (Some(0), ""), "{reported}");
+    assert_eq!(reported, "espalier: no partition of that key is in any of 3 SSTables\n");
     // With two kinds of tables each reason is reported once, and no line says that the key is
     // missing.
     copy_to("wide_range_tombstones", &directory.path().join("d"));
-    let (code, _, told) = output(&["sstable", "dump", path, "--slice", "nosuch = 1"]);
-    assert_eq!((code, told.lines().count()), (Some(1), 3), "{told}");
-    assert!(told.contains(&format!("{path}/a/da-1-bti and 2 more: --slice: ")), "{told}");
-    assert!(told.contains(&format!("{path}/d/da-1-bti: --slice: ")), "{told}");
-    assert!(told.ends_with("espalier: 4 of 4 SSTables failed\n"), "{told}");
+    let (code, _, reported) = output(&["sstable", "dump", path, "--slice", "nosuch = 1"]);
+    assert_eq!((code, reported.lines().count()), (Some(1), 3), "{reported}");
+    assert!(reported.contains(&format!("{path}/a/da-1-bti and 2 more: --slice: ")), "{reported}");
+    assert!(reported.contains(&format!("{path}/d/da-1-bti: --slice: ")), "{reported}");
+    assert!(reported.ends_with("espalier: 4 of 4 SSTables failed\n"), "{reported}");
 }
 
 #[test]
@@ -111,18 +111,21 @@ fn a_part_of_a_key_that_means_nothing_is_an_error() {
     let dump = |key| output(&["sstable", "dump", &written, "--schema", &schema, "--key", key]);
     let (code, found, _) = dump("3:4");
     assert_eq!((code, found.lines().count()), (Some(0), 2));
-    let (code, found, told) = dump("3:nope");
+    let (code, found, reported) = dump("3:nope");
     assert_eq!((code, found.as_str()), (Some(1), ""));
     assert_eq!(
-        told,
+        reported,
         "espalier: --key: '3:nope': b: cannot make an int from 'nope': expected an integer of 32 bits\n"
     );
-    let (code, _, told) = dump("[3]");
+    let (code, _, reported) = dump("[3]");
     assert_eq!(code, Some(1));
-    assert!(told.contains("'[3]': 1 value where the partition key has 2: a, b; "), "{told}");
-    let (code, found, told) = dump("3:5");
+    assert!(
+        reported.contains("'[3]': 1 value where the partition key has 2: a, b; "),
+        "{reported}"
+    );
+    let (code, found, reported) = dump("3:5");
     assert_eq!((code, found.as_str()), (Some(0), ""));
-    assert_eq!(told, "espalier: no partition of that key is in the SSTable\n");
+    assert_eq!(reported, "espalier: no partition of that key is in the SSTable\n");
 }
 
 #[test]
@@ -134,15 +137,15 @@ fn compressions_are_listed_and_chunks_need_one() {
         let convert = ["sstable", "convert", &source, "--to", "da", "--output", to];
         complaint_of(&[&convert[..], arguments].concat())
     };
-    let told = complaint(&["--compression", "gzip"]);
+    let reported = complaint(&["--compression", "gzip"]);
     assert_eq!(
-        told,
+        reported,
         "espalier: --compression: 'gzip' is unknown: give lz4, zstd, snappy, deflate, or none for no compression\n"
     );
-    let told = complaint(&["--chunk-length-in-kb", "4"]);
-    assert!(told.contains("--chunk-length-in-kb: give the compression too"), "{told}");
-    let told = complaint(&["--chunk-length-in-kb", "3", "--compression", "lz4"]);
-    assert!(told.contains("--chunk-length-in-kb: 3 is not a power of 2"), "{told}");
+    let reported = complaint(&["--chunk-length-in-kb", "4"]);
+    assert!(reported.contains("--chunk-length-in-kb: give the compression too"), "{reported}");
+    let reported = complaint(&["--chunk-length-in-kb", "3", "--compression", "lz4"]);
+    assert!(reported.contains("--chunk-length-in-kb: 3 is not a power of 2"), "{reported}");
 }
 
 #[test]
@@ -175,12 +178,12 @@ fn what_statistics_say_otherwise_is_told_in_words() {
     fs::copy(statistics(&many), statistics(&few)).unwrap();
     let (code, report, _) = output(&["sstable", "verify", &few]);
     assert_eq!(code, Some(0), "{report}");
-    for told in [
+    for reported in [
         "covered clustering is from ('1') to ('9'), the data makes from ('1') to ('3')\n",
         "total rows is 9, the data makes 3\n",
         "the histogram of cell counts counts 0 up to 3, the data makes 1, and 1 more differs\n",
     ] {
-        assert!(report.contains(told), "{told} in {report}");
+        assert!(report.contains(reported), "{reported} in {report}");
     }
 }
 
@@ -197,10 +200,11 @@ fn what_could_not_be_verified_is_not_called_damaged() {
     let mut bytes = fs::read(file("damaged", "Data.db")).unwrap();
     bytes[10] ^= 1;
     fs::write(file("damaged", "Data.db"), bytes).unwrap();
-    let (code, report, told) = output(&["sstable", "verify", directory.path().to_str().unwrap()]);
+    let (code, report, reported) =
+        output(&["sstable", "verify", directory.path().to_str().unwrap()]);
     assert_eq!((code, report.matches("DAMAGED").count()), (Some(1), 1), "{report}");
     let last = "espalier: 1 of 3 SSTables is damaged, 1 of 3 SSTables was not verified\n";
-    assert!(told.ends_with(last), "{told}");
+    assert!(reported.ends_with(last), "{reported}");
 }
 
 #[test]

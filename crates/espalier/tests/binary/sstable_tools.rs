@@ -67,9 +67,9 @@ fn what_lost_its_table_of_contents_is_read_if_it_is_named() {
     fs::remove_file(lost.path().join("da-1-bti-TOC.txt")).unwrap();
     for arguments in [&["dump"][..], &["dump", "--raw"], &["dump", "--limit", "5"]] {
         let (_, expected, _) = output(&[&["sstable"], arguments, &[&name(&whole)]].concat());
-        let (code, said, told) = output(&[&["sstable"], arguments, &[&name(&lost)]].concat());
-        assert_eq!((code, &said), (Some(0), &expected), "{arguments:?}: {told}");
-        assert!(told.contains("da-1-bti: it has no TOC.txt"), "{told}");
+        let (code, said, reported) = output(&[&["sstable"], arguments, &[&name(&lost)]].concat());
+        assert_eq!((code, &said), (Some(0), &expected), "{arguments:?}: {reported}");
+        assert!(reported.contains("da-1-bti: it has no TOC.txt"), "{reported}");
         assert!(!expected.is_empty());
     }
     let converted = lost.path().join("converted").to_str().unwrap().to_owned();

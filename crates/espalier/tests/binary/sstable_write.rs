@@ -70,7 +70,7 @@ fn json_lines_become_rows() {
 }
 
 /// Writes rows. Returns the summary of `write` and the line of `verify`, each after the name.
-fn told_of(rows: &str) -> (String, String) {
+fn reports_of(rows: &str) -> (String, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("schema.cql"), SCHEMA).unwrap();
@@ -78,18 +78,18 @@ fn told_of(rows: &str) -> (String, String) {
     let (schema, input, output) = (path("schema.cql"), path("rows.jsonl"), path("out"));
     let line = ["sstable", "write", "--schema", &schema, "--input", &input, "--output", &output];
     let more = ["--sort-memory", "1"];
-    let told = |text: String| text.split_once(": ").unwrap().1.to_owned();
-    (told(said(&[&line[..], &more].concat())), told(said(&["sstable", "verify", &output])))
+    let reported = |text: String| text.split_once(": ").unwrap().1.to_owned();
+    (reported(said(&[&line[..], &more].concat())), reported(said(&["sstable", "verify", &output])))
 }
 
 #[test]
 fn merged_rows_are_told_and_counted_as_a_verification_does() {
     let row = |at: u64| format!("{{\"id\": 1, \"at\": {at}, \"v\": \"x\"}}\n");
-    let (written, verified) = told_of(&(row(1) + &row(2)));
+    let (written, verified) = reports_of(&(row(1) + &row(2)));
     assert!(written.starts_with("2 rows in 1 partitions, "), "{written}");
     assert!(verified.starts_with("ok, 1 partitions, 2 rows, 2 cells, "), "{verified}");
 
-    let (written, verified) = told_of(&(row(1) + &row(2) + &row(1) + &row(1)));
+    let (written, verified) = reports_of(&(row(1) + &row(2) + &row(1) + &row(1)));
     let expected = "2 rows in 1 partitions of 4 input rows, 2 of which were merged into others of the same key, ";
     assert!(written.starts_with(expected), "{written}");
     assert!(verified.starts_with("ok, 1 partitions, 2 rows, 2 cells, "), "{verified}");
@@ -97,7 +97,7 @@ fn merged_rows_are_told_and_counted_as_a_verification_does() {
     // A record may contain the static row too, often with the same values as others.
     let with_static =
         |at: u64| format!("{{\"id\": 1, \"at\": {at}, \"v\": \"x\", \"s\": \"one\"}}\n");
-    let (written, verified) = told_of(&(with_static(1) + &with_static(2)));
+    let (written, verified) = reports_of(&(with_static(1) + &with_static(2)));
     assert!(
         written.starts_with("3 rows (1 static) in 1 partitions of 2 input rows, "),
         "{written}"
@@ -106,7 +106,7 @@ fn merged_rows_are_told_and_counted_as_a_verification_does() {
     assert!(verified.starts_with("ok, 1 partitions, 3 rows (1 static), 3 cells, "), "{verified}");
 
     // The number of written rows equals that of input rows by chance.
-    let (written, _) = told_of(&(with_static(1) + &row(1) + &row(2)));
+    let (written, _) = reports_of(&(with_static(1) + &row(1) + &row(2)));
     let expected = "3 rows (1 static) in 1 partitions of 3 input rows, 1 of which were merged ";
     assert!(written.starts_with(expected), "{written}");
 
@@ -114,7 +114,7 @@ fn merged_rows_are_told_and_counted_as_a_verification_does() {
     let filler = "x".repeat(1000);
     let rows = (0..6000)
         .map(|number| format!("{{\"id\": 1, \"at\": {}, \"v\": \"{filler}\"}}\n", number % 3000));
-    let (written, _) = told_of(&rows.collect::<String>());
+    let (written, _) = reports_of(&rows.collect::<String>());
     let expected = "3000 rows in 1 partitions of 6000 input rows, 3000 of which were merged ";
     assert!(written.starts_with(expected), "{written}");
 }

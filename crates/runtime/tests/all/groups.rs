@@ -113,10 +113,10 @@ fn a_panic_of_a_member_ends_nobody_else() {
     block_on(async {
         let (group, is_done) = (TaskGroup::new(), Rc::new(Cell::new(false)));
         group.spawn(async { panic!("on purpose") });
-        let told = is_done.clone();
+        let reported = is_done.clone();
         group.spawn(async move {
             yield_now().await;
-            told.set(true);
+            reported.set(true);
         });
         while group.live() > 0 {
             yield_now().await;
@@ -131,10 +131,10 @@ fn a_group_that_is_dropped_lets_its_members_go_on_and_is_gone_then() {
     block_on(async {
         let (bell, is_done) = (Rc::new(Notify::new()), Rc::new(Cell::new(false)));
         let group = TaskGroup::new();
-        let (heard, told) = (bell.clone(), is_done.clone());
+        let (heard, reported) = (bell.clone(), is_done.clone());
         group.spawn(async move {
             heard.notified().await;
-            told.set(true);
+            reported.set(true);
         });
         stand_behind().await;
         drop(group);

@@ -43,7 +43,7 @@ fn events_of_other_shards_come_back_in_order() {
         assert_eq!(trace.enter(|| trace::take_count("hops")), 1);
         let log = trace.take_log();
         let events = log.events();
-        let told: Vec<_> = events.iter().map(|event| (event.shard, event.text)).collect();
+        let reported: Vec<_> = events.iter().map(|event| (event.shard, event.text)).collect();
         let expected = [
             (0, "before"),
             (0, "Sending a message to shard 1"),
@@ -57,7 +57,7 @@ fn events_of_other_shards_come_back_in_order() {
             (0, "Answer of shard 1 received"),
             (0, "after"),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert!(events.is_sorted_by_key(|event| event.elapsed_us));
         assert!(events[6].elapsed_us >= 2000);
     });

@@ -109,7 +109,7 @@ async fn for_tables_of(
     for table in tables_of(request) {
         failure.keep(work(table).await)?;
     }
-    failure.told()
+    failure.into_result()
 }
 
 /// Returns the error if one of the requested tables does not exist, so that the request begins with

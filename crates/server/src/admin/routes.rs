@@ -251,7 +251,7 @@ async fn flush_each(database: &Database, wanted: Vec<(&str, Option<&str>)>) -> H
             return outcome(Err(ended));
         }
     }
-    outcome(failure.told())
+    outcome(failure.into_result())
 }
 
 /// Imports SSTables by ScyllaDB's path; the parameter `path` is our own, as in Cassandra's

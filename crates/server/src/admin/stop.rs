@@ -80,9 +80,9 @@ mod tests {
     fn an_unknown_type_is_refused_with_those_there_are() {
         for wrong in ["", "VALIDATION", "COMPACTIONS"] {
             let refused = kinds(Some(wrong)).unwrap_err();
-            let told =
+            let reported =
                 refused.contains(&format!("'{wrong}'")) && refused.contains("SCRUB, UPGRADE");
-            assert!(told, "{refused}");
+            assert!(reported, "{refused}");
         }
     }
 }

@@ -99,14 +99,14 @@ impl Traces {
 impl TracedRequest {
     /// Begins a trace if `choice` asks for one.
     pub fn begin(connection: &Connection, choice: TraceChoice) -> Option<Box<Self>> {
-        let told = match choice {
+        let reported = match choice {
             TraceChoice::No => return None,
             TraceChoice::Drawn => false,
             TraceChoice::Asked => true,
         };
         let id = random::timeuuid_now();
         Some(Box::new(Self {
-            trace: Trace::new(told.then_some(id)),
+            trace: Trace::new(reported.then_some(id)),
             id,
             started_at_us: time::now_micros(),
             name: "",

@@ -77,15 +77,15 @@ impl ForwardRows {
     /// [`UnfilteredStream`](espalier_mutation::UnfilteredStream).
     pub(super) async fn skip_to(&mut self, to: &ClusteringBound) -> Result<()> {
         let comparator = self.source.comparator();
-        let told = match &self.skip {
+        let reported = match &self.skip {
             Some(skip) if comparator.compare(to.position(), skip.to.position()).is_le() => {
                 return Ok(());
             }
-            Some(skip) => skip.told,
+            Some(skip) => skip.reported,
             None if self.is_inside => self.open,
             None => DeletionTime::LIVE,
         };
-        self.skip = Some(Skip { to: to.clone(), told });
+        self.skip = Some(Skip { to: to.clone(), reported });
         self.jump_to_skip().await
     }
 
@@ -174,10 +174,10 @@ impl ForwardRows {
         {
             self.slice += 1;
             self.is_inside = false;
-            if !skip.told.is_live() {
-                let told = std::mem::replace(&mut skip.told, DeletionTime::LIVE);
+            if !skip.reported.is_live() {
+                let reported = std::mem::replace(&mut skip.reported, DeletionTime::LIVE);
                 self.skip = Some(skip);
-                return Ok(Some(marker_at(&slice.end, told, DeletionTime::LIVE)));
+                return Ok(Some(marker_at(&slice.end, reported, DeletionTime::LIVE)));
             }
         }
         let Some(slice) = slices.slices.get(self.slice) else { return Ok(None) };
@@ -186,7 +186,7 @@ impl ForwardRows {
         }
         self.walk_to(to, u64::MAX).await?;
         self.is_inside = true;
-        Ok((skip.told != self.open).then(|| marker_at(&skip.to, skip.told, self.open)))
+        Ok((skip.reported != self.open).then(|| marker_at(&skip.to, skip.reported, self.open)))
     }
 
     /// Steps over everything before `to`, and over a marker at `to`. Returns false if it stopped

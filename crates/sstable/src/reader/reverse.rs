@@ -94,11 +94,11 @@ impl ReverseRows {
     /// [`UnfilteredStream`](espalier_mutation::UnfilteredStream).
     pub(super) async fn skip_to(&mut self, to: &ClusteringBound) -> Result<()> {
         let comparator = self.source.comparator();
-        let told = match &self.skip {
+        let reported = match &self.skip {
             Some(skip) if comparator.compare(to.position(), skip.to.position()).is_ge() => {
                 return Ok(());
             }
-            Some(skip) => skip.told,
+            Some(skip) => skip.reported,
             None if self.is_inside => self.open,
             None => DeletionTime::LIVE,
         };
@@ -108,7 +108,7 @@ impl ReverseRows {
                 self.entries.clear();
             }
         }
-        self.skip = Some(Skip { to: to.clone(), told });
+        self.skip = Some(Skip { to: to.clone(), reported });
         Ok(())
     }
 
@@ -175,10 +175,10 @@ impl ReverseRows {
             }
             self.slices_left -= 1;
             self.is_inside = false;
-            if !skip.told.is_live() {
-                let told = std::mem::replace(&mut skip.told, DeletionTime::LIVE);
+            if !skip.reported.is_live() {
+                let reported = std::mem::replace(&mut skip.reported, DeletionTime::LIVE);
                 self.skip = Some(skip);
-                return Some(marker_at(&slice.start, DeletionTime::LIVE, told));
+                return Some(marker_at(&slice.start, DeletionTime::LIVE, reported));
             }
         }
         None
@@ -212,7 +212,7 @@ impl ReverseRows {
     fn arrive(&mut self) -> Option<Unfiltered> {
         let skip = self.skip.take()?;
         self.is_inside = true;
-        (skip.told != self.open).then(|| marker_at(&skip.to, self.open, skip.told))
+        (skip.reported != self.open).then(|| marker_at(&skip.to, self.open, skip.reported))
     }
 
     /// Returns the position where the part of the slice ends that is to be read.

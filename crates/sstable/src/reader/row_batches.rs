@@ -145,10 +145,10 @@ impl RowBatches {
             match self.advance(at) {
                 Ok(Some(end)) => at = end,
                 Ok(None) => break self.check_end(),
-                Err(NoStep::Odd) => break State::Failed(self.tell(at).await),
+                Err(NoStep::Odd) => break State::Failed(self.report(at).await),
                 Err(NoStep::Short) => match self.fill().await {
                     Ok(true) => {}
-                    Ok(false) => break State::Failed(self.tell(at).await),
+                    Ok(false) => break State::Failed(self.report(at).await),
                     Err(error) => break State::Failed(error),
                 },
             }
@@ -262,11 +262,11 @@ impl RowBatches {
     }
 
     /// Finds the error at `at` of the buffer, by reading the item as a scan does.
-    async fn tell(&self, at: usize) -> SSTableError {
+    async fn report(&self, at: usize) -> SSTableError {
         let position = self.position + at as u64;
         let stream = DataStream::sequential(self.file.clone(), position);
         let mut source = RowSource::new(stream, self.decoder.clone());
-        let told = match self.is_inside {
+        let reported = match self.is_inside {
             false => source.read_header().await.map(drop),
             true => match source.head().await {
                 Ok(Some(head)) => source.take(head).await.map(drop),
@@ -274,7 +274,7 @@ impl RowBatches {
                 Err(error) => Err(error),
             },
         };
-        match told {
+        match reported {
             Err(error) => error,
             Ok(()) => self.file.corrupt(position, "a row or marker that cannot be stepped over"),
         }

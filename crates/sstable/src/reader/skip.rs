@@ -8,5 +8,5 @@ pub(super) struct Skip {
     pub(super) to: ClusteringBound,
     /// The range deletion in force according to the markers returned so far. If another one is in
     /// force at `to`, the stream returns a marker there.
-    pub(super) told: DeletionTime,
+    pub(super) reported: DeletionTime,
 }

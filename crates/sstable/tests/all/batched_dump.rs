@@ -86,13 +86,14 @@ fn check(name: &str, reader: &SSTableReader, lengths: &[usize], is_damaged: bool
                 assert!(error.is_some() || expected_error.is_none(), "{name}, cut at {length}");
                 continue;
             }
-            let told = |error: &Option<SSTableError>| error.as_ref().map(ToString::to_string);
-            let (told, expected) = (told(&error), told(&expected_error));
+            let reported = |error: &Option<SSTableError>| error.as_ref().map(ToString::to_string);
+            let (reported, expected) = (reported(&error), reported(&expected_error));
             // A row with content beyond its stated length is cut off at that length.
-            let ended = told.as_ref().and_then(|told| told.strip_suffix("it ends too early"));
+            let ended =
+                reported.as_ref().and_then(|reported| reported.strip_suffix("it ends too early"));
             match ended.zip(expected.as_ref()) {
                 Some((place, expected)) => assert!(expected.starts_with(place), "{expected}"),
-                None => assert_eq!(told, expected, "{name}, cut at {length}"),
+                None => assert_eq!(reported, expected, "{name}, cut at {length}"),
             }
         }
     }

@@ -152,7 +152,7 @@ async fn compare(
     other_cache.keep_index_pages(seed.is_multiple_of(4));
     let other_reader = open(&other_cache).await.unwrap();
     let mut scratch = PointScratch::default();
-    let (mut told, mut unreported) = (0, 0);
+    let (mut reported, mut unreported) = (0, 0);
     for partition in &partitions {
         let key = &partition.header.key;
         for clustering in clusterings(partition) {
@@ -165,7 +165,7 @@ async fn compare(
                 None => unreported += 1,
                 Some(said) => {
                     assert_eq!(said, expected, "{key:?} {clustering:?} seed {seed}");
-                    told += 1;
+                    reported += 1;
                     other_cache.forget_pages().await;
                     let before = reads_of(&other_cache);
                     let (said, pages) =
@@ -208,21 +208,26 @@ async fn compare(
         let nowhere = Clustering { values: vec![None; columns].into() };
         assert_eq!(cached_pages(&reader, &partition.header.key, &nowhere, &mut scratch), None);
     }
-    (told, unreported)
+    (reported, unreported)
 }
 
 #[test]
 fn what_is_in_memory_is_told_as_a_read_tells_it() {
     block_on(async {
         for features in written_versions() {
-            let (mut told, mut unreported) = (0, 0);
+            let (mut reported, mut unreported) = (0, 0);
             for seed in 0..60 {
                 let counted = compare(seed, features, (12, 60), seed % 2 == 1).await;
-                told += counted.0;
+                reported += counted.0;
                 unreported += counted.1;
             }
-            println!("{}: {told} answered, {unreported} not", features.version);
-            assert!(told > 300, "{}: {told} of {} answered", features.version, told + unreported);
+            println!("{}: {reported} answered, {unreported} not", features.version);
+            assert!(
+                reported > 300,
+                "{}: {reported} of {} answered",
+                features.version,
+                reported + unreported
+            );
         }
     });
 }
@@ -233,12 +238,12 @@ fn rows_are_found_where_a_row_index_spans_pages() {
     block_on(async {
         for features in written_versions().into_iter().filter(|features| features.has_trie_index())
         {
-            let mut told = 0;
+            let mut reported = 0;
             for seed in 0..24 {
-                told += compare(seed, features, (60, 400), true).await.0;
+                reported += compare(seed, features, (60, 400), true).await.0;
             }
-            println!("{}: {told} answered", features.version);
-            assert!(told > 5_000, "{}: only {told} answered", features.version);
+            println!("{}: {reported} answered", features.version);
+            assert!(reported > 5_000, "{}: only {reported} answered", features.version);
         }
     });
 }

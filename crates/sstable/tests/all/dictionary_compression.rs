@@ -47,9 +47,9 @@ fn compress(class: &str, chunk: &[u8], dictionary: &[u8]) -> Vec<u8> {
     compressor.compress(chunk).unwrap()
 }
 
-/// Returns the SSTable with Data.db in compressed chunks. `told` is the dictionary in
+/// Returns the SSTable with Data.db in compressed chunks. `reported` is the dictionary in
 /// CompressionInfo.db.
-fn compressed(plain: &Files, class: &str, dictionary: &[u8], told: &[u8]) -> Files {
+fn compressed(plain: &Files, class: &str, dictionary: &[u8], reported: &[u8]) -> Files {
     let data = &plain.components[&Component::Data];
     let (mut stored, mut offsets) = (Vec::new(), Vec::new());
     for chunk in data.chunks(CHUNK_LENGTH) {
@@ -61,7 +61,7 @@ fn compressed(plain: &Files, class: &str, dictionary: &[u8], told: &[u8]) -> Fil
     let info = CompressionInfo {
         compressor: class.into(),
         options: BTreeMap::from([("crc_check_chance".into(), "1.0".into())]),
-        dictionary: Bytes::copy_from_slice(told),
+        dictionary: Bytes::copy_from_slice(reported),
         chunk_length: CHUNK_LENGTH as u32,
         max_compressed_length: i32::MAX as u32,
         data_length: data.len() as u64,

@@ -18,8 +18,8 @@ fn content_is_that_of_sstabledump() {
     let sstables = readable_sstables();
     let mut compared = 0;
     for (folder, descriptor) in &sstables {
-        let told = scylla_root().join("expected-cassandra-5.0.9").join(folder);
-        let Some(text) = read_text(&told.join(format!("{descriptor}.json"))) else { continue };
+        let reported = scylla_root().join("expected-cassandra-5.0.9").join(folder);
+        let Some(text) = read_text(&reported.join(format!("{descriptor}.json"))) else { continue };
         let name = format!("{folder}/{descriptor}");
         let reader = block_on(open_as_it_is(descriptor, None)).unwrap();
         let content = block_on(content(&reader)).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -34,7 +34,7 @@ struct Follower<'a> {
     /// Index of the next fragment.
     at: usize,
     /// The deletion in force after the markers returned so far.
-    told: DeletionTime,
+    reported: DeletionTime,
     last: Option<Unfiltered>,
     /// Bound of the last skip, if the stream has not yet reached it.
     to: Option<ClusteringBound>,
@@ -84,7 +84,7 @@ impl Follower<'_> {
                 && self.order(marker.position.position(), to.position()).is_le()
             {
                 let (near, far) = self.sides(marker);
-                assert_eq!(near, self.told, "{marker:?}");
+                assert_eq!(near, self.reported, "{marker:?}");
                 assert_ne!(near, far, "a marker without a change: {marker:?}");
                 let kind = BoundKind::for_marker(
                     marker.position.kind.weight(),
@@ -96,18 +96,18 @@ impl Follower<'_> {
                     let order = self.order(last.position(), marker.position.position());
                     assert!(order.is_lt(), "{marker:?} behind {last:?}");
                 }
-                (self.told, self.last) = (far, given);
+                (self.reported, self.last) = (far, given);
                 return true;
             }
             self.at += behind;
             self.to = None;
-            assert_eq!(self.told, self.open_before(self.at), "the deletion in force at {to:?}");
+            assert_eq!(self.reported, self.open_before(self.at), "the deletion in force at {to:?}");
         }
         assert_eq!(given.as_ref(), self.all.get(self.at), "at fragment {}", self.at);
         let Some(given) = given else { return false };
         self.at += 1;
         if let Unfiltered::Marker(marker) = &given {
-            self.told = self.sides(marker).1;
+            self.reported = self.sides(marker).1;
         }
         self.last = Some(given);
         true
@@ -158,7 +158,7 @@ async fn follow<S: UnfilteredStream<Error = SSTableError>>(
         direction,
         all,
         at: 0,
-        told: DeletionTime::LIVE,
+        reported: DeletionTime::LIVE,
         last: None,
         to: None,
     };

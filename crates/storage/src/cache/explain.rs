@@ -90,8 +90,8 @@ impl TableCache {
         walk.end_range();
         known.rows = walk.rows;
         known.row_bytes += walk.row_bytes;
-        let told = walk.ranges.iter().filter_map(|range| range.told(table.comparator()));
-        known.ranges = told.collect();
+        let reported = walk.ranges.iter().filter_map(|range| range.explained(table.comparator()));
+        known.ranges = reported.collect();
         known.unreported_ranges = walk.unreported_ranges;
         CacheExplanation::Known(known)
     }
@@ -170,7 +170,7 @@ struct Places {
 }
 
 impl Places {
-    fn told(&self, comparator: &ClusteringComparator) -> Option<ExplainedRange> {
+    fn explained(&self, comparator: &ClusteringComparator) -> Option<ExplainedRange> {
         let bound = |place: &[u8], of_row, before, behind| {
             let mut bound = path::bound(comparator, place).ok()?;
             bound.kind = match (is_row(place), bound.kind) {

@@ -145,7 +145,7 @@ pub(super) struct Inner {
     /// The budget of rows and pages together.
     budget_bytes: usize,
     /// The number of bytes that was last reported to the page cache as used by rows.
-    told_bytes: usize,
+    reported_bytes: usize,
     /// Allocates memory chunks ahead of need, for all tries of the shard.
     memtables: MemtableBudget,
     eviction_ages: EvictionAges,
@@ -173,7 +173,7 @@ impl RowCache {
             trie: InMemoryTrie::with_chunk_pool(memtables.chunk_pool().clone()),
             pages,
             budget_bytes,
-            told_bytes: 0,
+            reported_bytes: 0,
             memtables,
             owner: Owner::new(),
             live_heap_bytes: 0,
@@ -247,8 +247,8 @@ impl Inner {
     fn settle(&mut self) {
         let used = self.used_bytes();
         let portion = (self.limit_bytes / SETTLED_PART).min(MAX_SETTLED_BYTES);
-        if used.abs_diff(self.told_bytes) > portion {
-            self.told_bytes = used;
+        if used.abs_diff(self.reported_bytes) > portion {
+            self.reported_bytes = used;
             self.pages.set_budget(self.budget_bytes.saturating_sub(used));
             self.memtables.refill_chunk_pool();
         }

@@ -179,15 +179,15 @@ impl<'a> Merge<'a> {
             // The merge borrows the scans, so estimate the progress from the output: not much more
             // was written than read.
             let more = writer.data_length().saturating_sub(self.began.written);
-            tell(self.running, self.began.read, more);
+            report(self.running, self.began.read, more);
         }
         Ok(())
     }
 
     /// Records the progress of the scans within a partition.
-    fn tell(&self, scans: &[&mut Scan]) {
+    fn report(&self, scans: &[&mut Scan]) {
         let more = positions(scans).saturating_sub(self.began.of_standing);
-        tell(self.running, self.began.read, more);
+        report(self.running, self.began.read, more);
     }
 
     /// Copies rows raw as long as their timestamps suffice for all decisions.
@@ -213,7 +213,7 @@ impl<'a> Merge<'a> {
             if let Some(copied) = self.copy_row(scans, writer).await? {
                 return Ok(copied);
             }
-            self.tell(scans);
+            self.report(scans);
         }
     }
 
@@ -237,7 +237,7 @@ impl<'a> Merge<'a> {
             if self.uniform_rows >= UNIFORM_ROWS_BETWEEN_YIELDS {
                 (self.rows, self.uniform_rows) = (0, 0);
                 self.pace.look(self.running).await?;
-                self.tell(scans);
+                self.report(scans);
             }
             let is_more_to_come = match end {
                 UniformEnd::Partition => false,
@@ -317,7 +317,7 @@ fn positions(scans: &[&mut Scan]) -> u64 {
 }
 
 /// Records that `more` bytes were read since `read`. Progress never decreases.
-fn tell(running: &Running, read: u64, more: u64) {
+fn report(running: &Running, read: u64, more: u64) {
     let completed = read.saturating_add(more).min(running.total_bytes.get());
     running.completed_bytes.set(completed.max(running.completed_bytes.get()));
 }

@@ -86,7 +86,7 @@ impl Scrub {
     }
 
     /// Logs a fault and adds it to the report.
-    pub(super) fn tell(&self, what: String) {
+    pub(super) fn report_fault(&self, what: String) {
         self.fault_count.set(self.fault_count.get() + 1);
         if self.fault_count.get() <= MAX_REPORTED {
             tracing::warn!(table = self.table, "scrub: {what}");
@@ -147,7 +147,7 @@ impl Merge<'_> {
                         return Err(StorageError::Damaged(fault).into());
                     }
                     scrub.left_out.set(scrub.left_out.get() + 1);
-                    scrub.tell(format!("{fault}; the partition is left out"));
+                    scrub.report_fault(format!("{fault}; the partition is left out"));
                 }
             }
             self.running.completed_bytes.set(place.end);

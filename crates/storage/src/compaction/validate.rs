@@ -40,7 +40,7 @@ async fn validate_one(
     let report = pace.paced(verification, running).await??;
     for problem in report.problems {
         match problem.severity {
-            Severity::Failure => scrub.tell(problem.what),
+            Severity::Failure => scrub.report_fault(problem.what),
             Severity::Warning => tracing::debug!("scrub: {}", problem.what),
         }
     }
@@ -56,7 +56,7 @@ async fn validate_one(
             Ok(Some(place)) => place,
             Ok(None) => return Ok(()),
             Err(StorageError::Damaged(what)) => {
-                scrub.tell(what);
+                scrub.report_fault(what);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -66,7 +66,7 @@ async fn validate_one(
                 Ok(fault) => fault,
                 Err(error) => error.to_string(),
             };
-            scrub.tell(what);
+            scrub.report_fault(what);
         }
     }
 }

@@ -94,7 +94,7 @@ impl Database {
         });
         // A failed flush or split is reported when all else is done.
         failure.keep(compacted.await)?;
-        failure.told()
+        failure.into_result()
     }
 
     /// Compacts some files, each given by the name of its Data.db or by the end of its path. The
@@ -148,7 +148,7 @@ impl Database {
             });
             failure.keep(compacted.await)?;
         }
-        failure.told()
+        failure.into_result()
     }
 
     fn named_files(&self, wanted: &[PathBuf]) -> Vec<NamedFile> {
@@ -217,7 +217,7 @@ impl Database {
                 failure.keep(self.compact_one(&table, &sstable, wanted, seen).await)?;
             }
         }
-        failure.told()
+        failure.into_result()
     }
 
     /// Rewrites a file by itself, if the table still has it and this shard leads.

@@ -342,7 +342,7 @@ impl Database {
                         failure.keep(work(database.clone(), table).await)?;
                     }
                 }
-                failure.told()
+                failure.into_result()
             }
         });
         FirstFailure::of_shards(outcomes.await)
@@ -426,7 +426,7 @@ impl Database {
             let Some(sstable) = sstable.upgrade() else { continue };
             failure.keep(self.compact_one(table, &sstable, CompactionKind::Upgrade, seen).await)?;
         }
-        failure.told()
+        failure.into_result()
     }
 
     pub(crate) fn running_compactions(&self) -> Vec<(Rc<Table>, Rc<Running>)> {

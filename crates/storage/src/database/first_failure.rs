@@ -36,7 +36,7 @@ impl FirstFailure {
     /// # Errors
     ///
     /// Fails with that failure, if there is one.
-    pub fn told(mut self) -> Result<(), StorageError> {
+    pub fn into_result(mut self) -> Result<(), StorageError> {
         self.take()
     }
 
@@ -51,9 +51,9 @@ impl FirstFailure {
     ) -> Result<(), StorageError> {
         let at = outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(ends_all));
         let at = at.or_else(|| outcomes.iter().position(Result::is_err));
-        let told = at.map_or(Ok(()), |at| outcomes.swap_remove(at));
+        let reported = at.map_or(Ok(()), |at| outcomes.swap_remove(at));
         outcomes.into_iter().for_each(log_unreported);
-        told
+        reported
     }
 }
 
@@ -90,10 +90,10 @@ mod tests {
         assert!(failure.keep(failed("a")).is_ok() && failure.keep(failed("b")).is_ok());
         let stopped = failure.keep(Err(StorageError::ShuttingDown));
         assert!(matches!(stopped, Err(StorageError::ShuttingDown)), "{stopped:?}");
-        let told = failure.told();
+        let reported = failure.into_result();
         assert!(
-            matches!(&told, Err(StorageError::UnknownKeyspace(name)) if name == "a"),
-            "{told:?}"
+            matches!(&reported, Err(StorageError::UnknownKeyspace(name)) if name == "a"),
+            "{reported:?}"
         );
 
         let of_all = FirstFailure::of_shards(vec![failed("a"), Err(StorageError::ShuttingDown)]);

@@ -91,11 +91,11 @@ impl Database {
         let outcome = database.lead_open().await;
         for shard in 1..context.count {
             let outcome = outcome.clone();
-            let tell = move |database: Database| async move {
+            let report = move |database: Database| async move {
                 *database.inner.open_outcome.borrow_mut() = outcome;
                 database.inner.opened.set();
             };
-            database.on_shard(shard, tell).await;
+            database.on_shard(shard, report).await;
         }
         outcome.map(|()| database)
     }
@@ -184,16 +184,16 @@ impl Database {
         let clock = u64::try_from(time::now_millis()).unwrap_or(0);
         let greatest = segments.greatest_id.max(schema_segments.greatest_id);
         self.inner.shared.segment_ids.store(clock.max(greatest + 1), Ordering::Relaxed);
-        let settled = self.load_discarded().await?;
+        let discarded = self.load_discarded().await?;
         let found = self.find_tables().await?;
-        self.open_schema(&found, &settled, schema_segments.segments).await?;
+        self.open_schema(&found, &discarded, schema_segments.segments).await?;
         for path in segments.unused.iter().chain(&schema_segments.unused) {
             file_system.remove_file(path).await?;
         }
         let schema = self.inner.shared.schema();
         self.report_unreadable(&schema);
         self.warn_of_unknown(&schema, &found);
-        let recovered = self.install_everywhere(&schema, &found, &settled).await?;
+        let recovered = self.install_everywhere(&schema, &found, &discarded).await?;
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;
         self.finish_logged_batches().await?;
@@ -213,14 +213,14 @@ impl Database {
     async fn load_discarded(&self) -> Result<DiscardedIntervals, StorageError> {
         let directory = &self.inner.configuration.commitlog_directory;
         let (host, policy) = (self.host_id(), self.inner.configuration.commit_failure_policy);
-        let settled =
+        let discarded =
             DiscardedIntervalsFile::load_all(&self.inner.file_system, directory, host, policy)
                 .await?;
-        let ends = settled.values().flatten().map(|(_, end)| end.segment);
+        let ends = discarded.values().flatten().map(|(_, end)| end.segment);
         // As below: these positions must not be used again.
         let next = ends.max().unwrap_or(0).saturating_add(1);
         self.inner.shared.segment_ids.fetch_max(next, Ordering::Relaxed);
-        Ok(settled)
+        Ok(discarded)
     }
 
     async fn find_tables(&self) -> Result<FoundTables, StorageError> {
@@ -246,7 +246,7 @@ impl Database {
     async fn open_schema(
         &self,
         found: &FoundTables,
-        settled: &DiscardedIntervals,
+        discarded: &DiscardedIntervals,
         segments: Vec<FoundSegment>,
     ) -> Result<(), StorageError> {
         let keyspaces = system::keyspaces().into_iter();
@@ -258,7 +258,7 @@ impl Database {
             built_in.table_by_id(table).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
         });
         let mut recovered = recovered.await?;
-        arrange(&mut recovered, settled);
+        arrange(&mut recovered, discarded);
         let recovered = Arc::new(recovered);
         let summary = self.replay_here(segments, &built_in, &recovered, false).await?;
         let log = self.open_log(LogKind::Schema, summary.segments);
@@ -295,7 +295,7 @@ impl Database {
         &self,
         schema: &Arc<Schema>,
         found: &FoundTables,
-        settled: &DiscardedIntervals,
+        discarded: &DiscardedIntervals,
     ) -> Result<Recovered, StorageError> {
         let (schema, found) = (schema.clone(), found.clone());
         let outcomes = self.on_all_shards(move |database| {
@@ -318,7 +318,7 @@ impl Database {
                 joined.truncation.clone_from(&recovery.truncation);
             }
         }
-        arrange(&mut all, settled);
+        arrange(&mut all, discarded);
         Ok(Arc::new(all))
     }
 

@@ -63,7 +63,7 @@ impl Database {
                         return Ok(report);
                     }
                 }
-                failure.told().map(|()| report)
+                failure.into_result().map(|()| report)
             }
         });
         let (mut report, mut failures) = (ScrubReport::default(), Vec::new());
@@ -80,7 +80,7 @@ impl Database {
             return Ok(report);
         }
         kept?;
-        failure.told().map(|()| report)
+        failure.into_result().map(|()| report)
     }
 
     /// Returns the name of a snapshot that none of the tables has.
@@ -119,7 +119,7 @@ impl Database {
                 return Ok(report);
             }
         }
-        failure.told().map(|()| report)
+        failure.into_result().map(|()| report)
     }
 
     async fn scrub_one(

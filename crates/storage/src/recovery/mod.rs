@@ -69,8 +69,8 @@ pub(crate) type TableRecoveries = HashMap<TableId, TableRecovery, foldhash::fast
 pub(crate) type Recovered = Arc<TableRecoveries>;
 
 /// Adds the discarded intervals of the log, and sorts and merges all intervals.
-pub(crate) fn arrange(recovered: &mut TableRecoveries, settled: &DiscardedIntervals) {
-    for (table, intervals) in settled {
+pub(crate) fn arrange(recovered: &mut TableRecoveries, discarded: &DiscardedIntervals) {
+    for (table, intervals) in discarded {
         if let Some(recovery) = recovered.get_mut(&TableId(*table)) {
             recovery.flushed.extend(intervals);
         }
@@ -118,8 +118,8 @@ pub(crate) async fn replay_segments(
             let Some((mut mutation, unknown)) = decoded else { return Ok(()) };
             let before = mutation.updates.len();
             mutation.updates.retain(|update| {
-                let settled = recovered.get(&update.table);
-                settled.is_none_or(|table| !table.is_discarded(segment.shard, position))
+                let discarded = recovered.get(&update.table);
+                discarded.is_none_or(|table| !table.is_discarded(segment.shard, position))
             });
             skipped += (unknown + before - mutation.updates.len()) as u64;
             if mutation.updates.is_empty() {

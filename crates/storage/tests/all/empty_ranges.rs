@@ -136,7 +136,7 @@ fn who_passes_over_dead_ranges_sees_what_others_see() {
 #[test]
 #[ignore = "runs as long as the environment says"]
 fn many_histories() {
-    for seed in 0..crate::row_cache::told("ESPALIER_STEPS", 1000) {
+    for seed in 0..crate::row_cache::number_from_environment("ESPALIER_STEPS", 1000) {
         let (table, partitions, spread): (fn() -> TableMetadata, u64, u64) = match seed % 4 {
             0 => (wide_table, 3, 12),
             1 => (narrow_table, 30, 1),
@@ -144,7 +144,12 @@ fn many_histories() {
             _ => (wide_table, 1, 40),
         };
         println!("seed {seed}");
-        check(crate::row_cache::told("ESPALIER_SEED", 0) + seed, table, partitions, spread);
+        check(
+            crate::row_cache::number_from_environment("ESPALIER_SEED", 0) + seed,
+            table,
+            partitions,
+            spread,
+        );
     }
 }
 

@@ -191,7 +191,7 @@ fn reads_of_composite_clusterings_are_those_without_the_cache() {
 }
 
 /// Returns a number from the environment.
-pub(crate) fn told(name: &str, default: u64) -> u64 {
+pub(crate) fn number_from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
@@ -201,7 +201,10 @@ pub(crate) fn told(name: &str, default: u64) -> u64 {
 #[test]
 #[ignore = "runs as long as the environment says"]
 fn a_million_steps() {
-    let (steps, first) = (told("ESPALIER_STEPS", 1_000_000), told("ESPALIER_SEED", 0));
+    let (steps, first) = (
+        number_from_environment("ESPALIER_STEPS", 1_000_000),
+        number_from_environment("ESPALIER_SEED", 0),
+    );
     let small = Shape { cache_bytes: 3 << 10, ..WIDE };
     let narrow = Shape { table: narrow_table, partitions: 60, spread: 1, ..small };
     let mixed = Shape { table: mixed_table, partitions: 3, spread: 5, ..small };

@@ -11,7 +11,7 @@ use espalier_runtime::{file::FileSystem, preempt, random::Generator, spawn_local
 use espalier_storage::{Database, ReadCommand, ReadTarget};
 
 use crate::{
-    row_cache::{compare, settings, told},
+    row_cache::{compare, number_from_environment, settings},
     support::*,
 };
 
@@ -76,8 +76,8 @@ async fn write(database: &Database, table: &Arc<TableMetadata>, random: &mut Gen
 /// More histories, or other ones: `ESPALIER_SEED=12 ESPALIER_SEEDS=10000`.
 #[test]
 fn what_reads_add_is_what_the_files_have() {
-    let first = told("ESPALIER_SEED", 0);
-    for seed in first..first + told("ESPALIER_SEEDS", 300) {
+    let first = number_from_environment("ESPALIER_SEED", 0);
+    for seed in first..first + number_from_environment("ESPALIER_SEEDS", 300) {
         let file_system = FileSystem::simulated(seed);
         let mut random = Generator::from_seed(seed);
         run(async {

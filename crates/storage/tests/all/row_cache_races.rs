@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     model::Writer,
-    row_cache::{compare, settings, told},
+    row_cache::{compare, number_from_environment, settings},
     support::*,
 };
 
@@ -206,8 +206,8 @@ fn readers_of_inexact_clusterings_agree() {
 #[test]
 #[ignore = "runs as long as the environment says"]
 fn races_that_are_told() {
-    let first = told("ESPALIER_SEED", 0);
-    for seed in first..first + told("ESPALIER_SEEDS", 100) {
+    let first = number_from_environment("ESPALIER_SEED", 0);
+    for seed in first..first + number_from_environment("ESPALIER_SEEDS", 100) {
         check(seed, wide_table, 3, 12);
     }
 }

@@ -44,8 +44,8 @@ async fn shown(database: &Database) -> Vec<String> {
 pub fn a_node_reads_what_it_wrote_in_every_version() {
     let file_system = FileSystem::simulated(1);
     let mut expected = Vec::new();
-    let told = ["da", "oa", "nb", "me", "mt", "bti", "big", "ms"];
-    for (number, version) in told.iter().enumerate() {
+    let reported = ["da", "oa", "nb", "me", "mt", "bti", "big", "ms"];
+    for (number, version) in reported.iter().enumerate() {
         run(async {
             let database = open(&file_system, writing(version)).await.unwrap();
             if number == 0 {

@@ -52,7 +52,7 @@ pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
         }
     }
     output.flush()?;
-    failures.told()
+    failures.result()
 }
 
 async fn walk(file_system: &FileSystem, descriptor: &Descriptor) -> Result<IndexSurvey, ToolError> {

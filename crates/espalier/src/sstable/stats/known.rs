@@ -12,7 +12,7 @@ use espalier_sstable::{
     Descriptor, PageCache, SSTableError, SSTableReader, Statistics, read_statistics,
 };
 
-use crate::sstable::{ToolError, output::tell, schema::Names};
+use crate::sstable::{ToolError, output::report, schema::Names};
 
 /// An SSTable, or only its Statistics.db if other files are lost.
 pub struct Known {
@@ -53,7 +53,7 @@ impl Known {
         let Ok(statistics) = read else { return Err(error) };
         let table = names.table_of(file_system, descriptor, &statistics.header).await?;
         let components = components_found(file_system, descriptor).await?;
-        tell(format_args!("{error}; showing what is in Statistics.db alone"));
+        report(format_args!("{error}; showing what is in Statistics.db alone"));
         let descriptor = descriptor.clone();
         Ok(Self { descriptor, features, statistics, table, components, reader: None })
     }

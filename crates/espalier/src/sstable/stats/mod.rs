@@ -56,7 +56,7 @@ pub async fn stats(arguments: &StatsArguments) -> Result<(), ToolError> {
         output.flush_if_large()?;
     }
     output.flush()?;
-    failures.told()
+    failures.result()
 }
 
 async fn component_sizes(file_system: &FileSystem, known: &Known) -> Vec<(String, u64)> {

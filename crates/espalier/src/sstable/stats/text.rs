@@ -34,11 +34,11 @@ pub fn text(facts: &Value) -> String {
     line("cells (estimate)", number("cells_estimated").to_string());
     for end in ["first", "last"] {
         let key = &facts[end];
-        let told = match key {
+        let reported = match key {
             Value::Null => "not in Statistics.db".to_owned(),
             key => format!("{}  token {}", key["key"], key["token"]),
         };
-        line(&format!("{end} key"), told);
+        line(&format!("{end} key"), reported);
     }
     let stored = number("data_bytes_stored");
     // Null if only Statistics.db could be read.

@@ -39,7 +39,7 @@ pub struct SkippingStream {
     at: usize,
     /// A marker to be returned before the fragment at `at`.
     pending: Option<RangeTombstoneMarker>,
-    told: DeletionTime,
+    reported: DeletionTime,
     obedience: Obedience,
     newest: i64,
     /// The number of fragments returned.
@@ -67,7 +67,7 @@ impl SkippingStream {
             fragments,
             at: 0,
             pending: None,
-            told: DeletionTime::LIVE,
+            reported: DeletionTime::LIVE,
             obedience,
             newest,
             given: Rc::default(),
@@ -92,8 +92,8 @@ impl SkippingStream {
 
     fn change(&self, at: &ClusteringBound, open: DeletionTime) -> Option<RangeTombstoneMarker> {
         let (before, after) = match self.direction {
-            Direction::Forward => (self.told, open),
-            Direction::Reverse => (open, self.told),
+            Direction::Forward => (self.reported, open),
+            Direction::Reverse => (open, self.reported),
         };
         let weight = at.kind.weight();
         let kind = BoundKind::for_marker(weight, !before.is_live(), !after.is_live());
@@ -130,7 +130,7 @@ impl UnfilteredStream for SkippingStream {
             }
         };
         if let Some(Unfiltered::Marker(marker)) = &fragment {
-            self.told = self.behind(marker);
+            self.reported = self.behind(marker);
         }
         self.given.set(self.given.get() + 1);
         Ok(fragment)

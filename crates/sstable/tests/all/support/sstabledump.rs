@@ -205,8 +205,8 @@ fn row(table: &TableMetadata, row: &Row, is_static: bool) -> Value {
             ColumnData::Simple(cell) => cells.push(self::cell(column, None, cell, live)),
             ColumnData::Complex(complex) => {
                 if !complex.deletion.is_live() {
-                    let told = deletion(complex.deletion);
-                    cells.push(json!({ "name": column.name, "deletion_info": told }));
+                    let reported = deletion(complex.deletion);
+                    cells.push(json!({ "name": column.name, "deletion_info": reported }));
                 }
                 for (path, cell) in &complex.cells {
                     cells.push(self::cell(column, Some(path), cell, live));
@@ -258,7 +258,7 @@ fn cell(column: &ColumnDefinition, path: Option<&[u8]>, cell: &Cell, live: &Live
 
 fn marker(table: &TableMetadata, marker: &RangeTombstoneMarker) -> Value {
     let kind = marker.position.kind;
-    let bound = |is_start: bool, told: DeletionTime| {
+    let bound = |is_start: bool, reported: DeletionTime| {
         let is_inclusive = match kind {
             BoundKind::ExclusiveEndInclusiveStart => is_start,
             BoundKind::InclusiveEndExclusiveStart => !is_start,
@@ -266,7 +266,7 @@ fn marker(table: &TableMetadata, marker: &RangeTombstoneMarker) -> Value {
         };
         let mut bound = json!({
             "type": if is_inclusive { "inclusive" } else { "exclusive" },
-            "deletion_info": deletion(told),
+            "deletion_info": deletion(reported),
         });
         if !marker.position.values.is_empty() {
             bound["clustering"] = clustering(table, &marker.position.values).into();

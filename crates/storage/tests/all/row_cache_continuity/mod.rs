@@ -28,7 +28,7 @@ use uuid::Uuid;
 use self::{model::Continuity, places::Line};
 use crate::{
     model::{Model, Writer},
-    row_cache::{settings, told},
+    row_cache::{number_from_environment, settings},
     support::*,
 };
 
@@ -172,7 +172,10 @@ fn partitions_of_one_row_are_claimed_or_not() {
 #[test]
 #[ignore = "runs as long as the environment says"]
 fn a_million_steps() {
-    let (steps, first) = (told("ESPALIER_STEPS", 1_000_000), told("ESPALIER_SEED", 0));
+    let (steps, first) = (
+        number_from_environment("ESPALIER_STEPS", 1_000_000),
+        number_from_environment("ESPALIER_SEED", 0),
+    );
     let shapes = [
         WIDE,
         without_room(WIDE, 3 << 10),

@@ -32,7 +32,7 @@ use self::states::{Page, States};
 use crate::{
     looks::compare_look,
     model::{Model, Writer, forget_liveness},
-    row_cache::{settings, told},
+    row_cache::{number_from_environment, settings},
     support::{values::partition_key, *},
 };
 
@@ -426,8 +426,8 @@ fn reads_of_random_tables_are_those_without_the_cache() {
 #[test]
 #[ignore = "runs as long as the environment says"]
 fn seeds_that_are_told() {
-    let first = told("ESPALIER_SEED", 0);
-    for seed in first..first + told("ESPALIER_SEEDS", 100) {
-        println!("{:?}", check(seed, told("ESPALIER_STEPS", 300)));
+    let first = number_from_environment("ESPALIER_SEED", 0);
+    for seed in first..first + number_from_environment("ESPALIER_SEEDS", 100) {
+        println!("{:?}", check(seed, number_from_environment("ESPALIER_STEPS", 300)));
     }
 }

@@ -52,11 +52,11 @@ impl Bench<'_> {
     pub(in crate::bench::memtable) async fn cassandra(
         &mut self,
     ) -> Result<Option<Cassandra>, BenchError> {
-        let told = self.arguments.cassandra.as_deref();
-        let root = told.unwrap_or(Path::new(USUAL));
+        let reported = self.arguments.cassandra.as_deref();
+        let root = reported.unwrap_or(Path::new(USUAL));
         let (jars, agent) = match find_jars(root).await {
             Ok(found) => found,
-            Err(reason) if told.is_some() => return Err(failed(reason)),
+            Err(reason) if reported.is_some() => return Err(failed(reason)),
             Err(reason) => {
                 let note = format!(
                     "Cassandra was not measured: {reason}; name an installation with --cassandra, \
@@ -71,7 +71,7 @@ impl Bench<'_> {
         let cassandra = Cassandra { jars, agent, directory };
         match cassandra.prepare().await {
             Ok(()) => Ok(Some(cassandra)),
-            Err(BenchError::Peer { reason, .. }) if told.is_none() => {
+            Err(BenchError::Peer { reason, .. }) if reported.is_none() => {
                 self.record.notes.push(format!("Cassandra was not measured: {reason}"));
                 Ok(None)
             }

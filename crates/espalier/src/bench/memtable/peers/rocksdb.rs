@@ -13,9 +13,9 @@ use crate::bench::watch::{Lap, Round};
 const STORED: (u64, u64) = (390_000, 398_000);
 
 /// Finds db_bench: at the given path, else in the search path.
-pub fn find(told: Option<&Path>) -> Option<PathBuf> {
-    if let Some(told) = told {
-        return Some(told.to_owned());
+pub fn find(reported: Option<&Path>) -> Option<PathBuf> {
+    if let Some(reported) = reported {
+        return Some(reported.to_owned());
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join("db_bench")).find(|at| at.is_file())
