@@ -150,6 +150,9 @@ pub(crate) struct InFlight {
     /// timed.
     pub taken_at: Option<Instant>,
     bytes: usize,
+    /// Bytes that count for the address. They differ for a large request, see
+    /// [`RequestAdmission::grow`].
+    address_bytes: usize,
     total: Rc<Cell<usize>>,
     of_address: Rc<Cell<usize>>,
 }
@@ -183,7 +186,37 @@ impl RequestAdmission {
         self.in_flight.set(total + bytes);
         account.of_address.set(of_address + bytes);
         let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(&account.of_address));
-        Ok(InFlight { taken_at: None, bytes, total, of_address })
+        Ok(InFlight { taken_at: None, bytes, address_bytes: bytes, total, of_address })
+    }
+
+    /// Begins to count a request that has not arrived completely. It has no bytes yet; see
+    /// [`Self::grow`].
+    pub fn begin(&self, account: &AddressAccount) -> InFlight {
+        let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(&account.of_address));
+        InFlight { taken_at: None, bytes: 0, address_bytes: 0, total, of_address }
+    }
+
+    /// Counts `bytes` for a request that began as unfinished, or returns the name of the setting
+    /// that forbids it.
+    ///
+    /// A quarter of each limit stays free, so that a client that never sends the rest of a request
+    /// does not block the small requests of others. A request counts as at most half of a limit,
+    /// so that one larger than the limit can arrive while small requests run.
+    pub fn grow(&self, request: &mut InFlight, bytes: usize) -> Result<(), &'static str> {
+        let of_shard = bytes.min(self.limit / 2);
+        let of_address = bytes.min(self.limit_per_address / 2);
+        let total = self.in_flight.get() - request.bytes + of_shard;
+        if total > self.limit - self.limit / 4 {
+            return Err("native_transport_max_request_data_in_flight");
+        }
+        let address_total = request.of_address.get() - request.address_bytes + of_address;
+        if address_total > self.limit_per_address - self.limit_per_address / 4 {
+            return Err("native_transport_max_request_data_in_flight_per_ip");
+        }
+        self.in_flight.set(total);
+        request.of_address.set(address_total);
+        (request.bytes, request.address_bytes) = (of_shard, of_address);
+        Ok(())
     }
 
     /// Returns the bytes in flight.
@@ -195,7 +228,7 @@ impl RequestAdmission {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.total.set(self.total.get() - self.bytes);
-        self.of_address.set(self.of_address.get() - self.bytes);
+        self.of_address.set(self.of_address.get() - self.address_bytes);
     }
 }
 
@@ -256,6 +289,25 @@ mod tests {
         assert!(admission.admit(&account, 1).is_err());
         drop(alone);
         admission.admit(&account, 1).unwrap();
+    }
+
+    #[test]
+    fn unfinished_requests_leave_room_for_small_ones() {
+        let admission = RequestAdmission::new(1000, 400);
+        let (one, two) = (admission.account(address(1)), admission.account(address(2)));
+        let mut first = admission.begin(&one);
+        admission.grow(&mut first, 100).unwrap();
+        let mut second = admission.begin(&one);
+        // The request exceeds the limit of the address, so it counts as half of that limit.
+        admission.grow(&mut second, 5000).unwrap();
+        assert!(admission.grow(&mut first, 101).unwrap_err().ends_with("_per_ip"));
+        assert_eq!(admission.in_flight(), 600);
+        let small = admission.admit(&one, 100).unwrap();
+        let mut other = admission.begin(&two);
+        assert!(admission.grow(&mut other, 51).unwrap_err().ends_with("_in_flight"));
+        admission.grow(&mut other, 50).unwrap();
+        drop((first, second, small, other));
+        assert_eq!((admission.in_flight(), one.of_address.get()), (0, 0));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use espalier_runtime::net::Shutdown;
+use espalier_runtime::time::Instant;
 use espalier_runtime::{should_yield, time, yield_now};
 
 use super::Connection;
@@ -17,7 +18,7 @@ use crate::dispatch;
 use crate::options;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{
-    DecodeFailure, Decoder, Envelope, Opcode, Request, Response, ResponseExtras,
+    DecodeError, DecodeFailure, Decoder, Envelope, Opcode, Request, Response, ResponseExtras,
 };
 use crate::traces::TraceChoice;
 
@@ -29,6 +30,21 @@ const MAX_READ_BYTES: usize = 64 * 1024;
 
 /// Limit of the bytes by which the receive buffer grows before they have arrived.
 const MAX_GROWTH: usize = 1024 * 1024;
+
+/// Bytes of an unfinished envelope that are not counted as in flight. Arbitrary: a thousand
+/// connections hold 64 MiB.
+const FREE_UNFINISHED_BYTES: usize = 64 * 1024;
+
+/// Time for which the reader waits for memory for an unfinished envelope before it refuses the
+/// request: as long as a read waits for memory. The reader retries after each pause.
+const PATIENCE_FOR_MEMORY: Duration = Duration::from_secs(5);
+const PAUSE_FOR_MEMORY: Duration = Duration::from_millis(20);
+
+/// Slowest pace of an envelope that is counted as in flight: the node closes the connection unless
+/// it receives this many bytes in this time. Arbitrary: at 26 KB/s an envelope holds 16 MiB for at
+/// most 11 minutes.
+const STEP_BYTES: usize = 256 * 1024;
+const STEP_TIME: Duration = Duration::from_secs(10);
 
 /// Limits of the requests that are taken out of the buffer together, so that the memory they will
 /// touch is fetched together: their number, and the number of their bytes at which no more are
@@ -43,6 +59,15 @@ const PARTING_BYTES: usize = 1024 * 1024;
 
 /// The bytes of a request in flight, or the name of the setting that forbids it.
 type Admitted = Result<InFlight, &'static str>;
+
+/// A large envelope that has arrived in part.
+struct Unfinished {
+    in_flight: InFlight,
+    /// Bytes at which the client has kept up the pace.
+    next_step: usize,
+    /// Time that the client has left until then.
+    time_left: Duration,
+}
 
 /// The next step of the connection after the frames are served.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,6 +85,7 @@ pub(super) struct Reader<S, F> {
     /// Requests that the reader took out of the buffer and has not served yet, each with the result
     /// of its admission.
     arrived: VecDeque<(Envelope, Admitted)>,
+    unfinished: Option<Unfinished>,
     runner: InlineRunner<F>,
     started: bool,
     read_bytes: usize,
@@ -74,8 +100,17 @@ where
         let decoder = Decoder::new(connection.server.config.max_frame_size);
         let (buffer, runner) = (BytesMut::new(), InlineRunner::new());
         let read_bytes = MIN_READ_BYTES;
-        let arrived = VecDeque::new();
-        Self { connection, serve, decoder, buffer, arrived, runner, started: false, read_bytes }
+        Self {
+            connection,
+            serve,
+            decoder,
+            buffer,
+            arrived: VecDeque::new(),
+            unfinished: None,
+            runner,
+            started: false,
+            read_bytes,
+        }
     }
 
     /// Reads once and returns the number of bytes, 0 at the end of the stream.
@@ -89,7 +124,18 @@ where
             buffer.reserve(missing.min(buffer.len().min(MAX_GROWTH)).max(self.read_bytes));
         }
         let space = buffer.capacity() - buffer.len();
-        let (result, buffer) = self.connection.stream.read(buffer).await;
+        let (result, buffer) = match &mut self.unfinished {
+            None => self.connection.stream.read(buffer).await,
+            Some(unfinished) => {
+                let (began, reading) = (Instant::now(), self.connection.stream.read(buffer));
+                let Ok(read) = time::timeout(unfinished.time_left, reading).await else {
+                    return Err(io::ErrorKind::TimedOut.into());
+                };
+                let waited = Instant::now().since(began);
+                unfinished.time_left = unfinished.time_left.saturating_sub(waited);
+                read
+            }
+        };
         self.buffer = buffer;
         if let Ok(count) = result {
             if count == space {
@@ -135,7 +181,10 @@ where
             }
             match behind {
                 None => {}
-                Some(Ok(None)) => return Next::Continue,
+                Some(Ok(None)) => {
+                    self.count_unfinished().await;
+                    return Next::Continue;
+                }
                 Some(Ok(Some(envelope))) => self.negotiate(&envelope),
                 Some(Err(failure)) => {
                     self.connection.server.metrics.responses_error.increment();
@@ -150,20 +199,59 @@ where
         }
     }
 
+    /// Counts the bytes of an envelope that has arrived in part. While there is no memory for them,
+    /// the client has to wait. After [`PATIENCE_FOR_MEMORY`] the node refuses the request and frees
+    /// its bytes, so that unfinished requests do not block each other.
+    async fn count_unfinished(&mut self) {
+        let held = self.decoder.unfinished_bytes(&self.buffer);
+        if held <= FREE_UNFINISHED_BYTES {
+            return;
+        }
+        let connection = &self.connection;
+        let admission = &connection.server.admission;
+        let unfinished = self.unfinished.get_or_insert_with(|| Unfinished {
+            in_flight: admission.begin(&connection.account),
+            next_step: 0,
+            time_left: STEP_TIME,
+        });
+        if held >= unfinished.next_step {
+            (unfinished.next_step, unfinished.time_left) = (held + STEP_BYTES, STEP_TIME);
+        }
+        let mut waited = Duration::ZERO;
+        while let Err(limit) = admission.grow(&mut unfinished.in_flight, held) {
+            if waited >= PATIENCE_FOR_MEMORY || connection.broken.get() {
+                connection.server.metrics.requests_shed.increment();
+                self.unfinished = None;
+                let error = DecodeError::Overloaded { limit };
+                return self.decoder.refuse_unfinished(&mut self.buffer, error);
+            }
+            connection.flush().await;
+            time::sleep(PAUSE_FOR_MEMORY).await;
+            waited += PAUSE_FOR_MEMORY;
+        }
+    }
+
     /// Takes the requests of a started connection that are served together out of the buffer.
     /// Returns the decoder's result that ended the batch; `None` if the batch ended at its limits.
     fn take_arrived(&mut self) -> Option<Result<Option<Envelope>, DecodeFailure>> {
         let (mut bytes, mut taken_at) = (0, None);
         while self.arrived.len() < MAX_AHEAD && bytes < MAX_AHEAD_BYTES {
-            match self.decoder.next(&mut self.buffer) {
+            let next = self.decoder.next(&mut self.buffer);
+            let unfinished = if matches!(next, Ok(None)) { None } else { self.unfinished.take() };
+            match next {
                 Ok(Some(mut envelope)) if self.started => {
                     let connection = &self.connection;
                     let length = envelope.body.len();
                     if self.arrived.is_empty() {
                         taken_at = connection.server.metrics.latencies.begin();
                     }
-                    let mut admitted =
-                        connection.server.admission.admit(&connection.account, length);
+                    let admission = &connection.server.admission;
+                    let mut admitted = match unfinished {
+                        None => admission.admit(&connection.account, length),
+                        Some(Unfinished { mut in_flight, .. }) => {
+                            admission.grow(&mut in_flight, length).map(|()| in_flight)
+                        }
+                    };
                     match &mut admitted {
                         Ok(in_flight) => in_flight.taken_at = taken_at,
                         Err(_) => envelope.body = Bytes::new(),

@@ -26,6 +26,10 @@ use super::version::ProtocolVersion;
 /// version the decoder needs no more bytes.
 const OLDEST_HEADER_LENGTH: usize = 8;
 
+/// Largest body before STARTUP is answered, in bytes. Arbitrary: STARTUP and OPTIONS need less than
+/// 1 KiB.
+const MAX_BODY_BEFORE_STARTUP: usize = 64 * 1024;
+
 /// A request as it arrived, with its body decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
@@ -121,6 +125,28 @@ impl Decoder {
                 _ => HEADER_LENGTH,
             },
         }
+    }
+
+    /// Returns the bytes in memory of an envelope that has arrived in part, after [`Self::next`]
+    /// returned `None` for `buffer`.
+    pub fn unfinished_bytes(&self, buffer: &[u8]) -> usize {
+        match &self.framing {
+            Framing::Envelopes { .. } => buffer.len(),
+            Framing::Segments { partial, .. } => partial.len() + buffer.len(),
+        }
+    }
+
+    /// Refuses the envelope that has arrived in part: frees its bytes, skips the rest as it
+    /// arrives, and then fails with `error`.
+    pub fn refuse_unfinished(&mut self, buffer: &mut BytesMut, error: DecodeError) {
+        let held = match &mut self.framing {
+            Framing::Envelopes { .. } => buffer,
+            Framing::Segments { partial, .. } => partial,
+        };
+        let Some(raw) = RawHeader::parse(held) else { return };
+        self.skip = raw.envelope_length().saturating_sub(held.len());
+        self.refused = Some(DecodeFailure { stream: raw.stream, error, fatal: false });
+        *held = BytesMut::new();
     }
 
     fn next_envelope(
@@ -261,6 +287,10 @@ impl Decoder {
         }
         let recoverable = |error| Err(DecodeFailure { stream: raw.stream, error, fatal: false });
         let length = raw.body_length as usize;
+        if self.version.is_none() && length > MAX_BODY_BEFORE_STARTUP {
+            let limit = MAX_BODY_BEFORE_STARTUP;
+            return Err(fatal(raw.stream, DecodeError::TooLargeBeforeStartup { length, limit }));
+        }
         if length > self.max_frame_size {
             return recoverable(DecodeError::TooLarge { length, limit: self.max_frame_size });
         }

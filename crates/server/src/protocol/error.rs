@@ -46,6 +46,20 @@ pub enum DecodeError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// An envelope before STARTUP is larger than STARTUP can be.
+    #[error("Request is too big before STARTUP: length {length} exceeds {limit}")]
+    TooLargeBeforeStartup {
+        /// Bytes of the body.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The requests in flight leave no memory for the rest of an envelope.
+    #[error("Request breached {limit}: try again later")]
+    Overloaded {
+        /// The name of the setting.
+        limit: &'static str,
+    },
     /// The compressed flag is set, but STARTUP named no compression.
     #[error("Unexpected compressed body: no compression was negotiated in STARTUP")]
     UnexpectedCompression,
@@ -137,6 +151,7 @@ impl DecodeError {
     pub fn response(&self) -> ErrorResponse {
         let detail = match self {
             Self::TooLarge { .. } => ErrorDetail::Invalid,
+            Self::Overloaded { .. } => ErrorDetail::Overloaded,
             _ => ErrorDetail::Protocol,
         };
         ErrorResponse { message: self.to_string(), detail }

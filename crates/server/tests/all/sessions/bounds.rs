@@ -201,3 +201,100 @@ fn rows_wait_for_their_reader() {
         },
     );
 }
+
+/// Returns the header of a QUERY whose body has `length` bytes.
+fn query_header(stream: i16, length: u32) -> Vec<u8> {
+    let mut header = vec![4, 0];
+    header.extend_from_slice(&stream.to_be_bytes());
+    header.push(7);
+    header.extend_from_slice(&length.to_be_bytes());
+    header
+}
+
+#[test]
+fn a_large_frame_before_startup_is_a_protocol_error() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let mut client = node.connect(MODES[0]).await;
+            client.send_bytes(query_header(3, 70_000)).await;
+            let answer = client.receive().await.expect("an answer to the header alone");
+            assert_eq!(answer.stream_id, 3);
+            match answer.response_body().unwrap() {
+                ResponseBody::Error(error) => {
+                    assert_eq!(error.ty, ErrorType::Protocol);
+                    assert!(error.message.contains("length 70000 exceeds 65536"), "{error:?}");
+                }
+                other => panic!("{other:?}"),
+            }
+            assert!(client.receive().await.is_none(), "the connection is closed");
+        },
+    );
+}
+
+/// Requests that stop half-way hold at most three quarters of the limit. The node refuses a request
+/// that finds no memory, and continues to serve small requests.
+#[test]
+fn unfinished_requests_count_as_in_flight() {
+    const LENGTH: usize = 3_000_000;
+    with_node(
+        1,
+        |config| config.max_request_data_in_flight_per_ip = 4_000_000,
+        |node| async move {
+            let in_flight =
+                || metric(node.admin, "espalier_transport_in_flight_bytes{shard=\"0\"}");
+            for mode in [MODES[0], MODES[3]] {
+                let mut clients = Vec::new();
+                for _ in 0..4 {
+                    let client = node.client(mode).await;
+                    let text = "x".repeat(LENGTH);
+                    let mut bytes = client.mode.client_bytes(&[client.query(1, &text)]);
+                    // A compressed body is too short to be large.
+                    let rest = bytes.split_off(bytes.len() / 2);
+                    let stream = Rc::clone(&client.stream);
+                    spawn_local(async move { stream.write_all(bytes).await.0.unwrap() }).detach();
+                    clients.push((client, rest));
+                }
+                sleep(Duration::from_millis(500)).await;
+                let held = in_flight().await;
+                assert!((1_000_000..=3_000_000).contains(&held), "{held}, {mode:?}");
+                let mut small = node.client(mode).await;
+                small.must("SELECT * FROM system.local").await;
+                // Two requests have memory. The node refuses the others and skips their bytes.
+                sleep(Duration::from_secs(6)).await;
+                let (mut refused, mut parsed) = (0, 0);
+                for (client, rest) in &mut clients {
+                    client.send_bytes(std::mem::take(rest)).await;
+                    match client.receive().await.unwrap().response_body().unwrap() {
+                        ResponseBody::Error(error) if error.ty == ErrorType::Overloaded => {
+                            refused += 1;
+                        }
+                        ResponseBody::Error(error) if error.ty == ErrorType::Syntax => parsed += 1,
+                        other => panic!("{other:?}"),
+                    }
+                    client.must("SELECT * FROM system.local").await;
+                }
+                assert_eq!((refused, parsed), (2, 2), "{mode:?}");
+                assert_eq!(in_flight().await, 0);
+            }
+        },
+    );
+}
+
+/// The node closes a connection whose request arrives too slowly, so that the request does not hold
+/// memory for ever.
+#[test]
+fn an_unfinished_request_that_stops_is_closed() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            let mut bytes = query_header(1, 1_000_000);
+            bytes.resize(200_000, b'x');
+            client.send_bytes(bytes).await;
+            assert!(client.receive().await.is_none());
+        },
+    );
+}
