@@ -81,6 +81,10 @@ pub struct ShardServer {
     /// must take all its answers before it gets more rows.
     pub(crate) unsent_bytes: Cell<usize>,
     pub(crate) max_unsent_bytes: usize,
+    /// Requests that wait as tasks. While their memory exceeds the limit, the shard reads fewer
+    /// requests of each connection at the same time.
+    pub(crate) tasks: Cell<usize>,
+    pub(crate) max_task_bytes: usize,
     /// Memory of answers that are being read or wait to be sent.
     pub(crate) answers: Rc<AnswerMemory>,
     /// Permits of requests that read pages of rows.
@@ -116,6 +120,8 @@ impl ShardServer {
             gate: Gate::new(),
             traces: Traces::default(),
             unsent_bytes: Cell::new(0),
+            tasks: Cell::new(0),
+            max_task_bytes: share(config.max_request_data_in_flight),
             max_unsent_bytes,
             answers: AnswerMemory::new(
                 max_unsent_bytes,

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::sync::{GatePass, Notify, Semaphore};
-use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event};
+use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, yield_now};
 use espalier_storage::{ClientSession, ConnectedClient};
 
 use crate::admission::{AddressAccount, ConnectionPlace};
@@ -51,6 +51,21 @@ const MAX_WRITE: usize = 256 * 1024;
 /// more until a request is done.
 const MAX_WAITING_REQUESTS: usize = 8192;
 
+/// Memory of a request that waits as a task, in bytes: its future (7.3 KiB) and its place in the
+/// task group.
+pub(crate) const WAITING_TASK_BYTES: usize = 8 * 1024;
+
+/// Tasks of one connection at which its reader waits until half of them are done. Usually
+/// [`MAX_TASKS`], so that the disk and other shards have enough to do; [`MIN_TASKS`] while the
+/// tasks of all connections of the shard take more memory than their limit. Both are arbitrary.
+const MAX_TASKS: usize = 1024;
+const MIN_TASKS: usize = 16;
+
+/// Tasks of a shard above which a reader yields after each request that became a task, so that a
+/// client with one request waits for one request of each other client, and not for 500 µs of each.
+/// Arbitrary.
+const MANY_TASKS: usize = 1024;
+
 /// Limit of requests of one connection that read rows at the same time.
 const MAX_ROW_READERS: usize = 32;
 
@@ -74,6 +89,8 @@ pub(crate) struct Connection {
     unsent_recorded: Cell<usize>,
     broken: Cell<bool>,
     waiting_requests: Cell<usize>,
+    /// Waiting requests that are tasks.
+    tasks: Cell<usize>,
     /// Notified when a condition has changed for which the reader may wait.
     eased: Notify,
     /// Notified after each write, and when the connection closes.
@@ -122,6 +139,7 @@ impl Connection {
             unsent_recorded: Cell::new(0),
             broken: Cell::new(false),
             waiting_requests: Cell::new(0),
+            tasks: Cell::new(0),
             eased: Notify::new(),
             sent: Notify::new(),
             row_readers: Semaphore::new(MAX_ROW_READERS),
@@ -305,15 +323,36 @@ impl Connection {
         }
     }
 
+    /// Returns the number of tasks at which the reader of this connection waits.
+    fn max_tasks(&self) -> usize {
+        let bytes = self.server.tasks.get() * WAITING_TASK_BYTES;
+        if bytes > self.server.max_task_bytes { MIN_TASKS } else { MAX_TASKS }
+    }
+
+    /// Holds the reader back while too many of its requests wait as tasks.
+    async fn wait_for_tasks(&self) {
+        if self.tasks.get() < self.max_tasks() {
+            return;
+        }
+        self.flush().await;
+        while self.tasks.get() > self.max_tasks() / 2 && !self.broken.get() {
+            self.eased.notified().await;
+        }
+    }
+
     /// Continues a request that has to wait as a task.
-    fn spawn(self: &Rc<Self>, request: impl Future<Output = ()> + 'static) {
+    async fn spawn(self: &Rc<Self>, request: impl Future<Output = ()> + 'static) {
         self.begin_waiting();
-        let connection = Rc::clone(self);
+        let task = CountedTask::new(self);
         self.requests.spawn(async move {
             request.await;
+            let connection = task.end();
             connection.end_waiting();
             connection.flush().await;
         });
+        if self.server.tasks.get() > MANY_TASKS {
+            yield_now().await;
+        }
     }
 
     /// Counts a request that cannot be answered at once.
@@ -330,6 +369,33 @@ impl Connection {
         self.waiting_requests.set(waiting - 1);
         if waiting == MAX_WAITING_REQUESTS {
             self.eased.notify_one();
+        }
+    }
+}
+
+/// Counts a task of a connection until it ends or is dropped.
+struct CountedTask(Rc<Connection>);
+
+impl CountedTask {
+    fn new(connection: &Rc<Connection>) -> Self {
+        connection.tasks.set(connection.tasks.get() + 1);
+        connection.server.tasks.set(connection.server.tasks.get() + 1);
+        Self(Rc::clone(connection))
+    }
+
+    fn end(self) -> Rc<Connection> {
+        Rc::clone(&self.0)
+    }
+}
+
+impl Drop for CountedTask {
+    fn drop(&mut self) {
+        let Self(connection) = self;
+        connection.server.tasks.set(connection.server.tasks.get() - 1);
+        let tasks = connection.tasks.get() - 1;
+        connection.tasks.set(tasks);
+        if tasks == MAX_TASKS / 2 || tasks <= MIN_TASKS / 2 {
+            connection.eased.notify_one();
         }
     }
 }

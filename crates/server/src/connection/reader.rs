@@ -176,6 +176,7 @@ where
                 dispatch::look_ahead(&self.connection, arrived);
             }
             while let Some((envelope, admitted)) = self.arrived.pop_front() {
+                self.connection.wait_for_tasks().await;
                 self.start(envelope, admitted).await;
                 self.yield_core().await;
             }
@@ -297,7 +298,7 @@ where
         let Some(in_flight) = in_flight else { return };
         let request = (self.serve)(Rc::clone(connection), envelope, in_flight, choice);
         if let Some(waiting) = self.runner.run(request).await {
-            self.connection.spawn(waiting);
+            self.connection.spawn(waiting).await;
         }
     }
 

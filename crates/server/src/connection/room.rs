@@ -2,7 +2,7 @@
 //! answer may become, and when the client gets OVERLOADED.
 //!
 //! - A client that does not take its answers gets no more rows: its requests wait here without a
-//!   time limit. A waiting request holds only its own bytes.
+//!   time limit. Each takes [`super::WAITING_TASK_BYTES`], so the reader limits their number.
 //! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time. An answer takes one
 //!   of these places for each [`BYTES_OF_READER`], so large answers are few.
 //! - A request reserves memory before it reads (see [`crate::answers`]). When memory is full, a

@@ -200,3 +200,18 @@ fn register(connection: &Rc<Connection>, types: EventTypes) {
 fn protocol_error(message: &str) -> ErrorResponse {
     ErrorResponse::new(ErrorDetail::Protocol, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reader of a connection assumes that a waiting request takes `WAITING_TASK_BYTES`.
+    #[test]
+    fn a_waiting_request_takes_no_more_than_is_counted() {
+        fn size_of_output<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+            size_of::<F>()
+        }
+        let bytes = size_of_output(serve_request);
+        assert!(bytes <= crate::connection::WAITING_TASK_BYTES, "{bytes}");
+    }
+}
