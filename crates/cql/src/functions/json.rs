@@ -83,7 +83,7 @@ pub fn row_to_json(columns: Vec<(String, CqlType)>) -> ResolvedFunction {
             object.push_str(name);
             object.push_str(": ");
             match value {
-                Some(value) => object.push_str(&literal::to_json(column_type, value)),
+                Some(value) => literal::push_json(column_type, value, &mut object),
                 None => object.push_str("null"),
             }
         }

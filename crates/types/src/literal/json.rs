@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::duration::Duration;
 use crate::literal::duration::print_json_duration;
-use crate::literal::text::{hex, scalar_text};
+use crate::literal::text::{push_hex, scalar_text};
 use crate::literal::timestamp::print_json_timestamp;
 use crate::{CqlType, UserType, ValueError, collection};
 
@@ -15,8 +15,13 @@ use crate::{CqlType, UserType, ValueError, collection};
 /// number, UUID or date is `""`. Bytes that are not a value of the type print as a blob.
 pub fn to_json(ty: &CqlType, value: &[u8]) -> String {
     let mut out = String::new();
-    print(ty, value, &mut out);
+    push_json(ty, value, &mut out);
     out
+}
+
+/// Appends the text that [`to_json`] returns.
+pub fn push_json(ty: &CqlType, value: &[u8], out: &mut String) {
+    print(ty, value, out);
 }
 
 /// Makes a JSON string with its quotes. It escapes only characters that JSON requires to be
@@ -61,7 +66,7 @@ fn print(ty: &CqlType, value: &[u8], out: &mut String) {
 
 fn push_blob(value: &[u8], out: &mut String) {
     out.push_str("\"0x");
-    out.push_str(&hex(value));
+    push_hex(value, out);
     out.push('"');
 }
 

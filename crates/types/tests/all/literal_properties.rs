@@ -98,3 +98,14 @@ fn errors_speak_of_an_int_and_a_uuid() {
 fn text_literals_double_their_quotes() {
     assert_eq!(to_cql_literal(&CqlType::Text, b"it's"), "'it''s'");
 }
+
+#[test]
+fn blobs_of_every_length_print_all_digits() {
+    for length in (0..200).chain([1 << 20]) {
+        let blob: Vec<u8> = (0..length).map(|index| (index * 37 % 256) as u8).collect();
+        let expected: String = blob.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(to_text(&CqlType::Blob, &blob), expected);
+        let json = to_json(&CqlType::Blob, &blob);
+        assert_eq!(json, format!("\"0x{expected}\""));
+    }
+}
