@@ -27,6 +27,12 @@ pub enum ValueError {
     /// A text that does not describe a value of the type.
     #[error("cannot make {} {type_name} from '{text}': expected {expected}", article(type_name))]
     Text { type_name: String, expected: &'static str, text: String },
+    /// A number that is too large to print or to compute with.
+    #[error(
+        "{type_name} of {got} bytes is too large to print or to compute with: the limit is {limit} \
+         bytes for a number, and less for each of several in one value"
+    )]
+    TooLarge { type_name: String, limit: usize, got: usize },
     /// A conversion that this type does not have.
     #[error("{what} is not supported for {type_name}")]
     Unsupported { type_name: String, what: &'static str },

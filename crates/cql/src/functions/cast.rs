@@ -64,6 +64,7 @@ pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
         if matches!(to, CqlType::Ascii | CqlType::Text) {
             // A counter prints as its number.
             let printed = if source == CqlType::Counter { &CqlType::Bigint } else { &source };
+            literal::check_printable(printed, value).map_err(invalid)?;
             return Ok(Some(Bytes::from(literal::to_text(printed, value))));
         }
         match temporal::to_millis(&source, value) {

@@ -7,7 +7,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_types::{
-    CqlType,
+    CqlType, ValueError,
     literal::{self, Json},
 };
 
@@ -30,8 +30,9 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
             let types = vec![source.clone()];
             let print = move |values: &[Option<Bytes>], _: &Evaluation<'_>| {
                 let value = values.first().and_then(Option::as_ref);
-                let text = value.map_or("null".into(), |value| literal::to_json(&source, value));
-                Ok(Some(Bytes::from(text)))
+                let Some(value) = value else { return Ok(Some(Bytes::from_static(b"null"))) };
+                literal::check_printable(&source, value).map_err(unprintable)?;
+                Ok(Some(Bytes::from(literal::to_json(&source, value))))
             };
             Ok(Some(ResolvedFunction::nullable(call.name, types, CqlType::Text, print)))
         }
@@ -61,6 +62,10 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
     }
 }
 
+fn unprintable(error: ValueError) -> Error {
+    Error::invalid(error.to_string())
+}
+
 fn failed(name: &str, error: impl std::fmt::Display) -> Error {
     let message = format!("execution of 'system.{name}[text]' failed: {error}");
     Error::function_failure(name, vec![CqlType::Text.cql_name()], message)
@@ -83,7 +88,10 @@ pub fn row_to_json(columns: Vec<(String, CqlType)>) -> ResolvedFunction {
             object.push_str(name);
             object.push_str(": ");
             match value {
-                Some(value) => literal::push_json(column_type, value, &mut object),
+                Some(value) => {
+                    literal::check_printable(column_type, value).map_err(unprintable)?;
+                    literal::push_json(column_type, value, &mut object);
+                }
                 None => object.push_str("null"),
             }
         }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use espalier_types::{
     CqlType, ValueError,
-    literal::{print_double, print_float},
+    literal::{self, print_double, print_float},
     varint::{self, BigInt},
 };
 
@@ -46,8 +46,10 @@ pub fn is_numeric(column_type: &CqlType) -> bool {
 }
 
 impl Number {
-    /// Decodes a serialised value of a numeric type.
+    /// Decodes a serialised value of a numeric type. Refuses a `varint` or `decimal` of more than
+    /// [`literal::MAX_NUMBER_BYTES`].
     pub fn decode(column_type: &CqlType, bytes: &[u8]) -> Result<Self, ValueError> {
+        literal::check_number(column_type, bytes)?;
         Ok(match column_type {
             CqlType::Tinyint => Self::Integer(i8::from_be_bytes(array(column_type, bytes)?).into()),
             CqlType::Smallint => {

@@ -272,3 +272,49 @@ fn pages_end_where_they_are_large_enough() {
         }
     });
 }
+
+/// Arithmetic and printing take time quadratic in the digits, so the node limits their numbers.
+#[test]
+fn numbers_too_large_to_compute_with_are_refused() {
+    const EXPRESSIONS: [&str; 17] = [
+        "cast(v as text)",
+        "cast(v as double)",
+        "cast(v as decimal)",
+        "to_json(v)",
+        "v * v",
+        "v % 12345678901234567890",
+        "v / 7",
+        "-v",
+        "exp(v)",
+        "log(v)",
+        "sum(v)",
+        "cast(d as text)",
+        "to_json(d)",
+        "d + d",
+        "log10(d)",
+        "to_json(s)",
+        "json v",
+    ];
+    block_on(async {
+        let mut node = Node::new().await;
+        let table =
+            "CREATE TABLE n (k int PRIMARY KEY, v varint, d decimal, s frozen<set<varint>>)";
+        node.query(table, Values::NONE).await.unwrap();
+        let number = vec![1; 1 << 20];
+        let decimal = [&5i32.to_be_bytes()[..], &number].concat();
+        let set = Value::Bytes(collection::list_of([&number]));
+        let values = [Value::Bytes(number.into()), Value::Bytes(decimal.into()), set];
+        let insert = "INSERT INTO n (k, v, d, s) VALUES (1, ?, ?, ?)";
+        node.query(insert, Values::Positional(&values)).await.unwrap();
+        let start = Instant::now();
+        for expression in EXPRESSIONS {
+            let text = format!("SELECT {expression} FROM n WHERE k = 1");
+            let error = node.query(&text, Values::NONE).await.unwrap_err();
+            assert!(error.message.contains("the limit is 16384 bytes"), "{text}: {error}");
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        // To return and compare such numbers needs no arithmetic.
+        let row = node.row("SELECT v, max(v) FROM n WHERE k = 1").await;
+        assert_eq!((&row[0], row[0].as_ref().unwrap().len()), (&row[1], 1 << 20));
+    });
+}
