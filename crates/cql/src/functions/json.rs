@@ -17,8 +17,8 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// Maximum length of a document that the thread keeps in parsed form between the columns of a
-/// statement, in bytes.
+/// Maximum length of a document that the thread keeps in parsed form between statements, in bytes.
+/// The thread keeps a longer document only between the columns of its statement.
 const MAX_KEPT: usize = 1 << 20;
 
 /// Returns the function of that name, made for the types of the arguments.
@@ -176,6 +176,16 @@ thread_local! {
     static LAST: RefCell<Option<(Bytes, Rc<Document>)>> = const { RefCell::new(None) };
 }
 
+/// Frees a large document at the end of the statement that reads it.
+#[derive(Debug)]
+pub struct DocumentScope;
+
+impl Drop for DocumentScope {
+    fn drop(&mut self) {
+        LAST.with_borrow_mut(|last| last.take_if(|(text, _)| text.len() > MAX_KEPT));
+    }
+}
+
 impl JsonColumn {
     /// Returns the column's value in the document of this execution.
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
@@ -191,9 +201,7 @@ impl JsonColumn {
             Some(document) => document,
             None => {
                 let document = Rc::new(Document::parse(&text, &self.columns)?);
-                if text.len() <= MAX_KEPT {
-                    LAST.set(Some((text, document.clone())));
-                }
+                LAST.set(Some((text, document.clone())));
                 document
             }
         };

@@ -26,6 +26,7 @@ pub use point::{PointOutcome, PointWrite};
 
 use crate::{
     Error, Result,
+    functions::json::DocumentScope,
     restrictions::{Partitions, Restrictions, check_key_length},
     term::{Bound, Evaluation, Term},
 };
@@ -111,6 +112,7 @@ impl PlannedModification {
         if is_virtual(&self.table.keyspace) {
             return Err(self.refusal());
         }
+        let _document = DocumentScope;
         let times = self.times(evaluation, clocks)?;
         let context = WriteContext { table: &self.table, evaluation, times };
         let keys = match self.restrictions.partition.partitions(&self.table, evaluation)? {

@@ -318,3 +318,21 @@ fn numbers_too_large_to_compute_with_are_refused() {
         assert_eq!((&row[0], row[0].as_ref().unwrap().len()), (&row[1], 1 << 20));
     });
 }
+
+#[test]
+fn a_large_document_is_read_once_for_all_columns() {
+    const COLUMNS: usize = 500;
+    block_on(async {
+        let mut node = Node::new().await;
+        let columns: String = (0..COLUMNS).map(|index| format!(", c{index} int")).collect();
+        let table = format!("CREATE TABLE j (k int PRIMARY KEY{columns})");
+        node.query(&table, Values::NONE).await.unwrap();
+        let document = format!("{{\"k\": 1{}}}", ", \"c0\": 7".repeat(300_000));
+        let values = [Value::Bytes(document.into())];
+        let start = Instant::now();
+        node.query("INSERT INTO j JSON ?", Values::Positional(&values)).await.unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let row = node.row("SELECT c0, c1 FROM j WHERE k = 1").await;
+        assert_eq!(row, [Some(7i32.to_be_bytes().to_vec()), None]);
+    });
+}
