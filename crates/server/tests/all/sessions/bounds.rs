@@ -261,11 +261,14 @@ fn unfinished_requests_count_as_in_flight() {
                 let mut small = node.client(mode).await;
                 small.must("SELECT * FROM system.local").await;
                 // The node refuses the fourth request, which finds no memory, and skips its bytes.
-                // Of the others it refuses the first that continues; then the last two have memory.
+                // When the other three continue, there is memory for one at least, but not for all.
                 sleep(Duration::from_secs(6)).await;
-                let (mut refused, mut parsed) = (0, 0);
                 for (client, rest) in &mut clients {
-                    client.send_bytes(std::mem::take(rest)).await;
+                    let (stream, rest) = (Rc::clone(&client.stream), std::mem::take(rest));
+                    spawn_local(async move { stream.write_all(rest).await.0.unwrap() }).detach();
+                }
+                let (mut refused, mut parsed) = (0, 0);
+                for (client, _) in &mut clients {
                     match client.receive().await.unwrap().response_body().unwrap() {
                         ResponseBody::Error(error) if error.ty == ErrorType::Overloaded => {
                             refused += 1;
@@ -275,7 +278,10 @@ fn unfinished_requests_count_as_in_flight() {
                     }
                     client.must("SELECT * FROM system.local").await;
                 }
-                assert_eq!((refused, parsed), (2, 2), "{mode:?}");
+                assert!(
+                    refused >= 2 && parsed >= 1,
+                    "{refused} refused, {parsed} parsed, {mode:?}"
+                );
                 assert_eq!(in_flight().await, 0);
             }
         },
