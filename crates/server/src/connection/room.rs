@@ -25,6 +25,10 @@ use crate::protocol::response::{ErrorDetail, ErrorResponse};
 /// connection reads at the same time have about a page together.
 const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
 
+/// Minimum number of the connection's permits that a read takes while the shard has no permit free,
+/// so that at most four reads of a connection wait for one. Arbitrary.
+const PLACES_IN_QUEUE: usize = MAX_ROW_READERS / 4;
+
 /// Bytes that an aggregate over all rows reserves, for the rows that it reads at a time. Arbitrary.
 const AGGREGATE_BYTES: usize = 1 << 20;
 
@@ -62,8 +66,12 @@ impl Connection {
             expected => expected,
         };
         let bytes = expected.max(least).min(self.server.max_unsent_bytes);
-        // Half of the permits at most, so that a slow read does not stop all others.
-        let readers = (bytes / BYTES_OF_READER).clamp(1, MAX_ROW_READERS / 2);
+        // Half of the permits at most, so that a slow read does not stop all others. While the
+        // shard has no permit free, at least a quarter, so that a connection has few reads in the
+        // queue and other connections wait a short time.
+        let is_crowded = self.server.row_readers.available() == 0;
+        let fewest = if is_crowded { PLACES_IN_QUEUE } else { 1 };
+        let readers = (bytes / BYTES_OF_READER).clamp(fewest, MAX_ROW_READERS / 2);
         let of_connection = self.row_readers.acquire(readers).await;
         let answers = &self.server.answers;
         loop {
