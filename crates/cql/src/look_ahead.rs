@@ -44,10 +44,7 @@ pub fn look_ahead(database: &Database, rows: &[Ahead<'_>], buffer: &mut Vec<u8>)
                     break;
                 }
             }
-            match first.is_write {
-                true => ahead.for_writing(),
-                false => ahead.for_reading(),
-            }
+            if first.is_write { ahead.for_writing() } else { ahead.for_reading() }
         }
     }
 }

@@ -210,15 +210,13 @@ pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
     if text.is_empty() {
         return Err(wrong("it is empty".to_owned()));
     }
-    let name = match text.contains(':') {
-        true => text.to_owned(),
-        false => format!("{text}:{DEFAULT_PORT}"),
-    };
+    let name = if text.contains(':') { text.to_owned() } else { format!("{text}:{DEFAULT_PORT}") };
     let found = name.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
     let addresses: Vec<_> = found.collect();
-    match addresses.is_empty() {
-        true => Err(wrong("the host has no address".to_owned())),
-        false => Ok(NodeAddress { name, addresses }),
+    if addresses.is_empty() {
+        Err(wrong("the host has no address".to_owned()))
+    } else {
+        Ok(NodeAddress { name, addresses })
     }
 }
 

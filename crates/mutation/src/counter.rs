@@ -136,10 +136,7 @@ pub fn merge(left: &[u8], right: &[u8]) -> Bytes {
 /// they are sorted already or malformed.
 pub fn sorted(context: Bytes) -> Bytes {
     let ids = |context: &[u8]| shards(context).map(|shard| shard.id).is_sorted_by(|a, b| a < b);
-    match ids(&context) || !is_well_formed(&context) {
-        true => context,
-        false => merge(&context, &[]),
-    }
+    if ids(&context) || !is_well_formed(&context) { context } else { merge(&context, &[]) }
 }
 
 /// Joins two rows of one update that have the same clustering, and whose counter cells hold changes

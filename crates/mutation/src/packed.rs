@@ -329,9 +329,10 @@ impl<'a> PackedRow<'a> {
     #[inline]
     pub fn strongest_deletion(&self, above: DeletionTime) -> DeletionTime {
         let strongest = above.max(self.deletion);
-        match is_valid_shadowable(self.shadowable_deletion, &self.liveness, &strongest) {
-            true => self.shadowable_deletion,
-            false => strongest,
+        if is_valid_shadowable(self.shadowable_deletion, &self.liveness, &strongest) {
+            self.shadowable_deletion
+        } else {
+            strongest
         }
     }
 
@@ -355,9 +356,10 @@ impl<'a> PackedRow<'a> {
         }
         let deletion =
             if flags & ROW_DELETION != 0 { reader.deletion()? } else { DeletionTime::LIVE };
-        let shadowable_deletion = match flags & ROW_SHADOWABLE_DELETION != 0 {
-            true => reader.deletion()?,
-            false => DeletionTime::LIVE,
+        let shadowable_deletion = if flags & ROW_SHADOWABLE_DELETION != 0 {
+            reader.deletion()?
+        } else {
+            DeletionTime::LIVE
         };
         let columns_at = reader.offset;
         Ok(Self { liveness, deletion, shadowable_deletion, base, packed, columns_at })

@@ -26,9 +26,10 @@ pub trait RowContent {
     #[inline]
     fn strongest_deletion(&self) -> DeletionTime {
         let deletion = self.deletion();
-        match self.has_valid_shadowable_deletion(&deletion) {
-            true => self.shadowable_deletion(),
-            false => deletion,
+        if self.has_valid_shadowable_deletion(&deletion) {
+            self.shadowable_deletion()
+        } else {
+            deletion
         }
     }
 

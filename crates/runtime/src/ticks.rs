@@ -53,17 +53,16 @@ fn per_microsecond() -> u64 {
 
 #[cold]
 fn calibrate() {
-    let scale = match constant_rate_counter() {
-        false => MONOTONIC | 1_000,
-        true => {
-            let (from, from_cycles) = (Instant::now(), cycles());
-            while from.elapsed() < Duration::from_micros(200) {
-                std::hint::spin_loop();
-            }
-            let (elapsed, elapsed_cycles) = (from.elapsed(), cycles().wrapping_sub(from_cycles));
-            let per_microsecond = u128::from(elapsed_cycles) * 1_000 / elapsed.as_nanos().max(1);
-            u64::try_from(per_microsecond).unwrap_or(1).clamp(1, MONOTONIC - 1)
+    let scale = if !constant_rate_counter() {
+        MONOTONIC | 1_000
+    } else {
+        let (from, from_cycles) = (Instant::now(), cycles());
+        while from.elapsed() < Duration::from_micros(200) {
+            std::hint::spin_loop();
         }
+        let (elapsed, elapsed_cycles) = (from.elapsed(), cycles().wrapping_sub(from_cycles));
+        let per_microsecond = u128::from(elapsed_cycles) * 1_000 / elapsed.as_nanos().max(1);
+        u64::try_from(per_microsecond).unwrap_or(1).clamp(1, MONOTONIC - 1)
     };
     SCALE.store(scale, Ordering::Relaxed);
 }

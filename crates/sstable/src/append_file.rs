@@ -60,10 +60,7 @@ impl AppendFile {
     /// bounds memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
-        match self.is_large() {
-            false => Ok(()),
-            true => self.flush().await,
-        }
+        if !self.is_large() { Ok(()) } else { self.flush().await }
     }
 
     async fn flush(&mut self) -> Result<()> {

@@ -141,10 +141,7 @@ impl WriteBehindFile {
     /// between appends, because it bounds memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
-        match self.full.is_empty() {
-            true => Ok(()),
-            false => self.write_full().await,
-        }
+        if self.full.is_empty() { Ok(()) } else { self.write_full().await }
     }
 
     async fn write_full(&mut self) -> Result<()> {

@@ -199,9 +199,10 @@ impl From<FileError> for StorageError {
 impl StorageError {
     /// Returns an error if an operation would change the tables that the node starts from.
     pub(crate) fn unless_needed_for_start(what: &'static str, keyspace: &str) -> Result<(), Self> {
-        match crate::system::is_needed_for_start(keyspace) {
-            true => Err(Self::NeededForStart { what, keyspace: keyspace.to_owned() }),
-            false => Ok(()),
+        if crate::system::is_needed_for_start(keyspace) {
+            Err(Self::NeededForStart { what, keyspace: keyspace.to_owned() })
+        } else {
+            Ok(())
         }
     }
 }

@@ -244,9 +244,10 @@ pub fn whole_set(data: &[u8]) {
             table = crc_of(&bytes, 1024);
         }
     }
-    match table.is_empty() {
-        true => read(set, &[(component, &bytes)]),
-        false => read(set, &[(component, &bytes), (&Component::Crc, &table)]),
+    if table.is_empty() {
+        read(set, &[(component, &bytes)])
+    } else {
+        read(set, &[(component, &bytes), (&Component::Crc, &table)])
     }
 }
 

@@ -137,9 +137,10 @@ fn add(
                 )));
             }
         }
-        builder = match column.is_static {
-            true => builder.static_column(name, column_type),
-            false => builder.regular(name, column_type),
+        builder = if column.is_static {
+            builder.static_column(name, column_type)
+        } else {
+            builder.regular(name, column_type)
         };
         added.push(&column.name);
     }

@@ -130,9 +130,10 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         if column.is_static && key.clustering.is_empty() {
             return Err(invalid(column.name.position, "Static columns are only useful (and thus allowed) if the table has at least one clustering column".into()));
         }
-        builder = match column.is_static {
-            true => builder.static_column(column.name.as_str(), column_type),
-            false => builder.regular(column.name.as_str(), column_type),
+        builder = if column.is_static {
+            builder.static_column(column.name.as_str(), column_type)
+        } else {
+            builder.regular(column.name.as_str(), column_type)
         };
     }
     for column in statement.columns.iter().filter(|column| seen.contains(column.name.as_str())) {

@@ -49,9 +49,10 @@ pub(super) fn check_retry_policy(text: &str) -> Result<(), String> {
     };
     let (one, other) = inside.split_once(',').ok_or_else(|| ALLOWED.to_owned())?;
     let (one, other) = (one.trim_end_matches(is_blank), other.trim_start_matches(is_blank));
-    match Threshold::parse(one)? == Threshold::parse(other)? {
-        true => Err("one argument of MIN() and MAX() must be a percentile, the other milliseconds, as in MIN(99p,50ms)".into()),
-        false => Ok(()),
+    if Threshold::parse(one)? == Threshold::parse(other)? {
+        Err("one argument of MIN() and MAX() must be a percentile, the other milliseconds, as in MIN(99p,50ms)".into())
+    } else {
+        Ok(())
     }
 }
 

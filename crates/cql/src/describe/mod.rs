@@ -47,9 +47,10 @@ pub fn execute(
     }
     let describer = Describer { schema, keyspace, text: statement, describe };
     let (elements, with_statements) = describer.elements()?;
-    let columns: &[&str] = match with_statements {
-        true => &["keyspace_name", "type", "name", "create_statement"],
-        false => &["keyspace_name", "type", "name"],
+    let columns: &[&str] = if with_statements {
+        &["keyspace_name", "type", "name", "create_statement"]
+    } else {
+        &["keyspace_name", "type", "name"]
     };
     let offset = page_offset(schema, options)?;
     let page =

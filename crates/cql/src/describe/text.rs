@@ -79,12 +79,13 @@ pub fn user_type(definition: &UserType) -> String {
 /// table's id and its dropped columns.
 pub fn table(table: &TableMetadata, with_internals: bool) -> String {
     let (name, is_virtual) = (qualified(table), is_virtual(&table.keyspace));
-    let mut text = match is_virtual {
-        true => format!(
+    let mut text = if is_virtual {
+        format!(
             "/*\nWarning: Table {name} is a virtual table and cannot be recreated with CQL.\n\
-             Structure, for reference:\nVIRTUAL TABLE {name} (\n"
-        ),
-        false => format!("CREATE TABLE {name} (\n"),
+         Structure, for reference:\nVIRTUAL TABLE {name} (\n"
+        )
+    } else {
+        format!("CREATE TABLE {name} (\n")
     };
     let dropped = |name: &str| with_internals && table.dropped_columns.contains_key(name);
     let single_key =
@@ -135,9 +136,10 @@ pub fn table(table: &TableMetadata, with_internals: bool) -> String {
             .collect();
         options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
     }
-    match is_virtual {
-        true => options.push(format!("comment = {}", quote(&table.options.comment))),
-        false => options.extend(table_options(&table.options)),
+    if is_virtual {
+        options.push(format!("comment = {}", quote(&table.options.comment)))
+    } else {
+        options.extend(table_options(&table.options))
     }
     let _ = write!(text, "{};", options.join("\n    AND "));
     if is_virtual {

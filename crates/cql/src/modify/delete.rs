@@ -108,11 +108,12 @@ fn plan_target(
 fn check_clustering(plan: &PlannedModification) -> Result<()> {
     let clustering = &plan.restrictions.clustering;
     if plan.is_static_only() {
-        return match clustering.is_empty() {
-            true => Ok(()),
-            false => Err(Error::invalid(
+        return if clustering.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid(
                 "Invalid restrictions on clustering columns since the DELETE statement modifies only static columns",
-            )),
+            ))
         };
     }
     if clustering.iter().any(|r| matches!(r, ClusteringRestriction::Range { .. })) {

@@ -107,9 +107,10 @@ fn plan_assignment(
         }
         AssignmentOperation::Set(value) => {
             let term = prepare_term(preparation, value, &receiver)?;
-            Ok(match column.is_complex() {
-                true => Operation::Replace(column.clone(), term),
-                false => Operation::Set(column.clone(), term),
+            Ok(if column.is_complex() {
+                Operation::Replace(column.clone(), term)
+            } else {
+                Operation::Set(column.clone(), term)
             })
         }
         AssignmentOperation::Add(value) | AssignmentOperation::Subtract(value) => {

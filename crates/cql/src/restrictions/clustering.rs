@@ -142,9 +142,10 @@ impl RangeBound {
             Bound::Unset => Err(Error::invalid(format!("Invalid unset value for column {column}"))),
         };
         let value = one(&self.term)?;
-        let values = match self.is_tuple {
-            true => tuple_values(&value, self.columns, column)?,
-            false => vec![Some(value)],
+        let values = if self.is_tuple {
+            tuple_values(&value, self.columns, column)?
+        } else {
+            vec![Some(value)]
         };
         Ok((values, self.inclusive))
     }

@@ -464,9 +464,10 @@ impl Execution<'_> {
                             let clustering = row.as_ref().map(|row| row.clustering.clone());
                             sorted.push((clustering, self.output.content.len()));
                         }
-                        match select.is_aggregate {
-                            true => self.output.accumulate(current)?,
-                            false => self.output.emit(current)?,
+                        if select.is_aggregate {
+                            self.output.accumulate(current)?
+                        } else {
+                            self.output.emit(current)?
                         }
                         self.page_is_full()?;
                     }

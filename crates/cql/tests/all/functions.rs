@@ -45,9 +45,10 @@ async fn processor() -> QueryProcessor {
 async fn answer(processor: &QueryProcessor, expression: &str) -> (String, String) {
     let select = match expression.split_once(" := ") {
         Some((column, term)) => {
-            let values = match term.starts_with("JSON ") {
-                true => term.to_string(),
-                false => format!("(k, {column}) VALUES (1, {term})"),
+            let values = if term.starts_with("JSON ") {
+                term.to_string()
+            } else {
+                format!("(k, {column}) VALUES (1, {term})")
             };
             let insert = format!("INSERT INTO functions.one {values}");
             if let Err(error) = run(processor, &insert).await {

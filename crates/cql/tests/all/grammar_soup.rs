@@ -164,7 +164,7 @@ fn mutant() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(espalier_testing::properties(4000))]
 
     #[test]
     fn any_text_is_answered(text in any::<String>()) {

@@ -124,9 +124,10 @@ impl Table {
             using.push("TTL ?");
             using_types.push("[ttl]");
         }
-        let using = match using.is_empty() {
-            true => String::new(),
-            false => format!(" USING {}", using.join(" AND ")),
+        let using = if using.is_empty() {
+            String::new()
+        } else {
+            format!(" USING {}", using.join(" AND "))
         };
         let (place, place_types) = self.by_primary_key();
         let text = match kind {
@@ -340,9 +341,10 @@ async fn compare(seed: u64, statements: u64) -> u64 {
             let markers = &prepared[0].bind.columns;
             let named: Vec<(&str, Value)> =
                 markers.iter().map(|m| m.name.as_str()).zip(values.iter().cloned()).collect();
-            let values = match chance(&mut random, 20) {
-                true => Values::Named(&named),
-                false => Values::Positional(&values),
+            let values = if chance(&mut random, 20) {
+                Values::Named(&named)
+            } else {
+                Values::Positional(&values)
             };
             let options = QueryOptions {
                 values,
@@ -387,12 +389,14 @@ async fn compare(seed: u64, statements: u64) -> u64 {
 
 #[test]
 fn fast_paths_agree_with_the_general_path() {
-    let seeds = std::env::var("POINT_PATH_SEEDS").ok().and_then(|text| text.parse().ok());
     let mut answered_at_once = 0;
-    for seed in 0..seeds.unwrap_or(40) {
+    for seed in espalier_testing::seeds(40) {
         answered_at_once += block_on(compare(seed, 50));
     }
-    assert!(answered_at_once > 500, "only {answered_at_once} reads went the fast path");
+    assert!(
+        answered_at_once as u64 > espalier_testing::at_least(500),
+        "only {answered_at_once} reads went the fast path"
+    );
 }
 
 /// Cells of a dropped column stay in memory until the flush, and in the row cache. They must not

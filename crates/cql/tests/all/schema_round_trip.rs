@@ -1,8 +1,7 @@
 //! Random schemas. A schema that CREATE, ALTER and DROP accept is unchanged after a flush and a
 //! restart, and DESCRIBE's output creates the same schema on another node.
 //!
-//! `SCHEMA_SEED` chooses the first seed, `SCHEMA_CASES` the number of cases. A failure names its
-//! seed.
+//! A failure names its seed.
 
 use std::fmt::Write;
 
@@ -373,17 +372,14 @@ fn check(seed: u64, counts: &mut Counts) {
 
 #[test]
 fn accepted_schemas_survive_restarts_and_descriptions() {
-    let number = |name: &str, default| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let (first, cases) = (number("SCHEMA_SEED", 1), number("SCHEMA_CASES", 6));
-    println!("seeds {first} to {}", first + cases - 1);
+    let seeds = espalier_testing::seeds(60);
+    println!("seeds {seeds:?}");
+    let cases = (seeds.end - seeds.start) as usize;
     let mut counts = Counts::default();
-    for seed in first..first + cases {
+    for seed in seeds {
         check(seed, &mut counts);
     }
     let Counts { accepted, refused, rows } = counts;
     println!("{accepted} statements accepted, {refused} refused, {rows} rows written");
-    let cases = cases as usize;
     assert!(accepted >= 10 * cases && rows >= cases, "{accepted} statements, {rows} rows");
 }

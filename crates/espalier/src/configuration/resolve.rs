@@ -153,10 +153,8 @@ fn storage(
     if let Some(threshold) = draft.memtable_cleanup_threshold {
         storage.memtable_cleanup_threshold = threshold;
     }
-    storage.row_cache_bytes = match draft.enable_cache.unwrap_or(true) {
-        true => storage.page_cache_bytes / 4 * 3,
-        false => 0,
-    };
+    storage.row_cache_bytes =
+        if draft.enable_cache.unwrap_or(true) { storage.page_cache_bytes / 4 * 3 } else { 0 };
     storage.enable_index_cache = draft.enable_index_cache.unwrap_or(true);
     storage.sstable_format = sstable_format(draft)?;
     storage.sstable_summary_ratio = draft.sstable_summary_ratio;

@@ -19,9 +19,10 @@ const HEAD: [&str; 8] = [
 /// Formats the compactions in the node's order, the newest first.
 pub fn show(history: &Value) -> String {
     let lines: Vec<Vec<String>> = all(history).map(line).collect();
-    let shown = match lines.is_empty() {
-        true => "There is no compaction history".to_owned(),
-        false => columns(&HEAD, &lines, " "),
+    let shown = if lines.is_empty() {
+        "There is no compaction history".to_owned()
+    } else {
+        columns(&HEAD, &lines, " ")
     };
     format!("Compaction History: \n{shown}")
 }

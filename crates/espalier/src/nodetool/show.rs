@@ -108,10 +108,7 @@ pub fn snapshots(found: &Value) -> String {
 /// Formats the directories of tables that the schema does not have, one line each.
 pub fn orphans(found: &Value) -> String {
     let lines: Vec<String> = all(found).map(orphan).collect();
-    match lines.is_empty() {
-        true => "There are no orphaned directories".to_owned(),
-        false => lines.join("\n"),
-    }
+    if lines.is_empty() { "There are no orphaned directories".to_owned() } else { lines.join("\n") }
 }
 
 /// Formats one such directory.

@@ -98,10 +98,8 @@ fn show(tables: &Value, filter: &Filter<'_>, is_human_readable: bool) -> String 
 /// Returns names and values of a table's lines.
 fn lines(table: &Value, is_human_readable: bool) -> Vec<(&'static str, String)> {
     let count = |name: &str| number(table, name).to_string();
-    let bytes = |name: &str| match is_human_readable {
-        true => size(number(table, name)),
-        false => count(name),
-    };
+    let bytes =
+        |name: &str| if is_human_readable { size(number(table, name)) } else { count(name) };
     let memory = number(table, "memtable_off_heap_size")
         + number(table, "bloom_filter_off_heap_memory_used");
     let ratio = table.get("compression_ratio").and_then(Value::as_f64).unwrap_or(-1.0);

@@ -228,9 +228,12 @@ fn parameters(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
 
 /// Whether two paths lead to the same directory.
 fn is_same(left: &Path, right: &Path) -> bool {
-    let real = |path: &Path| match path.as_os_str().is_empty() {
-        true => Path::new(".").canonicalize().ok(),
-        false => path.canonicalize().ok(),
+    let real = |path: &Path| {
+        if path.as_os_str().is_empty() {
+            Path::new(".").canonicalize().ok()
+        } else {
+            path.canonicalize().ok()
+        }
     };
     left == right || real(left).is_some_and(|left| Some(left) == real(right))
 }

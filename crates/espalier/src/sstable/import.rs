@@ -82,10 +82,7 @@ fn name_of_directory(directory: &Path) -> Result<(String, String), ToolError> {
 /// Fails if the path is not a directory.
 pub fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    match path.is_dir() {
-        true => Ok(path),
-        false => Err(format!("'{text}' is not a directory")),
-    }
+    if path.is_dir() { Ok(path) } else { Err(format!("'{text}' is not a directory")) }
 }
 
 #[cfg(test)]

@@ -44,10 +44,7 @@ impl Interrupt {
     /// # Errors
     /// Fails after a signal.
     pub fn check(&self) -> Result<(), ToolError> {
-        match self.asked.is_set() {
-            true => Err(ToolError::Interrupted),
-            false => Ok(()),
-        }
+        if self.asked.is_set() { Err(ToolError::Interrupted) } else { Ok(()) }
     }
 
     /// Runs work that may be dropped at any await point, until a signal arrives.

@@ -70,15 +70,17 @@ impl Selection {
 
 fn hint(table: &TableMetadata, is_unnamed: bool, error: espalier_cql::Error) -> String {
     let names: Vec<_> = table.clustering_columns().iter().map(|c| c.name.as_str()).collect();
-    let columns = match names.is_empty() {
-        true => "this table has no clustering columns".to_owned(),
-        false => format!("the clustering columns are {}", names.join(", ")),
+    let columns = if names.is_empty() {
+        "this table has no clustering columns".to_owned()
+    } else {
+        format!("the clustering columns are {}", names.join(", "))
     };
-    match is_unnamed {
-        true => format!(
+    if is_unnamed {
+        format!(
             "{error} ({columns}; files do not have the names of the key's columns: --schema FILE gives them)"
-        ),
-        false => format!("{error} ({columns})"),
+        )
+    } else {
+        format!("{error} ({columns})")
     }
 }
 
@@ -174,9 +176,10 @@ fn parse_range(table: &TableMetadata, text: &str) -> Result<ClusteringSlices, St
             return Ok(Box::default());
         }
         let values = parse_values(columns, text)?;
-        match values.len() > columns.len() {
-            true => Err(format!("more than {} values", columns.len())),
-            false => Ok(values.into_iter().map(Some).collect()),
+        if values.len() > columns.len() {
+            Err(format!("more than {} values", columns.len()))
+        } else {
+            Ok(values.into_iter().map(Some).collect())
         }
     };
     let slice = match text.split_once("..") {
@@ -187,12 +190,10 @@ fn parse_range(table: &TableMetadata, text: &str) -> Result<ClusteringSlices, St
         },
     };
     let slices = ClusteringSlices::normalise(vec![slice], table.comparator());
-    match slices.slices.is_empty() {
-        true => Err(format!(
-            "FROM comes after TO in the order of the file, which is {}",
-            order(columns)
-        )),
-        false => Ok(slices),
+    if slices.slices.is_empty() {
+        Err(format!("FROM comes after TO in the order of the file, which is {}", order(columns)))
+    } else {
+        Ok(slices)
     }
 }
 

@@ -24,9 +24,8 @@ pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
         refuse_twins(&json)?;
         let is_other_kind = matches!(json, Json::Object(_))
             && !matches!(ty, CqlType::Map { .. } | CqlType::UserDefined { .. });
-        return from_json_value(ty, &json).map_err(|error| match is_other_kind {
-            true => with_hint(error.to_string()),
-            false => error.to_string(),
+        return from_json_value(ty, &json).map_err(|error| {
+            if is_other_kind { with_hint(error.to_string()) } else { error.to_string() }
         });
     }
     let digits = text.strip_prefix("0x").filter(|_| *ty == CqlType::Blob);

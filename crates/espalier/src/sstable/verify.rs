@@ -52,10 +52,7 @@ pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     }
     let looked_at = descriptors.len() + lost;
     let shortfall = Shortfall { failed, not_verified, looked_at, unread_directories };
-    match shortfall.is_none() {
-        true => Ok(()),
-        false => Err(ToolError::Damaged(shortfall)),
-    }
+    if shortfall.is_none() { Ok(()) } else { Err(ToolError::Damaged(shortfall)) }
 }
 
 async fn stored_bytes(file_system: &FileSystem, descriptor: &Descriptor) -> u64 {
@@ -73,9 +70,10 @@ fn describe(
     let VerifyReport { partitions, cells, failures, warnings, .. } = report;
     let rows = rows_in_words(report.rows, report.static_rows);
     let verdict = if report.is_ok() { "ok" } else { "DAMAGED" };
-    let mut text = match quick {
-        true => format!("{name}: {verdict}, checksums only"),
-        false => format!("{name}: {verdict}, {partitions} partitions, {rows}, {cells} cells"),
+    let mut text = if quick {
+        format!("{name}: {verdict}, checksums only")
+    } else {
+        format!("{name}: {verdict}, {partitions} partitions, {rows}, {cells} cells")
     };
     if failures + warnings > 0 {
         let (failures, warnings) = (counted(*failures, "failure"), counted(*warnings, "warning"));

@@ -100,11 +100,10 @@ fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
         let place = if left < 4 { left } else { 0 };
         let reported = format!("da-1-bti-Data.db is corrupt at byte {place}: ");
         assert!(complaint.contains(&reported), "{complaint}");
-        let reported = match left < 4 {
-            true => format!(
-                "it is too short: it has {left} bytes, and CompressionInfo.db needs at least 4"
-            ),
-            false => format!("the file may have lost its end, and now has {left} bytes"),
+        let reported = if left < 4 {
+            format!("it is too short: it has {left} bytes, and CompressionInfo.db needs at least 4")
+        } else {
+            format!("the file may have lost its end, and now has {left} bytes")
         };
         assert!(complaint.contains(&reported), "{complaint}");
         let (_, report, _) = output(&["sstable", "verify", path]);
@@ -188,9 +187,10 @@ fn a_lost_index_is_passed_over_aloud_where_everything_is_read() {
                 let data = data.to_str().unwrap();
                 let whole = said(&["sstable", "dump", data]);
                 let file = copy.path().join(format!("{prefix}-{component}"));
-                match is_removed {
-                    true => fs::remove_file(&file).unwrap(),
-                    false => fs::write(&file, "x").unwrap(),
+                if is_removed {
+                    fs::remove_file(&file).unwrap()
+                } else {
+                    fs::write(&file, "x").unwrap()
                 }
                 let (code, found, reported) = output(&["sstable", "dump", data]);
                 assert_eq!((code, &found), (Some(0), &whole), "{component}: {reported}");

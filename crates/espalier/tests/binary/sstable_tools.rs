@@ -169,9 +169,10 @@ fn one_that_is_damaged_keeps_no_other_from_being_looked_at() {
         let number =
             |number: u32| directory.path().join(name.replace("-1-", &format!("-{number}-")));
         fs::copy(entry.path(), number(2)).unwrap();
-        match name.ends_with("Statistics.db") {
-            true => fs::write(number(1), "").unwrap(),
-            false => drop(fs::copy(entry.path(), number(1)).unwrap()),
+        if name.ends_with("Statistics.db") {
+            fs::write(number(1), "").unwrap();
+        } else {
+            fs::copy(entry.path(), number(1)).unwrap();
         }
     }
     let converted = format!("{path}/converted");

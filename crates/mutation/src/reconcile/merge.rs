@@ -257,9 +257,10 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                             continue;
                         }
                         if let Some(Unfiltered::Row(other)) = self.sources[index].head.take() {
-                            match is_counter {
-                                true => counted.push(other),
-                                false => row = merge_rows(&self.table, row, other),
+                            if is_counter {
+                                counted.push(other)
+                            } else {
+                                row = merge_rows(&self.table, row, other)
                             }
                         }
                         let source = &mut self.sources[index];
@@ -308,9 +309,10 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     pub(super) fn settle_open(&mut self) {
         let deletions = self.sources.iter().map(|source| source.open);
         let strongest = deletions.fold(DeletionTime::LIVE, DeletionTime::max);
-        self.open = match strongest.supersedes(&self.partition_deletion) {
-            true => strongest,
-            false => DeletionTime::LIVE,
+        self.open = if strongest.supersedes(&self.partition_deletion) {
+            strongest
+        } else {
+            DeletionTime::LIVE
         };
     }
 }

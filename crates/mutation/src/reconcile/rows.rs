@@ -165,9 +165,10 @@ pub fn apply_deletion(row: &mut Row, active: DeletionTime) -> bool {
     } else {
         row.deletion = DeletionTime::LIVE;
     }
-    match row.has_valid_shadowable_deletion(&strongest) {
-        true => strongest = row.shadowable_deletion,
-        false => row.shadowable_deletion = DeletionTime::LIVE,
+    if row.has_valid_shadowable_deletion(&strongest) {
+        strongest = row.shadowable_deletion
+    } else {
+        row.shadowable_deletion = DeletionTime::LIVE
     }
     if !strongest.is_live() {
         remove_deleted(row, strongest);

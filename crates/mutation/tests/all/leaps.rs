@@ -79,9 +79,10 @@ impl Part {
                     }
                     row.set_cell(
                         id,
-                        match is_tombstone {
-                            true => Cell::tombstone(timestamp, deletion.local_deletion_time),
-                            false => Cell::live(timestamp, Bytes::from(vec![at])),
+                        if is_tombstone {
+                            Cell::tombstone(timestamp, deletion.local_deletion_time)
+                        } else {
+                            Cell::live(timestamp, Bytes::from(vec![at]))
                         },
                     );
                     self.add(table, at, row);
@@ -138,7 +139,7 @@ fn visible(fragments: Vec<Unfiltered>) -> Vec<Row> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(espalier_testing::properties(1500))]
 
     #[test]
     fn leaps_change_nothing(history in histories(), seed in any::<u64>()) {

@@ -214,10 +214,8 @@ impl RealFile {
     }
 
     pub(super) async fn sync(&self, data_only: bool) -> Result<()> {
-        let synced = match data_only {
-            true => self.file.sync_data().await,
-            false => self.file.sync_all().await,
-        };
+        let synced =
+            if data_only { self.file.sync_data().await } else { self.file.sync_all().await };
         synced.map_err(fail(&self.path, Operation::Sync))
     }
 
@@ -324,9 +322,10 @@ pub(super) async fn open_write(path: &Path) -> Result<File> {
 pub(super) async fn create(path: &Path, new: bool) -> Result<File> {
     let mut options = compio::fs::OpenOptions::new();
     options.read(true).write(true);
-    match new {
-        true => options.create_new(true),
-        false => options.create(true).truncate(true),
+    if new {
+        options.create_new(true)
+    } else {
+        options.create(true).truncate(true)
     };
     let file = options.open(path).await.map_err(fail(path, Operation::Create))?;
     Ok(File::real(RealFile::new(path, file, false)))

@@ -49,10 +49,7 @@ impl TrickleSync {
     /// Fails if any of the syncs did.
     pub async fn finish(mut self, file: &File) -> Result<()> {
         self.settle().await?;
-        match self.is_durable {
-            true => wait_for_disk(file.sync_all()).await,
-            false => Ok(()),
-        }
+        if self.is_durable { wait_for_disk(file.sync_all()).await } else { Ok(()) }
     }
 
     /// Waits for the running sync. Its failure must be returned here: no later sync reports it.

@@ -17,10 +17,7 @@ pub fn shard_of_token(token: i64, count: usize) -> usize {
 pub fn token_range_of_shard(shard: usize, count: usize) -> (i64, i64) {
     assert!(shard < count, "there is no shard {shard} of {count}");
     let first = first_biased(shard, count);
-    let last = match shard + 1 == count {
-        true => u64::MAX,
-        false => first_biased(shard + 1, count) - 1,
-    };
+    let last = if shard + 1 == count { u64::MAX } else { first_biased(shard + 1, count) - 1 };
     (unbias(first), unbias(last))
 }
 

@@ -23,9 +23,10 @@ fn appended_bytes_are_read_back_buffered_and_direct() {
         assert_eq!((at, file.append_position()), (10, content.len() as u64));
         file.sync_data().await.unwrap();
         for direct in [false, true] {
-            let file = match direct {
-                true => system.open_read_direct(&path).await.unwrap(),
-                false => system.open_read(&path).await.unwrap(),
+            let file = if direct {
+                system.open_read_direct(&path).await.unwrap()
+            } else {
+                system.open_read(&path).await.unwrap()
             };
             println!("direct: {}", file.is_direct());
             let ends = [(0, 4096), (4096, 4096), (1, 5000), (4095, 2), (12288, 100), (0, 12388)];

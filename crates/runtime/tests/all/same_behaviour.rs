@@ -114,9 +114,10 @@ impl Machine<'_> {
             }
             Step::Status(name) => {
                 let status = system.metadata(path(name)).await?;
-                return Ok(match status.is_directory {
-                    true => "a directory".to_owned(),
-                    false => format!("{} bytes, {} links", status.length, status.links),
+                return Ok(if status.is_directory {
+                    "a directory".to_owned()
+                } else {
+                    format!("{} bytes, {} links", status.length, status.links)
                 });
             }
             Step::Atomically(name, bytes) => {
@@ -126,9 +127,10 @@ impl Machine<'_> {
                     .map(|()| "done".to_owned());
             }
             Step::SyncDirectory(name) => {
-                return match system.metadata(path(name)).await?.is_directory {
-                    true => system.sync_dir(path(name)).await.map(|()| "synced".to_owned()),
-                    false => Ok("not a directory".to_owned()),
+                return if system.metadata(path(name)).await?.is_directory {
+                    system.sync_dir(path(name)).await.map(|()| "synced".to_owned())
+                } else {
+                    Ok("not a directory".to_owned())
                 };
             }
             step => {
@@ -155,7 +157,7 @@ async fn on_file(file: &File, step: Step) -> Result<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(espalier_testing::properties(150))]
     #[test]
     fn random_programs_agree(steps in prop::collection::vec(step(), 1..60)) {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

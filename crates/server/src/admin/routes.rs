@@ -233,12 +233,11 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
     // The schema is flushed too, as Cassandra does after every change of it: copied SSTables are of
     // no use without the definition of their table.
     let schema_keyspace = ("system_schema", None);
-    let wanted: Vec<_> = match names.is_empty() {
-        true => vec![schema_keyspace, (keyspace, None)],
-        false => {
-            let named = names.iter().map(|name| (keyspace, Some(*name)));
-            std::iter::once(schema_keyspace).chain(named).collect()
-        }
+    let wanted: Vec<_> = if names.is_empty() {
+        vec![schema_keyspace, (keyspace, None)]
+    } else {
+        let named = names.iter().map(|name| (keyspace, Some(*name)));
+        std::iter::once(schema_keyspace).chain(named).collect()
     };
     flush_each(database, wanted).await
 }

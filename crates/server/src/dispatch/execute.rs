@@ -116,10 +116,7 @@ fn execute_now(
             let columns = columns_of(execute, &prepared);
             finish(connection, header, execute.parameters.consistency, columns, result)?;
             metrics.requests_execute.increment();
-            let kind = match prepared.returns_rows() {
-                true => RequestKind::Read,
-                false => RequestKind::Write,
-            };
+            let kind = if prepared.returns_rows() { RequestKind::Read } else { RequestKind::Write };
             metrics.latencies.end(kind, in_flight.taken_at);
             Ok(None)
         }

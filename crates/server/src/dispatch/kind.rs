@@ -24,10 +24,7 @@ fn kind_of_statement(text: &str) -> Option<RequestKind> {
     let text = text.trim_start();
     // Some tools put a comment before the statement.
     let is_behind_comment = text.starts_with(['-', '/']);
-    let text = match is_behind_comment {
-        true => split_statements(text).first().copied()?,
-        false => text,
-    };
+    let text = if is_behind_comment { split_statements(text).first().copied()? } else { text };
     let is = |word: &str| first_word(text).eq_ignore_ascii_case(word);
     if is("SELECT") {
         return Some(RequestKind::Read);

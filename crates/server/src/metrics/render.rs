@@ -48,9 +48,10 @@ pub fn render(mut samples: Vec<Sample>) -> String {
             last = name;
         }
         let Sample { name, suffix, labels, value, .. } = sample;
-        let _ = match labels.is_empty() {
-            true => writeln!(text, "{name}{suffix} {value}"),
-            false => writeln!(text, "{name}{suffix}{{{labels}}} {value}"),
+        let _ = if labels.is_empty() {
+            writeln!(text, "{name}{suffix} {value}")
+        } else {
+            writeln!(text, "{name}{suffix}{{{labels}}} {value}")
         };
     }
     text

@@ -77,10 +77,7 @@ impl Traces {
         if header.flags.has(Flags::TRACING) {
             return TraceChoice::Asked;
         }
-        match random::next_u64() < self.threshold.get() {
-            true => TraceChoice::Drawn,
-            false => TraceChoice::No,
-        }
+        if random::next_u64() < self.threshold.get() { TraceChoice::Drawn } else { TraceChoice::No }
     }
 
     /// Returns the share of requests that are traced by chance.

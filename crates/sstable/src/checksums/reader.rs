@@ -53,9 +53,10 @@ impl Checksums {
                 take_file(&mut rest).ok_or_else(|| corrupt("it ends too early"))?;
             files.insert(component, file);
         }
-        match rest.is_empty() {
-            true => Ok(Self(files)),
-            false => Err(corrupt("there are bytes after the last file")),
+        if rest.is_empty() {
+            Ok(Self(files))
+        } else {
+            Err(corrupt("there are bytes after the last file"))
         }
     }
 

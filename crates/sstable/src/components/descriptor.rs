@@ -105,15 +105,11 @@ impl Descriptor {
     /// Returns [`SSTableError::Unsupported`] if Espalier cannot write the version.
     pub fn writable_features(&self) -> Result<&'static VersionFeatures> {
         let features = self.features()?;
-        match features.is_written {
-            true => Ok(features),
-            false => {
-                let file = self.name_in_errors(&Component::Data);
-                Err(SSTableError::unsupported(
-                    &file,
-                    format!("writing version '{}' is", self.version),
-                ))
-            }
+        if features.is_written {
+            Ok(features)
+        } else {
+            let file = self.name_in_errors(&Component::Data);
+            Err(SSTableError::unsupported(&file, format!("writing version '{}' is", self.version)))
         }
     }
 }

@@ -62,9 +62,10 @@ impl ChunkDecoder {
                     .map_err(|code| get_error_name(code).to_owned())
             })?,
         };
-        match written == length {
-            true => Ok(()),
-            false => Err(format!("holds {written} bytes, expected {length}")),
+        if written == length {
+            Ok(())
+        } else {
+            Err(format!("holds {written} bytes, expected {length}"))
         }
     }
 }

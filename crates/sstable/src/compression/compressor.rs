@@ -163,9 +163,12 @@ impl Compressor {
     /// length.
     pub fn decompress_into(self, stored: &[u8], plain: &mut [u8]) -> Result<(), String> {
         let length = plain.len();
-        let expect_said = |said: usize| match said == length {
-            true => Ok(()),
-            false => Err(format!("says that it has {said} bytes, expected {length}")),
+        let expect_said = |said: usize| {
+            if said == length {
+                Ok(())
+            } else {
+                Err(format!("says that it has {said} bytes, expected {length}"))
+            }
         };
         let written = match self {
             Self::Lz4 => {
@@ -199,9 +202,10 @@ impl Compressor {
                 stored.len()
             }
         };
-        match written == length {
-            true => Ok(()),
-            false => Err(format!("holds {written} bytes, expected {length}")),
+        if written == length {
+            Ok(())
+        } else {
+            Err(format!("holds {written} bytes, expected {length}"))
         }
     }
 }

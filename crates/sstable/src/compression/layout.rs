@@ -90,9 +90,10 @@ impl CompressionInfo {
                 "chunk length {chunk_length} is too large, or not a power of two"
             )));
         }
-        let max_compressed_length = match features.raw_chunks {
-            true => input.u32("maximum compressed length")?,
-            false => i32::MAX as u32,
+        let max_compressed_length = if features.raw_chunks {
+            input.u32("maximum compressed length")?
+        } else {
+            i32::MAX as u32
         };
         let data_length = input.u64("data length")?;
         let chunk_count = input.u32("chunk count")?;

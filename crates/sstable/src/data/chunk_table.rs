@@ -22,9 +22,10 @@ impl DataFile {
             Layout::Compressed { info, table_start, .. } => {
                 let (chunks, start) = (u64::from(info.chunk_count), *table_start);
                 let expected = start.saturating_add(chunks.saturating_mul(8));
-                match self.table.length() == expected {
-                    true => self.check_offsets(chunks, start, longest_stored(info)).await,
-                    false => Err(self.other_length(chunks, expected)),
+                if self.table.length() == expected {
+                    self.check_offsets(chunks, start, longest_stored(info)).await
+                } else {
+                    Err(self.other_length(chunks, expected))
                 }
             }
             Layout::Plain { chunk_length } => self.check_checksums(u64::from(*chunk_length)).await,

@@ -104,9 +104,10 @@ impl FileLayout {
                 .map(|(column_type, _)| ValueForm::of(column_type))
                 .collect(),
             ranking: Ranking::of(table.comparator()),
-            statics: match is_static_compact {
-                true => map(&header.static_columns, ColumnKind::Regular)?,
-                false => map(&header.static_columns, ColumnKind::Static)?,
+            statics: if is_static_compact {
+                map(&header.static_columns, ColumnKind::Regular)?
+            } else {
+                map(&header.static_columns, ColumnKind::Static)?
             },
             regulars: map(&header.regular_columns, ColumnKind::Regular)?,
             is_static_compact,
@@ -214,10 +215,7 @@ fn map_column(
     table: &TableMetadata,
 ) -> Result<FileColumn> {
     let is_complex = column.column_type.is_multi_cell();
-    let form = match is_complex {
-        true => ValueForm::Prefixed,
-        false => ValueForm::of(&column.column_type),
-    };
+    let form = if is_complex { ValueForm::Prefixed } else { ValueForm::of(&column.column_type) };
     let dropped = table.dropped_columns.get(&column.name);
     let definition = table.column(&column.name);
     let target = match definition {

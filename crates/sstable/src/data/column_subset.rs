@@ -48,9 +48,10 @@ impl ColumnSubset {
             let index = input.vint()?;
             let index = u32::try_from(index).ok().filter(|&i| (i as usize) < count && i >= next);
             let index = index.ok_or(Malformed::Wrong("column indices do not ascend"))?;
-            match lists_present {
-                true => indices.push(index),
-                false => indices.extend(next..index),
+            if lists_present {
+                indices.push(index)
+            } else {
+                indices.extend(next..index)
             }
             next = index + 1;
         }

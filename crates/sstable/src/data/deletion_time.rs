@@ -116,9 +116,10 @@ pub fn check_deletion(
     let (time, times) = (deletion.local_deletion_time, features.local_deletion_times);
     let maximum = LocalDeletionTimes::Unsigned.maximum();
     // Versions that end in 2038 store their last second instead of later ones, as Cassandra does.
-    match times.stored(time) <= maximum {
-        true => Ok(()),
-        false => Err(UnstorableDeletion::LocalDeletionTime { time, maximum }),
+    if times.stored(time) <= maximum {
+        Ok(())
+    } else {
+        Err(UnstorableDeletion::LocalDeletionTime { time, maximum })
     }
 }
 

@@ -303,9 +303,10 @@ impl DataFile {
             return Ok(Checked::Compressed(decoder, body.len()));
         }
         // The chunk is stored raw; a short last chunk is padded up to the limit.
-        match body.len() < plain_length {
-            true => Err(wrong(format!("holds {} bytes, expected {plain_length}", body.len()))),
-            false => Ok(Checked::Plain(plain_length)),
+        if body.len() < plain_length {
+            Err(wrong(format!("holds {} bytes, expected {plain_length}", body.len())))
+        } else {
+            Ok(Checked::Plain(plain_length))
         }
     }
 
@@ -313,11 +314,12 @@ impl DataFile {
     /// chunk, so that a file without its last bytes looks like one with wrong bytes.
     fn end_if_last(&self, extent: &Extent) -> String {
         let length = self.file.length();
-        match extent.offset.saturating_add(extent.length as u64) >= length {
-            true => format!(
+        if extent.offset.saturating_add(extent.length as u64) >= length {
+            format!(
                 "; it is the last one: the file may have lost its end, and now has {length} bytes"
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         }
     }
 

@@ -170,10 +170,7 @@ impl DataStream {
     /// Loads data until the window has at least `length` bytes after the position.
     #[inline]
     pub(crate) async fn fill(&mut self, length: usize) -> Result<()> {
-        match self.available() >= length {
-            true => Ok(()),
-            false => self.fill_slowly(length).await,
-        }
+        if self.available() >= length { Ok(()) } else { self.fill_slowly(length).await }
     }
 
     /// Returns whether the window has fewer than `bytes` bytes after the position, and the file
@@ -265,10 +262,8 @@ impl DataStream {
         }
         let chunks = 1 << self.run.saturating_sub(RUN_BEGINS);
         let run_end = index.saturating_add(chunks).saturating_mul(chunk_length);
-        let wanted_end = match self.run > RUN_BEGINS {
-            true => self.wanted_end.max(run_end),
-            false => self.wanted_end,
-        };
+        let wanted_end =
+            if self.run > RUN_BEGINS { self.wanted_end.max(run_end) } else { self.wanted_end };
         if held != Some(index) {
             self.count_short();
         }
@@ -284,9 +279,10 @@ impl DataStream {
         };
         self.chunk = Some((index, chunk.clone()));
         let offset = (position % chunk_length) as usize;
-        match offset < chunk.len() {
-            true => Ok(chunk.slice(offset..)),
-            false => Err(self.file.corrupt(position, "a chunk is shorter than expected")),
+        if offset < chunk.len() {
+            Ok(chunk.slice(offset..))
+        } else {
+            Err(self.file.corrupt(position, "a chunk is shorter than expected"))
         }
     }
 }

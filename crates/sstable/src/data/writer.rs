@@ -156,10 +156,7 @@ impl DataWriter {
     /// Writes the chunks that are full.
     #[inline]
     pub(crate) async fn flush_chunks(&mut self) -> Result<()> {
-        match self.has_full_chunk() {
-            false => Ok(()),
-            true => self.write_full_chunks().await,
-        }
+        if !self.has_full_chunk() { Ok(()) } else { self.write_full_chunks().await }
     }
 
     async fn write_full_chunks(&mut self) -> Result<()> {
@@ -266,12 +263,13 @@ fn compressed_chunks(
         options: options.parameters.clone(),
         dictionary: Default::default(),
         chunk_length: options.chunk_length,
-        max_compressed_length: match features.raw_chunks {
-            true => CompressionInfo::max_compressed_length_for(
+        max_compressed_length: if features.raw_chunks {
+            CompressionInfo::max_compressed_length_for(
                 options.chunk_length,
                 options.min_compress_ratio,
-            ),
-            false => i32::MAX as u32,
+            )
+        } else {
+            i32::MAX as u32
         },
         data_length: 0,
         chunk_count: 0,

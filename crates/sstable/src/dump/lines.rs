@@ -55,9 +55,10 @@ impl Lines {
 
     fn of(descriptor: &Descriptor, layout: Arc<FileLayout>, raw: bool, full_values: bool) -> Self {
         let table = layout.table.clone();
-        let mut form = match raw {
-            true => Form::Raw(RawDump::new(table, full_values)),
-            false => Form::Readable(ReadableDump::new(table, full_values)),
+        let mut form = if raw {
+            Form::Raw(RawDump::new(table, full_values))
+        } else {
+            Form::Readable(ReadableDump::new(table, full_values))
         };
         match &mut form {
             Form::Raw(dump) => dump.prepare_views(&layout),

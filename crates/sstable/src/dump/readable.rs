@@ -362,9 +362,10 @@ impl ReadableDump {
     }
 
     fn value(&self, ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
-        match value.len() > MAX_SHOWN && !self.full_values {
-            true => write_length_and_checksum(value, out),
-            false => write_json(ty, value, out),
+        if value.len() > MAX_SHOWN && !self.full_values {
+            write_length_and_checksum(value, out)
+        } else {
+            write_json(ty, value, out)
         }
     }
 

@@ -184,9 +184,10 @@ fn write_plain_number(absolute: f64, number: impl Debug, out: &mut Vec<u8>) -> b
 }
 
 fn write_number(ty: &CqlType, value: &[u8], is_finite: bool, out: &mut Vec<u8>) {
-    match is_finite {
-        true => out.extend_from_slice(to_json(ty, value).as_bytes()),
-        false => push_string(&to_text(ty, value), out),
+    if is_finite {
+        out.extend_from_slice(to_json(ty, value).as_bytes())
+    } else {
+        push_string(&to_text(ty, value), out)
     }
 }
 
@@ -228,9 +229,10 @@ pub(super) fn write_key(ty: &CqlType, key: &[u8], out: &mut Vec<u8>) {
 /// Appends a name and its colon. Names that are not in lower case keep their CQL quotes inside the
 /// string, by which `INSERT JSON` distinguishes `Name` from `name`.
 pub(super) fn write_field_name(name: &str, out: &mut Vec<u8>) {
-    match name.to_lowercase() == name {
-        true => push_string(name, out),
-        false => push_string(&format!("\"{name}\""), out),
+    if name.to_lowercase() == name {
+        push_string(name, out)
+    } else {
+        push_string(&format!("\"{name}\""), out)
     }
     out.push(b':');
 }

@@ -241,9 +241,10 @@ impl PageCache {
     /// Returns a cached page without recording its use in the frequencies; counts a hit or a miss.
     pub(crate) fn peek(&self, key: PageKey) -> Option<Bytes> {
         let found = self.0.table.borrow().peek(key).cloned();
-        match found.is_some() {
-            true => self.count_hit(key),
-            false => self.count_miss(key),
+        if found.is_some() {
+            self.count_hit(key)
+        } else {
+            self.count_miss(key)
         }
         found
     }

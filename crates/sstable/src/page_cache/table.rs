@@ -173,9 +173,10 @@ impl PageTable {
         let slot = self.slot(key)?;
         let frequency = self.frequencies.get(slot)?;
         let is_again = self.last.replace(slot) == slot;
-        frequency.set(match is_again {
-            true => frequency.get().seen(self.tick),
-            false => frequency.get().used(self.tick),
+        frequency.set(if is_again {
+            frequency.get().seen(self.tick)
+        } else {
+            frequency.get().used(self.tick)
         });
         self.pages.get(slot)
     }

@@ -50,9 +50,10 @@ impl DataReader {
         let features = descriptor.features()?;
         let components = components_known(file_system, &descriptor).await?;
         // The chunks have checksums of their own.
-        let checksums = match components.contains(&Component::Checksums) {
-            true => read_checksums(file_system, &descriptor).await.unwrap_or_default(),
-            false => Checksums::default(),
+        let checksums = if components.contains(&Component::Checksums) {
+            read_checksums(file_system, &descriptor).await.unwrap_or_default()
+        } else {
+            Checksums::default()
         };
         let statistics = read_statistics(file_system, &descriptor, features).await?;
         let name = descriptor.name_in_errors(&Component::Statistics);
@@ -112,9 +113,10 @@ impl DataReader {
     /// Returns an error if the chunk is damaged or cannot be read.
     pub async fn read_chunk(&self, number: u64) -> Result<Option<Bytes>> {
         let begins = number.saturating_mul(self.data.chunk_length());
-        match begins < self.data.length() {
-            true => self.data.chunk(number, 0).await.map(Some),
-            false => Ok(None),
+        if begins < self.data.length() {
+            self.data.chunk(number, 0).await.map(Some)
+        } else {
+            Ok(None)
         }
     }
 

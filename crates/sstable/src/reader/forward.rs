@@ -119,9 +119,10 @@ impl ForwardRows {
             let Some(slice) = slices.slices.get(self.slice) else { return Ok(None) };
             let Some(head) = self.source.head().await? else {
                 self.is_finished = true;
-                return match self.open.is_live() {
-                    true => Ok(None),
-                    false => Err(self.source.corrupt("a range deletion is open at the end")),
+                return if self.open.is_live() {
+                    Ok(None)
+                } else {
+                    Err(self.source.corrupt("a range deletion is open at the end"))
                 };
             };
             if !self.is_inside {
@@ -253,9 +254,10 @@ impl ForwardRows {
     }
 
     fn check_open(&self, before: DeletionTime) -> Result<()> {
-        match before == self.open {
-            true => Ok(()),
-            false => Err(self.source.corrupt("a marker ends another deletion than was open")),
+        if before == self.open {
+            Ok(())
+        } else {
+            Err(self.source.corrupt("a marker ends another deletion than was open"))
         }
     }
 

@@ -45,9 +45,10 @@ impl IndexEntries<'_> {
     pub(crate) async fn next(&mut self) -> Result<Option<(u64, Option<DecoratedKey>)>> {
         match self {
             Self::Trie { reader, trie, cursor, has_begun } => {
-                let candidate = match std::mem::replace(has_begun, true) {
-                    false => cursor.first().await,
-                    true => cursor.next().await,
+                let candidate = if !std::mem::replace(has_begun, true) {
+                    cursor.first().await
+                } else {
+                    cursor.next().await
                 };
                 match candidate.map_err(|error| reader.partitions_error(error))? {
                     Some(Candidate { position: IndexPosition::Data(position), .. }) => {

@@ -231,13 +231,12 @@ impl Inspection<'_> {
     /// Checks that the item that begins at `position` does not reach into the next partition.
     fn check_inside(&self, position: u64) -> Result<()> {
         // At least the byte that ends the partition must follow.
-        match self.source.stream.position() < self.end {
-            true => Ok(()),
-            false => {
-                let reason =
-                    format!("this reaches into the partition that the index has at {}", self.end);
-                Err(self.reader.0.data.corrupt(position, reason))
-            }
+        if self.source.stream.position() < self.end {
+            Ok(())
+        } else {
+            let reason =
+                format!("this reaches into the partition that the index has at {}", self.end);
+            Err(self.reader.0.data.corrupt(position, reason))
         }
     }
 }

@@ -157,12 +157,11 @@ impl SSTableReader {
         let index = RowIndexReader::open(trie.rows.for_one_read(caching), entry)
             .await
             .map_err(|error| SSTableError::index(trie.rows.name(), error))?;
-        match index.entry().data_position < self.0.data.length() {
-            true => Ok(index),
-            false => {
-                let reason = "an entry leads past the end of Data.db";
-                Err(SSTableError::corrupt(trie.rows.name(), entry, reason))
-            }
+        if index.entry().data_position < self.0.data.length() {
+            Ok(index)
+        } else {
+            let reason = "an entry leads past the end of Data.db";
+            Err(SSTableError::corrupt(trie.rows.name(), entry, reason))
         }
     }
 

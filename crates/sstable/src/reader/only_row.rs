@@ -13,9 +13,10 @@ pub(super) struct OnlyRow(Option<Box<Unfiltered>>);
 impl OnlyRow {
     /// Takes the static row out of a header, if it stands for the partition's row.
     pub(super) fn of(header: &mut PartitionHeader, is_static_compact: bool) -> Self {
-        match is_static_compact {
-            true => Self(header.static_row.take().map(|row| Box::new(Unfiltered::Row(row)))),
-            false => Self(None),
+        if is_static_compact {
+            Self(header.static_row.take().map(|row| Box::new(Unfiltered::Row(row))))
+        } else {
+            Self(None)
         }
     }
 

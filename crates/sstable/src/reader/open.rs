@@ -96,20 +96,20 @@ impl SSTableReader {
         cache: &PageCache,
     ) -> Result<Self> {
         let features = descriptor.features()?;
-        let checksums = match components.contains(&Component::Checksums) {
-            true => read_checksums(file_system, &descriptor).await?,
-            false => Checksums::default(),
+        let checksums = if components.contains(&Component::Checksums) {
+            read_checksums(file_system, &descriptor).await?
+        } else {
+            Checksums::default()
         };
         let statistics = read_statistics(file_system, &descriptor, features).await?;
         let statistics_name = descriptor.name_in_errors(&Component::Statistics);
         let table = table.unwrap_or_else(|| statistics.header.to_table("", "sstable"));
         let layout = FileLayout::new(&statistics_name, &statistics.header, table, features)?;
-        let filter = match components.contains(&Component::Filter) {
-            true => {
-                let of_filter = checksums.of(&Component::Filter);
-                Some(read_filter(file_system, &descriptor, features, of_filter).await?)
-            }
-            false => None,
+        let filter = if components.contains(&Component::Filter) {
+            let of_filter = checksums.of(&Component::Filter);
+            Some(read_filter(file_system, &descriptor, features, of_filter).await?)
+        } else {
+            None
         };
         let filter_bytes = filter.as_ref().map_or(0, BloomFilter::memory_size);
         let filter_memory = cache.pin(filter_bytes).await;
@@ -180,10 +180,7 @@ impl IndexFiles<'_> {
         let path = self.descriptor.path(&component);
         let file =
             CachedFile::open(self.file_system, &path, Part::Index, self.cache, checksums).await?;
-        Ok(match self.cache.keeps_index_pages() {
-            true => file,
-            false => file.with_caching(Caching::Private),
-        })
+        Ok(if self.cache.keeps_index_pages() { file } else { file.with_caching(Caching::Private) })
     }
 
     async fn open_trie(&self, keys: TrieKeys, statistics: &Statistics) -> Result<Index> {
@@ -272,10 +269,11 @@ async fn read_toc(
     let name = descriptor.name_in_errors(&Component::Toc);
     let bytes = read_component(file_system, descriptor, &Component::Toc, MAX_TOC_LENGTH).await?;
     let components = parse_toc(&name, &bytes)?;
-    let index = match features.has_trie_index() {
-        true => [Component::Partitions, Component::Rows].as_slice(),
+    let index = if features.has_trie_index() {
+        [Component::Partitions, Component::Rows].as_slice()
+    } else {
         // Summary.db can be made again.
-        false => &[Component::Index],
+        &[Component::Index]
     };
     let mut needed = [Component::Data, Component::Statistics].iter().chain(index);
     if let Some(missing) = needed.find(|component| !components.contains(component)) {
@@ -302,12 +300,11 @@ pub async fn read_statistics(
     let name = descriptor.name_in_errors(&component);
     let bytes = read_component(file_system, descriptor, &component, MAX_LENGTH).await?;
     let statistics = Statistics::read(&name, &bytes, features)?;
-    match statistics.partitioner == MURMUR3_PARTITIONER {
-        true => Ok(statistics),
-        false => {
-            let what = format!("partitioner '{}' is", statistics.partitioner);
-            Err(SSTableError::unsupported(&name, what))
-        }
+    if statistics.partitioner == MURMUR3_PARTITIONER {
+        Ok(statistics)
+    } else {
+        let what = format!("partitioner '{}' is", statistics.partitioner);
+        Err(SSTableError::unsupported(&name, what))
     }
 }
 

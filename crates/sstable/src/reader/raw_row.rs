@@ -110,9 +110,12 @@ impl<'a> RawRow<'a> {
     #[inline]
     pub fn has_garbage(&self, now_s: u32, gc_before_s: u32) -> bool {
         let RowRef { liveness, deletion, cells, is_plain, .. } = self.row.view;
-        let is_kept = |cell: &CellSpan| match cell.is_tombstone() {
-            true => cell.local_deletion_time >= gc_before_s,
-            false => self.row.cell(cell).is_live(now_s),
+        let is_kept = |cell: &CellSpan| {
+            if cell.is_tombstone() {
+                cell.local_deletion_time >= gc_before_s
+            } else {
+                self.row.cell(cell).is_live(now_s)
+            }
         };
         !deletion.is_live()
             || !(liveness.is_none() || liveness.is_live(now_s))

@@ -126,9 +126,10 @@ impl ReverseRows {
             let Some(entry) = self.entries.pop() else {
                 if !self.load_block_before(slice).await? {
                     self.slices_left = 0;
-                    return match self.open.is_live() {
-                        true => Ok(self.arrive()),
-                        false => Err(self.source.corrupt("a range deletion is open at the start")),
+                    return if self.open.is_live() {
+                        Ok(self.arrive())
+                    } else {
+                        Err(self.source.corrupt("a range deletion is open at the start"))
                     };
                 }
                 continue;

@@ -88,9 +88,10 @@ impl SSTableReader {
     ///
     /// Returns an error if the index is damaged or cannot be read where the range begins.
     pub async fn row_batches(&self, range: &KeyRange) -> Result<RowBatches> {
-        let start = match self.may_contain_range(range) {
-            true => self.first_position(range, Caching::Private).await?,
-            false => None,
+        let start = if self.may_contain_range(range) {
+            self.first_position(range, Caching::Private).await?
+        } else {
+            None
         };
         let (file, layout) = (self.0.data.clone(), self.0.layout.borrow().clone());
         let last_key = Some(self.last_key().key.clone());
@@ -266,13 +267,14 @@ impl RowBatches {
         let position = self.position + at as u64;
         let stream = DataStream::sequential(self.file.clone(), position);
         let mut source = RowSource::new(stream, self.decoder.clone());
-        let reported = match self.is_inside {
-            false => source.read_header().await.map(drop),
-            true => match source.head().await {
+        let reported = if !self.is_inside {
+            source.read_header().await.map(drop)
+        } else {
+            match source.head().await {
                 Ok(Some(head)) => source.take(head).await.map(drop),
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
-            },
+            }
         };
         match reported {
             Err(error) => error,

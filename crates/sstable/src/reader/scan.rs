@@ -103,9 +103,10 @@ impl Scan {
         let is_whole = *slices == ClusteringSlices::all()
             && decoder.wants_all()
             && !decoder.layout.is_static_compact;
-        let start = match reader.may_contain_range(&range) {
-            true => reader.first_position(&range, caching).await?,
-            false => None,
+        let start = if reader.may_contain_range(&range) {
+            reader.first_position(&range, caching).await?
+        } else {
+            None
         };
         let state = match start {
             Some(position) => {

@@ -90,9 +90,10 @@ fn parts(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Ve
     let count = input.checked_count(u64::from(count), 8, "parts")?;
     let check = |input: &mut Input<'_>, checksum: &crc32fast::Hasher, what: &str| {
         let (at, expected) = (input.clone(), checksum.clone().finalize());
-        match features.statistics_checksums && input.u32("checksum")? != expected {
-            true => Err(at.corrupt(format!("wrong checksum of {what}"))),
-            false => Ok(()),
+        if features.statistics_checksums && input.u32("checksum")? != expected {
+            Err(at.corrupt(format!("wrong checksum of {what}")))
+        } else {
+            Ok(())
         }
     };
     checksum.update(bytes.get(..4).unwrap_or_default());
@@ -166,28 +167,25 @@ fn read_stats(
         total_rows: input.u64("total rows")?,
         commit_log_lower: read_position(input)?,
         commit_log_intervals: read_intervals(input)?,
-        pending_repair: match has_repair {
-            true => read_uuid(input, "pending repair")?,
-            false => None,
-        },
+        pending_repair: if has_repair { read_uuid(input, "pending repair")? } else { None },
         is_transient: has_repair && input.flag("transient")?,
-        originating_host_id: match features.host_id_in_statistics {
-            true => read_uuid(input, "host id")?,
-            false => None,
+        originating_host_id: if features.host_id_in_statistics {
+            read_uuid(input, "host id")?
+        } else {
+            None
         },
         has_partition_deletions: !has_keys || input.flag("partition deletions")?,
-        first_key: match has_keys {
-            true => bytes.slice_ref(input.vint_bytes("first key")?),
-            false => Bytes::new(),
+        first_key: if has_keys {
+            bytes.slice_ref(input.vint_bytes("first key")?)
+        } else {
+            Bytes::new()
         },
-        last_key: match has_keys {
-            true => bytes.slice_ref(input.vint_bytes("last key")?),
-            false => Bytes::new(),
+        last_key: if has_keys {
+            bytes.slice_ref(input.vint_bytes("last key")?)
+        } else {
+            Bytes::new()
         },
-        token_space_coverage: match has_keys {
-            true => input.f64("token space coverage")?,
-            false => f64::NAN,
-        },
+        token_space_coverage: if has_keys { input.f64("token space coverage")? } else { f64::NAN },
     };
     // Cassandra's size calculation leaves zeros after the stats; a writer may omit them
     // (docs/formats/statistics.md).
@@ -230,14 +228,13 @@ fn read_drop_times(input: &mut Input<'_>, is_wide: bool) -> Result<DropTimes> {
     let count = input.checked_count(u64::from(count), bin_length, "bins")?;
     let mut bins = Vec::with_capacity(count);
     for _ in 0..count {
-        bins.push(match is_wide {
+        bins.push(if is_wide {
             // No valid sum of counts and no valid time is out of these ranges. An invalid value
             // becomes the nearest end of its range.
-            true => {
-                let (time, count) = (input.f64("bin")? as u64, input.u64("count of a bin")?);
-                (time, u32::try_from(count).unwrap_or(u32::MAX))
-            }
-            false => (input.u64("bin")?, input.u32("count of a bin")?),
+            let (time, count) = (input.f64("bin")? as u64, input.u64("count of a bin")?);
+            (time, u32::try_from(count).unwrap_or(u32::MAX))
+        } else {
+            (input.u64("bin")?, input.u32("count of a bin")?)
         });
     }
     Ok(DropTimes { bins })
@@ -301,8 +298,5 @@ fn read_intervals(input: &mut Input<'_>) -> Result<Vec<CommitLogInterval>> {
 }
 
 fn read_uuid(input: &mut Input<'_>, what: &str) -> Result<Option<Uuid>> {
-    match input.flag(what)? {
-        true => Ok(Some(Uuid::from_bytes(input.bytes16(what)?))),
-        false => Ok(None),
-    }
+    if input.flag(what)? { Ok(Some(Uuid::from_bytes(input.bytes16(what)?))) } else { Ok(None) }
 }

@@ -202,10 +202,7 @@ pub(super) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 /// Returns the marshal name of a clustering column's type.
 pub(crate) fn type_name(column_type: &CqlType, reversed: bool) -> String {
     let name = column_type.marshal_name();
-    match reversed {
-        true => format!("org.apache.cassandra.db.marshal.ReversedType({name})"),
-        false => name,
-    }
+    if reversed { format!("org.apache.cassandra.db.marshal.ReversedType({name})") } else { name }
 }
 
 pub(super) fn read_type(input: &mut Input<'_>, what: &str) -> Result<(CqlType, bool)> {

@@ -136,15 +136,12 @@ fn write_drop_times(drop_times: &DropTimes, is_wide: bool, out: &mut Vec<u8>) {
     out.put_u32(drop_times.bins.len() as u32);
     out.put_u32(drop_times.bins.len() as u32);
     for (time, count) in &drop_times.bins {
-        match is_wide {
-            true => {
-                out.put_f64(*time as f64);
-                out.put_u64(u64::from(*count));
-            }
-            false => {
-                out.put_u64(*time);
-                out.put_u32(*count);
-            }
+        if is_wide {
+            out.put_f64(*time as f64);
+            out.put_u64(u64::from(*count));
+        } else {
+            out.put_u64(*time);
+            out.put_u32(*count);
         }
     }
 }

@@ -94,16 +94,15 @@ impl VerifyReport {
             self.files.len() - 1
         });
         let of_file = &mut self.files[index];
-        match of_file.shown < MAX_SHOWN_PER_FILE {
-            true => {
-                let problem = Problem { severity, what: what.to_string() };
-                if self.problems.contains(&problem) {
-                    return;
-                }
-                self.problems.push(problem);
-                of_file.shown += 1;
+        if of_file.shown < MAX_SHOWN_PER_FILE {
+            let problem = Problem { severity, what: what.to_string() };
+            if self.problems.contains(&problem) {
+                return;
             }
-            false => of_file.hidden += 1,
+            self.problems.push(problem);
+            of_file.shown += 1;
+        } else {
+            of_file.hidden += 1
         }
         match severity {
             Severity::Warning => self.warnings += 1,

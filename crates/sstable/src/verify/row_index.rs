@@ -71,10 +71,7 @@ impl<'index> BlockChecker<'index> {
             self.count += 1;
             report.blocks += 1;
         }
-        match is_looked_up {
-            true => self.look_up(comparator, this, offset, report).await,
-            false => Ok(()),
-        }
+        if is_looked_up { self.look_up(comparator, this, offset, report).await } else { Ok(()) }
     }
 
     /// Checks that the index leads to the current block.

@@ -63,9 +63,10 @@ pub(super) fn clustering_in_words(types: &[(CqlType, bool)], values: &[Option<By
 /// Formats a slice as `from (5) to (8)`; both ends are included unless the text says otherwise.
 pub(super) fn slice_in_words(covered: &CoveredClustering) -> String {
     let CoveredClustering { types, start, end } = covered;
-    let bound = |bound: &ClusteringBound, otherwise: &str| match bound.is_unbounded() {
-        true => otherwise.to_owned(),
-        false => {
+    let bound = |bound: &ClusteringBound, otherwise: &str| {
+        if bound.is_unbounded() {
+            otherwise.to_owned()
+        } else {
             let text = clustering_in_words(types, &bound.values);
             match bound.kind {
                 BoundKind::ExclusiveStart | BoundKind::ExclusiveEnd => format!("{text} excluded"),
@@ -74,9 +75,10 @@ pub(super) fn slice_in_words(covered: &CoveredClustering) -> String {
         }
     };
     let is_nothing = CoveredClustering::nothing(types.clone()) == *covered;
-    match is_nothing {
-        true => "nothing".to_owned(),
-        false => format!("from {} to {}", bound(start, "the start"), bound(end, "the end")),
+    if is_nothing {
+        "nothing".to_owned()
+    } else {
+        format!("from {} to {}", bound(start, "the start"), bound(end, "the end"))
     }
 }
 

@@ -48,9 +48,10 @@ impl OpenPartition {
             (true, false) => !kind.is_start(),
             (false, false) => false,
         };
-        match fits {
-            true => Ok(()),
-            false => Err(format!("the kind of {marker:?} does not match its deletions")),
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("the kind of {marker:?} does not match its deletions"))
         }
     }
 }

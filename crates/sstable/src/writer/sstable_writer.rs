@@ -179,10 +179,7 @@ impl SSTableWriter {
             last: None,
             open_deletion: DeletionTime::LIVE,
         });
-        match holds_something {
-            true => self.write_head(),
-            false => Ok(()),
-        }
+        if holds_something { self.write_head() } else { Ok(()) }
     }
 
     pub(super) fn write_head(&mut self) -> Result<()> {

@@ -185,9 +185,10 @@ impl SSTableWriter {
                 let index = standing.trailing_zeros() as usize;
                 standing &= standing - 1;
                 let Some(source) = sources.get_mut(index) else { continue };
-                match index == winner {
-                    true => source.take(),
-                    false => source.pass(),
+                if index == winner {
+                    source.take()
+                } else {
+                    source.pass()
                 }
                 match source.look() {
                     UniformAhead::Row => {}
@@ -214,10 +215,7 @@ impl SSTableWriter {
             let place = source.row().place(source.bytes(), self.encoder.forms());
             self.collector.cover_first_uniform(place.values(), || place.shared_values().collect());
         }
-        match current.has_head {
-            true => Ok(()),
-            false => self.write_head(),
-        }
+        if current.has_head { Ok(()) } else { self.write_head() }
     }
 }
 
@@ -242,10 +240,7 @@ fn least(sources: &[UniformRows<'_>], mut set: u64, order: UniformOrder<'_>) -> 
             }
             Ordering::Equal => {
                 least.standing |= 1 << index;
-                match row.hides(other) {
-                    true => least.winner = index,
-                    false => hides_all &= other.hides(row),
-                }
+                if row.hides(other) { least.winner = index } else { hides_all &= other.hides(row) }
             }
         }
     }

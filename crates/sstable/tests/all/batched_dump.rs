@@ -184,7 +184,7 @@ fn damaged_rows_print_alike() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(espalier_testing::properties(150))]
 
     #[test]
     fn generated_tables_print_alike(seed in any::<u64>(), is_odd in any::<bool>(), is_reconciled in any::<bool>()) {

@@ -166,9 +166,10 @@ fn blocks_cover_their_partition() {
             }
             let partition = end - entry.data_position;
             assert!(last.can_end_at(partition - 1), "{name}: {last:?} of {partition}");
-            match last.end == partition {
-                true => with += 1,
-                false => without += 1,
+            if last.end == partition {
+                with += 1
+            } else {
+                without += 1
             }
             // In Cassandra's files a block lacks the byte only if its last row filled it.
             if fixture.is_cassandras() && last.end < partition {

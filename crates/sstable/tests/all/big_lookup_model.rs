@@ -151,7 +151,7 @@ fn check_entry(entry: &IndexEntry, number: usize, model: &Model, written: &Writt
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(espalier_testing::properties(150))]
     #[test]
     fn look_ups_agree_with_a_map(
         model in model(),

@@ -122,7 +122,7 @@ fn open(index: &[u8], form: DeletionTimeForm) -> PromotedIndexReader<MemoryFile>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(espalier_testing::properties(300))]
     #[test]
     fn blocks_come_back(
         unfiltereds in unfiltereds(),

@@ -99,7 +99,7 @@ fn check_bound(written: &Written, bound: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(espalier_testing::properties(200))]
 
     #[test]
     fn agrees_with_a_sorted_map(

@@ -128,7 +128,7 @@ fn check(file: &[u8], entry: u64, partition: &Partition, others: &[Vec<u8>]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(espalier_testing::properties(48))]
 
     #[test]
     fn blocks_are_found(

@@ -65,9 +65,10 @@ async fn open(features: &'static VersionFeatures, cache: &PageCache) -> SSTableR
 async fn look_up(reader: &SSTableReader, number: u32, is_private: bool) {
     let (key, slices) = (key(number), Arc::new(ClusteringSlices::all()));
     let (forward, all) = (Direction::Forward, &ColumnSelection::All);
-    let stream = match is_private {
-        false => reader.read_partition(&key, slices, forward, all).await,
-        true => reader.read_partition_privately(&key, slices, forward, all).await,
+    let stream = if is_private {
+        reader.read_partition_privately(&key, slices, forward, all).await
+    } else {
+        reader.read_partition(&key, slices, forward, all).await
     };
     let mut stream = stream.unwrap().unwrap();
     let Some(Unfiltered::Row(row)) = stream.next().await.unwrap() else { panic!("no row") };

@@ -26,9 +26,10 @@ use support::{
 type Said = Option<(DeletionTime, DeletionTime, Option<Row>)>;
 
 async fn read(reader: &SSTableReader, key: &DecoratedKey, clustering: &Clustering) -> Said {
-    let slice = match clustering.values.is_empty() {
-        true => ClusteringSlice::all(),
-        false => ClusteringSlice::prefix(clustering.values.clone()),
+    let slice = if clustering.values.is_empty() {
+        ClusteringSlice::all()
+    } else {
+        ClusteringSlice::prefix(clustering.values.clone())
     };
     let slices = Arc::new(ClusteringSlices { slices: vec![slice] });
     let direction = Direction::Forward;
@@ -216,14 +217,14 @@ fn what_is_in_memory_is_told_as_a_read_tells_it() {
     block_on(async {
         for features in written_versions() {
             let (mut reported, mut unreported) = (0, 0);
-            for seed in 0..60 {
+            for seed in espalier_testing::seeds(60) {
                 let counted = compare(seed, features, (12, 60), seed % 2 == 1).await;
                 reported += counted.0;
                 unreported += counted.1;
             }
             println!("{}: {reported} answered, {unreported} not", features.version);
             assert!(
-                reported > 300,
+                reported > 300 || !espalier_testing::runs_all(),
                 "{}: {reported} of {} answered",
                 features.version,
                 reported + unreported
@@ -239,11 +240,15 @@ fn rows_are_found_where_a_row_index_spans_pages() {
         for features in written_versions().into_iter().filter(|features| features.has_trie_index())
         {
             let mut reported = 0;
-            for seed in 0..24 {
+            for seed in espalier_testing::seeds(24) {
                 reported += compare(seed, features, (60, 400), true).await.0;
             }
             println!("{}: {reported} answered", features.version);
-            assert!(reported > 5_000, "{}: only {reported} answered", features.version);
+            assert!(
+                reported as u64 > espalier_testing::at_least(5_000),
+                "{}: only {reported} answered",
+                features.version
+            );
         }
     });
 }

@@ -98,12 +98,11 @@ async fn write(
 }
 
 async fn look_up(reader: &SSTableReader, is_wide: bool, number: u64) {
-    let (key, slices) = match is_wide {
-        false => (key(number), ClusteringSlices::all()),
-        true => {
-            let slice = ClusteringSlice::prefix(clustering(number).values);
-            (key(0), ClusteringSlices { slices: vec![slice] })
-        }
+    let (key, slices) = if is_wide {
+        let slice = ClusteringSlice::prefix(clustering(number).values);
+        (key(0), ClusteringSlices { slices: vec![slice] })
+    } else {
+        (key(number), ClusteringSlices::all())
     };
     let (slices, all) = (Arc::new(slices), &ColumnSelection::All);
     let stream = reader.read_partition(&key, slices, Direction::Forward, all).await;

@@ -203,9 +203,10 @@ async fn check_partitions(
     let (comparator, columns) = (table.comparator(), ColumnSelection::All);
     for partition in partitions {
         for round in 0..12 {
-            let slices = match partition.unfiltereds.is_empty() || round % 2 == 0 {
-                true => ClusteringSlices::all(),
-                false => random_slices(comparator, &partition.unfiltereds, random),
+            let slices = if partition.unfiltereds.is_empty() || round % 2 == 0 {
+                ClusteringSlices::all()
+            } else {
+                random_slices(comparator, &partition.unfiltereds, random)
             };
             let slices = Arc::new(slices);
             for direction in [Direction::Forward, Direction::Reverse] {
@@ -220,9 +221,10 @@ async fn check_partitions(
     }
     // A skip in one partition of a scan must not disturb the next ones.
     for round in 0..4 {
-        let slices = match partitions[0].unfiltereds.is_empty() || round % 2 == 0 {
-            true => ClusteringSlices::all(),
-            false => random_slices(comparator, &partitions[0].unfiltereds, random),
+        let slices = if partitions[0].unfiltereds.is_empty() || round % 2 == 0 {
+            ClusteringSlices::all()
+        } else {
+            random_slices(comparator, &partitions[0].unfiltereds, random)
         };
         let slices = Arc::new(slices);
         let mut scan = reader.scan(KeyRange::full(), slices.clone(), &columns).await?;
@@ -241,7 +243,7 @@ async fn check_partitions(
 #[test]
 fn random_partitions() {
     let versions = written_versions();
-    for seed in 0..120u64 {
+    for seed in espalier_testing::seeds(120) {
         let features = versions[seed as usize % versions.len()];
         let rows = [10, 100, 400, 900][seed as usize / 4 % 4];
         let shape =

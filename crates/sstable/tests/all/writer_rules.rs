@@ -440,7 +440,7 @@ fn files_are_not_written_over_and_abort_removes_them() {
 #[test]
 fn a_crash_leaves_a_whole_sstable_or_garbage() {
     let (mut sealed, mut unsealed) = (0, 0);
-    for seed in 0..120u64 {
+    for seed in espalier_testing::sample(0..120) {
         let shape = Shape { partitions: 20, rows: 30, is_reconciled: true, is_odd: false };
         let mut generator = Generator::new(seed % 4 + 1, shape);
         let table = generator.table();
@@ -476,7 +476,7 @@ fn a_crash_leaves_a_whole_sstable_or_garbage() {
             unsealed += usize::from(!listing.unsealed.is_empty());
         });
     }
-    assert!(sealed > 5 && unsealed > 5, "{sealed} sealed, {unsealed} not: no crash in between");
+    assert!(sealed > 0 && unsealed > 0, "{sealed} sealed, {unsealed} not: no crash in between");
 }
 
 /// Returns the length of Rows.db in bytes for a partition with this number of small rows.

@@ -110,9 +110,6 @@ impl Inner {
             && self.successor(prefix, place).is_some_and(|(_, is_continuous, deletion)| {
                 is_continuous && deletion == entry.deletion()
             });
-        match is_within {
-            true => format.row_of(table, place, entry.row_bytes()).map(Some),
-            false => Ok(None),
-        }
+        if is_within { format.row_of(table, place, entry.row_bytes()).map(Some) } else { Ok(None) }
     }
 }

@@ -133,9 +133,10 @@ impl Inner {
                     // at: if such headers stayed the oldest entries, nothing else would be evicted.
                     // If they were the only entries used once, nothing would be evicted either, so
                     // they take the flag from their rows.
-                    is_changed |= match entry.is_reused() {
-                        true => eviction_ages.touch(header),
-                        false => eviction_ages.renew(header),
+                    is_changed |= if entry.is_reused() {
+                        eviction_ages.touch(header)
+                    } else {
+                        eviction_ages.renew(header)
                     };
                 }
             }
@@ -185,11 +186,12 @@ impl Inner {
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
         let (is_row, is_partition) = (entry.is_row(), entry.is_partition());
         let (is_of_partitions, is_fence) = (entry.is_of_partitions(), entry.is_fence());
-        let is_removed = match self.trie.has_readers() {
-            false => self.trie.remove(key).unwrap_or(false),
+        let is_removed = if self.trie.has_readers() {
             // A snapshot must not change, so the nodes on the path are copied. This way cannot
             // remove the last entry of the trie.
-            true => self.trie.transaction(&[]).remove(key).unwrap_or(false),
+            self.trie.transaction(&[]).remove(key).unwrap_or(false)
+        } else {
+            self.trie.remove(key).unwrap_or(false)
         };
         if !is_removed {
             return false;

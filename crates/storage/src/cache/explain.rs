@@ -112,9 +112,10 @@ impl TableCache {
     /// Explains a partition without an entry: either no file has it, or the cache has nothing of
     /// it.
     fn explain_absent(&self, path: &[u8]) -> CacheExplanation {
-        match self.cache.0.borrow().are_partitions_continuous(path) {
-            true => complete(DeletionTime::LIVE, 0, 0),
-            false => CacheExplanation::Unknown,
+        if self.cache.0.borrow().are_partitions_continuous(path) {
+            complete(DeletionTime::LIVE, 0, 0)
+        } else {
+            CacheExplanation::Unknown
         }
     }
 }
@@ -229,9 +230,10 @@ impl RangeWalk {
         if range.start == range.end && !is_row(&range.start) {
             return;
         }
-        match self.ranges.len() < TOLD_RANGES {
-            true => self.ranges.push(range),
-            false => self.unreported_ranges += 1,
+        if self.ranges.len() < TOLD_RANGES {
+            self.ranges.push(range)
+        } else {
+            self.unreported_ranges += 1
         }
     }
 }

@@ -116,15 +116,17 @@ impl Inner {
         // Filters are taken from both sides in proportion, or from pages alone if they take less
         // than 1/32 of the budget.
         let of_filters = self.pages.pinned_bytes() as f64 / self.budget_bytes.max(1) as f64;
-        let most = match of_filters < 1.0 / STEP_PART as f64 {
-            true => self.max_bytes,
-            false => (self.max_bytes as f64 * (1.0 - of_filters).max(0.0)) as usize,
+        let most = if of_filters < 1.0 / STEP_PART as f64 {
+            self.max_bytes
+        } else {
+            (self.max_bytes as f64 * (1.0 - of_filters).max(0.0)) as usize
         };
         let step = |more: u64| (more as usize).saturating_mul(PAGE_BYTES).min(most / STEP_PART);
         let before = self.limit_bytes;
-        self.limit_bytes = match of_rows >= of_pages {
-            true => (before + step(of_rows - of_pages)).min(most),
-            false => before.saturating_sub(step(of_pages - of_rows)).clamp(most / MIN_PART, most),
+        self.limit_bytes = if of_rows >= of_pages {
+            (before + step(of_rows - of_pages)).min(most)
+        } else {
+            before.saturating_sub(step(of_pages - of_rows)).clamp(most / MIN_PART, most)
         };
         self.limit_bytes < before
     }

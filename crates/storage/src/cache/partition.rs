@@ -169,10 +169,7 @@ impl CachedPartition {
         let is_forward = self.command.direction == Direction::Forward;
         let mut bound = path::bound(comparator, place)
             .map_err(|error| crate::memtable::corrupt(&self.command.table, &error))?;
-        let is_behind = match is_row(place) {
-            true => is_forward,
-            false => bound.kind.weight() > 0,
-        };
+        let is_behind = if is_row(place) { is_forward } else { bound.kind.weight() > 0 };
         bound.kind = match (is_behind, is_forward) {
             (true, true) => BoundKind::ExclusiveStart,
             (true, false) => BoundKind::InclusiveEnd,
@@ -214,9 +211,10 @@ impl CachedPartition {
         (self.snapshot, self.prefix) = (snapshot, prefix);
         let Self { access, command, view, header, prefix, dead_rows, .. } = self;
         dead_rows.remove(access, &command.table, view, &header.key, prefix)?;
-        match self.is_done() {
-            true => self.release_snapshot(),
-            false => self.leave_cache_for_last_gap(),
+        if self.is_done() {
+            self.release_snapshot()
+        } else {
+            self.leave_cache_for_last_gap()
         }
         result
     }
@@ -349,9 +347,10 @@ impl CachedPartition {
     ) -> Result<(DeletionTime, Option<Row>), StorageError> {
         self.filled_bytes += place.len() + entry.row_bytes().len();
         let table = &self.command.table;
-        let row = match entry.is_row() {
-            true => Some(self.access.cache.format().row_of(table, place, entry.row_bytes())?),
-            false => None,
+        let row = if entry.is_row() {
+            Some(self.access.cache.format().row_of(table, place, entry.row_bytes())?)
+        } else {
+            None
         };
         Ok((entry.deletion(), row))
     }
@@ -409,9 +408,10 @@ impl Drop for CachedPartition {
         self.access.cache.count(|metrics| {
             metrics.row_hits += hits;
             metrics.row_misses += misses;
-            match has_missed {
-                true => metrics.reads_with_misses += 1,
-                false => metrics.reads_without_misses += 1,
+            if has_missed {
+                metrics.reads_with_misses += 1
+            } else {
+                metrics.reads_without_misses += 1
             }
         });
     }
@@ -427,10 +427,7 @@ impl UnfilteredStream for CachedPartition {
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
         while self.buffer.is_empty() && !self.is_done() {
             maybe_yield().await;
-            match self.gap.is_some() {
-                true => Box::pin(self.read_gap()).await?,
-                false => self.fill()?,
-            }
+            if self.gap.is_some() { Box::pin(self.read_gap()).await? } else { self.fill()? }
         }
         Ok(self.buffer.pop_front())
     }

@@ -216,9 +216,10 @@ impl Inner {
     /// A fence has no rows, and the paths of a token's partitions begin with the path of the fence
     /// before that token.
     pub(super) fn forget_partitions_behind(&self, path: &[u8], is_fence: bool) {
-        match is_fence {
-            true => self.forget_partitions_before(path),
-            false => self.forget_partitions_before(&[path, &[BEHIND]].concat()),
+        if is_fence {
+            self.forget_partitions_before(path)
+        } else {
+            self.forget_partitions_before(&[path, &[BEHIND]].concat())
         }
     }
 

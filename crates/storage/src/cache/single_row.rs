@@ -32,10 +32,7 @@ pub(crate) async fn read_single_row(
     key: &DecoratedKey,
 ) -> Result<Source<'static>, StorageError> {
     let CacheAccess { cache, ticket, .. } = access;
-    let known = match cache.is_valid(*ticket) {
-        true => cache.single_row(&command.table, key)?,
-        false => None,
-    };
+    let known = if cache.is_valid(*ticket) { cache.single_row(&command.table, key)? } else { None };
     trace_look(&known);
     let row = match known {
         Some(row) => {

@@ -72,9 +72,10 @@ impl TableCache {
                 self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
                 let is_exact = self.format().is_exact;
                 let change = Change { table, is_exact, prefix: &prefix };
-                match self.format().is_single_row {
-                    true => self.update_single_row(&change, stream).await?,
-                    false => self.update_partition(&change, stream, &mut yield_core).await?,
+                if self.format().is_single_row {
+                    self.update_single_row(&change, stream).await?
+                } else {
+                    self.update_partition(&change, stream, &mut yield_core).await?
                 }
             }
             bound = KeyBound::AfterKey(key);
@@ -90,9 +91,10 @@ impl TableCache {
         self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
         let mut inner = self.cache.0.borrow_mut();
         let is_added = !inner.is_short_of_room()
-            && match self.format().is_single_row {
-                true => inner.add_only_row(&prefix, None),
-                false => inner.add(&prefix, &[], Entry::header(DeletionTime::LIVE, &[])),
+            && if self.format().is_single_row {
+                inner.add_only_row(&prefix, None)
+            } else {
+                inner.add(&prefix, &[], Entry::header(DeletionTime::LIVE, &[]))
             };
         if is_added && !self.format().is_single_row {
             // Without this entry no range of rows is continuous.
@@ -184,9 +186,10 @@ impl TableCache {
             Some(row) => {
                 let mut bytes = Vec::new();
                 self.format().store_row(row, &mut bytes);
-                match present.is_empty() {
-                    true => Some(bytes),
-                    false => inner.merged(change, &present, &bytes, deletion),
+                if present.is_empty() {
+                    Some(bytes)
+                } else {
+                    inner.merged(change, &present, &bytes, deletion)
                 }
             }
         };

@@ -421,10 +421,7 @@ impl CommitLog {
                 && !segment.is_damaged.get()
                 && state.live.len() + state.recyclable.len() < kept;
             let file = (segment.id, segment.path.clone());
-            match recycle {
-                true => state.recyclable.push_back(file),
-                false => state.obsolete.push(file),
-            }
+            if recycle { state.recyclable.push_back(file) } else { state.obsolete.push(file) }
         }
         drop(state);
         if freed {

@@ -75,9 +75,10 @@ impl SegmentReader {
             Err(HeaderError::Damaged) => {
                 let is_blank = head.iter().all(|&byte| byte == 0);
                 let mut reader = Self::new(file, path, id, length);
-                return Ok(match reader.has_records(is_blank).await? {
-                    true => Opened::Damaged,
-                    false => Opened::Unused,
+                return Ok(if reader.has_records(is_blank).await? {
+                    Opened::Damaged
+                } else {
+                    Opened::Unused
                 });
             }
         };

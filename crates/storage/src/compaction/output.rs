@@ -165,9 +165,10 @@ impl Outputs {
     /// output can carry them.
     async fn record_discarded(&self) -> Result<(), StorageError> {
         let intervals = &self.template.intervals;
-        match intervals.is_empty() {
-            true => Ok(()),
-            false => self.database.record_discarded(&self.table, intervals).await,
+        if intervals.is_empty() {
+            Ok(())
+        } else {
+            self.database.record_discarded(&self.table, intervals).await
         }
     }
 

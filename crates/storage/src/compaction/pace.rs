@@ -144,9 +144,10 @@ impl Pace {
             (self.wanted_share, self.lag) = (wanted_share(backlog), backlog.lag());
             self.share_found = Some(Instant::now());
         }
-        let most = match self.database.is_flushing() {
-            true => MAX_SHARE_BESIDE_FLUSH + (MAX_SHARE - MAX_SHARE_BESIDE_FLUSH) * self.lag,
-            false => MAX_SHARE,
+        let most = if self.database.is_flushing() {
+            MAX_SHARE_BESIDE_FLUSH + (MAX_SHARE - MAX_SHARE_BESIDE_FLUSH) * self.lag
+        } else {
+            MAX_SHARE
         };
         self.wanted_share.min(most) / self.running
     }

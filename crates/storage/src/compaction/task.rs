@@ -66,11 +66,12 @@ pub(crate) async fn run(
     let running = job.guard.running.clone();
     let metadata = table.metadata();
     let is_split = running.kind == CompactionKind::Split;
-    let limits = match is_split || job.scrub.is_some() {
+    let limits = if is_split || job.scrub.is_some() {
         // Purge nothing: a split's deletions may cover data on any shard, and a scrub changes only
         // what it must.
-        true => PurgeLimits { now_s: 0, gc_before_s: 0 },
-        false => PurgeLimits::of(&metadata),
+        PurgeLimits { now_s: 0, gc_before_s: 0 }
+    } else {
+        PurgeLimits::of(&metadata)
     };
     let mut outside = Outside::new(table, &running.inputs);
     let expired = outside.expired_inputs(limits.gc_before_s);
@@ -176,12 +177,11 @@ pub(crate) async fn run(
         duration: started.elapsed(),
     };
     let has_left_out = job.scrub.is_some_and(|scrub| scrub.has_left_out());
-    let exchanged = match is_split {
-        true => {
-            let id = metadata.id;
-            database.exchange_everywhere(id, running.id, removed.clone(), has_left_out).await
-        }
-        false => table.exchange(&running.inputs, opened, has_left_out),
+    let exchanged = if is_split {
+        let id = metadata.id;
+        database.exchange_everywhere(id, running.id, removed.clone(), has_left_out).await
+    } else {
+        table.exchange(&running.inputs, opened, has_left_out)
     };
     if let Err(error) = exchanged {
         // The files on disk differ from those in the view: no compaction may build on them before

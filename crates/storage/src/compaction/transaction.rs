@@ -491,14 +491,13 @@ mod tests {
                 let recovered = recover(&file_system, directory).await;
                 let output = directory.join("da-6-bti-Data.db");
                 assert_eq!(file_system.exists(&output).await.unwrap(), !is_whole);
-                match is_whole {
-                    true => recovered.unwrap(),
-                    false => {
-                        let error = recovered.unwrap_err().to_string();
-                        let expected = "line 3 is not a record: COMMOT:[,0,0][1]; compaction input \
-                        da-5-bti has 1 of 2 files";
-                        assert!(error.ends_with(expected), "{error}");
-                    }
+                if is_whole {
+                    recovered.unwrap()
+                } else {
+                    let error = recovered.unwrap_err().to_string();
+                    let expected = "line 3 is not a record: COMMOT:[,0,0][1]; compaction input \
+                    da-5-bti has 1 of 2 files";
+                    assert!(error.ends_with(expected), "{error}");
                 }
             });
         }

@@ -509,9 +509,10 @@ impl Database {
         let has_failed = table.compactions.until_retry().is_some();
         let is_queued =
             || !has_failed && !strategy.picks(&candidates.without_suspects().facts()).is_empty();
-        match pause.is_zero() || !table.compactions.running().is_empty() || is_queued() {
-            true => pause,
-            false => Duration::ZERO,
+        if pause.is_zero() || !table.compactions.running().is_empty() || is_queued() {
+            pause
+        } else {
+            Duration::ZERO
         }
     }
 

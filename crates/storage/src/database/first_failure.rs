@@ -24,9 +24,10 @@ impl FirstFailure {
         if ends_all(&error) {
             return Err(error);
         }
-        match self.0.is_ok() {
-            true => self.0 = Err(error),
-            false => log_unreported(Err(error)),
+        if self.0.is_ok() {
+            self.0 = Err(error)
+        } else {
+            log_unreported(Err(error))
         }
         Ok(())
     }

@@ -143,11 +143,12 @@ impl Database {
             bytes += files.values().map(|file| file.length).sum::<u64>();
         }
         let available = self.bytes_for_compactions(table).await;
-        match bytes > available {
-            true => Err(StorageError::NotImportable(format!(
+        if bytes > available {
+            Err(StorageError::NotImportable(format!(
                 "the files have {bytes} bytes, and the disk has room for {available} bytes more"
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 
@@ -331,9 +332,10 @@ pub(super) async fn find(
     if let Some(incomplete) = listing.incomplete.first() {
         return Err(StorageError::IncompleteSSTable(incomplete.path(&Component::Toc)));
     }
-    match listing.sealed.is_empty() {
-        true => Err(StorageError::NothingToImport(source.to_owned())),
-        false => Ok(listing.sealed),
+    if listing.sealed.is_empty() {
+        Err(StorageError::NothingToImport(source.to_owned()))
+    } else {
+        Ok(listing.sealed)
     }
 }
 

@@ -272,13 +272,12 @@ fn note(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionU
     row.liveness = Liveness::live(timestamp);
     if let Some(column) = table.column(CONTENT_COLUMN) {
         let cell = Cell::live(timestamp, content);
-        let data = match column.is_complex() {
-            false => ColumnData::Simple(cell),
-            true => {
-                let path = Bytes::copy_from_slice(random::timeuuid_now().as_bytes());
-                let cells = vec![(path, cell)];
-                ColumnData::Complex(ComplexColumn { deletion: DeletionTime::LIVE, cells })
-            }
+        let data = if !column.is_complex() {
+            ColumnData::Simple(cell)
+        } else {
+            let path = Bytes::copy_from_slice(random::timeuuid_now().as_bytes());
+            let cells = vec![(path, cell)];
+            ColumnData::Complex(ComplexColumn { deletion: DeletionTime::LIVE, cells })
         };
         row.columns.push((column.id, data));
     }

@@ -390,9 +390,10 @@ impl Database {
         let opened = self.on_all_shards(move |database| {
             let replayed = replayed.clone();
             async move {
-                let adopted = match is_resharded {
-                    true => Vec::new(),
-                    false => replayed[database.inner.context.index].clone(),
+                let adopted = if is_resharded {
+                    Vec::new()
+                } else {
+                    replayed[database.inner.context.index].clone()
                 };
                 let log = database.open_log(LogKind::Data, adopted);
                 let _ = database.inner.log.set(log);

@@ -328,10 +328,7 @@ fn take_stored<R>(
     take: impl FnOnce(RowLookup<'_>) -> R,
 ) -> Option<R> {
     let Some(found) = row else { return Some(take(RowLookup::NOTHING)) };
-    let row = match found.has_row {
-        true => Some(PackedRow::new(scratch.row()).ok()?),
-        false => None,
-    };
+    let row = if found.has_row { Some(PackedRow::new(scratch.row()).ok()?) } else { None };
     let PointRow { partition_deletion, range_deletion, .. } = found;
     Some(take(RowLookup { partition_deletion, range_deletion, row, static_row: None }))
 }

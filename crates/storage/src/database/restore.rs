@@ -131,14 +131,15 @@ impl Database {
         };
         let (listed, all) =
             (found.iter().filter(is_listed).count(), manifest.matches("-Data.db\"").count());
-        match (listed, found.len()) == (all, all) {
-            true => Ok(found),
-            false => Err(StorageError::Snapshot(format!(
+        if (listed, found.len()) == (all, all) {
+            Ok(found)
+        } else {
+            Err(StorageError::Snapshot(format!(
                 "Snapshot {} is incomplete or has foreign files: its {MANIFEST} lists {all} \
-                 SSTables, the directory has {}, and {listed} are in both",
+             SSTables, the directory has {}, and {listed} are in both",
                 source.display(),
                 found.len()
-            ))),
+            )))
         }
     }
 

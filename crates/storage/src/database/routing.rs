@@ -64,9 +64,12 @@ impl Database {
 
     /// Splits a mutation by owner. An empty mutation has no parts.
     pub(super) fn split_by_shard(&self, mutation: Mutation) -> Vec<(usize, Mutation)> {
-        let owner = |update: &PartitionUpdate| match self.is_on_first_shard(update.table) {
-            true => 0,
-            false => self.shard_of_token(update.key.token),
+        let owner = |update: &PartitionUpdate| {
+            if self.is_on_first_shard(update.table) {
+                0
+            } else {
+                self.shard_of_token(update.key.token)
+            }
         };
         if self.inner.context.count == 1 {
             return vec![(0, mutation)];

@@ -156,15 +156,11 @@ impl Database {
         };
         self.compaction_wanted().notify_one();
         let report = scrub.report();
-        match done? {
-            true => Ok(report),
-            false => {
-                tracing::info!(
-                    "scrub stopped, file left unchanged: sstable={}",
-                    sstable.descriptor()
-                );
-                Ok(ScrubReport { sstables: 0, left_out_partitions: 0, ..stopped(report) })
-            }
+        if done? {
+            Ok(report)
+        } else {
+            tracing::info!("scrub stopped, file left unchanged: sstable={}", sstable.descriptor());
+            Ok(ScrubReport { sstables: 0, left_out_partitions: 0, ..stopped(report) })
         }
     }
 }

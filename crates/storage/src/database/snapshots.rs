@@ -118,15 +118,14 @@ impl Database {
             return Ok(());
         }
         let name = table.metadata().name.clone();
-        Err(StorageError::Snapshot(
-            match self.file_system().exists(directory.join(MANIFEST)).await? {
-                true => format!("Snapshot {tag} of table {name} already exists."),
-                false => format!(
-                    "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a \
-                     crash: clear the snapshot first"
-                ),
-            },
-        ))
+        Err(StorageError::Snapshot(if self.file_system().exists(directory.join(MANIFEST)).await? {
+            format!("Snapshot {tag} of table {name} already exists.")
+        } else {
+            format!(
+                "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a \
+                 crash: clear the snapshot first"
+            )
+        }))
     }
 
     /// Takes the snapshot while the schema cannot change. Adds each directory to `made` before it

@@ -322,12 +322,11 @@ impl EmptyRanges {
         let mut index = 0;
         if update.static_row.is_some() {
             let (before, behind) = Place::around_static_row(&partition);
-            match is_dead(packed(0)) {
+            if is_dead(packed(0)) {
                 // A range that ended at the visible static row ends in front of the partition.
-                true => {
-                    self.record_deletion(Place::before_partition(&partition), behind, &partition);
-                }
-                false => self.record_live(before, behind),
+                self.record_deletion(Place::before_partition(&partition), behind, &partition);
+            } else {
+                self.record_live(before, behind)
             }
             index = 1;
         }

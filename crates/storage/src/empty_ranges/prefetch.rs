@@ -105,9 +105,10 @@ async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<()
     let (walked, is_current) = read(database, table, &command).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
         // If there is a new memtable, nothing was recorded from that partition on.
-        let at = match is_current {
-            true => KeyBound::AfterKey(reached.key),
-            false => KeyBound::BeforeKey(reached.key),
+        let at = if is_current {
+            KeyBound::AfterKey(reached.key)
+        } else {
+            KeyBound::BeforeKey(reached.key)
         };
         table.empty_ranges().queue_from(Place::start(&at), now_s);
     }

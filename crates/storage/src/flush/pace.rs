@@ -35,9 +35,10 @@ impl<'a> FlushPace<'a> {
     #[inline]
     pub(super) async fn look(&mut self) {
         self.items = self.items.wrapping_add(1);
-        match self.items.is_multiple_of(ITEMS_BETWEEN_LOOKS) {
-            true => self.keep().await,
-            false => maybe_yield().await,
+        if self.items.is_multiple_of(ITEMS_BETWEEN_LOOKS) {
+            self.keep().await
+        } else {
+            maybe_yield().await
         }
     }
 

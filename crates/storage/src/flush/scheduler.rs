@@ -62,9 +62,10 @@ pub(crate) async fn run(database: Database) {
             let since = at.map_or(now, |at| paused[at].since);
             let pause = pause_of(&database, &table);
             // When the log is full, writes to all tables wait for segments that this table holds.
-            let over = match database.logs().any(CommitLog::is_under_pressure) {
-                true => since + pause.min(PAUSE_LOOK),
-                false => since + pause,
+            let over = if database.logs().any(CommitLog::is_under_pressure) {
+                since + pause.min(PAUSE_LOOK)
+            } else {
+                since + pause
             };
             if now < over {
                 let until = over.min(now + PAUSE_LOOK);
@@ -149,9 +150,10 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
         let others = || tables.iter().filter(|table| !waits(table));
         let does_one_wait = others().count() < tables.len();
         // While a large memtable waits, small ones are not flushed: that would hardly free memory.
-        let least = match does_one_wait {
-            true => (database.budget().flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES),
-            false => SMALL_BYTES,
+        let least = if does_one_wait {
+            (database.budget().flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES)
+        } else {
+            SMALL_BYTES
         };
         let free = others().filter(|table| is_free(table)).max_by_key(bytes);
         let largest = free.filter(|table| table.memtable_bytes() > least);

@@ -95,9 +95,10 @@ impl WritePace {
     ) -> Option<Rc<SyncBatch>> {
         let logged_bytes = logged_bytes as f64;
         self.logged_bytes.set(self.logged_bytes.get() + logged_bytes);
-        match estimate.is_active() || budget.wants_flush() {
-            true => self.turn_of(logged_bytes, budget, estimate),
-            false => None,
+        if estimate.is_active() || budget.wants_flush() {
+            self.turn_of(logged_bytes, budget, estimate)
+        } else {
+            None
         }
     }
 

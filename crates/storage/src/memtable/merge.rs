@@ -55,9 +55,10 @@ pub(crate) fn merge_packed(
     out: &mut Vec<u8>,
 ) -> Result<(), PackError> {
     let unpacked = |packed: &[u8]| unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
-    let merged = match table.is_counter() {
-        true => merge_counters(table, unpacked(old)?, vec![unpacked(new)?], active),
-        false => merge_rows(table, unpacked(old)?, unpacked(new)?),
+    let merged = if table.is_counter() {
+        merge_counters(table, unpacked(old)?, vec![unpacked(new)?], active)
+    } else {
+        merge_rows(table, unpacked(old)?, unpacked(new)?)
     };
     out.clear();
     pack_row(&merged, out);

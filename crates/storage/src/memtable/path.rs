@@ -93,9 +93,10 @@ pub(crate) fn partition_key(
     is_own: bool,
     store: &str,
 ) -> Result<DecoratedKey, StorageError> {
-    let partition = match is_own {
-        true => path,
-        false => path.split_last().map(|(_, partition)| partition).unwrap_or_default(),
+    let partition = if is_own {
+        path
+    } else {
+        path.split_last().map(|(_, partition)| partition).unwrap_or_default()
     };
     let (token, key) = decode_decorated_key(partition).map_err(|error| StorageError::Corrupt {
         what: format!("a partition key in a {store}"),

@@ -105,10 +105,7 @@ impl Memtable {
         partition: &mut StorePartition<'_>,
         at: &[u8],
     ) -> Result<(), StoreFull> {
-        match self.has_runs.get() {
-            true => self.split_run(partition, at),
-            false => Ok(()),
-        }
+        if self.has_runs.get() { self.split_run(partition, at) } else { Ok(()) }
     }
 
     fn split_run(&self, partition: &mut StorePartition<'_>, at: &[u8]) -> Result<(), StoreFull> {

@@ -29,9 +29,10 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     /// Returns the deletion in force just before the bound `at`, or behind it, if `inclusive`.
     pub(super) fn deletion_before(&self, at: &[u8], inclusive: bool) -> DeletionTime {
-        match self.has_boundaries {
-            true => range_tombstones::deletion_before(self.partition, at, inclusive),
-            false => DeletionTime::LIVE,
+        if self.has_boundaries {
+            range_tombstones::deletion_before(self.partition, at, inclusive)
+        } else {
+            DeletionTime::LIVE
         }
     }
 
@@ -42,9 +43,10 @@ impl<'a> View<'a> {
 
     /// Walks over the boundaries behind `from`, in `direction`, up to `to`.
     pub(super) fn boundaries(&self, direction: Direction, from: &[u8], to: &'a [u8]) -> Walk<'a> {
-        match self.has_boundaries {
-            true => Walk::new(self.partition.subtrie(&[path::DELETIONS]), direction, from, to),
-            false => Walk::nothing(),
+        if self.has_boundaries {
+            Walk::new(self.partition.subtrie(&[path::DELETIONS]), direction, from, to)
+        } else {
+            Walk::nothing()
         }
     }
 }

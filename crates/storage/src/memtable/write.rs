@@ -239,9 +239,10 @@ impl Memtable {
         packed: &[u8],
         merged: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        let active = match table.is_counter() {
-            true => partition_deletion(self.store.borrow().get(path)),
-            false => DeletionTime::LIVE,
+        let active = if table.is_counter() {
+            partition_deletion(self.store.borrow().get(path))
+        } else {
+            DeletionTime::LIVE
         };
         let target = Target { table, is_exact: true, active };
         let change = if self.is_read.get() {

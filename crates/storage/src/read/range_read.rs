@@ -153,12 +153,11 @@ impl RangeRead<'_> {
                 self.end_walk(range);
                 return Ok(None);
             };
-            let is_full = match scan.is_covered() {
-                true => self.pass_covered(&key).await,
-                false => {
-                    let opened = scan.open(&key, self.empty).await?;
-                    self.add(&key, opened).await?
-                }
+            let is_full = if scan.is_covered() {
+                self.pass_covered(&key).await
+            } else {
+                let opened = scan.open(&key, self.empty).await?;
+                self.add(&key, opened).await?
             };
             if is_full {
                 return Ok(None);
@@ -175,10 +174,7 @@ impl RangeRead<'_> {
     fn pass_empty(&mut self, at: &KeyBound, range: &KeyRange) -> Result<Dead, StorageError> {
         let beyond = self.empty.and_then(|empty| empty.beyond(at, self.command.now_s));
         let Some((place, weight)) = beyond else { return Ok(Dead::Nothing) };
-        let next = match place >= Place::end(&range.end) {
-            true => None,
-            false => place.key_bound()?,
-        };
+        let next = if place >= Place::end(&range.end) { None } else { place.key_bound()? };
         // An empty range that ends within the next partition does not skip it; the partition is
         // read with the range's end as its start.
         if next.as_ref() == Some(at) {

@@ -59,9 +59,10 @@ impl<'a> RangeScan<'a> {
             }
             let (range, slices) = (range.clone(), command.slices.clone());
             opening.push(async move {
-                let mut scan = match command.bypass_cache {
-                    true => reader.scan(range, slices, &ColumnSelection::All).await?,
-                    false => reader.short_scan(range, slices, &ColumnSelection::All).await?,
+                let mut scan = if command.bypass_cache {
+                    reader.scan(range, slices, &ColumnSelection::All).await?
+                } else {
+                    reader.short_scan(range, slices, &ColumnSelection::All).await?
                 };
                 Ok::<_, StorageError>(scan.next_partition().await?.is_some().then_some(scan))
             });

@@ -63,14 +63,15 @@ pub(crate) async fn find_tables(
 /// Rejects a symbolic link that leads to no directory. Operators move tables to other disks and
 /// leave a link; a dangling link means a missing disk, not an empty table.
 fn check_link(entry: &DirectoryEntry) -> Result<(), StorageError> {
-    match entry.is_link && !entry.is_directory {
-        true => Err(StorageError::Corrupt {
+    if entry.is_link && !entry.is_directory {
+        Err(StorageError::Corrupt {
             what: entry.path.display().to_string(),
             reason:
                 "a symbolic link that leads to no directory; mount its target, or remove the link"
                     .into(),
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

@@ -33,12 +33,13 @@ impl Droppable {
         let ratio = if all == 0 { 0.0 } else { old as f64 / all as f64 };
         let beyond = old.saturating_sub(cells).saturating_sub(others(statistics));
         let of_rows = beyond.min(stats.total_rows);
-        let (row_deletions, partition_deletions) = match stats.has_partition_deletions {
+        let (row_deletions, partition_deletions) = if stats.has_partition_deletions {
             // The number of range deletions among them is unknown. No partition has two partition
             // deletions.
-            true => (of_rows, (beyond - of_rows).min(stats.cell_counts.total())),
+            (of_rows, (beyond - of_rows).min(stats.cell_counts.total()))
+        } else {
             // A range deletion is counted at both ends.
-            false => (of_rows + (beyond - of_rows) / 2, 0),
+            (of_rows + (beyond - of_rows) / 2, 0)
         };
         Self { cells: all, ratio, row_deletions, partition_deletions }
     }

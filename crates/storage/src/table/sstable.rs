@@ -228,9 +228,10 @@ impl SSTable {
         command: &ReadCommand,
     ) -> Result<Option<PartitionStream>, StorageError> {
         let (slices, direction, all) = (slices.clone(), command.direction, &ColumnSelection::All);
-        Ok(match command.bypass_cache {
-            false => self.reader.read_partition(key, slices, direction, all).await?,
-            true => self.reader.read_partition_privately(key, slices, direction, all).await?,
+        Ok(if !command.bypass_cache {
+            self.reader.read_partition(key, slices, direction, all).await?
+        } else {
+            self.reader.read_partition_privately(key, slices, direction, all).await?
         })
     }
 

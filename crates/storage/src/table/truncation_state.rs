@@ -46,17 +46,14 @@ impl Table {
     pub(crate) fn end_truncation(&self, is_done: bool) -> Vec<Descriptor> {
         let TruncationState { turn, pause, memtables, sstables } =
             std::mem::take(&mut *self.truncation_state.borrow_mut());
-        let files = match is_done {
-            true => sstables.iter().map(|sstable| sstable.descriptor().clone()).collect(),
-            false => {
-                self.change_view(|view| {
-                    view.with_memtables_back(&memtables).with_sstables(sstables)
-                });
-                self.cache.begin_epoch();
-                self.cache.forget();
-                self.empty_ranges.forget();
-                Vec::new()
-            }
+        let files = if is_done {
+            sstables.iter().map(|sstable| sstable.descriptor().clone()).collect()
+        } else {
+            self.change_view(|view| view.with_memtables_back(&memtables).with_sstables(sstables));
+            self.cache.begin_epoch();
+            self.cache.forget();
+            self.empty_ranges.forget();
+            Vec::new()
         };
         drop((turn, pause));
         files

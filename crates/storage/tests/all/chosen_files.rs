@@ -140,22 +140,19 @@ fn a_compaction_that_is_stopped_fails() {
         for is_upgrade in [false, true] {
             let other = database.clone();
             let asked = spawn_local(async move {
-                match is_upgrade {
-                    false => other.compact("ks", None, true).await,
-                    true => other.upgrade_sstables("ks", None, false).await,
+                if !is_upgrade {
+                    other.compact("ks", None, true).await
+                } else {
+                    other.upgrade_sstables("ks", None, false).await
                 }
             });
             while database.compactions().await.is_empty() {
                 yield_now().await;
             }
-            let (kind, others): (&'static [_], &'static [_]) = match is_upgrade {
-                false => {
-                    (&[CompactionKind::Major], &[CompactionKind::Upgrade, CompactionKind::Scrub])
-                }
-                true => (
-                    &[CompactionKind::Upgrade],
-                    &[CompactionKind::Compaction, CompactionKind::Major],
-                ),
+            let (kind, others): (&'static [_], &'static [_]) = if !is_upgrade {
+                (&[CompactionKind::Major], &[CompactionKind::Upgrade, CompactionKind::Scrub])
+            } else {
+                (&[CompactionKind::Upgrade], &[CompactionKind::Compaction, CompactionKind::Major])
             };
             // Requests for another kind.
             database.stop_compactions(others).await;
@@ -185,12 +182,10 @@ fn a_compaction_that_is_stopped_fails() {
             for _ in 0..10 {
                 yield_now().await;
             }
-            match is_of_all {
-                false => database
-                    .stop_compactions_of("ks", &["wide"], &CompactionKind::ALL)
-                    .await
-                    .unwrap(),
-                true => database.stop_compactions(&CompactionKind::ALL).await,
+            if !is_of_all {
+                database.stop_compactions_of("ks", &["wide"], &CompactionKind::ALL).await.unwrap()
+            } else {
+                database.stop_compactions(&CompactionKind::ALL).await
             }
             for asked in asked {
                 let ended = asked.await;

@@ -57,9 +57,8 @@ fn what_compresses_well_is_read_faster() {
     for is_random in [false, true] {
         let file_system = FileSystem::simulated(3);
         run(async {
-            let value = |random: &mut Generator| match is_random {
-                true => random_value(random),
-                false => "x".repeat(200),
+            let value = |random: &mut Generator| {
+                if is_random { random_value(random) } else { "x".repeat(200) }
             };
             let database = with_two_files(&file_system, 1 << 20, value).await;
             let other = database.clone();

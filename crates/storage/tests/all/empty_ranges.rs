@@ -88,12 +88,11 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
                     // Some consecutive rows, as a queue's consumer deletes them.
                     let first = writer.below(partitions.max(spread)) as i32;
                     for at in first..first + 6 {
-                        let mut update = match table.clustering_columns().is_empty() {
-                            true => deleted(&table, &format!("p{at}"), None),
-                            false => {
-                                let partition = format!("p{}", first as u64 % partitions);
-                                deleted(&table, &partition, Some(at))
-                            }
+                        let mut update = if table.clustering_columns().is_empty() {
+                            deleted(&table, &format!("p{at}"), None)
+                        } else {
+                            let partition = format!("p{}", first as u64 % partitions);
+                            deleted(&table, &partition, Some(at))
                         };
                         let timestamp = writer.timestamp();
                         update.deletion.marked_for_delete_at =
@@ -127,9 +126,9 @@ fn who_passes_over_dead_ranges_sees_what_others_see() {
         [(wide_table, 3, 12), (narrow_table, 30, 1), (wide_table, 12, 3)];
     for (index, (table, partitions, spread)) in shapes.into_iter().enumerate() {
         let first = 100 * index as u64;
-        let passes: u64 =
-            (first..first + 20).map(|seed| check(seed, table, partitions, spread)).sum();
-        assert!(passes > 200, "shape {index}: {passes} passes");
+        let seeds = espalier_testing::seeds(20).map(|seed| first + seed);
+        let passes: u64 = seeds.map(|seed| check(seed, table, partitions, spread)).sum();
+        assert!(passes > espalier_testing::at_least(200), "shape {index}: {passes} passes");
     }
 }
 
@@ -161,9 +160,10 @@ const ROWS: i32 = 4 * 8192;
 async fn fill(database: &Database, table: &Arc<TableMetadata>) -> f64 {
     let is_wide = !table.clustering_columns().is_empty();
     for number in 0..ROWS {
-        let mutation = match is_wide {
-            true => insert(table, &format!("p{}", number / 1000), Some(number), 1, &[("v", "x")]),
-            false => insert(table, &format!("p{number}"), None, 1, &[("v", "x")]),
+        let mutation = if is_wide {
+            insert(table, &format!("p{}", number / 1000), Some(number), 1, &[("v", "x")])
+        } else {
+            insert(table, &format!("p{number}"), None, 1, &[("v", "x")])
         };
         database.apply(mutation).await.unwrap();
     }
@@ -178,9 +178,10 @@ async fn fill(database: &Database, table: &Arc<TableMetadata>) -> f64 {
 async fn delete_all(database: &Database, table: &Arc<TableMetadata>) {
     let is_wide = !table.clustering_columns().is_empty();
     for number in 0..ROWS {
-        let update = match is_wide {
-            true => deleted(table, &format!("p{}", number / 1000), Some(number)),
-            false => deleted(table, &format!("p{number}"), None),
+        let update = if is_wide {
+            deleted(table, &format!("p{}", number / 1000), Some(number))
+        } else {
+            deleted(table, &format!("p{number}"), None)
         };
         apply(database, update).await;
     }
@@ -387,7 +388,7 @@ fn imports_and_other_columns_forget_ranges() {
 /// A long read records ranges, while writes arrive in places that it has passed.
 #[test]
 fn what_is_written_while_somebody_learns_is_seen() {
-    for seed in 0..40 {
+    for seed in espalier_testing::seeds(40) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             espalier_runtime::preempt::force_yields(Some(seed));

@@ -75,10 +75,7 @@ fn look_ahead(
         (0..2).for_each(|_| {
             ahead.add(table, key.borrowed(), &clustering.values);
         });
-        match is_write {
-            true => ahead.for_writing(),
-            false => ahead.for_reading(),
-        }
+        if is_write { ahead.for_writing() } else { ahead.for_reading() }
     }
     assert_eq!(counts(), before);
 }
@@ -100,12 +97,11 @@ pub(crate) async fn compare_look(
     };
     look_ahead(database, table, &key, &clustering);
     let (in_memtable, found) = (look(false), look(true));
-    let slices = match clustering.values.is_empty() {
-        true => ClusteringSlices::all(),
-        false => {
-            let slices = vec![ClusteringSlice::prefix(clustering.values.clone())];
-            ClusteringSlices { slices }
-        }
+    let slices = if clustering.values.is_empty() {
+        ClusteringSlices::all()
+    } else {
+        let slices = vec![ClusteringSlice::prefix(clustering.values.clone())];
+        ClusteringSlices { slices }
     };
     let command = ReadCommand {
         slices: Arc::new(slices),

@@ -124,7 +124,7 @@ fn every_shard_has_its_part() {
 #[test]
 fn wherever_the_power_goes_it_can_be_done_again() {
     let (mut befores, mut parts, mut afters) = (0, 0, 0);
-    for seed in 0..160 {
+    for seed in espalier_testing::seeds(160) {
         let file_system = FileSystem::simulated(seed);
         let disk = file_system.simulated_disk().unwrap().clone();
         let is_done = Rc::new(Cell::new(false));
@@ -154,7 +154,9 @@ fn wherever_the_power_goes_it_can_be_done_again() {
             assert_eq!(names_in_narrow(&database).await, ["kept", "moved"], "seed {seed}");
         });
     }
-    assert!(befores > 10 && parts > 10 && afters > 10, "{befores} {parts} {afters}");
+    let enough = espalier_testing::at_least(10);
+    let are_met = [befores, parts, afters].iter().all(|count| *count > enough);
+    assert!(are_met || !espalier_testing::runs_all(), "{befores} {parts} {afters}");
 }
 
 /// The snapshot is removed before the restore, and nothing changes, or after the table has its

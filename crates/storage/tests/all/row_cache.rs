@@ -62,9 +62,10 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
     let mut writer = Writer::new(seed);
     writer.ttl_s = 10_000;
     // Purges depend on the clock; nothing expires meanwhile.
-    writer.now_s = match shape.purges {
-        true => u32::try_from(time::now_seconds()).unwrap() - 3,
-        false => NOW + 1_000_000_000,
+    writer.now_s = if shape.purges {
+        u32::try_from(time::now_seconds()).unwrap() - 3
+    } else {
+        NOW + 1_000_000_000
     };
     let (mut result, mut answered) = (RowCacheMetrics::default(), 0);
     run(async {
@@ -139,6 +140,8 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
 
 fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
     let (mut all, mut answered) = (RowCacheMetrics::default(), 0);
+    let seeds = espalier_testing::cases(seeds);
+    let first = first + espalier_testing::first_seed();
     for seed in first..first + seeds {
         let (metrics, looks) = check(seed, shape, steps);
         all.add(&metrics);
@@ -146,7 +149,9 @@ fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
     }
     assert!(answered > seeds, "only {answered} looks were answered");
     assert!(all.reads_without_misses > 0 && all.reads_with_misses > 0, "{all:?}");
-    assert!(all.row_evictions > 0 && all.row_merges > 0, "{all:?}");
+    if espalier_testing::runs_all() {
+        assert!(all.row_evictions > 0 && all.row_merges > 0, "{all:?}");
+    }
 }
 
 const WIDE: Shape =
@@ -162,12 +167,12 @@ fn reads_are_those_without_the_cache_while_old_tombstones_go() {
     let wide = Shape { purges: true, ..WIDE };
     let mixed = Shape { table: mixed_table, partitions: 2, spread: 5, ..wide };
     let mut removals = 0;
-    for seed in 0..12 {
+    for seed in espalier_testing::seeds(12) {
         for shape in [wide, mixed, Shape { cache_bytes: 4 << 10, ..wide }] {
             removals += check(400 + seed, shape, 400).0.row_removals;
         }
     }
-    assert!(removals > 100, "{removals}");
+    assert!(removals > espalier_testing::at_least(100), "{removals}");
 }
 
 #[test]

@@ -192,13 +192,14 @@ fn deleted_shares_of_counters_stay_deleted() {
                 database.flush("ks", None).await.unwrap();
                 compare(&database, &all, 3, &context).await;
                 let mut deletion = PartitionUpdate::new(counts.id, key("p"));
-                match is_range {
-                    true => deletion.range_tombstones.push(RangeTombstone {
+                if is_range {
+                    deletion.range_tombstones.push(RangeTombstone {
                         start: ClusteringBound::bottom(),
                         end: ClusteringBound::top(),
                         deletion: DeletionTime::new(10, NOW),
-                    }),
-                    false => deletion.deletion = DeletionTime::new(10, NOW),
+                    })
+                } else {
+                    deletion.deletion = DeletionTime::new(10, NOW)
                 }
                 database.apply(Mutation { updates: vec![deletion] }).await.unwrap();
                 if !is_one_flush {

@@ -11,7 +11,7 @@ use espalier_runtime::{file::FileSystem, preempt, random::Generator, spawn_local
 use espalier_storage::{Database, ReadCommand, ReadTarget};
 
 use crate::{
-    row_cache::{compare, number_from_environment, settings},
+    row_cache::{compare, settings},
     support::*,
 };
 
@@ -27,13 +27,15 @@ fn random_slice(random: &mut Generator) -> ClusteringSlice {
     let first = random.below(ROWS as u64) as i32;
     let last = first + random.below((ROWS - first) as u64) as i32;
     let is_wide = last > first;
-    let start = match is_wide && random.below(2) == 0 {
-        true => BoundKind::ExclusiveStart,
-        false => BoundKind::InclusiveStart,
+    let start = if is_wide && random.below(2) == 0 {
+        BoundKind::ExclusiveStart
+    } else {
+        BoundKind::InclusiveStart
     };
-    let end = match is_wide && random.below(2) == 0 {
-        true => BoundKind::ExclusiveEnd,
-        false => BoundKind::InclusiveEnd,
+    let end = if is_wide && random.below(2) == 0 {
+        BoundKind::ExclusiveEnd
+    } else {
+        BoundKind::InclusiveEnd
     };
     ClusteringSlice { start: bound(start, first), end: bound(end, last) }
 }
@@ -73,11 +75,10 @@ async fn write(database: &Database, table: &Arc<TableMetadata>, random: &mut Gen
     database.flush("ks", None).await.unwrap();
 }
 
-/// More histories, or other ones: `ESPALIER_SEED=12 ESPALIER_SEEDS=10000`.
+/// More histories, or other ones: `TEST_SEED=12 TEST_CASES=10000`.
 #[test]
 fn what_reads_add_is_what_the_files_have() {
-    let first = number_from_environment("ESPALIER_SEED", 0);
-    for seed in first..first + number_from_environment("ESPALIER_SEEDS", 300) {
+    for seed in espalier_testing::seeds(300) {
         let file_system = FileSystem::simulated(seed);
         let mut random = Generator::from_seed(seed);
         run(async {

@@ -268,9 +268,10 @@ impl<'a, C> Writer<'a, C> {
         let all = all.filter(fits(bytes.len() + below_length));
         let takes_below =
             all.is_some() || !bytes.is_empty() && bytes.len() + below_length <= CHAIN_LENGTH;
-        let above = match takes_below {
-            true => all,
-            false => above.filter(|_| !bytes.is_empty()).filter(fits(bytes.len())),
+        let above = if takes_below {
+            all
+        } else {
+            above.filter(|_| !bytes.is_empty()).filter(fits(bytes.len()))
         };
         let mut buffer = [0; CHAIN_LENGTH];
         let (mut end, mut rest) = (0, child);

@@ -103,10 +103,7 @@ impl Space {
         if self.deferred_from.is_none() {
             self.free_retired(shared, u32::MAX);
         }
-        match self.blocks.reserve(&shared.blocks, blocks) {
-            true => Ok(()),
-            false => Err(self.full()),
-        }
+        if self.blocks.reserve(&shared.blocks, blocks) { Ok(()) } else { Err(self.full()) }
     }
 
     /// Takes blocks side by side for a node to come, and makes sure that `singles` more can be

@@ -24,7 +24,7 @@ fn entry() -> impl Strategy<Value = (u8, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(espalier_testing::properties(96))]
 
     #[test]
     fn agrees_with_a_sorted_map(

@@ -43,7 +43,7 @@ fn has_one_form(ty: &CqlType, value: &[u8]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(espalier_testing::properties(2000))]
 
     #[test]
     fn decoding_returns_the_value((ty, values) in values(any_kind(), 1), reversed: bool) {

@@ -20,7 +20,7 @@ fn printable(ty: &CqlType, value: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(espalier_testing::properties(2000))]
 
     #[test]
     fn texts_round_trip((ty, values) in values(scalar(), 1)) {

@@ -30,9 +30,12 @@ fn main() -> Result<()> {
     if !fixtures.is_dir() {
         println!("SKIPPED all but testdata: no fixtures in {}", fixtures.display());
     }
-    for_each_file(&fixtures, &mut |path| match path.starts_with(fixtures.join("scylla")) {
-        true => scylla.extend(of_file(path)),
-        false => own.extend(of_file(path)),
+    for_each_file(&fixtures, &mut |path| {
+        if path.starts_with(fixtures.join("scylla")) {
+            scylla.extend(of_file(path))
+        } else {
+            own.extend(of_file(path))
+        }
     });
     for (folder, seeds) in [("seeds", own), ("scylla-seeds", scylla)] {
         let mut written = 0;
@@ -54,10 +57,7 @@ fn for_each_file(folder: &Path, take: &mut impl FnMut(&Path)) {
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths {
-        match path.is_dir() {
-            true => for_each_file(&path, take),
-            false => take(&path),
-        }
+        if path.is_dir() { for_each_file(&path, take) } else { take(&path) }
     }
 }
 

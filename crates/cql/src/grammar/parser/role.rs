@@ -60,12 +60,11 @@ impl<'a> Parser<'a> {
             }
             Keyword::ACCESS => {
                 self.advance();
-                let plural = match self.accept_keyword(Keyword::TO) {
-                    true => Keyword::DATACENTERS,
-                    false => {
-                        self.expect(TokenKind::Keyword(Keyword::FROM), "TO or FROM")?;
-                        Keyword::CIDRS
-                    }
+                let plural = if self.accept_keyword(Keyword::TO) {
+                    Keyword::DATACENTERS
+                } else {
+                    self.expect(TokenKind::Keyword(Keyword::FROM), "TO or FROM")?;
+                    Keyword::CIDRS
                 };
                 self.access(plural)?;
                 return Ok(plural);

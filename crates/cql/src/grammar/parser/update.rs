@@ -67,9 +67,10 @@ impl<'a> Parser<'a> {
                 return Err(Failure::message(left, message));
             }
             let value = self.term()?;
-            return Ok(match adds {
-                true => AssignmentOperation::Add(value),
-                false => AssignmentOperation::Subtract(value),
+            return Ok(if adds {
+                AssignmentOperation::Add(value)
+            } else {
+                AssignmentOperation::Subtract(value)
             });
         }
         let value = self.term_before_column()?;

@@ -162,8 +162,9 @@ async fn hit_rate(
         }
         maybe_yield().await;
     }
-    match rows == pages * WIDTH {
-        true => Ok(1.0 - misses as f64 / reads as f64),
-        false => Err(BenchError::Wrong(format!("{rows} rows of {}", pages * WIDTH))),
+    if rows == pages * WIDTH {
+        Ok(1.0 - misses as f64 / reads as f64)
+    } else {
+        Err(BenchError::Wrong(format!("{rows} rows of {}", pages * WIDTH)))
     }
 }

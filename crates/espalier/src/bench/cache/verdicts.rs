@@ -57,9 +57,10 @@ impl Verdicts {
 
     /// Returns an error if a figure missed its bound.
     pub(super) fn finish(self) -> Result<(), BenchError> {
-        match self.not_met.is_empty() {
-            true => Ok(()),
-            false => Err(BenchError::NotMet(self.not_met.join("; "))),
+        if self.not_met.is_empty() {
+            Ok(())
+        } else {
+            Err(BenchError::NotMet(self.not_met.join("; ")))
         }
     }
 }
@@ -76,9 +77,10 @@ mod tests {
         verdicts.finish().unwrap();
         for is_least in [true, false] {
             let mut verdicts = Verdicts::default();
-            match is_least {
-                true => verdicts.at_least("reads", 9.9, 10.0).unwrap(),
-                false => verdicts.at_most("bytes", 120.1, 120.0).unwrap(),
+            if is_least {
+                verdicts.at_least("reads", 9.9, 10.0).unwrap()
+            } else {
+                verdicts.at_most("bytes", 120.1, 120.0).unwrap()
             }
             verdicts.at_least("hits", 99.0, 95.0).unwrap();
             let error = verdicts.finish().unwrap_err().to_string();

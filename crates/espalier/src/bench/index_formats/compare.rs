@@ -74,9 +74,10 @@ pub async fn compare(
     let percent = arguments.memory_percent.unwrap_or(memory_percent(test));
     let data_bytes = data_bytes.map_or(0, |(_, bytes)| *bytes) as f64;
     let memory_bytes = (data_bytes * percent / 100.0) as u64;
-    let row_cache_bytes = match arguments.enable_cache && test == Test::Typical {
-        true => ((data_bytes * ROW_CACHE) as u64).min(memory_bytes),
-        false => 0,
+    let row_cache_bytes = if arguments.enable_cache && test == Test::Typical {
+        ((data_bytes * ROW_CACHE) as u64).min(memory_bytes)
+    } else {
+        0
     };
     let mut contenders = Vec::new();
     for format in &formats {

@@ -116,9 +116,10 @@ async fn open(
 }
 
 fn row(population: &Population, table: &TableMetadata, number: u64, within: u64) -> Row {
-    let clustering = match population.has_clustering() {
-        true => Clustering { values: [Some(Bytes::from(population.clustering(within)))].into() },
-        false => Clustering::empty(),
+    let clustering = if population.has_clustering() {
+        Clustering { values: [Some(Bytes::from(population.clustering(within)))].into() }
+    } else {
+        Clustering::empty()
     };
     let mut row = Row::empty(clustering);
     row.liveness = Liveness::live(TIMESTAMP);

@@ -162,9 +162,10 @@ async fn wait_until(due: Instant) {
         if left.is_zero() {
             return;
         }
-        match left > 2 * TIMER_SLACK {
-            true => sleep_until(due - TIMER_SLACK).await,
-            false => yield_now().await,
+        if left > 2 * TIMER_SLACK {
+            sleep_until(due - TIMER_SLACK).await
+        } else {
+            yield_now().await
         }
     }
 }

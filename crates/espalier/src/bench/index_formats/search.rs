@@ -47,13 +47,12 @@ impl RateSearch {
             return;
         }
         self.failures = 0;
-        match is_good {
-            true => {
-                self.good = Some(self.good.unwrap_or(0.0).max(rate));
-                // A lower rate that seemed bad had bad luck.
-                self.bad = self.bad.filter(|bad| *bad > rate);
-            }
-            false => self.bad = Some(self.bad.unwrap_or(f64::MAX).min(rate)),
+        if is_good {
+            self.good = Some(self.good.unwrap_or(0.0).max(rate));
+            // A lower rate that seemed bad had bad luck.
+            self.bad = self.bad.filter(|bad| *bad > rate);
+        } else {
+            self.bad = Some(self.bad.unwrap_or(f64::MAX).min(rate))
         }
         self.next = match (self.good, self.bad) {
             (Some(good), Some(bad)) => (good * bad).sqrt(),

@@ -171,9 +171,10 @@ async fn read(scene: Rc<Scene>, reader: u32, seed: u64) -> Result<Vec<Sample>, B
             let block = scene.data.block([number], false);
             for (values, row) in block.reads() {
                 let began = Instant::now();
-                let done = match scene.data.population.has_rows() {
-                    false => one(&scene, values, row).await?,
-                    true => page(&scene, values, number).await?,
+                let done = if !scene.data.population.has_rows() {
+                    one(&scene, values, row).await?
+                } else {
+                    page(&scene, values, number).await?
                 };
                 samples.push(Sample {
                     at_s: due.since(scene.began).as_secs_f64(),

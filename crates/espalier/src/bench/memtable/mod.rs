@@ -79,10 +79,8 @@ async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {
 impl Bench<'_> {
     async fn all(&mut self) -> Result<(), BenchError> {
         tables::create_keyspace(&self.node).await?;
-        let cassandra = match self.has(Part::Cassandra) {
-            true => Box::pin(self.cassandra()).await?,
-            false => None,
-        };
+        let cassandra =
+            if self.has(Part::Cassandra) { Box::pin(self.cassandra()).await? } else { None };
         if let Some(cassandra) = &cassandra {
             self.run_cassandra(cassandra, "before").await?;
         }

@@ -96,23 +96,21 @@ fn slice(data: &Data, order: &[u32], start: u64, down: bool) -> (Vec<Value>, Vec
     let numbers: Vec<u64> = if data.population.has_rows() {
         let partition = |number: u64| data.population.partition_of(number);
         let near = |number: &u64| *number < data.count && partition(*number) == partition(start);
-        match down {
-            false => (start..).take(SLICE_ROWS).take_while(near).collect(),
-            true => (0..=start).rev().take(SLICE_ROWS).take_while(near).collect(),
+        if !down {
+            (start..).take(SLICE_ROWS).take_while(near).collect()
+        } else {
+            (0..=start).rev().take(SLICE_ROWS).take_while(near).collect()
         }
     } else {
         let behind = order.iter().skip(start as usize + 1).take(SLICE_ROWS);
         behind.map(|number| u64::from(*number)).collect()
     };
-    let values = match data.population.has_rows() {
-        true => {
-            data.block([start], false).reads().flat_map(|(values, _)| values.to_vec()).collect()
-        }
-        false => {
-            let bound = order.get(start as usize).map_or(0, |number| u64::from(*number));
-            let token = data.population.token(bound, data.count);
-            vec![Value::Bytes(Bytes::copy_from_slice(&token.0.to_be_bytes()))]
-        }
+    let values = if data.population.has_rows() {
+        data.block([start], false).reads().flat_map(|(values, _)| values.to_vec()).collect()
+    } else {
+        let bound = order.get(start as usize).map_or(0, |number| u64::from(*number));
+        let token = data.population.token(bound, data.count);
+        vec![Value::Bytes(Bytes::copy_from_slice(&token.0.to_be_bytes()))]
     };
     let mut rows = Vec::new();
     for number in numbers {

@@ -52,11 +52,10 @@ impl<'a> RowCheck<'a> {
             return Err(wrong(&format!("the value of entry {number} with other columns"), row));
         }
         let token = token(&columns[..self.data.population.partition_columns()]);
-        let clustering = match self.data.population.has_rows() {
-            true => {
-                columns[key_columns - 1].first_chunk().map_or(0, |row| i64::from_be_bytes(*row))
-            }
-            false => 0,
+        let clustering = if self.data.population.has_rows() {
+            columns[key_columns - 1].first_chunk().map_or(0, |row| i64::from_be_bytes(*row))
+        } else {
+            0
         };
         let place = (token, clustering);
         if self.last.is_some_and(|last| last.cmp(&place) != Ordering::Less) {

@@ -170,9 +170,10 @@ impl Shard {
             };
             numbers.clear();
             numbers.extend((0..count).map(|_| random.below(self.entries.count)));
-            match self.arguments.write {
-                true => self.write(&numbers).await?,
-                false => self.read(&numbers, &mut expected).await?,
+            if self.arguments.write {
+                self.write(&numbers).await?
+            } else {
+                self.read(&numbers, &mut expected).await?
             }
             operations += count;
         }

@@ -49,9 +49,10 @@ pub async fn stats(arguments: &StatsArguments) -> Result<(), ToolError> {
         };
         let sizes = component_sizes(&file_system, &known).await;
         let facts = facts(&known, &sizes, arguments.gc_grace);
-        match arguments.json {
-            true => output.buffer().extend_from_slice(format!("{facts}\n").as_bytes()),
-            false => output.buffer().extend_from_slice(text(&facts).as_bytes()),
+        if arguments.json {
+            output.buffer().extend_from_slice(format!("{facts}\n").as_bytes())
+        } else {
+            output.buffer().extend_from_slice(text(&facts).as_bytes())
         }
         output.flush_if_large()?;
     }

@@ -23,9 +23,10 @@ pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
         let (field, quoted) = match text.get(at) {
             Some(b'"') => {
                 let Some((field, length)) = quoted_field(&text[at..]) else {
-                    return match is_end {
-                        true => Err("a quote is never closed".to_owned()),
-                        false => Ok(None),
+                    return if is_end {
+                        Err("a quote is never closed".to_owned())
+                    } else {
+                        Ok(None)
                     };
                 };
                 at += length;

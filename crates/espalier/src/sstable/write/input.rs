@@ -29,9 +29,10 @@ pub enum Format {
 impl Format {
     /// Chooses the format by the file's name: `.csv` is CSV, everything else JSON lines.
     pub fn of(path: &Path) -> Self {
-        match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
-            true => Self::Csv,
-            false => Self::JsonLines,
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
+            Self::Csv
+        } else {
+            Self::JsonLines
         }
     }
 }

@@ -146,10 +146,7 @@ pub struct RowCounts {
 impl RowCounts {
     /// Counts one row.
     pub fn add(&mut self, is_static: bool) {
-        match is_static {
-            true => self.statics += 1,
-            false => self.plain += 1,
-        }
+        if is_static { self.statics += 1 } else { self.plain += 1 }
     }
 
     /// Returns the number of all rows.

@@ -196,19 +196,18 @@ impl RowBuilder {
         let clustering: Vec<_> = self.table.clustering_columns().iter().map(value_of).collect();
         let has_regular = values.iter().any(|(column, _)| column.kind == ColumnKind::Regular);
         let mut static_row = Row::empty(Clustering::empty());
-        let has_row = match clustering.iter().all(Option::is_some) {
-            true => true,
-            false => {
-                let is_static_only = clustering.iter().all(Option::is_none)
-                    && !has_regular
-                    && values.iter().any(|(column, _)| column.kind == ColumnKind::Static);
-                if !is_static_only {
-                    let columns = self.table.clustering_columns().iter().zip(&clustering);
-                    let first = columns.into_iter().find(|(_, value)| value.is_none());
-                    return Err(first.map_or_else(String::new, |(column, _)| missing(column)));
-                }
-                false
+        let has_row = if clustering.iter().all(Option::is_some) {
+            true
+        } else {
+            let is_static_only = clustering.iter().all(Option::is_none)
+                && !has_regular
+                && values.iter().any(|(column, _)| column.kind == ColumnKind::Static);
+            if !is_static_only {
+                let columns = self.table.clustering_columns().iter().zip(&clustering);
+                let first = columns.into_iter().find(|(_, value)| value.is_none());
+                return Err(first.map_or_else(String::new, |(column, _)| missing(column)));
             }
+            false
         };
         let length: usize = clustering.iter().flatten().map(Bytes::len).sum();
         if length > 65_535 {

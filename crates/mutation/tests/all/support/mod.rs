@@ -252,9 +252,10 @@ pub fn merge(
     limit: usize,
 ) -> Vec<Unfiltered> {
     run(async {
-        let merged = match is_visible_only {
-            true => MergedPartition::of_visible_rows(table.clone(), direction, streams, None).await,
-            false => MergedPartition::new(table.clone(), direction, streams).await,
+        let merged = if is_visible_only {
+            MergedPartition::of_visible_rows(table.clone(), direction, streams, None).await
+        } else {
+            MergedPartition::new(table.clone(), direction, streams).await
         };
         let mut merged = merged.unwrap().unwrap();
         let (mut all, mut rows) = (Vec::new(), 0);

@@ -79,10 +79,7 @@ impl SimulatedFile {
             .map_err(|why| FileError::at(&self.path, Operation::Read, offset, length, why))?;
         drop(state);
         // As from the real disk, the bytes of a direct read lie at their offset within the page.
-        let before = match self.direct {
-            true => (offset % PAGE_BYTES as u64) as usize,
-            false => 0,
-        };
+        let before = if self.direct { (offset % PAGE_BYTES as u64) as usize } else { 0 };
         let mut buffer = PageBufferMut::reusing(spare, before + bytes.len());
         buffer.resize(before);
         buffer.extend_from_slice(&bytes);
@@ -189,10 +186,8 @@ impl SimulatedFile {
         self.disk.interleave().await;
         let mut state = self.disk.lock();
         let admitted = state.admit(operation, &self.path);
-        let done = admitted.and_then(|_| match self.writable {
-            true => act(&mut state),
-            false => Err(not_writable.into()),
-        });
+        let done = admitted
+            .and_then(|_| if self.writable { act(&mut state) } else { Err(not_writable.into()) });
         done.map_err(|why| FileError::new(&self.path, operation, why))
     }
 

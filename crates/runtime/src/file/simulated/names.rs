@@ -272,9 +272,10 @@ impl SimulatedDisk {
         let remove = |state: &mut DiskState| {
             let place = state.place(path)?;
             let node = state.entry(&place)?.ok_or(Errno::NOENT)?;
-            match state.directory(node)?.entries.is_empty() {
-                true => state.change_names(vec![(place.0, place.1, None)]),
-                false => Err(Errno::NOTEMPTY.into()),
+            if state.directory(node)?.entries.is_empty() {
+                state.change_names(vec![(place.0, place.1, None)])
+            } else {
+                Err(Errno::NOTEMPTY.into())
             }
         };
         self.names(path, Operation::RemoveDirectory, remove).await

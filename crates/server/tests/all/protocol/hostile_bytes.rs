@@ -8,7 +8,7 @@ use super::arbitrary;
 use super::driver::{MODES, decode_all};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(espalier_testing::properties(2000))]
 
     #[test]
     fn noise(bytes in prop::collection::vec(any::<u8>(), 0..400), chunk in 1usize..50) {

@@ -23,7 +23,7 @@ fn mode_and_requests() -> impl Strategy<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(espalier_testing::properties(600))]
 
     #[test]
     fn decode_to_what_was_encoded(

@@ -76,7 +76,7 @@ fn global_flag(columns: &[Column]) -> RowsMetadataFlags {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(espalier_testing::properties(400))]
 
     #[test]
     fn rows(

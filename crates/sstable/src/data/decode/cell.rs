@@ -53,12 +53,11 @@ pub(super) fn read_cell(
     if is_deleted && local_deletion_time == NO_DELETION_TIME {
         return Err(Malformed::Wrong("a deleted cell without a deletion time"));
     }
-    let path = match has_path {
-        true => {
-            let length = input.value_length()?;
-            input.take(length)?
-        }
-        false => Bytes::new(),
+    let path = if has_path {
+        let length = input.value_length()?;
+        input.take(length)?
+    } else {
+        Bytes::new()
     };
     let mut value = Bytes::new();
     if flags & CELL_EMPTY == 0 {
@@ -66,9 +65,10 @@ pub(super) fn read_cell(
             ValueForm::Fixed(length) => length,
             ValueForm::Prefixed => input.value_length()?,
         };
-        match is_wanted {
-            true => value = input.take(length)?,
-            false => drop(input.span(length)?),
+        if is_wanted {
+            value = input.take(length)?;
+        } else {
+            input.span(length)?;
         }
     }
     Ok((path, Cell { timestamp, ttl, local_deletion_time, value }))

@@ -126,12 +126,11 @@ impl RowDecoder {
                 None => column.target.is_some(),
                 Some(wanted) => wanted.get(index).copied().unwrap_or_default(),
             };
-            let data = match column.is_complex {
-                false => self.read_simple(&mut input, column, &row.liveness, is_wanted)?,
-                true => {
-                    let live = &row.liveness;
-                    self.read_complex(&mut input, column, live, has_complex_deletion, is_wanted)?
-                }
+            let data = if !column.is_complex {
+                self.read_simple(&mut input, column, &row.liveness, is_wanted)?
+            } else {
+                let live = &row.liveness;
+                self.read_complex(&mut input, column, live, has_complex_deletion, is_wanted)?
             };
             if let (Some(id), Some(data)) = (column.target, data) {
                 row.columns.push((id, data));

@@ -54,8 +54,5 @@ pub(super) fn write_cell(
         vint::write_unsigned(path.len() as u64, out);
         out.extend_from_slice(path);
     }
-    match cell.value.is_empty() {
-        true => Ok(()),
-        false => write_value(form, cell.value, out),
-    }
+    if cell.value.is_empty() { Ok(()) } else { write_value(form, cell.value, out) }
 }

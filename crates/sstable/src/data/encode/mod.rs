@@ -11,11 +11,10 @@ pub(crate) use row::RowEncoder;
 
 /// Checks that the row can be read again: the files that it comes from may be gone by then.
 fn check_row_length(body: usize) -> Result<(), String> {
-    match body as u64 <= MAX_WRITTEN_ROW_LENGTH {
-        true => Ok(()),
-        false => Err(format!(
-            "a row of {body} bytes exceeds the limit of {MAX_WRITTEN_ROW_LENGTH} bytes"
-        )),
+    if body as u64 <= MAX_WRITTEN_ROW_LENGTH {
+        Ok(())
+    } else {
+        Err(format!("a row of {body} bytes exceeds the limit of {MAX_WRITTEN_ROW_LENGTH} bytes"))
     }
 }
 

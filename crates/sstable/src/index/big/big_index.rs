@@ -242,11 +242,12 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         let behind = interval
             .end
             .map_or(0, |(sample, _)| (summary.key(sample).len() + MAX_ENTRY_OVERHEAD) as u64);
-        let mut cursor = match end.saturating_add(behind).saturating_sub(start) <= PIECE_BYTES {
-            true => EntryCursor::up_to(file, start, end.saturating_add(behind), self.data_length),
+        let mut cursor = if end.saturating_add(behind).saturating_sub(start) <= PIECE_BYTES {
+            EntryCursor::up_to(file, start, end.saturating_add(behind), self.data_length)
+        } else {
             // The entries of wide partitions consist mostly of promoted indexes, which the cursor
             // skips.
-            false => EntryCursor::new(file, start, self.data_length),
+            EntryCursor::new(file, start, self.data_length)
         };
         let contradiction =
             |cursor: &EntryCursor<&F>| Err(cursor.corrupt("an entry is not where Summary.db says"));
@@ -442,10 +443,7 @@ async fn check_ends<F: IndexFile>(file: &F, summary: &Summary, data_length: u64)
         }
         is_last = *key == **summary.last_key();
     }
-    match is_last {
-        true => Ok(()),
-        false => Err(cursor.corrupt("the last key is not Summary.db's")),
-    }
+    if is_last { Ok(()) } else { Err(cursor.corrupt("the last key is not Summary.db's")) }
 }
 
 /// Works like [`KeyBound::is_before`] for a borrowed key.

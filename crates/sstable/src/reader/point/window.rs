@@ -42,10 +42,7 @@ impl<'a> Window<'a> {
 
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
-        match self.is_joined {
-            true => self.joined,
-            false => self.chunk,
-        }
+        if self.is_joined { self.joined } else { self.chunk }
     }
 
     /// Moves to an offset of the window, which may lie after it.
@@ -80,12 +77,11 @@ impl<'a> Window<'a> {
         if !end.is_multiple_of(self.data.chunk_length()) {
             return None;
         }
-        match self.is_joined {
-            true => drop(self.joined.drain(..self.at)),
-            false => {
-                self.joined.clear();
-                self.joined.extend_from_slice(self.chunk.get(self.at..)?);
-            }
+        if self.is_joined {
+            drop(self.joined.drain(..self.at))
+        } else {
+            self.joined.clear();
+            self.joined.extend_from_slice(self.chunk.get(self.at..)?);
         }
         if self.joined.len() + next.len() > MAX_JOINED_BYTES {
             return None;

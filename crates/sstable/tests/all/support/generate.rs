@@ -311,9 +311,10 @@ impl Generator {
     }
 
     fn cell(&mut self, column_type: &CqlType, liveness: &Liveness) -> Cell {
-        let timestamp = match self.one_in(2) && !liveness.is_none() {
-            true => liveness.timestamp,
-            false => self.timestamp(),
+        let timestamp = if self.one_in(2) && !liveness.is_none() {
+            liveness.timestamp
+        } else {
+            self.timestamp()
         };
         if self.one_in(6) {
             return Cell::tombstone(timestamp, self.time());
@@ -371,15 +372,14 @@ impl Generator {
                 continue;
             }
             let liveness = row.liveness;
-            let data = match column.is_complex() {
-                true => {
-                    let complex = self.complex(column, &liveness, table);
-                    if complex.deletion.is_live() && complex.cells.is_empty() {
-                        continue;
-                    }
-                    ColumnData::Complex(complex)
+            let data = if column.is_complex() {
+                let complex = self.complex(column, &liveness, table);
+                if complex.deletion.is_live() && complex.cells.is_empty() {
+                    continue;
                 }
-                false => ColumnData::Simple(self.cell(&column.column_type, &liveness)),
+                ColumnData::Complex(complex)
+            } else {
+                ColumnData::Simple(self.cell(&column.column_type, &liveness))
             };
             row.columns.push((column.id, data));
         }
@@ -423,13 +423,15 @@ impl Generator {
             return list;
         }
         for _ in 0..self.random.below(6) {
-            let start = match self.one_in(8) {
-                true => ClusteringBound::bottom(),
-                false => self.bound(table, [BoundKind::InclusiveStart, BoundKind::ExclusiveStart]),
+            let start = if self.one_in(8) {
+                ClusteringBound::bottom()
+            } else {
+                self.bound(table, [BoundKind::InclusiveStart, BoundKind::ExclusiveStart])
             };
-            let end = match self.one_in(8) {
-                true => ClusteringBound::top(),
-                false => self.bound(table, [BoundKind::InclusiveEnd, BoundKind::ExclusiveEnd]),
+            let end = if self.one_in(8) {
+                ClusteringBound::top()
+            } else {
+                self.bound(table, [BoundKind::InclusiveEnd, BoundKind::ExclusiveEnd])
             };
             let tombstone = RangeTombstone { start, end, deletion: self.deletion() };
             list.add(table.comparator(), &tombstone);
@@ -506,9 +508,6 @@ trait FilterMapMut<T> {
 
 impl<T> FilterMapMut<T> for Option<T> {
     fn filter_map_mut(mut self, keep: impl FnOnce(&mut T) -> bool) -> Option<T> {
-        match self.as_mut().is_some_and(keep) {
-            true => self,
-            false => None,
-        }
+        if self.as_mut().is_some_and(keep) { self } else { None }
     }
 }

@@ -78,10 +78,9 @@ pub async fn open_as_it_is(
     let (file_system, cache) = (FileSystem::real(), PageCache::new(1 << 22));
     let is_there = |component| descriptor.path(&component).exists();
     let is_checked = is_there(Component::Crc) || is_there(Component::CompressionInfo);
-    match is_there(Component::Toc) && is_checked {
-        true => SSTableReader::open(&file_system, descriptor.clone(), table, &cache).await,
-        false => {
-            SSTableReader::open_unlisted(&file_system, descriptor.clone(), table, &cache).await
-        }
+    if is_there(Component::Toc) && is_checked {
+        SSTableReader::open(&file_system, descriptor.clone(), table, &cache).await
+    } else {
+        SSTableReader::open_unlisted(&file_system, descriptor.clone(), table, &cache).await
     }
 }

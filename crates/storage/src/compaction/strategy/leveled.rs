@@ -285,9 +285,10 @@ fn levels(idle: &[SSTableInfo], busy: &[SSTableInfo]) -> Levels {
         Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS], is_level_0_busy: false };
     for (index, level) in levels_of(&files) {
         levels.bytes[level] += files[index].bytes;
-        match index < idle.len() {
-            true => levels.of[level].push(index),
-            false => levels.is_level_0_busy |= level == 0,
+        if index < idle.len() {
+            levels.of[level].push(index)
+        } else {
+            levels.is_level_0_busy |= level == 0
         }
     }
     levels

@@ -234,10 +234,7 @@ impl CompactionStrategy {
             Kind::TimeWindow(strategy) => strategy.picks(candidates),
             Kind::Unified(strategy) => strategy.picks(candidates),
         };
-        match picks.is_empty() {
-            true => self.garbage_picks(candidates),
-            false => picks,
-        }
+        if picks.is_empty() { self.garbage_picks(candidates) } else { picks }
     }
 
     /// Returns the number of pending compactions. Picks that share files with a more urgent one are

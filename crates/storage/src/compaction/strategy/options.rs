@@ -105,10 +105,7 @@ impl<'a> Options<'a> {
 }
 
 pub(super) fn above_zero(name: &str, value: impl Display, is_above: bool) -> Result<(), String> {
-    match is_above {
-        true => Ok(()),
-        false => Err(format!("{name} must be greater than 0, but was {value}")),
-    }
+    if is_above { Ok(()) } else { Err(format!("{name} must be greater than 0, but was {value}")) }
 }
 
 fn bytes(text: &str) -> Option<u64> {

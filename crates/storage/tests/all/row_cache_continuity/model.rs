@@ -122,9 +122,10 @@ impl Continuity {
             let before = self.claims.get(&at).copied();
             let (claimed, _) = self.claimed(at).await;
             let may = learned.may.get(&at).copied();
-            let may_all = match is_forgotten {
-                true => may.unwrap_or_default(),
-                false => before.unwrap_or_default().with(may.unwrap_or_default()),
+            let may_all = if is_forgotten {
+                may.unwrap_or_default()
+            } else {
+                before.unwrap_or_default().with(may.unwrap_or_default())
             };
             assert!(
                 may_all.has(claimed.unwrap_or_default()),
@@ -211,10 +212,7 @@ impl Continuity {
         let mut memory = self.memory.iter().filter(|update| update.key == partition(at));
         // A single row is first looked up in memtables.
         let is_one_row = slices.0.count_ones() == 1;
-        let is_asked = match is_one_row {
-            true => memory.next().is_none(),
-            false => memory.all(only_adds),
-        };
+        let is_asked = if is_one_row { memory.next().is_none() } else { memory.all(only_adds) };
         if !is_asked || !self.has_files || self.flushing.is_some() || self.is_deleted(at) {
             return (slices, None);
         }

@@ -94,10 +94,8 @@ pub(super) fn table(random: &mut Generator, purges: bool) -> TableMetadata {
         table = table.clustering(&format!("c{index}"), of_key(random), random.below(2) == 0);
     }
     let is_counter = random.below(6) == 0;
-    let column = |random: &mut Generator| match is_counter {
-        true => CqlType::Counter,
-        false => of_value(random),
-    };
+    let column =
+        |random: &mut Generator| if is_counter { CqlType::Counter } else { of_value(random) };
     if clusterings > 0 {
         for index in 0..random.below(3) {
             table = table.static_column(&format!("s{index}"), column(random));
@@ -151,9 +149,10 @@ pub(super) fn altered(
         // Before or behind the other columns.
         _ => {
             let name = format!("{}{}", one_of(random, &["a", "w"]), table.version);
-            match table.clustering_columns().is_empty() || random.below(3) > 0 {
-                true => builder.regular(&name, of_value(random)).build(),
-                false => builder.static_column(&name, of_value(random)).build(),
+            if table.clustering_columns().is_empty() || random.below(3) > 0 {
+                builder.regular(&name, of_value(random)).build()
+            } else {
+                builder.static_column(&name, of_value(random)).build()
             }
         }
     }

@@ -64,9 +64,10 @@ pub fn value(column_type: &CqlType, number: i64) -> Bytes {
             let mut bytes = Vec::new();
             for (index, element) in types.iter().enumerate() {
                 // Some have a null behind the first element.
-                match index > 0 && number.rem_euclid(4) == 3 {
-                    true => bytes.put_i32(-1),
-                    false => put_element(&mut bytes, &value(element, number)),
+                if index > 0 && number.rem_euclid(4) == 3 {
+                    bytes.put_i32(-1)
+                } else {
+                    put_element(&mut bytes, &value(element, number))
                 }
             }
             bytes

@@ -10,13 +10,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Returns a configuration with `cases` cases, or as many as PROPTEST_CASES says; a few under Miri.
+/// Returns the configuration of a property with `cases` cases in a full run; a few under Miri.
 pub fn config(cases: u32) -> ProptestConfig {
-    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => default,
-        None => ProptestConfig { cases: if cfg!(miri) { 6 } else { cases }, ..default },
-    }
+    let config = espalier_testing::properties(cases);
+    if cfg!(miri) { ProptestConfig { cases: 6, ..config } } else { config }
 }
 
 pub type Model = BTreeMap<Vec<u8>, u32>;

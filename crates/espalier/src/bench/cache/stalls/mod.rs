@@ -67,9 +67,10 @@ pub(super) fn print(parts: &[&[Round]], max_us: u64) -> Result<(), BenchError> {
             }
         }
     }
-    match too_long.is_empty() {
-        true => Ok(()),
-        false => Err(BenchError::TooLong { max_us, what: too_long.join("; ") }),
+    if too_long.is_empty() {
+        Ok(())
+    } else {
+        Err(BenchError::TooLong { max_us, what: too_long.join("; ") })
     }
 }
 

@@ -51,9 +51,10 @@ impl Wide {
             }
             misses.push(node.database().row_cache_metrics().reads_with_misses);
         }
-        match misses[0] == misses[1] {
-            true => Ok(()),
-            false => Err(BenchError::Wrong("a scan of a small table was not kept".to_owned())),
+        if misses[0] == misses[1] {
+            Ok(())
+        } else {
+            Err(BenchError::Wrong("a scan of a small table was not kept".to_owned()))
         }
     }
 
@@ -133,10 +134,7 @@ impl Wide {
                 break;
             }
         }
-        match next == rows {
-            true => Ok(()),
-            false => Err(BenchError::Wrong(format!("{next} rows of {rows}"))),
-        }
+        if next == rows { Ok(()) } else { Err(BenchError::Wrong(format!("{next} rows of {rows}"))) }
     }
 
     /// Checks that the first ten rows begin with row `first`.
@@ -148,17 +146,19 @@ impl Wide {
     ) -> Result<(), BenchError> {
         let page = self.node.page(&self.select, &[bigint(partition)], 100, None).await?;
         let expected: Vec<u8> = (first..first + 10).flat_map(|row| answer(row ^ salt)).collect();
-        match page.content[..] == expected[..] {
-            true => Ok(()),
-            false => Err(BenchError::Wrong(format!("{} rows behind {first}", page.row_count))),
+        if page.content[..] == expected[..] {
+            Ok(())
+        } else {
+            Err(BenchError::Wrong(format!("{} rows behind {first}", page.row_count)))
         }
     }
 
     pub(super) fn expect_cached(&self, rows: u64) -> Result<(), BenchError> {
         let metrics = self.node.database().row_cache_metrics();
-        match metrics.rows >= rows {
-            true => Ok(()),
-            false => Err(BenchError::Wrong(format!("{metrics:?} is not {rows} rows"))),
+        if metrics.rows >= rows {
+            Ok(())
+        } else {
+            Err(BenchError::Wrong(format!("{metrics:?} is not {rows} rows")))
         }
     }
 }

@@ -11,10 +11,7 @@ const BAR: f64 = 18.0;
 
 /// Returns a contender's colour: green for the trie, and one by position for the others.
 pub fn colour(one: &ContenderFigure, at: usize) -> &'static str {
-    match one.has_trie {
-        true => "#2f7d4f",
-        false => ["#c9772b", "#8aa0b8"][at % 2],
-    }
+    if one.has_trie { "#2f7d4f" } else { ["#c9772b", "#8aa0b8"][at % 2] }
 }
 
 /// Draws the 99th percentile over the rate, both logarithmic, of all steps of the search, with a

@@ -97,9 +97,8 @@ fn memory(record: &Record, out: &mut String) {
     );
     for figure in &record.memory {
         let rows = figure.memory.rows.max(1) as f64;
-        let part = |bytes: u64| match figure.is_split {
-            true => format!("{:.1}", bytes as f64 / rows),
-            false => "–".into(),
+        let part = |bytes: u64| {
+            if figure.is_split { format!("{:.1}", bytes as f64 / rows) } else { "–".into() }
         };
         let _ = writeln!(
             out,

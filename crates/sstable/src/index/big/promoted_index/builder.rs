@@ -91,9 +91,10 @@ impl PromotedIndexBuilder {
         offset: u64,
         open: DeletionTime,
     ) -> Result<(), BigIndexWriteError> {
-        match self.is_block_full(offset) && self.holds(open) {
-            true => self.close_block(types, position, offset, open),
-            false => Ok(()),
+        if self.is_block_full(offset) && self.holds(open) {
+            self.close_block(types, position, offset, open)
+        } else {
+            Ok(())
         }
     }
 

@@ -63,12 +63,11 @@ pub(super) fn encode_block_tail(
 ) {
     vint::write_unsigned(offset, out);
     vint::write_signed((length as i64).wrapping_sub(USUAL_LENGTH), out);
-    match open_at_end.is_live() {
-        true => out.push(0),
-        false => {
-            out.push(1);
-            deletion_time::write(open_at_end, form, out);
-        }
+    if open_at_end.is_live() {
+        out.push(0)
+    } else {
+        out.push(1);
+        deletion_time::write(open_at_end, form, out);
     }
 }
 
@@ -137,9 +136,10 @@ impl BlockSpans {
             1 => deletion_time::read(&mut input, form)?,
             _ => return Err(Malformed::Wrong("a block's flag must be 0 or 1")),
         };
-        match input.offset() == bytes.len() {
-            true => Ok(Self { first, last, offset, length, open_at_end, bytes }),
-            false => Err(Malformed::Wrong("a block is shorter than its place")),
+        if input.offset() == bytes.len() {
+            Ok(Self { first, last, offset, length, open_at_end, bytes })
+        } else {
+            Err(Malformed::Wrong("a block is shorter than its place"))
         }
     }
 

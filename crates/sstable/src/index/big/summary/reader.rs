@@ -148,10 +148,8 @@ impl Summary {
             return None;
         }
         let start = self.place(index)?;
-        let end = match index + 1 < self.tokens.len() {
-            true => self.place(index + 1)?,
-            false => self.samples.len(),
-        };
+        let end =
+            if index + 1 < self.tokens.len() { self.place(index + 1)? } else { self.samples.len() };
         let (key, position) = self.samples.get(start..end)?.split_last_chunk::<POSITION_BYTES>()?;
         Some((key, u64::from_le_bytes(*position)))
     }
@@ -244,10 +242,7 @@ impl Summary {
         let mut high = low + equal.partition_point(|sample| *sample == token);
         while low < high {
             let middle = low + (high - low) / 2;
-            match is_before(self.key(middle)) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
+            if is_before(self.key(middle)) { low = middle + 1 } else { high = middle }
         }
         low
     }

@@ -79,9 +79,10 @@ pub async fn survey(
         let (size, leads_to) = {
             let node = walk.node(place.position)?;
             let size = if node.has_payload() { payload_size(node.payload_bits()) } else { 0 };
-            let leads_to = match node.has_payload() {
-                true => Some(decode_payload(&node).map_err(|error| wrong(error.into()))?.position),
-                false => None,
+            let leads_to = if node.has_payload() {
+                Some(decode_payload(&node).map_err(|error| wrong(error.into()))?.position)
+            } else {
+                None
             };
             partitions.add_node(&node, size, place);
             (size, leads_to)
@@ -111,12 +112,11 @@ async fn survey_rows(file: &CachedFile, position: u64, rows: &mut TrieSurvey) ->
     let mut visited = 0u64;
     while let Some(place) = walk.next().await? {
         let node: Node<'_> = walk.node(place.position)?;
-        let size = match node.has_payload() {
-            true => {
-                decode_block(&node).map_err(|error| wrong(error.into()))?;
-                block_payload_size(node.payload_bits())
-            }
-            false => 0,
+        let size = if node.has_payload() {
+            decode_block(&node).map_err(|error| wrong(error.into()))?;
+            block_payload_size(node.payload_bits())
+        } else {
+            0
         };
         rows.add_node(&node, size, place);
         rows.check_not_endless(&name)?;

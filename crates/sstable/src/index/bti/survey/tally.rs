@@ -124,9 +124,10 @@ impl TrieSurvey {
     /// Fails if the nodes have more bytes than the file. In a hostile file, parents may share
     /// children, and a few bytes can encode more paths than a walk could ever finish.
     pub(super) fn check_not_endless(&self, file: &FileName) -> Result<()> {
-        match self.used_bytes() > self.file_bytes {
-            true => Err(SSTableError::corrupt(file, 0, "nodes have more than one parent")),
-            false => Ok(()),
+        if self.used_bytes() > self.file_bytes {
+            Err(SSTableError::corrupt(file, 0, "nodes have more than one parent"))
+        } else {
+            Ok(())
         }
     }
 

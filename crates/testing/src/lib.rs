@@ -1,0 +1,81 @@
+//! Says how many random cases a test runs and from which seed.
+//!
+//! A test names the number of cases of a full run. The gate runs a tenth of them, from a seed that
+//! the test script takes from the commit; `make nightly` runs all. A test run by hand runs a tenth
+//! from seed 0, so it can be repeated. Settings by environment:
+//!
+//! - `NIGHTLY`: any value but the empty one runs all cases.
+//! - `TEST_CASES=N`: each test runs N cases.
+//! - `TEST_SEED=N`: the first seed.
+
+use std::ops::Range;
+
+use proptest::test_runner::{Config, RngSeed};
+
+/// The gate runs one case of this many.
+const GATE_PART: u64 = 10;
+
+/// Returns whether all cases run. A test that asserts what random cases have met asserts it only
+/// then, or asserts less by [`at_least`].
+pub fn runs_all() -> bool {
+    std::env::var_os("NIGHTLY").is_some_and(|value| !value.is_empty())
+}
+
+/// Returns how many cases to run of the `all` of a full run: at least one.
+pub fn cases(all: u64) -> u64 {
+    match number("TEST_CASES") {
+        Some(count) => count,
+        None if runs_all() => all,
+        None => (all / GATE_PART).max(1),
+    }
+}
+
+/// Returns the first seed. Seeds of one run are consecutive.
+pub fn first_seed() -> u64 {
+    number("TEST_SEED").unwrap_or(0)
+}
+
+/// Returns the seeds of a test that has `all` of them in a full run.
+pub fn seeds(all: u64) -> Range<u64> {
+    let first = first_seed();
+    first..first.saturating_add(cases(all))
+}
+
+/// Picks a tenth of `all` for the gate, where each number has a meaning of its own, such as the
+/// operation at which the power fails. Which tenth depends on the first seed.
+pub fn sample(all: Range<u64>) -> impl Iterator<Item = u64> {
+    let (step, first) = if runs_all() { (1, 0) } else { (GATE_PART, first_seed() % GATE_PART) };
+    all.skip(first as usize).step_by(step as usize)
+}
+
+/// Returns how often something must have happened at least, if a full run expects it `all` times:
+/// a twentieth where a tenth of the cases runs.
+pub fn at_least(all: u64) -> u64 {
+    if runs_all() { all } else { all / (2 * GATE_PART) }
+}
+
+/// Returns the configuration of a property that has `all` cases in a full run. It keeps no file of
+/// failures; a failure is repeated by its seed.
+pub fn properties(all: u32) -> Config {
+    Config {
+        cases: u32::try_from(cases(all.into())).unwrap_or(u32::MAX),
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(first_seed()),
+        ..Config::default()
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_test_has_a_case() {
+        assert!(cases(1) >= 1 && cases(0) >= 1);
+        assert_eq!(seeds(1000).count() as u64, cases(1000));
+    }
+}
