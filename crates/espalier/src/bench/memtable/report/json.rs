@@ -1,4 +1,4 @@
-//! The report as one JSON document. Its members are described in docs/benchmarks.md.
+//! The report as one JSON document. Its members are described in docs/bench-tool.md.
 
 use serde_json::{Value, json};
 
