@@ -165,7 +165,7 @@ impl Writer {
             let row = RowWriter::new(&dropped_table, &[&changed.name, &dropped.name], timestamp)
                 .bytes(
                     "dropped_time",
-                    dropped.dropped_time_us.div_euclid(1000).to_be_bytes().to_vec(),
+                    (dropped.dropped_time_us / 1000).to_be_bytes().to_vec(),
                 )
                 .text("kind", dropped.kind.name())
                 .text("type", &dropped.column_type.without_user_types().cql_name())
