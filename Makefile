@@ -29,7 +29,7 @@ release: ## The binary as it is meant to run: target/release/espalier
 	cargo build --release
 
 unit: ## Tests that need nothing but cargo
-	cargo test --workspace
+	cargo test --workspace --lib --bins --tests
 
 loom: ## What the trie's readers and writer agree on, under all interleavings
 	RUSTFLAGS="--cfg loom" cargo test --quiet --release --package espalier-trie --lib \

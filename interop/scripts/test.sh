@@ -6,7 +6,9 @@
 #                       `release`, which runs only on request: it builds the shipped binary, and the
 #                       interop tests then use that
 #   PYTEST_ARGUMENTS    more arguments for pytest
-#   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change
+#   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change,
+#                       and all random cases instead of a tenth
+#   TEST_SEED=N         the first seed of the random cases; otherwise the date of the last commit
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -71,7 +73,14 @@ lint() {
 }
 unit() {
   begin "unit tests"
-  count_tests "unit tests" '^test result:' cargo test --quiet --workspace --lib --bins --tests --no-fail-fast
+  TEST_SEED=${TEST_SEED:-$(git log -1 --format=%cd --date=format:%Y%m%d 2> /dev/null || echo 0)}
+  export TEST_SEED PROPTEST_RNG_SEED=$TEST_SEED
+  # Properties without a number of cases of their own have 256.
+  [ -n "${NIGHTLY:-}" ] || export PROPTEST_CASES=26
+  echo "random cases: $([ -n "${NIGHTLY:-}" ] && echo all || echo a tenth), from seed $TEST_SEED"
+  count_tests "unit tests" '^test result:' \
+    cargo test --quiet --workspace --lib --bins --tests --no-fail-fast
+  [ -n "${NIGHTLY:-}" ] || leave_out "nine tenths of the random cases (make nightly runs them)"
 }
 release() {
   begin "release build"

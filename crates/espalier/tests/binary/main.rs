@@ -16,3 +16,4 @@ mod sstable_tools;
 mod sstable_write;
 mod start_and_stop;
 mod support;
+mod tidy;

@@ -129,7 +129,7 @@ fn copies_are_what_is_written_from_objects() {
         plain += block_on(check(seed)).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
     assert!(
-        plain as u64 > espalier_testing::at_least(3000),
+        plain > espalier_testing::at_least(3000),
         "only {plain} rows were taken as they lie"
     );
 }
@@ -142,7 +142,7 @@ fn what_hides_another_row_is_what_their_merge_is() {
     for seed in espalier_testing::seeds(400) {
         hidden += block_on(check_hiding(seed)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
-    assert!(hidden as u64 > espalier_testing::at_least(100), "only {hidden} rows hid another");
+    assert!(hidden > espalier_testing::at_least(100), "only {hidden} rows hid another");
 }
 
 async fn whole(reader: &SSTableReader) -> espalier_sstable::Result<Scan> {

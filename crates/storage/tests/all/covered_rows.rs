@@ -228,7 +228,7 @@ async fn compare(
 /// Long runs of rows and deletions, sometimes in random order, over memtables and SSTables.
 #[test]
 pub fn reads_find_what_a_model_holds() {
-    for seed in 0..12 {
+    for seed in espalier_testing::seeds(12) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let mut configuration = with_small_blocks();

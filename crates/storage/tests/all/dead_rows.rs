@@ -105,7 +105,7 @@ async fn change(
 
 #[test]
 pub fn what_is_deleted_and_written_again_is_seen() {
-    for seed in 0..12 {
+    for seed in espalier_testing::seeds(12) {
         println!("seed {seed}");
         let file_system = FileSystem::simulated(seed);
         run(async {
