@@ -245,7 +245,7 @@ fn rows_are_found_where_a_row_index_spans_pages() {
             }
             println!("{}: {reported} answered", features.version);
             assert!(
-                reported as u64 > espalier_testing::at_least(5_000),
+                reported > 5_000 || !espalier_testing::runs_all(),
                 "{}: only {reported} answered",
                 features.version
             );

@@ -128,10 +128,7 @@ fn copies_are_what_is_written_from_objects() {
     for seed in espalier_testing::seeds(300) {
         plain += block_on(check(seed)).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
-    assert!(
-        plain > espalier_testing::at_least(3000),
-        "only {plain} rows were taken as they lie"
-    );
+    assert!(plain > espalier_testing::at_least(3000), "only {plain} rows were taken as they lie");
 }
 
 /// One of two rows with the same clustering hides the other only if it is the result of their

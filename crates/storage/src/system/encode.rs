@@ -163,10 +163,7 @@ impl Writer {
         let dropped_table = table(SCHEMA_KEYSPACE, "dropped_columns");
         for dropped in changed.dropped_columns.values() {
             let row = RowWriter::new(&dropped_table, &[&changed.name, &dropped.name], timestamp)
-                .bytes(
-                    "dropped_time",
-                    (dropped.dropped_time_us / 1000).to_be_bytes().to_vec(),
-                )
+                .bytes("dropped_time", (dropped.dropped_time_us / 1000).to_be_bytes().to_vec())
                 .text("kind", dropped.kind.name())
                 .text("type", &dropped.column_type.without_user_types().cql_name())
                 .finish();

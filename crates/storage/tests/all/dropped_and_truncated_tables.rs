@@ -71,8 +71,8 @@ fn truncation_holds_wherever_the_power_goes() {
             });
         }
     }
-    let enough = espalier_testing::at_least(10);
-    assert!(before > enough && after > enough, "{before} before, {after} after");
+    let are_met = before > 10 && after > 10;
+    assert!(are_met || !espalier_testing::runs_all(), "{before} before, {after} after");
 }
 
 #[test]
@@ -261,8 +261,8 @@ fn dropped_tables_stay_dropped_wherever_the_power_goes() {
             assert_eq!(names_in_narrow(&database).await, [""; 0], "seed {seed}");
         });
     }
-    let enough = espalier_testing::at_least(10);
-    assert!(before > enough && after > enough, "{before} before, {after} after");
+    let are_met = before > 10 && after > 10;
+    assert!(are_met || !espalier_testing::runs_all(), "{before} before, {after} after");
 }
 
 #[test]

@@ -154,8 +154,7 @@ fn wherever_the_power_goes_it_can_be_done_again() {
             assert_eq!(names_in_narrow(&database).await, ["kept", "moved"], "seed {seed}");
         });
     }
-    let enough = espalier_testing::at_least(10);
-    let are_met = [befores, parts, afters].iter().all(|count| *count > enough);
+    let are_met = befores > 10 && parts > 10 && afters > 10;
     assert!(are_met || !espalier_testing::runs_all(), "{befores} {parts} {afters}");
 }
 
