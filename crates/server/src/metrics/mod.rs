@@ -6,12 +6,14 @@
 
 mod latency;
 mod render;
+mod shard_samples;
 mod storage;
 
 use std::cell::Cell;
 
 pub(crate) use latency::{RequestKind, RequestLatencies};
 pub(crate) use render::{Kind, Sample, render};
+use shard_samples::ShardSamples;
 pub(crate) use storage::samples as storage_samples;
 
 /// A number that only grows, or a gauge, which also goes down.
@@ -71,35 +73,35 @@ pub(crate) struct TransportMetrics {
 impl TransportMetrics {
     /// Appends the counters as samples of shard `shard`.
     pub fn samples(&self, shard: usize, samples: &mut Vec<Sample>) {
-        let mut push = |name, help, kind, label: Option<(&'static str, &str)>, value: &Counter| {
-            let mut labels = format!("shard=\"{shard}\"");
-            if let Some((key, value)) = label {
-                labels.push_str(&format!(",{key}=\"{value}\""));
-            }
-            let value = value.get() as f64;
-            samples.push(Sample { name, suffix: "", help, kind, labels, value });
-        };
-        push(
+        let mut of_shard = ShardSamples::new(shard, samples);
+        self.connections(&mut of_shard);
+        self.requests_by_kind(&mut of_shard);
+        self.requests(&mut of_shard);
+        self.responses(&mut of_shard);
+        self.traffic(&mut of_shard);
+        self.traces(&mut of_shard);
+        self.latencies.samples(shard, samples);
+    }
+
+    fn connections(&self, samples: &mut ShardSamples<'_>) {
+        samples.counter(
             "scylla_transport_cql_connections",
+            self.connections_opened.get(),
             "Connections accepted since the start.",
-            Kind::Counter,
-            None,
-            &self.connections_opened,
         );
-        push(
+        samples.gauge(
             "scylla_transport_current_connections",
+            self.connections_open.get(),
             "Connections that are open.",
-            Kind::Gauge,
-            None,
-            &self.connections_open,
         );
-        push(
+        samples.counter(
             "scylla_transport_connections_blocked",
+            self.connections_refused.get(),
             "Connections refused because a limit was reached.",
-            Kind::Counter,
-            None,
-            &self.connections_refused,
         );
+    }
+
+    fn requests_by_kind(&self, samples: &mut ShardSamples<'_>) {
         for (kind, counter) in [
             ("STARTUP", &self.requests_startup),
             ("OPTIONS", &self.requests_options),
@@ -110,84 +112,74 @@ impl TransportMetrics {
             ("REGISTER", &self.requests_register),
             ("AUTH_RESPONSE", &self.requests_auth_response),
         ] {
-            push(
+            samples.counter_of_kind(
                 "scylla_transport_cql_requests_count",
+                kind,
+                counter.get(),
                 "Requests by kind.",
-                Kind::Counter,
-                Some(("kind", kind)),
-                counter,
             );
         }
-        push(
+    }
+
+    fn requests(&self, samples: &mut ShardSamples<'_>) {
+        samples.gauge(
             "scylla_transport_requests_serving",
+            self.requests_serving.get(),
             "Requests that are waiting for a disk, a timer or another shard.",
-            Kind::Gauge,
-            None,
-            &self.requests_serving,
         );
-        push(
+        samples.counter(
             "espalier_transport_requests_waited",
+            self.requests_waited.get(),
             "Requests that had to wait for a disk, a timer or another shard.",
-            Kind::Counter,
-            None,
-            &self.requests_waited,
         );
-        push(
+        samples.counter(
             "scylla_transport_requests_shed",
+            self.requests_shed.get(),
             "Requests answered OVERLOADED because too much was in flight.",
-            Kind::Counter,
-            None,
-            &self.requests_shed,
         );
-        push(
+    }
+
+    fn responses(&self, samples: &mut ShardSamples<'_>) {
+        samples.counter(
             "scylla_transport_cql_errors_total",
+            self.responses_error.get(),
             "ERROR responses.",
-            Kind::Counter,
-            None,
-            &self.responses_error,
         );
-        push(
+        samples.counter(
             "espalier_transport_unprepared",
+            self.responses_unprepared.get(),
             "EXECUTE and BATCH requests of a statement that is not prepared on this node.",
-            Kind::Counter,
-            None,
-            &self.responses_unprepared,
         );
-        push(
+    }
+
+    fn traffic(&self, samples: &mut ShardSamples<'_>) {
+        samples.counter(
             "espalier_transport_received_bytes",
+            self.bytes_received.get(),
             "Bytes received from clients.",
-            Kind::Counter,
-            None,
-            &self.bytes_received,
         );
-        push(
+        samples.counter(
             "espalier_transport_sent_bytes",
+            self.bytes_sent.get(),
             "Bytes sent to clients.",
-            Kind::Counter,
-            None,
-            &self.bytes_sent,
         );
-        push(
+        samples.counter(
             "espalier_transport_writes",
+            self.writes.get(),
             "Writes to sockets: responses of one batch of requests share one.",
-            Kind::Counter,
-            None,
-            &self.writes,
         );
-        push(
+    }
+
+    fn traces(&self, samples: &mut ShardSamples<'_>) {
+        samples.counter(
             "espalier_traces_written",
+            self.traces_written.get(),
             "Traces of requests written to system_traces.",
-            Kind::Counter,
-            None,
-            &self.traces_written,
         );
-        push(
+        samples.counter(
             "espalier_traces_dropped",
+            self.traces_dropped.get(),
             "Traces of requests that were dropped: too many waited, or the write failed.",
-            Kind::Counter,
-            None,
-            &self.traces_dropped,
         );
-        self.latencies.samples(shard, samples);
     }
 }
