@@ -4,10 +4,12 @@
 //! drives storage reads, filters, groups and limits. `paging` encodes the state that a client sends
 //! back for the next page.
 
+mod cell_metadata;
 mod execute;
 mod expression;
 mod group;
 mod paging;
+mod parts;
 mod plan;
 mod point;
 mod selection;

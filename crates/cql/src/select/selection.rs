@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_types::CqlType;
 
-use super::expression::{MetadataPart, SelectExpression};
+use super::expression::SelectExpression;
 use crate::{
     Error, Result,
     functions::{self, Argument, ResolvedFunction, aggregate::AggregateFunction},
-    grammar::ast::{CellMetadata, Expression, ExpressionKind, FunctionCall, Name},
+    grammar::ast::{Arithmetic, Expression, ExpressionKind, FunctionCall, Name, TypeName},
     term::{Preparation, prepare_term},
 };
 
@@ -34,11 +33,11 @@ enum Operand<'e> {
 }
 
 impl SelectionPreparation<'_, '_> {
-    fn invalid(&self, expression: &Expression<'_>, message: impl AsRef<str>) -> Error {
+    pub(super) fn invalid(&self, expression: &Expression<'_>, message: impl AsRef<str>) -> Error {
         self.preparation.invalid(expression.position, message)
     }
 
-    fn column(&self, name: &Name<'_>) -> Result<&ColumnDefinition> {
+    pub(super) fn column(&self, name: &Name<'_>) -> Result<&ColumnDefinition> {
         self.preparation.column(self.table, name)
     }
 
@@ -61,157 +60,21 @@ impl SelectionPreparation<'_, '_> {
             ExpressionKind::CellMetadata(metadata, inner) => {
                 self.metadata(expression, *metadata, inner)
             }
-            ExpressionKind::Field(inner, name) => {
-                let (inner, inner_type) = self.prepare(inner, None)?;
-                let CqlType::UserDefined { definition, .. } = &inner_type else {
-                    return Err(self.invalid(
-                        expression,
-                        format!("Invalid field selection: {} is not a UDT", inner_type.cql_name()),
-                    ));
-                };
-                let Some(index) =
-                    definition.fields.iter().position(|(field, _)| field == name.as_str())
-                else {
-                    return Err(self.invalid(
-                        expression,
-                        format!(
-                            "{} of type {} has no field {name}",
-                            expression,
-                            inner_type.cql_name()
-                        ),
-                    ));
-                };
-                let field_type = definition.fields[index].1.clone();
-                Ok((SelectExpression::Field(Box::new(inner), index), field_type))
-            }
-            ExpressionKind::Element(collection, key) => {
-                let (inner, inner_type) = self.prepare(collection, None)?;
-                let (part, key_type, element_type) = match &inner_type {
-                    CqlType::Map { key, value, .. } => ("key", key.as_ref(), value.as_ref()),
-                    CqlType::Set { element, .. } => ("value", element.as_ref(), element.as_ref()),
-                    CqlType::List { .. } => {
-                        let message = format!(
-                            "Element selection is only allowed on sets and maps, but {} is a list",
-                            expression.to_string().split('[').next().unwrap_or_default()
-                        );
-                        return Err(self.invalid(expression, message));
-                    }
-                    other => {
-                        return Err(self.invalid(
-                            expression,
-                            format!(
-                                "Invalid element selection: {} is not a collection",
-                                other.cql_name()
-                            ),
-                        ));
-                    }
-                };
-                let key_type = key_type.clone();
-                let element_type = element_type.clone();
-                let key = match &key.kind {
-                    ExpressionKind::BindMarker(marker) => {
-                        let name = format!("{part}({collection})");
-                        let receiver = self.preparation.receiver(&name, &key_type);
-                        SelectExpression::Term(self.preparation.bind(*marker, &receiver)?)
-                    }
-                    _ => self.prepare(key, Some(&key_type))?.0,
-                };
-                Ok((
-                    SelectExpression::Element(Box::new(inner), inner_type, Box::new(key)),
-                    element_type,
-                ))
-            }
+            ExpressionKind::Field(inner, name) => self.field(expression, inner, name),
+            ExpressionKind::Element(collection, key) => self.element(expression, collection, key),
             ExpressionKind::Slice(collection, from, to) => {
-                let (inner, inner_type) = self.prepare(collection, None)?;
-                let (part, key_type) = match &inner_type {
-                    CqlType::Map { key, .. } => ("key", key.as_ref().clone()),
-                    CqlType::Set { element, .. } => ("value", element.as_ref().clone()),
-                    other => {
-                        return Err(self.invalid(
-                            expression,
-                            format!(
-                                "Slice selections are allowed only on sets and maps, not on {}",
-                                other.cql_name()
-                            ),
-                        ));
-                    }
-                };
-                let name = format!("{part}({collection})");
-                let receiver = self.preparation.receiver(&name, &key_type);
-                let mut bound = |bound: &Option<Box<Expression<'_>>>| {
-                    bound
-                        .as_ref()
-                        .map(|bound| prepare_term(self.preparation, bound, &receiver))
-                        .transpose()
-                };
-                let (from, to) = (bound(from)?, bound(to)?);
-                Ok((
-                    SelectExpression::Slice(Box::new(inner), inner_type.clone(), from, to),
-                    inner_type,
-                ))
+                self.slice(expression, collection, [from.as_deref(), to.as_deref()])
             }
             ExpressionKind::Function(call) => self.call(expression, call, expected),
-            ExpressionKind::Cast(inner, type_name) => {
-                let target = self.preparation.resolve_type(type_name)?;
-                let (operand, argument) = self.operand(inner)?;
-                let function = functions::resolve_cast(
-                    self.preparation,
-                    expression.position,
-                    std::slice::from_ref(&argument),
-                    &target,
-                )?;
-                self.apply(function, vec![operand])
-            }
-            ExpressionKind::Negate(inner) => {
-                let (operand, argument) = self.operand(inner)?;
-                let function = functions::resolve_negation(
-                    self.preparation,
-                    expression.position,
-                    std::slice::from_ref(&argument),
-                    expected,
-                )?;
-                self.apply(function, vec![operand])
-            }
-            ExpressionKind::Arithmetic(chain) => {
-                let (mut left, mut left_argument) = self.operand(&chain.first)?;
-                let last = chain.rest.len().saturating_sub(1);
-                for (index, (operator, right)) in chain.rest.iter().enumerate() {
-                    let (right, right_argument) = self.operand(right)?;
-                    let function = functions::resolve_arithmetic(
-                        self.preparation,
-                        expression.position,
-                        *operator,
-                        &[left_argument, right_argument],
-                        expected.filter(|_| index == last),
-                    )?;
-                    let (part, result) = self.apply(function, vec![left, right])?;
-                    left = Operand::Prepared(part);
-                    left_argument = Argument::Typed(result);
-                }
-                match (left, left_argument) {
-                    (Operand::Prepared(part), Argument::Typed(result)) => Ok((part, result)),
-                    _ => Err(self.invalid(expression, "an operator takes two operands")),
-                }
-            }
+            ExpressionKind::Cast(inner, type_name) => self.cast(expression, inner, type_name),
+            ExpressionKind::Negate(inner) => self.negation(expression, inner, expected),
+            ExpressionKind::Arithmetic(chain) => self.arithmetic(expression, chain, expected),
             ExpressionKind::Tuple(parts)
                 if parts.len() == 1 && !matches!(expected, Some(CqlType::Tuple(_))) =>
             {
                 self.prepare(&parts[0], expected)
             }
-            ExpressionKind::Tuple(parts) => {
-                let types = match expected {
-                    Some(CqlType::Tuple(types)) if types.len() >= parts.len() => &types[..],
-                    _ => &[],
-                };
-                let parts = parts
-                    .iter()
-                    .enumerate()
-                    .map(|(index, part)| self.prepare(part, types.get(index)))
-                    .collect::<Result<Vec<_>>>()?;
-                let (parts, types): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-                let tuple = CqlType::Tuple(types.into_iter().map(|part| part.freeze()).collect());
-                Ok((SelectExpression::Composite(tuple.clone(), parts), tuple))
-            }
+            ExpressionKind::Tuple(parts) => self.tuple(parts, expected),
             ExpressionKind::List(parts) if expected.is_none() && !parts.is_empty() => {
                 let (parts, element) = self.uniform(parts)?;
                 let list = CqlType::List { element: Arc::new(element), frozen: true };
@@ -229,6 +92,85 @@ impl SelectionPreparation<'_, '_> {
             }
             _ => self.term(expression, expected),
         }
+    }
+
+    fn cast(
+        &mut self,
+        expression: &Expression<'_>,
+        inner: &Expression<'_>,
+        type_name: &TypeName<'_>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        let target = self.preparation.resolve_type(type_name)?;
+        let (operand, argument) = self.operand(inner)?;
+        let function = functions::resolve_cast(
+            self.preparation,
+            expression.position,
+            std::slice::from_ref(&argument),
+            &target,
+        )?;
+        self.apply(function, vec![operand])
+    }
+
+    fn negation(
+        &mut self,
+        expression: &Expression<'_>,
+        inner: &Expression<'_>,
+        expected: Option<&CqlType>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        let (operand, argument) = self.operand(inner)?;
+        let function = functions::resolve_negation(
+            self.preparation,
+            expression.position,
+            std::slice::from_ref(&argument),
+            expected,
+        )?;
+        self.apply(function, vec![operand])
+    }
+
+    fn arithmetic(
+        &mut self,
+        expression: &Expression<'_>,
+        chain: &Arithmetic<'_>,
+        expected: Option<&CqlType>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        let (mut left, mut left_argument) = self.operand(&chain.first)?;
+        let last = chain.rest.len().saturating_sub(1);
+        for (index, (operator, right)) in chain.rest.iter().enumerate() {
+            let (right, right_argument) = self.operand(right)?;
+            let function = functions::resolve_arithmetic(
+                self.preparation,
+                expression.position,
+                *operator,
+                &[left_argument, right_argument],
+                expected.filter(|_| index == last),
+            )?;
+            let (part, result) = self.apply(function, vec![left, right])?;
+            left = Operand::Prepared(part);
+            left_argument = Argument::Typed(result);
+        }
+        match (left, left_argument) {
+            (Operand::Prepared(part), Argument::Typed(result)) => Ok((part, result)),
+            _ => Err(self.invalid(expression, "an operator takes two operands")),
+        }
+    }
+
+    fn tuple(
+        &mut self,
+        parts: &[Expression<'_>],
+        expected: Option<&CqlType>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        let types = match expected {
+            Some(CqlType::Tuple(types)) if types.len() >= parts.len() => &types[..],
+            _ => &[],
+        };
+        let parts = parts
+            .iter()
+            .enumerate()
+            .map(|(index, part)| self.prepare(part, types.get(index)))
+            .collect::<Result<Vec<_>>>()?;
+        let (parts, types): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let tuple = CqlType::Tuple(types.into_iter().map(|part| part.freeze()).collect());
+        Ok((SelectExpression::Composite(tuple.clone(), parts), tuple))
     }
 
     fn uniform(&mut self, parts: &[Expression<'_>]) -> Result<(Vec<SelectExpression>, CqlType)> {
@@ -267,99 +209,6 @@ impl SelectionPreparation<'_, '_> {
             }
             None => Err(self.invalid(expression, format!("Cannot infer type for term {expression} in selection clause (try using a cast to force a type)"))),
         }
-    }
-
-    fn metadata(
-        &mut self,
-        expression: &Expression<'_>,
-        metadata: CellMetadata,
-        inner: &Expression<'_>,
-    ) -> Result<(SelectExpression, CqlType)> {
-        let one = match metadata {
-            CellMetadata::TimeToLive => CqlType::Int,
-            _ => CqlType::Bigint,
-        };
-        let (name, part) = match &inner.kind {
-            ExpressionKind::Column(name) => (name, None),
-            ExpressionKind::Element(column, key) => match &column.kind {
-                ExpressionKind::Column(name) => (name, Some(Err(key))),
-                _ => {
-                    return Err(self
-                        .invalid(expression, "Cannot use selection function on this expression"));
-                }
-            },
-            ExpressionKind::Field(column, field) => match &column.kind {
-                ExpressionKind::Column(name) => (name, Some(Ok(field))),
-                _ => {
-                    return Err(self
-                        .invalid(expression, "Cannot use selection function on this expression"));
-                }
-            },
-            _ => {
-                return Err(self.invalid(
-                    expression,
-                    format!(
-                        "Cannot use selection function {} on {inner}",
-                        metadata.function_name()
-                    ),
-                ));
-            }
-        };
-        let column = self.column(name)?.clone();
-        if column.is_primary_key() {
-            return Err(self.invalid(
-                expression,
-                format!(
-                    "Cannot use selection function {} on PRIMARY KEY part {name}",
-                    metadata.function_name()
-                ),
-            ));
-        }
-        if !column.is_complex() && part.is_some() {
-            return Err(self.invalid(
-                expression,
-                format!(
-                    "Cannot use selection function {} on part of the frozen column {name}",
-                    metadata.function_name()
-                ),
-            ));
-        }
-        let Some(part) = part else {
-            let result = if column.is_complex() && metadata != CellMetadata::MaximumWriteTime {
-                CqlType::List { element: Arc::new(one), frozen: true }
-            } else {
-                one
-            };
-            return Ok((SelectExpression::Metadata(metadata, column, MetadataPart::Whole), result));
-        };
-        let path = match (part, &column.column_type) {
-            (Ok(field), CqlType::UserDefined { definition, .. }) => {
-                let index = definition.fields.iter().position(|(other, _)| other == field.as_str());
-                let Some(index) = index else {
-                    return Err(self.invalid(expression, format!("{name} has no field {field}")));
-                };
-                crate::term::Term::Constant(Some(Bytes::copy_from_slice(
-                    &(index as u16).to_be_bytes(),
-                )))
-            }
-            (
-                Err(key),
-                CqlType::Map { key: key_type, .. } | CqlType::Set { element: key_type, .. },
-            ) => {
-                let receiver = self.preparation.receiver(&format!("key({name})"), key_type);
-                prepare_term(self.preparation, key, &receiver)?
-            }
-            _ => {
-                return Err(self.invalid(
-                    expression,
-                    format!(
-                        "Cannot use selection function {} on {inner}",
-                        metadata.function_name()
-                    ),
-                ));
-            }
-        };
-        Ok((SelectExpression::Metadata(metadata, column, MetadataPart::Path(path)), one))
     }
 
     fn call(
