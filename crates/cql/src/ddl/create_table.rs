@@ -14,7 +14,9 @@ use super::{
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
-    grammar::ast::{ColumnDefinition, CreateTable, DropTable, Name, PropertyValue},
+    grammar::ast::{
+        ColumnDefinition, CreateTable, DropTable, Name, Position, PrimaryKey, PropertyValue,
+    },
     term::resolve_type,
 };
 
@@ -32,131 +34,190 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     if let Some(table) = keyspace.unreadable.tables.get(name) {
         return Err(unreadable("Table", &keyspace.name, name, &table.reason));
     }
-    let invalid = |position, message: String| Error::invalid_at(context.text, position, message);
+    let declaration = Declaration { context, statement, keyspace: &keyspace.name };
     if let Some(position) = statement.options.compact_storage {
-        return Err(invalid(position, "COMPACT STORAGE tables are not supported".into()));
+        return Err(
+            declaration.invalid(position, "COMPACT STORAGE tables are not supported".into())
+        );
     }
-    let key = match statement.primary_keys.as_slice() {
-        [key] => key,
-        [] => {
-            return Err(invalid(
-                statement.position,
-                format!(
-                    "No PRIMARY KEY specifed for table '{}.{name}' (exactly one required)",
-                    keyspace.name
-                ),
-            ));
-        }
-        [_, second, ..] => {
-            return Err(invalid(
-                second.position,
-                format!(
-                    "Multiple PRIMARY KEY specified for table '{}.{name}' (exactly one required)",
-                    keyspace.name
-                ),
-            ));
-        }
-    };
-    let mut declared = HashSet::with_capacity(statement.columns.len());
-    for column in &statement.columns {
-        if !declared.insert(column.name.as_str()) {
-            return Err(invalid(
-                column.name.position,
-                format!(
-                    "Duplicate column '{}' declaration for table '{}.{name}'",
-                    column.name, keyspace.name
-                ),
-            ));
-        }
-        check_name_length(context.text, &column.name)?;
-        if column.mask.is_some() {
-            return Err(invalid(
-                column.name.position,
-                "Dynamic data masking is not supported yet".into(),
-            ));
-        }
-    }
-    let find = |key_column: &Name<'_>| {
-        let found = statement.columns.iter().find(|column| column.name == *key_column);
-        found.ok_or_else(|| {
-            invalid(
-                key_column.position,
-                format!(
-                    "Unknown column '{key_column}' referenced in PRIMARY KEY for table '{name}'"
-                ),
-            )
-        })
-    };
-    let resolve = |column: &ColumnDefinition<'_>| {
-        resolve_type(context.text, context.schema, &keyspace.name, &column.type_name)
-    };
-    let refuse = |column: &ColumnDefinition<'_>, refusal: Refusal| {
-        refusal.map_err(|reason| invalid(column.name.position, reason))
-    };
-    let key_type = |column: &ColumnDefinition<'_>| -> Result<CqlType> {
-        let column_type = resolve(column)?;
-        refuse(column, type_check::check_key(column.name.as_str(), &column_type))?;
-        Ok(column_type.freeze())
-    };
-    let mut seen = HashSet::new();
-    for key_column in key.partition.iter().chain(&key.clustering) {
-        if !seen.insert(key_column.as_str()) {
-            return Err(invalid(
-                key_column.position,
-                format!("Duplicate column '{key_column}' in PRIMARY KEY clause for table '{name}'"),
-            ));
-        }
-    }
+    let key = declaration.primary_key()?;
+    declaration.check_columns()?;
+    let key_names = declaration.key_names(key)?;
     let mut builder =
         TableBuilder::new(keyspace.name.as_str(), name, table_id(context, statement)?);
-    for key_column in &key.partition {
-        builder = builder.partition_key(key_column.as_str(), key_type(find(key_column)?)?);
+    builder = declaration.add_key_columns(builder, key)?;
+    let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
+    let mut options = TableOptions::default();
+    set_default_options(&mut options, &statement.options.properties);
+    set_options(&mut options, &statement.options.properties, context.memtables)?;
+    check_counter_options(has_counters, &options)?;
+    let table = builder.options(options).build();
+    let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
+    Ok(Some((context.with_table(keyspace, table), change)))
+}
+
+/// The columns and the primary key as a CREATE TABLE declares them.
+struct Declaration<'s> {
+    context: &'s Context<'s>,
+    statement: &'s CreateTable<'s>,
+    keyspace: &'s str,
+}
+
+impl<'s> Declaration<'s> {
+    fn invalid(&self, position: Position, message: String) -> Error {
+        Error::invalid_at(self.context.text, position, message)
     }
-    let table_name = format!("{}.{name}", keyspace.name);
-    let order = &statement.options.clustering_order;
-    let descending = descending_columns(context.text, &table_name, key, order)?;
-    for (key_column, reversed) in key.clustering.iter().zip(descending) {
-        builder = builder.clustering(key_column.as_str(), key_type(find(key_column)?)?, reversed);
+
+    fn name(&self) -> &'s str {
+        self.statement.name.name.as_str()
     }
-    let (mut counters, mut others) = (None, None);
-    for column in statement.columns.iter().filter(|column| !seen.contains(column.name.as_str())) {
-        let column_type = resolve(column)?;
-        refuse(column, type_check::check_column(&column_type))?;
-        if column_type.is_counter() {
-            counters.get_or_insert(column.name.position);
-        } else {
-            others.get_or_insert(column.name.position);
+
+    /// Returns the only primary key.
+    fn primary_key(&self) -> Result<&'s PrimaryKey<'s>> {
+        let (keyspace, name) = (self.keyspace, self.name());
+        match self.statement.primary_keys.as_slice() {
+            [key] => Ok(key),
+            [] => Err(self.invalid(
+                self.statement.position,
+                format!(
+                    "No PRIMARY KEY specifed for table '{keyspace}.{name}' (exactly one required)"
+                ),
+            )),
+            [_, second, ..] => Err(self.invalid(
+                second.position,
+                format!(
+                    "Multiple PRIMARY KEY specified for table '{keyspace}.{name}' (exactly one required)"
+                ),
+            )),
         }
-        if column.is_static && key.clustering.is_empty() {
-            return Err(invalid(column.name.position, "Static columns are only useful (and thus allowed) if the table has at least one clustering column".into()));
-        }
-        builder = if column.is_static {
-            builder.static_column(column.name.as_str(), column_type)
-        } else {
-            builder.regular(column.name.as_str(), column_type)
-        };
     }
-    for column in statement.columns.iter().filter(|column| seen.contains(column.name.as_str())) {
-        if column.is_static {
-            return Err(invalid(
+
+    /// Checks the names of all columns, and that no column has a mask.
+    fn check_columns(&self) -> Result<()> {
+        let mut declared = HashSet::with_capacity(self.statement.columns.len());
+        for column in &self.statement.columns {
+            if !declared.insert(column.name.as_str()) {
+                return Err(self.invalid(
+                    column.name.position,
+                    format!(
+                        "Duplicate column '{}' declaration for table '{}.{}'",
+                        column.name,
+                        self.keyspace,
+                        self.name()
+                    ),
+                ));
+            }
+            check_name_length(self.context.text, &column.name)?;
+            if column.mask.is_some() {
+                return Err(self.invalid(
+                    column.name.position,
+                    "Dynamic data masking is not supported yet".into(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the names of the primary key's columns, each of which comes once.
+    fn key_names(&self, key: &'s PrimaryKey<'s>) -> Result<HashSet<&'s str>> {
+        let mut seen = HashSet::new();
+        for key_column in key.partition.iter().chain(&key.clustering) {
+            if !seen.insert(key_column.as_str()) {
+                return Err(self.invalid(
+                    key_column.position,
+                    format!(
+                        "Duplicate column '{key_column}' in PRIMARY KEY clause for table '{}'",
+                        self.name()
+                    ),
+                ));
+            }
+        }
+        Ok(seen)
+    }
+
+    fn add_key_columns(
+        &self,
+        mut builder: TableBuilder,
+        key: &PrimaryKey<'_>,
+    ) -> Result<TableBuilder> {
+        for key_column in &key.partition {
+            builder = builder.partition_key(key_column.as_str(), self.key_type(key_column)?);
+        }
+        let table_name = format!("{}.{}", self.keyspace, self.name());
+        let order = &self.statement.options.clustering_order;
+        let descending = descending_columns(self.context.text, &table_name, key, order)?;
+        for (key_column, reversed) in key.clustering.iter().zip(descending) {
+            builder = builder.clustering(key_column.as_str(), self.key_type(key_column)?, reversed);
+        }
+        Ok(builder)
+    }
+
+    /// Returns the type of a column of the primary key.
+    fn key_type(&self, key_column: &Name<'_>) -> Result<CqlType> {
+        let found = self.statement.columns.iter().find(|column| column.name == *key_column);
+        let column = found.ok_or_else(|| {
+            self.invalid(
+                key_column.position,
+                format!(
+                    "Unknown column '{key_column}' referenced in PRIMARY KEY for table '{}'",
+                    self.name()
+                ),
+            )
+        })?;
+        let column_type = self.resolve(column)?;
+        self.refuse(column, type_check::check_key(column.name.as_str(), &column_type))?;
+        Ok(column_type.freeze())
+    }
+
+    /// Adds the columns outside the primary key, and returns whether they are counters.
+    fn add_other_columns(
+        &self,
+        mut builder: TableBuilder,
+        key: &PrimaryKey<'_>,
+        key_names: &HashSet<&str>,
+    ) -> Result<(TableBuilder, bool)> {
+        let is_key = |column: &&ColumnDefinition<'_>| key_names.contains(column.name.as_str());
+        let (mut counters, mut others) = (None, None);
+        for column in self.statement.columns.iter().filter(|column| !is_key(column)) {
+            let column_type = self.resolve(column)?;
+            self.refuse(column, type_check::check_column(&column_type))?;
+            if column_type.is_counter() {
+                counters.get_or_insert(column.name.position);
+            } else {
+                others.get_or_insert(column.name.position);
+            }
+            if column.is_static && key.clustering.is_empty() {
+                return Err(self.invalid(column.name.position, "Static columns are only useful (and thus allowed) if the table has at least one clustering column".into()));
+            }
+            builder = if column.is_static {
+                builder.static_column(column.name.as_str(), column_type)
+            } else {
+                builder.regular(column.name.as_str(), column_type)
+            };
+        }
+        let mut key_columns = self.statement.columns.iter().filter(is_key);
+        if let Some(column) = key_columns.find(|column| column.is_static) {
+            return Err(self.invalid(
                 column.name.position,
                 format!("Static column '{}' cannot be part of the PRIMARY KEY", column.name),
             ));
         }
+        if let (Some(_), Some(position)) = (counters, others) {
+            return Err(self.invalid(
+                position,
+                "Cannot mix counter and non counter columns in the same table".into(),
+            ));
+        }
+        Ok((builder, counters.is_some()))
     }
-    if let (Some(_), Some(position)) = (counters, others) {
-        return Err(invalid(
-            position,
-            "Cannot mix counter and non counter columns in the same table".into(),
-        ));
+
+    fn resolve(&self, column: &ColumnDefinition<'_>) -> Result<CqlType> {
+        resolve_type(self.context.text, self.context.schema, self.keyspace, &column.type_name)
     }
-    let mut options = TableOptions::default();
-    set_default_options(&mut options, &statement.options.properties);
-    set_options(&mut options, &statement.options.properties, context.memtables)?;
-    check_counter_options(counters.is_some(), &options)?;
-    let table = builder.options(options).build();
-    let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
-    Ok(Some((context.with_table(keyspace, table), change)))
+
+    fn refuse(&self, column: &ColumnDefinition<'_>, refusal: Refusal) -> Result<()> {
+        refusal.map_err(|reason| self.invalid(column.name.position, reason))
+    }
 }
 
 fn table_id(context: &Context<'_>, statement: &CreateTable<'_>) -> Result<TableId> {
