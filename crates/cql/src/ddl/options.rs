@@ -89,14 +89,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         }
         "allow_auto_snapshot" => options.allow_auto_snapshot = parse_boolean(name, value)?,
         "bloom_filter_fp_chance" => {
-            let chance = parse_double(name, value)?;
-            // The lower bound is the smallest chance in the table of hash counts.
-            if !(chance > 6.71e-5 && chance <= 1.0) {
-                return Err(Error::configuration(format!(
-                    "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {chance:?})"
-                )));
-            }
-            options.bloom_filter_fp_chance = chance;
+            options.bloom_filter_fp_chance = parse_bloom_filter_chance(name, value)?;
         }
         "caching" => {
             let caching = map(name, value)?;
@@ -110,66 +103,11 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             CompactionStrategy::parse(&compaction).map_err(Error::configuration)?;
             options.compaction = CompactionStrategy::complete(compaction);
         }
-        "compression" => {
-            let mut compression = map(name, value)?;
-            check_compression(&compression)?;
-            if compression.get("enabled").is_some_and(|enabled| is_true(enabled)) {
-                compression.remove("enabled");
-            }
-            if let Some(class) =
-                compression.get("class").filter(|class| !class.contains('.') && !class.is_empty())
-            {
-                let class = format!("org.apache.cassandra.io.compress.{class}");
-                compression.insert("class".into(), class);
-            }
-            let disabled = compression.contains_key("enabled");
-            let empty = compression.is_empty()
-                || compression.get("sstable_compression").is_some_and(String::is_empty);
-            options.compression = if disabled || empty {
-                BTreeMap::from([("enabled".to_string(), "false".to_string())])
-            } else {
-                compression.entry("chunk_length_in_kb".into()).or_insert_with(|| "16".into());
-                compression
-            };
-        }
+        "compression" => options.compression = parse_compression(name, value)?,
         "memtable" => options.memtable = text(name, value)?,
-        "crc_check_chance" => {
-            let chance = parse_double(name, value)?;
-            if !(0.0..=1.0).contains(&chance) {
-                return Err(Error::configuration(format!(
-                    "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {chance:?})"
-                )));
-            }
-            options.crc_check_chance = chance;
-        }
-        "default_time_to_live" => {
-            let seconds = parse_int(name, value)?;
-            let maximum = espalier_mutation::MAX_TTL_SECONDS;
-            if i64::from(seconds) > i64::from(maximum) {
-                return Err(Error::configuration(format!(
-                    "default_time_to_live must be less than or equal to {maximum} (got {seconds})"
-                )));
-            }
-            options.default_time_to_live = seconds;
-        }
-        "extensions" => {
-            options.extensions = map(name, value)?
-                .into_iter()
-                .map(|(key, value)| {
-                    let bytes =
-                        espalier_types::literal::from_text(&espalier_types::CqlType::Blob, &value)
-                            .map_err(|error| {
-                                Error::configuration(format!("extensions: {error}"))
-                            })?;
-                    Ok((key, bytes.to_vec()))
-                })
-                .collect::<Result<_>>()?;
-            // The option selects the format of the table's files, so only known formats are
-            // accepted.
-            if let Some(version) = options.extensions.get(SSTABLE_FORMAT) {
-                check_version(&String::from_utf8_lossy(version))?;
-            }
-        }
+        "crc_check_chance" => options.crc_check_chance = parse_crc_chance(name, value)?,
+        "default_time_to_live" => options.default_time_to_live = parse_ttl(name, value)?,
+        "extensions" => options.extensions = parse_extensions(name, value)?,
         SSTABLE_FORMAT => {
             let version = text(name, value)?;
             if version.is_empty() {
@@ -203,6 +141,77 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         }
     }
     Ok(())
+}
+
+fn parse_bloom_filter_chance(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
+    let chance = parse_double(name, value)?;
+    // The lower bound is the smallest chance in the table of hash counts.
+    if !(chance > 6.71e-5 && chance <= 1.0) {
+        return Err(Error::configuration(format!(
+            "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {chance:?})"
+        )));
+    }
+    Ok(chance)
+}
+
+/// Returns the compression options in the form in which the schema keeps them: the class by its
+/// full name, the chunk length, and `enabled` only to disable compression.
+fn parse_compression(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>> {
+    let mut compression = map(name, value)?;
+    check_compression(&compression)?;
+    if compression.get("enabled").is_some_and(|enabled| is_true(enabled)) {
+        compression.remove("enabled");
+    }
+    if let Some(class) =
+        compression.get("class").filter(|class| !class.contains('.') && !class.is_empty())
+    {
+        let class = format!("org.apache.cassandra.io.compress.{class}");
+        compression.insert("class".into(), class);
+    }
+    let disabled = compression.contains_key("enabled");
+    let empty = compression.is_empty()
+        || compression.get("sstable_compression").is_some_and(String::is_empty);
+    if disabled || empty {
+        return Ok(BTreeMap::from([("enabled".to_string(), "false".to_string())]));
+    }
+    compression.entry("chunk_length_in_kb".into()).or_insert_with(|| "16".into());
+    Ok(compression)
+}
+
+fn parse_crc_chance(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
+    let chance = parse_double(name, value)?;
+    if !(0.0..=1.0).contains(&chance) {
+        return Err(Error::configuration(format!(
+            "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {chance:?})"
+        )));
+    }
+    Ok(chance)
+}
+
+fn parse_ttl(name: &str, value: &PropertyValue<'_>) -> Result<u32> {
+    let seconds = parse_int(name, value)?;
+    let maximum = espalier_mutation::MAX_TTL_SECONDS;
+    if i64::from(seconds) > i64::from(maximum) {
+        return Err(Error::configuration(format!(
+            "default_time_to_live must be less than or equal to {maximum} (got {seconds})"
+        )));
+    }
+    Ok(seconds)
+}
+
+fn parse_extensions(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, Vec<u8>>> {
+    let bytes_of = |(key, value): (String, String)| {
+        let bytes = espalier_types::literal::from_text(&espalier_types::CqlType::Blob, &value)
+            .map_err(|error| Error::configuration(format!("extensions: {error}")))?;
+        Ok((key, bytes.to_vec()))
+    };
+    let extensions: BTreeMap<_, _> =
+        map(name, value)?.into_iter().map(bytes_of).collect::<Result<_>>()?;
+    // The option selects the format of the table's files, so only known formats are accepted.
+    if let Some(version) = extensions.get(SSTABLE_FORMAT) {
+        check_version(&String::from_utf8_lossy(version))?;
+    }
+    Ok(extensions)
 }
 
 fn checked_text(
