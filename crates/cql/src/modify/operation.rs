@@ -104,8 +104,14 @@ impl WriteContext<'_> {
         Cell::tombstone(self.times.timestamp, self.times.now_s)
     }
 
-    fn cell_or_tombstone(&self, value: Option<Bytes>) -> Cell {
-        value.map_or_else(|| self.tombstone(), |value| self.cell(value))
+    /// Returns the cell that a bound value sets: a tombstone for null, `None` for an unset value.
+    #[inline]
+    fn bound_cell(&self, bound: Bound) -> Option<Cell> {
+        match bound {
+            Bound::Unset => None,
+            Bound::Null => Some(self.tombstone()),
+            Bound::Value(value) => Some(self.cell(value)),
+        }
     }
 
     /// Returns a deletion of everything that was written before this statement; the statement's own
@@ -137,87 +143,48 @@ impl Operation {
     ) -> Result<()> {
         let evaluate = |term: &Term| term.evaluate(context.evaluation);
         match self {
-            Self::Set(column, term) => match evaluate(term)? {
-                Bound::Unset => {}
-                Bound::Null => row.set_cell(column.id, context.tombstone()),
-                Bound::Value(value) => row.set_cell(column.id, context.cell(value)),
-            },
-            Self::Replace(column, term) => match evaluate(term)? {
-                Bound::Unset => {}
-                bound => {
-                    let complex = self.complex(row, column);
-                    complex.deletion = complex.deletion.max(context.deletion_before());
-                    if let Bound::Value(value) = bound {
-                        add(context, column, complex, &value)?;
-                    }
+            Self::Set(column, term) => {
+                if let Some(cell) = context.bound_cell(evaluate(term)?) {
+                    row.set_cell(column.id, cell);
                 }
-            },
+            }
+            Self::Replace(column, term) => replace(context, column, row, evaluate(term)?)?,
             Self::Add(column, term) => {
                 if let Bound::Value(value) = evaluate(term)? {
-                    add(context, column, self.complex(row, column), &value)?;
+                    add(context, column, complex(row, column), &value)?;
                 }
             }
             Self::Prepend(column, term) => {
                 if let Bound::Value(value) = evaluate(term)? {
-                    let elements = elements(&value)?;
-                    let path = || list_path::prepend(context.evaluation.now_us);
-                    let cells = elements.into_iter().rev();
-                    let cells = cells.map(|element| (path(), context.cell(element))).collect();
-                    put_all(context.table, column, self.complex(row, column), cells);
+                    prepend(context, column, complex(row, column), &value)?;
                 }
             }
             Self::Remove(column, term) => {
-                let Bound::Value(value) = evaluate(term)? else { return Ok(()) };
-                let mut removed = elements(&value)?;
-                let paths = match &column.column_type {
-                    CqlType::List { element, .. } => {
-                        removed.sort_by(|left, right| element.compare(left, right));
-                        let is_removed =
-                            |value: &Bytes| removed.binary_search_by(|r| element.compare(r, value));
-                        list_cells(column, present)
-                            .iter()
-                            .filter(|(_, cell)| is_removed(&cell.value).is_ok())
-                            .map(|(path, _)| path.clone())
-                            .collect()
-                    }
-                    _ => removed,
-                };
-                let cells = paths.into_iter().map(|path| (path, context.tombstone())).collect();
-                put_all(context.table, column, self.complex(row, column), cells);
+                if let Bound::Value(value) = evaluate(term)? {
+                    let paths = removed_paths(column, &value, present)?;
+                    let cells = paths.into_iter().map(|path| (path, context.tombstone())).collect();
+                    put_all(context.table, column, complex(row, column), cells);
+                }
             }
             Self::SetElement(column, key, term) => {
-                let value = match evaluate(term)? {
-                    Bound::Unset => return Ok(()),
-                    Bound::Null => None,
-                    Bound::Value(value) => Some(value),
-                };
-                let path = element_path(column, evaluate(key)?, present, true)?;
-                if let Some(path) = path {
-                    let cell = context.cell_or_tombstone(value);
-                    put(context.table, column, self.complex(row, column), path, cell);
+                let Some(cell) = context.bound_cell(evaluate(term)?) else { return Ok(()) };
+                if let Some(path) = element_path(column, evaluate(key)?, present, true)? {
+                    put(context.table, column, complex(row, column), path, cell);
                 }
             }
             Self::SetField(column, index, term) => {
-                let value = match evaluate(term)? {
-                    Bound::Unset => return Ok(()),
-                    Bound::Null => None,
-                    Bound::Value(value) => Some(value),
-                };
+                let Some(cell) = context.bound_cell(evaluate(term)?) else { return Ok(()) };
                 let path = Bytes::copy_from_slice(&index.to_be_bytes());
-                let cell = context.cell_or_tombstone(value);
-                put(context.table, column, self.complex(row, column), path, cell);
+                put(context.table, column, complex(row, column), path, cell);
             }
             Self::Delete(column) if column.is_complex() => {
-                let complex = self.complex(row, column);
-                complex.deletion = complex.deletion.max(context.times.deletion());
-                let deletion = complex.deletion;
-                complex.cells.retain(|(_, cell)| !deletion.deletes(cell.timestamp));
+                delete_cells(complex(row, column), context.times.deletion());
             }
             Self::Delete(column) => row.set_cell(column.id, context.tombstone()),
             Self::DeleteElement(column, key) => {
                 if let Some(path) = element_path(column, evaluate(key)?, present, false)? {
                     let cell = context.tombstone();
-                    put(context.table, column, self.complex(row, column), path, cell);
+                    put(context.table, column, complex(row, column), path, cell);
                 }
             }
             Self::Count(column, term, negated) => match evaluate(term)? {
@@ -226,47 +193,105 @@ impl Operation {
                     return Err(Error::invalid("Invalid null value for counter increment"));
                 }
                 Bound::Value(value) => {
-                    let delta = <[u8; 8]>::try_from(value.as_ref())
-                        .map(i64::from_be_bytes)
-                        .map_err(|_| {
-                            Error::invalid(
-                                "Invalid value for counter increment: a bigint has 8 bytes",
-                            )
-                        })?;
-                    let delta = if *negated {
-                        delta.checked_neg().ok_or_else(|| {
-                            Error::invalid(format!(
-                                "The negation of {delta} overflows supported counter precision"
-                            ))
-                        })?
-                    } else {
-                        delta
-                    };
-                    let delta = match row.column(column.id) {
-                        Some(ColumnData::Simple(former)) => {
-                            delta.wrapping_add(counter::change(&former.value))
-                        }
-                        _ => delta,
-                    };
-                    let value = Bytes::copy_from_slice(&delta.to_be_bytes());
-                    row.set_cell(column.id, Cell::live(context.times.timestamp, value));
+                    count(context, column, row, counter_delta(&value, *negated)?);
                 }
             },
         }
         Ok(())
     }
+}
 
-    fn complex<'r>(&self, row: &'r mut Row, column: &ColumnDefinition) -> &'r mut ComplexColumn {
-        let data =
-            row.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default()));
-        if let ColumnData::Simple(_) = data {
-            *data = ColumnData::Complex(ComplexColumn::default());
-        }
-        match data {
-            ColumnData::Complex(complex) => complex,
-            ColumnData::Simple(_) => unreachable!("made complex just above"),
-        }
+/// Returns the cells of a multi-cell column, and adds the column if the row does not have it.
+#[inline]
+fn complex<'r>(row: &'r mut Row, column: &ColumnDefinition) -> &'r mut ComplexColumn {
+    let data = row.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default()));
+    if let ColumnData::Simple(_) = data {
+        *data = ColumnData::Complex(ComplexColumn::default());
     }
+    match data {
+        ColumnData::Complex(complex) => complex,
+        ColumnData::Simple(_) => unreachable!("made complex just above"),
+    }
+}
+
+fn replace(
+    context: &WriteContext<'_>,
+    column: &ColumnDefinition,
+    row: &mut Row,
+    bound: Bound,
+) -> Result<()> {
+    if let Bound::Unset = bound {
+        return Ok(());
+    }
+    let complex = complex(row, column);
+    complex.deletion = complex.deletion.max(context.deletion_before());
+    match bound {
+        Bound::Value(value) => add(context, column, complex, &value),
+        Bound::Null | Bound::Unset => Ok(()),
+    }
+}
+
+fn prepend(
+    context: &WriteContext<'_>,
+    column: &ColumnDefinition,
+    complex: &mut ComplexColumn,
+    value: &Bytes,
+) -> Result<()> {
+    let elements = elements(value)?;
+    let path = || list_path::prepend(context.evaluation.now_us);
+    let cells = elements.into_iter().rev();
+    let cells = cells.map(|element| (path(), context.cell(element))).collect();
+    put_all(context.table, column, complex, cells);
+    Ok(())
+}
+
+/// Returns the paths of the elements to remove: the elements of a set, the keys of a map, and for a
+/// list those of the stored cells with one of the values.
+fn removed_paths(
+    column: &ColumnDefinition,
+    value: &Bytes,
+    present: Option<&Row>,
+) -> Result<Vec<Bytes>> {
+    let mut removed = elements(value)?;
+    let CqlType::List { element, .. } = &column.column_type else { return Ok(removed) };
+    removed.sort_by(|left, right| element.compare(left, right));
+    let is_removed = |value: &Bytes| removed.binary_search_by(|r| element.compare(r, value));
+    Ok(list_cells(column, present)
+        .iter()
+        .filter(|(_, cell)| is_removed(&cell.value).is_ok())
+        .map(|(path, _)| path.clone())
+        .collect())
+}
+
+fn delete_cells(complex: &mut ComplexColumn, deletion: DeletionTime) {
+    complex.deletion = complex.deletion.max(deletion);
+    let deletion = complex.deletion;
+    complex.cells.retain(|(_, cell)| !deletion.deletes(cell.timestamp));
+}
+
+/// Returns the change of a counter.
+#[inline]
+fn counter_delta(value: &Bytes, negated: bool) -> Result<i64> {
+    let delta = <[u8; 8]>::try_from(value.as_ref())
+        .map(i64::from_be_bytes)
+        .map_err(|_| Error::invalid("Invalid value for counter increment: a bigint has 8 bytes"))?;
+    if !negated {
+        return Ok(delta);
+    }
+    delta.checked_neg().ok_or_else(|| {
+        Error::invalid(format!("The negation of {delta} overflows supported counter precision"))
+    })
+}
+
+/// Changes a counter by `delta`, in addition to the earlier changes of the statement.
+#[inline]
+fn count(context: &WriteContext<'_>, column: &ColumnDefinition, row: &mut Row, delta: i64) {
+    let delta = match row.column(column.id) {
+        Some(ColumnData::Simple(former)) => delta.wrapping_add(counter::change(&former.value)),
+        _ => delta,
+    };
+    let value = Bytes::copy_from_slice(&delta.to_be_bytes());
+    row.set_cell(column.id, Cell::live(context.times.timestamp, value));
 }
 
 /// Inserts a cell in the order of paths. CQL's reconciliation keeps one of two cells with the same
