@@ -1,7 +1,8 @@
 //! Reads one partition: merges its sources, keeps live rows, stops at the limits.
 
 use espalier_mutation::{
-    Clustering, DecoratedKey, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    Clustering, DecoratedKey, PartitionHeader, Row, Unfiltered, UnfilteredStream,
+    reconcile::MergedPartition,
 };
 use espalier_runtime::time::Instant;
 
@@ -67,6 +68,14 @@ impl Remaining {
         self.walk_began = None;
     }
 
+    /// Takes a returned row, before which `dropped` fragments were dropped.
+    #[inline]
+    fn take_row(&mut self, bytes: usize, dropped: u64) {
+        self.rows -= 1;
+        self.end_walk(dropped);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
     /// Returns the number of dropped fragments at which the merge next checks the tombstone limit;
     /// `so_far` were dropped.
     fn drops_to_look(&self, so_far: u64) -> u64 {
@@ -112,12 +121,7 @@ pub(crate) async fn read_partition(
         return Ok((None, None));
     };
     merged.drop_at_most(remaining.drops_to_look(0));
-    let mut static_row = merged.header().static_row.clone();
-    if let Some(row) = &mut static_row
-        && !keep_live(row, table, &command.columns, command.now_s)
-    {
-        static_row = None;
-    }
+    let static_row = visible_static_row(merged.header(), command);
     if static_row.is_some()
         && let Some(recorder) = &mut recorder
     {
@@ -130,8 +134,11 @@ pub(crate) async fn read_partition(
     let mut rows_of_partition = resumed.rows_of_partition;
     let mut rows = Vec::new();
     let mut stopped = None;
-    // A read that resumes behind a dead row covers only a part of the partition.
-    let is_whole = command.slices.is_all();
+    let stop_at = |clustering, rows_of_partition| ReadPosition {
+        key: key.clone(),
+        clustering,
+        rows_of_partition,
+    };
     while rows_of_partition < command.limits.rows_per_partition {
         let fragment = merged.next().await?;
         let now_dropped = merged.dropped() + expired;
@@ -141,18 +148,13 @@ pub(crate) async fn read_partition(
             recorder.pass_empty(now_dropped - dropped, key, rows.last().map(clustering_of));
             dropped = now_dropped;
         }
-        let stop_at = |clustering| ReadPosition {
-            key: key.clone(),
-            clustering: Some(clustering),
-            rows_of_partition,
-        };
         let Some(fragment) = fragment else {
             let place = merged.stopped_at();
             if place.is_some() && !remaining.has_dropped_enough(now_dropped) {
                 merged.drop_at_most(remaining.drops_to_look(now_dropped) - expired);
                 continue;
             }
-            stopped = place.map(stop_at);
+            stopped = place.map(|place| stop_at(Some(place), rows_of_partition));
             is_at_end = stopped.is_none();
             break;
         };
@@ -160,7 +162,7 @@ pub(crate) async fn read_partition(
         if !keep_live(&mut row, table, &command.columns, command.now_s) {
             expired += 1;
             if remaining.has_dropped_enough(merged.dropped() + expired) {
-                stopped = Some(stop_at(row.clustering));
+                stopped = Some(stop_at(Some(row.clustering), rows_of_partition));
                 break;
             }
             continue;
@@ -169,48 +171,47 @@ pub(crate) async fn read_partition(
             recorder.meet_row(key, &row.clustering);
         }
         rows_of_partition += 1;
-        remaining.rows -= 1;
-        remaining.end_walk(now_dropped);
-        remaining.bytes = remaining.bytes.saturating_sub(row_bytes(&row));
+        remaining.take_row(row_bytes(&row), now_dropped);
         let clustering = row.clustering.clone();
         rows.push(row);
         if remaining.is_used_up() {
-            stopped = Some(ReadPosition {
-                key: key.clone(),
-                clustering: Some(clustering),
-                rows_of_partition,
-            });
+            stopped = Some(stop_at(Some(clustering), rows_of_partition));
             break;
         }
     }
+    // A partition without a result counts as a dropped fragment, too.
+    let is_nothing = rows.is_empty() && static_row.is_none();
     if let Some(recorder) = recorder {
         if let Some(ReadPosition { clustering: Some(last), .. }) = &stopped {
             recorder.stop_behind(key, last);
         }
-        if rows.is_empty() && static_row.is_none() {
+        if is_nothing {
             recorder.pass_empty(1, key, None);
         }
         recorder.leave(is_at_end);
     }
-    // A partition without a result counts as a dropped fragment, too.
-    let is_nothing = rows.is_empty() && static_row.is_none();
     remaining.drop_some((merged.dropped() + expired).max(is_nothing.into()));
     if rows.is_empty() {
         // A partition with static content only counts as a row, if the command selects the whole
-        // partition, and only at the partition's end.
+        // partition, and only at the partition's end. A read that resumes behind a dead row covers
+        // only a part of the partition.
+        let is_whole = command.slices.is_all();
         if static_row.is_none() || resumed.has_rows || !is_whole || stopped.is_some() {
             return Ok((None, stopped));
         }
-        remaining.rows -= 1;
-        remaining.end_walk(0);
-        let size = static_row.as_ref().map_or(0, row_bytes);
-        remaining.bytes = remaining.bytes.saturating_sub(size);
+        remaining.take_row(static_row.as_ref().map_or(0, row_bytes), 0);
         if remaining.is_used_up() {
-            stopped =
-                Some(ReadPosition { key: key.clone(), clustering: None, rows_of_partition: 1 });
+            stopped = Some(stop_at(None, 1));
         }
     }
     Ok((Some(PartitionRows { key: key.clone(), static_row, rows }), stopped))
+}
+
+/// Returns the static row, if some of it is visible.
+#[inline]
+fn visible_static_row(header: &PartitionHeader, command: &ReadCommand) -> Option<Row> {
+    let mut row = header.static_row.clone()?;
+    keep_live(&mut row, &command.table, &command.columns, command.now_s).then_some(row)
 }
 
 fn clustering_of(row: &Row) -> &Clustering {
