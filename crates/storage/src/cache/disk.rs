@@ -7,7 +7,7 @@ use espalier_mutation::{
 use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
 use super::{
-    partition::{CachedPartition, MAX_FILL, is_behind},
+    partition::{CachedPartition, MAX_FILL, Range, is_behind},
     place::{are_adjacent, is_row},
     populate::Filler,
 };
@@ -42,6 +42,31 @@ enum Outcome {
     Given,
     /// The buffer is full for now; the gap goes on.
     More(Gap),
+}
+
+/// The rows that were added since the last look at the clock.
+#[derive(Default)]
+struct AddedSincePause {
+    rows: usize,
+    bytes: usize,
+}
+
+impl AddedSincePause {
+    #[inline]
+    fn add(&mut self, bytes: usize) {
+        self.rows += 1;
+        self.bytes += bytes;
+    }
+
+    /// Looks at the clock if enough rows were added.
+    #[inline]
+    fn should_yield(&mut self) -> bool {
+        if self.rows < ROWS_WITHOUT_PAUSE && self.bytes < BYTES_WITHOUT_PAUSE {
+            return false;
+        }
+        *self = Self::default();
+        should_yield()
+    }
 }
 
 /// The rest of a partition in the files, from the first gap on.
@@ -148,19 +173,10 @@ impl CachedPartition {
         let position = self.bound_at(&range.at)?;
         let mut disk = match self.disk.take() {
             Some(disk) => disk,
-            None => {
-                if trace::is_on() {
-                    trace_event!(
-                        "Row cache lacks the rows that follow; reading them from sstables"
-                    );
-                }
-                let comparator = self.command.table.comparator();
-                let rest = slices_behind(&self.slices, comparator, position.clone(), direction);
-                Disk::open(&self.view, &self.command, &self.header.key, rest).await?
-            }
+            None => self.open_rest(&position).await?,
         };
         disk.skip_to(&position, &position_path(&range.at, direction), direction).await?;
-        let (mut rows_since_pause, mut bytes_since_pause) = (0, 0);
+        let mut added = AddedSincePause::default();
         let outcome = loop {
             let is_at_end = match disk.look(&self.command).await? {
                 None => true,
@@ -193,8 +209,7 @@ impl CachedPartition {
                     // The row waits in the buffer whether or not it was added to the cache.
                     let bytes = row_bytes(&row);
                     self.filled_bytes += bytes;
-                    (rows_since_pause, bytes_since_pause) =
-                        (rows_since_pause + 1, bytes_since_pause + bytes);
+                    added.add(bytes);
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Unfiltered::Marker(marker) => {
@@ -206,16 +221,26 @@ impl CachedPartition {
             if range.at == gap.end {
                 break Outcome::Given;
             }
-            let is_pause =
-                rows_since_pause >= ROWS_WITHOUT_PAUSE || bytes_since_pause >= BYTES_WITHOUT_PAUSE;
-            if self.is_filled(wanted) || (is_pause && should_yield()) {
+            if self.is_filled(wanted) || added.should_yield() {
                 break Outcome::More(gap);
-            }
-            if is_pause {
-                (rows_since_pause, bytes_since_pause) = (0, 0);
             }
         };
         self.disk = Some(disk);
+        self.leave_gap(outcome, range)
+    }
+
+    /// Opens the rest of the partition in the files, from the first gap on.
+    async fn open_rest(&self, position: &ClusteringBound) -> Result<Disk, StorageError> {
+        if trace::is_on() {
+            trace_event!("Row cache lacks the rows that follow; reading them from sstables");
+        }
+        let (comparator, direction) = (self.command.table.comparator(), self.command.direction);
+        let rest = slices_behind(&self.slices, comparator, position.clone(), direction);
+        Disk::open(&self.view, &self.command, &self.header.key, rest).await
+    }
+
+    /// Goes on behind the gap, or keeps it for the next fill.
+    fn leave_gap(&mut self, outcome: Outcome, mut range: Range) -> Result<(), StorageError> {
         match outcome {
             Outcome::Given => self.range = Some(range),
             Outcome::More(gap) => {
