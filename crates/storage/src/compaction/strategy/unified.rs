@@ -84,17 +84,7 @@ impl Unified {
             }
             bytes => Some(bytes),
         };
-        let base_shards = options.int("base_shard_count", 4)?;
-        if base_shards <= 0 {
-            return Err(format!(
-                "Invalid configuration, base_shard_count should be positive: {base_shards}"
-            ));
-        }
-        if base_shards > MAX_BASE_SHARDS {
-            return Err(format!(
-                "Invalid configuration, base_shard_count should be at most {MAX_BASE_SHARDS}: {base_shards}"
-            ));
-        }
+        let base_shards = read_base_shards(options)?;
         let growth = options.share("sstable_growth", 1.0 / 3.0)?;
         if !(0.0..=1.0).contains(&growth) {
             return Err(format!(
@@ -119,7 +109,6 @@ impl Unified {
                 "Invalid overlap inclusion method {method}. The valid options are [NONE, SINGLE, TRANSITIVE]."
             ));
         }
-        let base_shards = base_shards.unsigned_abs();
         Ok(Self {
             scaling,
             target_bytes,
@@ -279,6 +268,21 @@ impl Unified {
         let exponent = (count.max(1.0).log2() * (1.0 - self.growth)).round();
         base * (1u64 << exponent.clamp(0.0, 20.0) as u32)
     }
+}
+
+fn read_base_shards(options: &mut Options<'_>) -> Result<u64, String> {
+    let base_shards = options.int("base_shard_count", 4)?;
+    if base_shards <= 0 {
+        return Err(format!(
+            "Invalid configuration, base_shard_count should be positive: {base_shards}"
+        ));
+    }
+    if base_shards > MAX_BASE_SHARDS {
+        return Err(format!(
+            "Invalid configuration, base_shard_count should be at most {MAX_BASE_SHARDS}: {base_shards}"
+        ));
+    }
+    Ok(base_shards.unsigned_abs())
 }
 
 /// Parses a scaling parameter: `T4`, `L10`, `N` or the number itself.
