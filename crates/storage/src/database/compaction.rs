@@ -1,5 +1,4 @@
-//! Control and progress of compactions: stopping and enabling them, checking disk space, and
-//! exchanging the parts of split files between shards.
+//! Control and progress of compactions: stopping and enabling them, and how far they are behind.
 
 use std::{
     rc::{Rc, Weak},
@@ -9,16 +8,14 @@ use std::{
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{spawn_local, sync::Notify};
-use espalier_sstable::Descriptor;
-use uuid::Uuid;
 
 use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
     commitlog::{DiscardedIntervalsFile, LogPosition},
     compaction::{
-        CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, RESERVED_BYTES,
-        Running, candidates_of, flush_pause, history_update, pending,
+        CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, Running,
+        candidates_of, flush_pause, history_update, pending,
     },
     system::is_virtual,
     table::{SSTable, Table},
@@ -157,68 +154,6 @@ impl Database {
         table.compactions.is_stopped_since(seen.unwrap_or_default(), kind)
     }
 
-    /// Returns the free bytes of a table's disk, less the bytes that running compactions will still
-    /// write there.
-    pub(crate) async fn bytes_for_compactions(&self, table: &Table) -> u64 {
-        self.bytes_without(table, Running::bytes_to_come).await
-    }
-
-    /// Returns the free bytes of a table's disk, less `reserves` of each compaction there and less
-    /// `RESERVED_BYTES`.
-    async fn bytes_without(
-        &self,
-        table: &Table,
-        reserves: impl Fn(&Running) -> u64 + Copy + Send + 'static,
-    ) -> u64 {
-        let device = self.device_of(table).await;
-        let directory = match self.file_system().exists(&table.directory).await {
-            Ok(true) => &table.directory,
-            _ => &self.configuration().data_directory,
-        };
-        let available = self.file_system().available_bytes(directory).await;
-        let available = available.unwrap_or_else(|error| {
-            tracing::warn!(
-                %error,
-                "free disk space is unknown: compactions of the table cannot start"
-            );
-            0
-        });
-        let reserved = self.on_all_shards(move |database| async move {
-            let mut bytes = 0;
-            for (table, running) in database.running_compactions() {
-                if database.device_of(&table).await == device {
-                    bytes += reserves(&running);
-                }
-            }
-            bytes
-        });
-        let reserved: u64 = reserved.await.into_iter().sum();
-        available.saturating_sub(reserved).saturating_sub(RESERVED_BYTES)
-    }
-
-    /// Returns the device that a table's directory is on.
-    pub(crate) async fn device_of(&self, table: &Table) -> u64 {
-        table.device(self.file_system(), &self.configuration().data_directory).await
-    }
-
-    /// Checks that the table's disk has room for a compaction that has its files already, besides
-    /// the compactions that started before it.
-    pub(crate) async fn check_room(
-        &self,
-        table: &Table,
-        running: &Running,
-    ) -> Result<(), StorageError> {
-        let id = running.id;
-        let available =
-            self.bytes_without(table, move |other| other.bytes_to_come_before(id)).await;
-        let needed_bytes = running.bytes_to_come();
-        if needed_bytes > available {
-            return Err(StorageError::NoDiskSpace { needed_bytes });
-        }
-        running.set_has_room();
-        Ok(())
-    }
-
     /// Returns the progress of the compactions that run on all shards.
     pub async fn compactions(&self) -> Vec<CompactionProgress> {
         let all = self.on_all_shards(|database| async move { database.compactions_here() });
@@ -346,66 +281,6 @@ impl Database {
             }
         });
         FirstFailure::of_shards(outcomes.await)
-    }
-
-    /// Opens the parts of a split file, each on the shards that own some of it.
-    pub(crate) async fn stage_everywhere(
-        &self,
-        id: TableId,
-        split: Uuid,
-        parts: Vec<Descriptor>,
-    ) -> Result<(), StorageError> {
-        let staged = self.on_all_shards(move |database| {
-            let parts = parts.clone();
-            async move {
-                let Ok(table) = database.table(id) else { return Ok(()) };
-                let metadata = table.metadata();
-                for part in parts {
-                    let part = database.open_sstable(&metadata, part).await?;
-                    if database.may_own_part(&metadata, &part) {
-                        table.staged.borrow_mut().entry(split).or_default().push(part);
-                    }
-                }
-                Ok(())
-            }
-        });
-        staged.await.into_iter().collect()
-    }
-
-    /// Drops the parts that [`Self::stage_everywhere`] opened.
-    pub(crate) async fn unstage_everywhere(&self, id: TableId, split: Uuid) {
-        let forgotten = self.on_all_shards(move |database| async move {
-            if let Ok(table) = database.table(id) {
-                let parts = table.staged.borrow_mut().remove(&split);
-                drop(parts);
-            }
-        });
-        forgotten.await;
-    }
-
-    /// Replaces a split file by its parts, shard by shard. A shard reads its own partitions only,
-    /// and the parts hold the same ones unless a scrub left something out (`has_left_out`).
-    pub(crate) async fn exchange_everywhere(
-        &self,
-        id: TableId,
-        split: Uuid,
-        removed: Vec<Descriptor>,
-        has_left_out: bool,
-    ) -> Result<(), StorageError> {
-        let exchanged = self.on_all_shards(move |database| {
-            let removed = removed.clone();
-            async move {
-                let Ok(table) = database.table(id) else { return Ok(()) };
-                let staged = table.staged.borrow_mut().remove(&split).unwrap_or_default();
-                let view = table.view();
-                let is_removed = |sstable: &&Rc<SSTable>| removed.contains(sstable.descriptor());
-                let gone: Vec<_> = view.sstables.iter().filter(is_removed).cloned().collect();
-                table.exchange(&gone, staged, has_left_out)?;
-                database.compaction_wanted().notify_one();
-                Ok(())
-            }
-        });
-        exchanged.await.into_iter().collect()
     }
 
     async fn upgrade_all_of(

@@ -10,7 +10,8 @@
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
 //! | `row_cache` | metrics and maintenance of the row cache |
 //! | `flush` | flushing on demand; the log's segments |
-//! | `compaction` | stopping, enabling, reporting compactions; what shards share for them |
+//! | `compaction` | stopping, enabling, reporting compactions |
+//! | `compaction_room`, `split_parts` | disk space for compactions, parts of split files |
 //! | `compaction_history` | finished compactions |
 //! | `throughput` | limit of compaction reads |
 //! | `scrub` | scrubs on demand, for files that may be damaged |
@@ -20,6 +21,7 @@ mod clear_snapshots;
 mod compact;
 mod compaction;
 mod compaction_history;
+mod compaction_room;
 mod counters;
 mod drop_table;
 mod first_failure;
@@ -51,6 +53,7 @@ mod schema_change;
 mod scrub;
 mod shutdown;
 mod snapshots;
+mod split_parts;
 mod sstables;
 mod storable;
 mod system_keyspaces;
