@@ -8,9 +8,11 @@ use espalier_types::CqlType;
 use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
-    grammar::ast::{Assignment, AssignmentOperation, Condition, Update},
+    grammar::ast::{
+        Assignment, AssignmentOperation, Condition, Expression, Name, Position, Update,
+    },
     restrictions::{self, Purpose},
-    term::{Preparation, prepare_term},
+    term::{Preparation, Term, prepare_term},
 };
 
 /// Plans an UPDATE.
@@ -85,108 +87,152 @@ fn plan_assignment(
     column: &ColumnDefinition,
     assignment: &Assignment<'_>,
 ) -> Result<Operation> {
-    let position = assignment.column.position;
-    let column_type = &column.column_type;
-    let receiver = preparation.receiver(&column.name, column_type);
-    let refuse = |preparation: &Preparation<'_>, what: &str| {
+    let target = AssignedColumn { column, position: assignment.column.position };
+    match &assignment.operation {
+        AssignmentOperation::Set(value) => target.set(preparation, value),
+        AssignmentOperation::Add(value) => target.add(preparation, value),
+        AssignmentOperation::Subtract(value) => target.subtract(preparation, value),
+        AssignmentOperation::Prepend(value) => target.prepend(preparation, value),
+        AssignmentOperation::SetElement(key, value) => target.set_element(preparation, key, value),
+        AssignmentOperation::SetField(field, value) => target.set_field(preparation, field, value),
+    }
+}
+
+/// A column that an assignment changes.
+struct AssignedColumn<'c> {
+    column: &'c ColumnDefinition,
+    /// Where the assignment names the column.
+    position: Position,
+}
+
+impl AssignedColumn<'_> {
+    fn refuse(&self, preparation: &Preparation<'_>, what: &str) -> Result<Operation> {
         let message = format!(
             "Invalid operation ({what}) for column {} of type {}",
-            column.name,
-            column_type.cql_name()
+            self.column.name,
+            self.column.column_type.cql_name()
         );
-        Err(preparation.invalid(position, message))
-    };
-    let is_list = matches!(column_type, CqlType::List { .. });
-    match &assignment.operation {
-        AssignmentOperation::Set(_) if column_type.is_counter() => {
+        Err(preparation.invalid(self.position, message))
+    }
+
+    /// Prepares a value of the column's own type.
+    fn value(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Term> {
+        let receiver = preparation.receiver(&self.column.name, &self.column.column_type);
+        prepare_term(preparation, value, &receiver)
+    }
+
+    fn set(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Operation> {
+        let column = self.column;
+        if column.column_type.is_counter() {
             let message = format!(
                 "Cannot set the value of counter column {} (counters can only be incremented/decremented, not set)",
                 column.name
             );
-            Err(preparation.invalid(position, message))
+            return Err(preparation.invalid(self.position, message));
         }
-        AssignmentOperation::Set(value) => {
-            let term = prepare_term(preparation, value, &receiver)?;
-            Ok(if column.is_complex() {
-                Operation::Replace(column.clone(), term)
-            } else {
-                Operation::Set(column.clone(), term)
-            })
+        let term = self.value(preparation, value)?;
+        Ok(if column.is_complex() {
+            Operation::Replace(column.clone(), term)
+        } else {
+            Operation::Set(column.clone(), term)
+        })
+    }
+
+    fn count(
+        &self,
+        preparation: &mut Preparation<'_>,
+        value: &Expression<'_>,
+        negated: bool,
+    ) -> Result<Operation> {
+        let receiver = preparation.receiver(&self.column.name, &CqlType::Counter);
+        let term = prepare_term(preparation, value, &receiver)?;
+        Ok(Operation::Count(self.column.clone(), term, negated))
+    }
+
+    fn add(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Operation> {
+        let column = self.column;
+        if column.column_type.is_counter() {
+            return self.count(preparation, value, false);
         }
-        AssignmentOperation::Add(value) | AssignmentOperation::Subtract(value) => {
-            let is_add = matches!(assignment.operation, AssignmentOperation::Add(_));
-            if column_type.is_counter() {
-                let receiver = preparation.receiver(&column.name, &CqlType::Counter);
-                let term = prepare_term(preparation, value, &receiver)?;
-                return Ok(Operation::Count(column.clone(), term, !is_add));
-            }
-            if !column.is_complex() || !column_type.is_collection() {
-                return refuse(preparation, if is_add { "+" } else { "-" });
-            }
-            if is_add {
-                return Ok(Operation::Add(
-                    column.clone(),
-                    prepare_term(preparation, value, &receiver)?,
-                ));
-            }
-            // The keys to remove from a map are given as a set.
-            let receiver = match column_type {
-                CqlType::Map { key, .. } => preparation
-                    .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),
-                _ => receiver,
-            };
-            Ok(Operation::Remove(column.clone(), prepare_term(preparation, value, &receiver)?))
+        if !column.is_complex() || !column.column_type.is_collection() {
+            return self.refuse(preparation, "+");
         }
-        AssignmentOperation::Prepend(value) => {
-            if column_type.is_counter() {
-                let receiver = preparation.receiver(&column.name, &CqlType::Counter);
-                let term = prepare_term(preparation, value, &receiver)?;
-                return Ok(Operation::Count(column.clone(), term, false));
-            }
-            if !column.is_complex() || !is_list {
-                return refuse(preparation, "value + column");
-            }
-            Ok(Operation::Prepend(column.clone(), prepare_term(preparation, value, &receiver)?))
+        Ok(Operation::Add(column.clone(), self.value(preparation, value)?))
+    }
+
+    fn subtract(
+        &self,
+        preparation: &mut Preparation<'_>,
+        value: &Expression<'_>,
+    ) -> Result<Operation> {
+        let column = self.column;
+        if column.column_type.is_counter() {
+            return self.count(preparation, value, true);
         }
-        AssignmentOperation::SetElement(key, value) => {
-            let (key_type, value_type) = match column_type {
-                CqlType::Map { key, value, .. } if column.is_complex() => {
-                    (key.as_ref().clone(), value.as_ref().clone())
-                }
-                CqlType::List { element, .. } if column.is_complex() => {
-                    (CqlType::Int, element.as_ref().clone())
-                }
-                _ => return refuse(preparation, "[...] = value"),
-            };
-            let label = if is_list { "idx" } else { "key" };
-            let key_receiver =
-                preparation.receiver(&format!("{label}({})", column.name), &key_type);
-            let key = prepare_term(preparation, key, &key_receiver)?;
-            let value_receiver =
-                preparation.receiver(&format!("value({})", column.name), &value_type);
-            Ok(Operation::SetElement(
-                column.clone(),
-                key,
-                prepare_term(preparation, value, &value_receiver)?,
-            ))
+        if !column.is_complex() || !column.column_type.is_collection() {
+            return self.refuse(preparation, "-");
         }
-        AssignmentOperation::SetField(field, value) => {
-            let CqlType::UserDefined { definition, frozen: false } = column_type else {
-                return refuse(preparation, ".field = value");
-            };
-            let Some(index) = definition.fields.iter().position(|(name, _)| name == field.as_str())
-            else {
-                let message =
-                    format!("UDT column {} does not have a field named {field}", column.name);
-                return Err(preparation.invalid(field.position, message));
-            };
-            let receiver = preparation
-                .receiver(&format!("{}.{field}", column.name), &definition.fields[index].1);
-            Ok(Operation::SetField(
-                column.clone(),
-                index as u16,
-                prepare_term(preparation, value, &receiver)?,
-            ))
+        // The keys to remove from a map are given as a set.
+        let receiver = match &column.column_type {
+            CqlType::Map { key, .. } => preparation
+                .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),
+            _ => preparation.receiver(&column.name, &column.column_type),
+        };
+        Ok(Operation::Remove(column.clone(), prepare_term(preparation, value, &receiver)?))
+    }
+
+    fn prepend(
+        &self,
+        preparation: &mut Preparation<'_>,
+        value: &Expression<'_>,
+    ) -> Result<Operation> {
+        let column = self.column;
+        if column.column_type.is_counter() {
+            return self.count(preparation, value, false);
         }
+        if !column.is_complex() || !matches!(column.column_type, CqlType::List { .. }) {
+            return self.refuse(preparation, "value + column");
+        }
+        Ok(Operation::Prepend(column.clone(), self.value(preparation, value)?))
+    }
+
+    fn set_element(
+        &self,
+        preparation: &mut Preparation<'_>,
+        key: &Expression<'_>,
+        value: &Expression<'_>,
+    ) -> Result<Operation> {
+        let column = self.column;
+        let (label, key_type, value_type) = match &column.column_type {
+            CqlType::Map { key, value, .. } if column.is_complex() => ("key", key.as_ref(), value),
+            CqlType::List { element, .. } if column.is_complex() => ("idx", &CqlType::Int, element),
+            _ => return self.refuse(preparation, "[...] = value"),
+        };
+        let key_receiver = preparation.receiver(&format!("{label}({})", column.name), key_type);
+        let key = prepare_term(preparation, key, &key_receiver)?;
+        let value_receiver = preparation.receiver(&format!("value({})", column.name), value_type);
+        let value = prepare_term(preparation, value, &value_receiver)?;
+        Ok(Operation::SetElement(column.clone(), key, value))
+    }
+
+    fn set_field(
+        &self,
+        preparation: &mut Preparation<'_>,
+        field: &Name<'_>,
+        value: &Expression<'_>,
+    ) -> Result<Operation> {
+        let column = self.column;
+        let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
+            return self.refuse(preparation, ".field = value");
+        };
+        let index = definition.fields.iter().position(|(name, _)| name == field.as_str());
+        let Some(index) = index else {
+            let message = format!("UDT column {} does not have a field named {field}", column.name);
+            return Err(preparation.invalid(field.position, message));
+        };
+        let (name, field_type) = (format!("{}.{field}", column.name), &definition.fields[index].1);
+        let receiver = preparation.receiver(&name, field_type);
+        let value = prepare_term(preparation, value, &receiver)?;
+        Ok(Operation::SetField(column.clone(), index as u16, value))
     }
 }
