@@ -6,6 +6,7 @@
 
 mod assignment;
 mod borrow;
+mod composite;
 mod custom_type;
 mod evaluate;
 mod hint;
@@ -16,8 +17,9 @@ use espalier_types::CqlType;
 
 pub use assignment::{Assignable, is_assignable, literal_fits, natural_type};
 pub use borrow::{BorrowedBound, borrow_values};
+pub use composite::prepare_parts;
 pub use evaluate::{Bound, Evaluation, bind_values, build_literal};
-pub use prepare::{Preparation, prepare_parts, prepare_term, resolve_type};
+pub use prepare::{Preparation, prepare_term, resolve_type};
 
 use crate::functions::{ResolvedFunction, json::JsonColumn};
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata};
-use espalier_types::{CqlType, UserType};
+use espalier_types::CqlType;
 
 use super::{
-    CompositeTerm, Term,
+    Term,
     assignment::{Assignable, is_assignable, literal_fits},
+    composite,
     custom_type::custom_type,
-    evaluate::{build_literal, marker_name},
+    evaluate::marker_name,
     hint::prepare_hinted,
 };
 use crate::{
@@ -237,98 +238,25 @@ pub fn prepare_term(
     receiver: &ColumnSpec,
 ) -> Result<Term> {
     let position = expression.position;
-    let target = &receiver.column_type;
     match &expression.kind {
         ExpressionKind::Null => Ok(Term::NULL),
         ExpressionKind::BindMarker(marker) => preparation.bind(*marker, receiver),
         ExpressionKind::Literal(literal) => constant(preparation, literal, position, receiver)
             .map(|value| Term::Constant(Some(value))),
-        ExpressionKind::List(items) => match target {
-            CqlType::List { element, .. } => {
-                let part = preparation.receiver(&format!("value({})", receiver.name), element);
-                composite(preparation, items.iter().map(|item| (item, part.clone())), target)
-            }
-            CqlType::Vector { element, dimension } => {
-                if items.len() != *dimension {
-                    return Err(preparation.invalid(position, format!(
-                        "Invalid vector literal for {} of type {}: expected {dimension} elements, but given {}",
-                        receiver.name, target.cql_name(), items.len()
-                    )));
-                }
-                let part = preparation.receiver(&format!("value({})", receiver.name), element);
-                composite(preparation, items.iter().map(|item| (item, part.clone())), target)
-            }
-            _ => Err(wrong_literal(preparation, position, "list", receiver)),
-        },
-        ExpressionKind::Set(items) => match target {
-            CqlType::Set { element, .. } => {
-                let part = preparation.receiver(&format!("value({})", receiver.name), element);
-                composite(preparation, items.iter().map(|item| (item, part.clone())), target)
-            }
-            CqlType::Map { .. } if items.is_empty() => {
-                composite(preparation, std::iter::empty::<(&Expression<'_>, ColumnSpec)>(), target)
-            }
-            CqlType::UserDefined { definition, .. } if items.is_empty() => {
-                let parts = vec![None; definition.fields.len()];
-                Ok(Term::Constant(Some(build_literal(target, parts)?)))
-            }
-            _ => Err(wrong_literal(preparation, position, "set", receiver)),
-        },
-        ExpressionKind::Map(entries) => match target {
-            CqlType::Map { key, value, .. } => {
-                let key = preparation.receiver(&format!("key({})", receiver.name), key);
-                let value = preparation.receiver(&format!("value({})", receiver.name), value);
-                let parts: Vec<_> = entries
-                    .iter()
-                    .flat_map(|(k, v)| [(k, key.clone()), (v, value.clone())])
-                    .collect();
-                composite(preparation, parts.into_iter(), target)
-            }
-            _ => Err(wrong_literal(preparation, position, "map", receiver)),
-        },
-        ExpressionKind::UserDefined(fields) => match target {
-            CqlType::UserDefined { definition, .. } => {
-                user_defined(preparation, position, fields, definition, receiver)
-            }
-            _ => Err(wrong_literal(preparation, position, "user type", receiver)),
-        },
-        ExpressionKind::Tuple(items) => match target {
-            CqlType::Tuple(types) => {
-                if items.len() > types.len() {
-                    return Err(preparation.invalid(position, format!(
-                        "Invalid tuple literal for {}: too many elements. Type {} expects {} but got {}",
-                        receiver.name, target.cql_name(), types.len(), items.len()
-                    )));
-                }
-                let parts: Vec<_> = items
-                    .iter()
-                    .zip(types.iter())
-                    .enumerate()
-                    .map(|(i, (item, part))| {
-                        (item, preparation.receiver(&format!("{}[{i}]", receiver.name), part))
-                    })
-                    .collect();
-                composite(preparation, parts.into_iter(), target)
-            }
-            _ if items.len() == 1 => prepare_term(preparation, &items[0], receiver),
-            _ => Err(wrong_literal(preparation, position, "tuple", receiver)),
-        },
+        ExpressionKind::List(items) => composite::list(preparation, position, items, receiver),
+        ExpressionKind::Set(items) => composite::set(preparation, position, items, receiver),
+        ExpressionKind::Map(entries) => composite::map(preparation, position, entries, receiver),
+        ExpressionKind::UserDefined(fields) => {
+            composite::user_defined(preparation, position, fields, receiver)
+        }
+        ExpressionKind::Tuple(items) => composite::tuple(preparation, position, items, receiver),
         ExpressionKind::TypeHint(type_name, inner) => {
             prepare_hinted(preparation, expression, type_name, inner, receiver)
         }
         ExpressionKind::Function(_)
         | ExpressionKind::Cast(..)
         | ExpressionKind::Negate(_)
-        | ExpressionKind::Arithmetic(_) => {
-            let (term, found) = functions::prepare_call(preparation, expression, Some(receiver))?;
-            if is_assignable(&found, target) == Assignable::No {
-                return Err(preparation.invalid(position, format!(
-                    "Type error: cannot assign result of {expression} (type {}) to {} (type {})",
-                    found.cql_name(), receiver.name, target.cql_name()
-                )));
-            }
-            Ok(term)
-        }
+        | ExpressionKind::Arithmetic(_) => call(preparation, expression, receiver),
         ExpressionKind::Column(_)
         | ExpressionKind::CountRows
         | ExpressionKind::CellMetadata(..)
@@ -340,81 +268,26 @@ pub fn prepare_term(
     }
 }
 
-/// Prepares a tuple as written, with a receiver for each part.
-pub fn prepare_parts(
+/// Prepares a call of a function or operator with a result that `receiver` takes.
+fn call(
     preparation: &mut Preparation<'_>,
-    parts: &[Expression<'_>],
-    receivers: Vec<ColumnSpec>,
-    tuple: &CqlType,
-) -> Result<Term> {
-    composite(preparation, parts.iter().zip(receivers), tuple)
-}
-
-fn wrong_literal(
-    preparation: &Preparation<'_>,
-    position: Position,
-    kind: &str,
-    receiver: &ColumnSpec,
-) -> Error {
-    preparation.invalid(
-        position,
-        format!(
-            "Invalid {kind} literal for {} of type {}",
-            receiver.name,
-            receiver.column_type.cql_name()
-        ),
-    )
-}
-
-fn composite<'e>(
-    preparation: &mut Preparation<'_>,
-    parts: impl Iterator<Item = (&'e Expression<'e>, ColumnSpec)>,
-    column_type: &CqlType,
-) -> Result<Term> {
-    let terms = parts
-        .map(|(part, receiver)| prepare_term(preparation, part, &receiver))
-        .collect::<Result<Vec<_>>>()?;
-    finish(terms, column_type)
-}
-
-/// Returns a constant if all parts are constant, otherwise a composite.
-fn finish(parts: Vec<Term>, column_type: &CqlType) -> Result<Term> {
-    if !parts.iter().all(Term::is_constant) {
-        return Ok(Term::Composite(CompositeTerm { column_type: column_type.clone(), parts }));
-    }
-    let values = parts.into_iter().map(|part| match part {
-        Term::Constant(value) => value,
-        _ => None,
-    });
-    Ok(Term::Constant(Some(build_literal(column_type, values.collect())?)))
-}
-
-fn user_defined(
-    preparation: &mut Preparation<'_>,
-    position: Position,
-    fields: &[(Name<'_>, Expression<'_>)],
-    definition: &UserType,
+    expression: &Expression<'_>,
     receiver: &ColumnSpec,
 ) -> Result<Term> {
-    for (name, _) in fields {
-        if !definition.fields.iter().any(|(field, _)| field == name.as_str()) {
-            return Err(preparation.invalid(
-                name.position,
-                format!("Unknown field '{name}' in value of user defined type {}", definition.name),
-            ));
-        }
+    let target = &receiver.column_type;
+    let (term, found) = functions::prepare_call(preparation, expression, Some(receiver))?;
+    if is_assignable(&found, target) == Assignable::No {
+        return Err(preparation.invalid(
+            expression.position,
+            format!(
+                "Type error: cannot assign result of {expression} (type {}) to {} (type {})",
+                found.cql_name(),
+                receiver.name,
+                target.cql_name()
+            ),
+        ));
     }
-    let mut parts = Vec::with_capacity(definition.fields.len());
-    for (field, field_type) in &definition.fields {
-        let given = fields.iter().rev().find(|(name, _)| name.as_str() == field);
-        let part = preparation.receiver(&format!("{}.{field}", receiver.name), field_type);
-        parts.push(match given {
-            Some((_, expression)) => prepare_term(preparation, expression, &part)?,
-            None => Term::NULL,
-        });
-    }
-    let _ = position;
-    finish(parts, &receiver.column_type)
+    Ok(term)
 }
 
 /// Parses a literal as a value of the receiver's type.

@@ -1,0 +1,202 @@
+//! Preparation of literals that have parts: collections, vectors, tuples and UDTs.
+
+use espalier_types::CqlType;
+
+use super::{
+    CompositeTerm, Term,
+    evaluate::build_literal,
+    prepare::{Preparation, prepare_term},
+};
+use crate::{
+    Error, Result,
+    grammar::ast::{Expression, Name, Position},
+    metadata::ColumnSpec,
+};
+
+/// Prepares `[a, b]`, which is a list or a vector.
+pub(super) fn list(
+    preparation: &mut Preparation<'_>,
+    position: Position,
+    items: &[Expression<'_>],
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let target = &receiver.column_type;
+    match target {
+        CqlType::List { element, .. } => elements(preparation, items, element, receiver),
+        CqlType::Vector { element, dimension } => {
+            if items.len() != *dimension {
+                return Err(preparation.invalid(position, format!(
+                    "Invalid vector literal for {} of type {}: expected {dimension} elements, but given {}",
+                    receiver.name, target.cql_name(), items.len()
+                )));
+            }
+            elements(preparation, items, element, receiver)
+        }
+        _ => Err(wrong_literal(preparation, position, "list", receiver)),
+    }
+}
+
+/// Prepares `{a, b}`. `{}` is also an empty map or UDT.
+pub(super) fn set(
+    preparation: &mut Preparation<'_>,
+    position: Position,
+    items: &[Expression<'_>],
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let target = &receiver.column_type;
+    match target {
+        CqlType::Set { element, .. } => elements(preparation, items, element, receiver),
+        CqlType::Map { .. } if items.is_empty() => {
+            composite(preparation, std::iter::empty::<(&Expression<'_>, ColumnSpec)>(), target)
+        }
+        CqlType::UserDefined { definition, .. } if items.is_empty() => {
+            let parts = vec![None; definition.fields.len()];
+            Ok(Term::Constant(Some(build_literal(target, parts)?)))
+        }
+        _ => Err(wrong_literal(preparation, position, "set", receiver)),
+    }
+}
+
+fn elements(
+    preparation: &mut Preparation<'_>,
+    items: &[Expression<'_>],
+    element: &CqlType,
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let part = preparation.receiver(&format!("value({})", receiver.name), element);
+    let parts = items.iter().map(|item| (item, part.clone()));
+    composite(preparation, parts, &receiver.column_type)
+}
+
+/// Prepares `{k: v}`.
+pub(super) fn map(
+    preparation: &mut Preparation<'_>,
+    position: Position,
+    entries: &[(Expression<'_>, Expression<'_>)],
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let target = &receiver.column_type;
+    let CqlType::Map { key, value, .. } = target else {
+        return Err(wrong_literal(preparation, position, "map", receiver));
+    };
+    let key = preparation.receiver(&format!("key({})", receiver.name), key);
+    let value = preparation.receiver(&format!("value({})", receiver.name), value);
+    let parts: Vec<_> =
+        entries.iter().flat_map(|(k, v)| [(k, key.clone()), (v, value.clone())]).collect();
+    composite(preparation, parts.into_iter(), target)
+}
+
+/// Prepares `(a, b)`. Parentheses around one term may also just group it.
+pub(super) fn tuple(
+    preparation: &mut Preparation<'_>,
+    position: Position,
+    items: &[Expression<'_>],
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let target = &receiver.column_type;
+    let types = match target {
+        CqlType::Tuple(types) => types,
+        _ if items.len() == 1 => return prepare_term(preparation, &items[0], receiver),
+        _ => return Err(wrong_literal(preparation, position, "tuple", receiver)),
+    };
+    if items.len() > types.len() {
+        return Err(preparation.invalid(
+            position,
+            format!(
+                "Invalid tuple literal for {}: too many elements. Type {} expects {} but got {}",
+                receiver.name,
+                target.cql_name(),
+                types.len(),
+                items.len()
+            ),
+        ));
+    }
+    let parts: Vec<_> = items
+        .iter()
+        .zip(types.iter())
+        .enumerate()
+        .map(|(i, (item, part))| {
+            (item, preparation.receiver(&format!("{}[{i}]", receiver.name), part))
+        })
+        .collect();
+    composite(preparation, parts.into_iter(), target)
+}
+
+/// Prepares `{field: value}`.
+pub(super) fn user_defined(
+    preparation: &mut Preparation<'_>,
+    position: Position,
+    fields: &[(Name<'_>, Expression<'_>)],
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let CqlType::UserDefined { definition, .. } = &receiver.column_type else {
+        return Err(wrong_literal(preparation, position, "user type", receiver));
+    };
+    for (name, _) in fields {
+        if !definition.fields.iter().any(|(field, _)| field == name.as_str()) {
+            return Err(preparation.invalid(
+                name.position,
+                format!("Unknown field '{name}' in value of user defined type {}", definition.name),
+            ));
+        }
+    }
+    let mut parts = Vec::with_capacity(definition.fields.len());
+    for (field, field_type) in &definition.fields {
+        let given = fields.iter().rev().find(|(name, _)| name.as_str() == field);
+        let part = preparation.receiver(&format!("{}.{field}", receiver.name), field_type);
+        parts.push(match given {
+            Some((_, expression)) => prepare_term(preparation, expression, &part)?,
+            None => Term::NULL,
+        });
+    }
+    finish(parts, &receiver.column_type)
+}
+
+/// Prepares a tuple as written, with a receiver for each part.
+pub fn prepare_parts(
+    preparation: &mut Preparation<'_>,
+    parts: &[Expression<'_>],
+    receivers: Vec<ColumnSpec>,
+    tuple: &CqlType,
+) -> Result<Term> {
+    composite(preparation, parts.iter().zip(receivers), tuple)
+}
+
+fn wrong_literal(
+    preparation: &Preparation<'_>,
+    position: Position,
+    kind: &str,
+    receiver: &ColumnSpec,
+) -> Error {
+    preparation.invalid(
+        position,
+        format!(
+            "Invalid {kind} literal for {} of type {}",
+            receiver.name,
+            receiver.column_type.cql_name()
+        ),
+    )
+}
+
+fn composite<'e>(
+    preparation: &mut Preparation<'_>,
+    parts: impl Iterator<Item = (&'e Expression<'e>, ColumnSpec)>,
+    column_type: &CqlType,
+) -> Result<Term> {
+    let terms = parts
+        .map(|(part, receiver)| prepare_term(preparation, part, &receiver))
+        .collect::<Result<Vec<_>>>()?;
+    finish(terms, column_type)
+}
+
+/// Returns a constant if all parts are constant, otherwise a composite.
+fn finish(parts: Vec<Term>, column_type: &CqlType) -> Result<Term> {
+    if !parts.iter().all(Term::is_constant) {
+        return Ok(Term::Composite(CompositeTerm { column_type: column_type.clone(), parts }));
+    }
+    let values = parts.into_iter().map(|part| match part {
+        Term::Constant(value) => value,
+        _ => None,
+    });
+    Ok(Term::Constant(Some(build_literal(column_type, values.collect())?)))
+}
