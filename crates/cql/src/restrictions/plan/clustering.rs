@@ -1,6 +1,6 @@
 //! Planning of restrictions of clustering columns.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use espalier_types::CqlType;
@@ -10,7 +10,7 @@ use super::{
         Alternatives,
         clustering::{ClusteringRestriction, RangeBound, tuple_type},
     },
-    ColumnRelations, alternatives,
+    ColumnRelations, SortedRelations, TupleRelation, alternatives,
 };
 use crate::{
     Error, Result,
@@ -18,7 +18,8 @@ use crate::{
         ComparisonOperator as Operator, Expression, ExpressionKind, InValues, Name, Predicate,
         Relation,
     },
-    term::{Preparation, prepare_parts, prepare_term},
+    metadata::ColumnSpec,
+    term::{Preparation, Term, prepare_parts, prepare_term},
 };
 
 pub(super) fn tuple_columns(
@@ -46,13 +47,10 @@ pub(super) fn tuple_columns(
     Ok(first.unwrap_or_default())
 }
 
-pub(super) fn plan_clustering<'e>(
+pub(super) fn plan_clustering(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
-    by_column: &BTreeMap<usize, ColumnRelations<'e>>,
-    tuples: &[(&'e Relation<'e>, usize, usize)],
-    filters: &mut Vec<&'e Relation<'e>>,
-    needs_filtering: &mut bool,
+    sorted: &mut SortedRelations<'_>,
     may_filter: bool,
 ) -> Result<Vec<ClusteringRestriction>> {
     let columns = table.clustering_columns();
@@ -63,156 +61,182 @@ pub(super) fn plan_clustering<'e>(
     let mut gap: Option<&str> = None;
     while at < columns.len() {
         let column = &columns[at];
-        let mixed: Vec<_> = tuples
-            .iter()
-            .filter(|(_, start, count)| (*start..start + count).contains(&at))
-            .collect();
-        if let Some((relation, start, count)) = mixed.first() {
-            // A bound of the first column may be combined with a bound of several: `c > 1 AND (c,
-            // d) < (3, 'a')`.
-            let alone = (*start..start + count).all(|index| {
-                by_column.get(&(base + index)).is_none_or(|single| {
-                    index == *start && single.equal.is_none() && mixed.len() == 1
-                })
-            });
-            let same = mixed.iter().all(|(_, s, _)| s == start) && *start == at;
-            if !open || !alone || !same {
+        let single = sorted.by_column.get(&(base + at));
+        let tuples: Vec<_> =
+            sorted.tuples.iter().filter(|tuple| tuple.columns().contains(&at)).copied().collect();
+        if let Some(first) = tuples.first() {
+            if !open || !may_combine(&tuples, at, base, &sorted.by_column) {
                 let message = format!(
                     "Clustering column \"{}\" cannot be restricted (a multi-column relation must follow restrictions of \
                      the columns before it by = or IN, and not be mixed with other relations)",
                     column.name
                 );
-                return Err(preparation.invalid(relation.position, message));
+                return Err(preparation.invalid(first.relation.position, message));
             }
-            let (restriction, count) = plan_tuples(
-                preparation,
-                table,
-                at,
-                &mixed.iter().map(|(r, _, c)| (*r, *c)).collect::<Vec<_>>(),
-                by_column.get(&(base + at)),
-            )?;
+            let (restriction, count) = plan_tuples(preparation, table, &tuples, single)?;
             open = restriction.equal_column_count().is_some();
             planned.push(restriction);
             at += count;
             continue;
         }
-        let Some(relations) = by_column.get(&(base + at)) else {
+        at += 1;
+        let Some(relations) = single else {
             gap = gap.or(Some(&column.name));
             open = false;
-            at += 1;
             continue;
         };
         if !open {
             if !may_filter {
-                let message = match gap {
-                    Some(gap) => format!(
-                        "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{gap}\" is not restricted",
-                        column.name
-                    ),
-                    None => format!(
-                        "Clustering column \"{}\" cannot be restricted (preceding column is restricted by a non-EQ relation)",
-                        column.name
-                    ),
-                };
-                return Err(Error::invalid(message));
+                return Err(behind_the_prefix(column, gap));
             }
-            *needs_filtering = true;
-            filters.extend(relations.equal);
-            filters.extend(relations.lower);
-            if !matches!((relations.lower, relations.upper), (Some(l), Some(u)) if std::ptr::eq(l, u))
-            {
-                filters.extend(relations.upper);
-            }
-            at += 1;
+            sorted.needs_filtering = true;
+            relations.add_to(&mut sorted.filters);
             continue;
         }
-        if let Some(relation) = relations.equal {
-            planned.push(ClusteringRestriction::Values(alternatives(
-                preparation,
-                column,
-                relation,
-            )?));
-        } else {
-            let lower = range_bound(preparation, column, relations.lower, true)?;
-            let upper = range_bound(preparation, column, relations.upper, false)?;
-            planned.push(ClusteringRestriction::Range { lower, upper });
-            open = false;
-        }
-        at += 1;
+        let restriction = plan_column(preparation, column, relations)?;
+        open = matches!(restriction, ClusteringRestriction::Values(_));
+        planned.push(restriction);
     }
     Ok(planned)
 }
 
+impl TupleRelation<'_> {
+    /// Returns the positions of the columns.
+    fn columns(&self) -> Range<usize> {
+        self.start..self.start + self.count
+    }
+}
+
+impl<'e> ColumnRelations<'e> {
+    /// Adds each relation once: BETWEEN is both bounds.
+    fn add_to(&self, filters: &mut Vec<&'e Relation<'e>>) {
+        filters.extend(self.equal);
+        filters.extend(self.lower);
+        if !matches!((self.lower, self.upper), (Some(l), Some(u)) if std::ptr::eq(l, u)) {
+            filters.extend(self.upper);
+        }
+    }
+}
+
+/// Whether all multi-column relations of the column at `at` begin with it, and no other relation of
+/// their columns excludes them. A bound of the first column may be combined with a bound of
+/// several: `c > 1 AND (c, d) < (3, 'a')`.
+fn may_combine(
+    tuples: &[TupleRelation<'_>],
+    at: usize,
+    base: usize,
+    by_column: &BTreeMap<usize, ColumnRelations<'_>>,
+) -> bool {
+    let Some(first) = tuples.first() else { return true };
+    let alone = first.columns().all(|index| {
+        by_column.get(&(base + index)).is_none_or(|single| {
+            index == first.start && single.equal.is_none() && tuples.len() == 1
+        })
+    });
+    alone && tuples.iter().all(|tuple| tuple.start == at)
+}
+
+/// Returns the error for a restricted column after one that is not restricted, or not by = or IN.
+fn behind_the_prefix(column: &ColumnDefinition, gap: Option<&str>) -> Error {
+    let message = match gap {
+        Some(gap) => format!(
+            "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{gap}\" is not restricted",
+            column.name
+        ),
+        None => format!(
+            "Clustering column \"{}\" cannot be restricted (preceding column is restricted by a non-EQ relation)",
+            column.name
+        ),
+    };
+    Error::invalid(message)
+}
+
+fn plan_column(
+    preparation: &mut Preparation<'_>,
+    column: &ColumnDefinition,
+    relations: &ColumnRelations<'_>,
+) -> Result<ClusteringRestriction> {
+    if let Some(relation) = relations.equal {
+        return alternatives(preparation, column, relation).map(ClusteringRestriction::Values);
+    }
+    let lower = range_bound(preparation, column, relations.lower, true)?;
+    let upper = range_bound(preparation, column, relations.upper, false)?;
+    Ok(ClusteringRestriction::Range { lower, upper })
+}
+
+/// Plans the multi-column relations that begin with one column, and the bounds of that column
+/// alone. Returns the number of restricted columns too.
 fn plan_tuples(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
-    at: usize,
-    relations: &[(&Relation<'_>, usize)],
+    tuples: &[TupleRelation<'_>],
     single: Option<&ColumnRelations<'_>>,
 ) -> Result<(ClusteringRestriction, usize)> {
-    let names = |count: usize| {
-        let names: Vec<&str> =
-            table.clustering_columns()[at..at + count].iter().map(|c| c.name.as_str()).collect();
-        format!("({})", names.join(","))
-    };
-    let (mut lower, mut upper, mut widest) = (None, None, 0);
-    for (relation, count) in relations {
-        let tuple = tuple_type(table, at, *count);
-        let receiver = preparation.receiver(&names(*count), &tuple);
-        let columns = &table.clustering_columns()[at..at + count];
-        let alternatives = match &relation.predicate {
-            Predicate::Compare(Operator::Equal, value) => {
-                Some(Alternatives::Terms(vec![tuple_term(preparation, value, &receiver, columns)?]))
-            }
-            Predicate::In(InValues::Values(values)) => Some(Alternatives::Terms(
-                values
-                    .iter()
-                    .map(|value| tuple_term(preparation, value, &receiver, columns))
-                    .collect::<Result<_>>()?,
-            )),
-            Predicate::In(InValues::BindMarker(marker)) => {
-                let list = CqlType::List { element: Arc::new(tuple.clone()), frozen: true };
-                let receiver = preparation.receiver(&format!("in{}", names(*count)), &list);
-                Some(Alternatives::List(preparation.bind(*marker, &receiver)?))
-            }
-            Predicate::Compare(operator, value) if *operator != Operator::NotEqual => {
-                let term = tuple_term(preparation, value, &receiver, columns)?;
-                let inclusive =
-                    matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
-                let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
-                let bound = RangeBound { columns: *count, term, is_tuple: true, inclusive };
-                let side = if is_lower { &mut lower } else { &mut upper };
-                if side.is_some() {
-                    return Err(preparation.invalid(
-                        relation.position,
-                        "More than one restriction was found for the same bound",
-                    ));
-                }
-                *side = Some(bound);
-                widest = widest.max(*count);
-                None
-            }
-            _ => {
-                return Err(preparation.invalid(
-                    relation.position,
-                    "Unsupported multi-column relation: use =, <, <=, >, >= or IN",
-                ));
-            }
-        };
-        if let Some(alternatives) = alternatives {
-            if relations.len() > 1 || single.is_some() {
-                return Err(preparation.invalid(
-                    relation.position,
-                    "A multi-column = or IN cannot be combined with other relations of its columns",
-                ));
-            }
-            return Ok((ClusteringRestriction::Tuples { columns: *count, alternatives }, *count));
+    let mut range = TupleRange::default();
+    let mut widest = 0;
+    for tuple in tuples {
+        let (relation, count) = (tuple.relation, tuple.count);
+        let target = TupleTarget::new(preparation, table, tuple);
+        if let Predicate::Compare(operator, value) = &relation.predicate
+            && !matches!(operator, Operator::Equal | Operator::NotEqual)
+        {
+            let bound = target.bound(preparation, *operator, value)?;
+            range.add_tuple(preparation, relation, *operator, bound)?;
+            widest = widest.max(count);
+            continue;
         }
+        let alternatives = target.alternatives(preparation, relation)?;
+        if tuples.len() > 1 || single.is_some() {
+            return Err(preparation.invalid(
+                relation.position,
+                "A multi-column = or IN cannot be combined with other relations of its columns",
+            ));
+        }
+        return Ok((ClusteringRestriction::Tuples { columns: count, alternatives }, count));
     }
-    if let Some(single) = single {
-        let column = &table.clustering_columns()[at];
+    if let (Some(single), Some(first)) = (single, tuples.first()) {
+        range.add_single(preparation, &table.clustering_columns()[first.start], single)?;
+    }
+    Ok((ClusteringRestriction::Range { lower: range.lower, upper: range.upper }, widest))
+}
+
+/// A range of tuples, each bound of which may be set once.
+#[derive(Default)]
+struct TupleRange {
+    lower: Option<RangeBound>,
+    upper: Option<RangeBound>,
+}
+
+impl TupleRange {
+    /// Adds the bound that a multi-column relation sets.
+    fn add_tuple(
+        &mut self,
+        preparation: &Preparation<'_>,
+        relation: &Relation<'_>,
+        operator: Operator,
+        bound: RangeBound,
+    ) -> Result<()> {
+        let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
+        let side = if is_lower { &mut self.lower } else { &mut self.upper };
+        if side.is_some() {
+            return Err(preparation.invalid(
+                relation.position,
+                "More than one restriction was found for the same bound",
+            ));
+        }
+        *side = Some(bound);
+        Ok(())
+    }
+
+    /// Adds the bounds of the first column alone.
+    fn add_single(
+        &mut self,
+        preparation: &mut Preparation<'_>,
+        column: &ColumnDefinition,
+        single: &ColumnRelations<'_>,
+    ) -> Result<()> {
         for (relation, side, is_lower) in
-            [(single.lower, &mut lower, true), (single.upper, &mut upper, false)]
+            [(single.lower, &mut self.lower, true), (single.upper, &mut self.upper, false)]
         {
             let Some(bound) = range_bound(preparation, column, relation, is_lower)? else {
                 continue;
@@ -226,8 +250,89 @@ fn plan_tuples(
             }
             *side = Some(bound);
         }
+        Ok(())
     }
-    Ok((ClusteringRestriction::Range { lower, upper }, widest))
+}
+
+/// The columns of a multi-column relation, and the receiver of its values.
+struct TupleTarget<'t> {
+    columns: &'t [ColumnDefinition],
+    receiver: ColumnSpec,
+}
+
+impl<'t> TupleTarget<'t> {
+    fn new(
+        preparation: &Preparation<'_>,
+        table: &'t TableMetadata,
+        tuple: &TupleRelation<'_>,
+    ) -> Self {
+        let columns = &table.clustering_columns()[tuple.columns()];
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        let name = format!("({})", names.join(","));
+        let receiver = preparation.receiver(&name, &tuple_type(table, tuple.start, tuple.count));
+        Self { columns, receiver }
+    }
+
+    /// Plans the values of `=` or IN.
+    fn alternatives(
+        &self,
+        preparation: &mut Preparation<'_>,
+        relation: &Relation<'_>,
+    ) -> Result<Alternatives> {
+        match &relation.predicate {
+            Predicate::Compare(Operator::Equal, value) => {
+                Ok(Alternatives::Terms(vec![self.term(preparation, value)?]))
+            }
+            Predicate::In(InValues::Values(values)) => values
+                .iter()
+                .map(|value| self.term(preparation, value))
+                .collect::<Result<_>>()
+                .map(Alternatives::Terms),
+            Predicate::In(InValues::BindMarker(marker)) => {
+                let element = Arc::new(self.receiver.column_type.clone());
+                let list = CqlType::List { element, frozen: true };
+                let receiver = preparation.receiver(&format!("in{}", self.receiver.name), &list);
+                Ok(Alternatives::List(preparation.bind(*marker, &receiver)?))
+            }
+            _ => Err(preparation.invalid(
+                relation.position,
+                "Unsupported multi-column relation: use =, <, <=, >, >= or IN",
+            )),
+        }
+    }
+
+    /// Plans the bound that `operator value` sets.
+    fn bound(
+        &self,
+        preparation: &mut Preparation<'_>,
+        operator: Operator,
+        value: &Expression<'_>,
+    ) -> Result<RangeBound> {
+        let term = self.term(preparation, value)?;
+        let inclusive = matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
+        Ok(RangeBound { columns: self.columns.len(), term, is_tuple: true, inclusive })
+    }
+
+    fn term(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Term> {
+        let ExpressionKind::Tuple(items) = &value.kind else {
+            return prepare_term(preparation, value, &self.receiver);
+        };
+        if items.len() != self.columns.len() {
+            let message = format!(
+                "Expected {} elements in value tuple, but got {}: {value}",
+                self.columns.len(),
+                items.len()
+            );
+            return Err(preparation.invalid(value.position, message));
+        }
+        // Each part is the value of a column, and a marker in it has the column's name.
+        let receivers = self
+            .columns
+            .iter()
+            .map(|column| preparation.receiver(&column.name, &column.column_type))
+            .collect();
+        prepare_parts(preparation, items, receivers, &self.receiver.column_type)
+    }
 }
 
 /// Plans one side of a range of a single column.
@@ -247,29 +352,4 @@ fn range_bound(
     let receiver = preparation.receiver(&column.name, &column.column_type);
     let term = prepare_term(preparation, value, &receiver)?;
     Ok(Some(RangeBound { columns: 1, term, is_tuple: false, inclusive }))
-}
-
-fn tuple_term(
-    preparation: &mut Preparation<'_>,
-    value: &Expression<'_>,
-    receiver: &crate::metadata::ColumnSpec,
-    columns: &[ColumnDefinition],
-) -> Result<crate::term::Term> {
-    let ExpressionKind::Tuple(items) = &value.kind else {
-        return prepare_term(preparation, value, receiver);
-    };
-    if items.len() != columns.len() {
-        let message = format!(
-            "Expected {} elements in value tuple, but got {}: {value}",
-            columns.len(),
-            items.len()
-        );
-        return Err(preparation.invalid(value.position, message));
-    }
-    // Each part is the value of a column, and a marker in it has the column's name.
-    let receivers = columns
-        .iter()
-        .map(|column| preparation.receiver(&column.name, &column.column_type))
-        .collect();
-    prepare_parts(preparation, items, receivers, &receiver.column_type)
 }

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     Error, Result,
-    grammar::ast::{ComparisonOperator as Operator, Predicate, Relation, RelationTarget},
+    grammar::ast::{
+        ComparisonOperator as Operator, Expression, Name, Predicate, Relation, RelationTarget,
+    },
+    metadata::ColumnSpec,
     term::{Preparation, prepare_term},
 };
 
@@ -42,91 +45,113 @@ pub(super) fn plan_filter(
     table: &TableMetadata,
     relation: &Relation<'_>,
 ) -> Result<Filter> {
-    let (target, receiver, definition) = match &relation.target {
+    let left = match &relation.target {
         RelationTarget::Column(name) => {
             let column = preparation.column(table, name)?;
             let receiver = preparation.receiver(&column.name, &column.column_type);
-            (FilterTarget::Column(column.clone()), receiver, column)
+            LeftSide { target: FilterTarget::Column(column.clone()), receiver, column }
         }
         RelationTarget::Element(name, key) => {
             let column = preparation.column(table, name)?;
-            let (key_type, value_type) = match &column.column_type {
-                CqlType::Map { key, value, .. } => (key.as_ref().clone(), value.as_ref().clone()),
-                CqlType::List { .. } => {
-                    return Err(preparation.invalid(
-                        name.position,
-                        "Indexes on list entries (l[index] = value) are not currently supported.",
-                    ));
-                }
-                _ => {
-                    let message = format!(
-                        "Column '{name}' of type {} has no elements that can be restricted",
-                        column.column_type.cql_name()
-                    );
-                    return Err(preparation.invalid(name.position, message));
-                }
-            };
-            if !column.is_complex() {
-                let message = format!(
-                    "Map-entry equality predicates on frozen map column {name} are not supported"
-                );
-                return Err(preparation.invalid(name.position, message));
-            }
-            if !matches!(relation.predicate, Predicate::Compare(Operator::Equal, _)) {
-                let message = "Only EQ relations are supported on map entries";
-                return Err(preparation.invalid(relation.position, message));
-            }
-            let key_receiver = preparation.receiver(&format!("key({})", column.name), &key_type);
-            let key = prepare_term(preparation, key, &key_receiver)?;
-            let receiver = preparation.receiver(&format!("value({})", column.name), &value_type);
-            (FilterTarget::Element(column.clone(), key), receiver, column)
+            plan_element(preparation, relation, column, name, key)?
         }
         _ => {
             return Err(preparation
                 .invalid(relation.position, "This relation cannot be used for filtering"));
         }
     };
-    let part_receiver = |preparation: &Preparation<'_>, label: &str, part: &CqlType| {
-        preparation.receiver(&format!("{label}({})", definition.name), part)
-    };
-    let operator = match &relation.predicate {
-        Predicate::Compare(Operator::NotEqual, _) => {
+    let operator = plan_operator(preparation, &left, relation)?;
+    Ok(Filter { target: left.target, operator })
+}
+
+/// The value that a filter compares.
+struct LeftSide<'t> {
+    target: FilterTarget,
+    /// The receiver of the values that it is compared with.
+    receiver: ColumnSpec,
+    column: &'t ColumnDefinition,
+}
+
+/// Plans the left side of `m[key] = value`.
+fn plan_element<'t>(
+    preparation: &mut Preparation<'_>,
+    relation: &Relation<'_>,
+    column: &'t ColumnDefinition,
+    name: &Name<'_>,
+    key: &Expression<'_>,
+) -> Result<LeftSide<'t>> {
+    let (key_type, value_type) = match &column.column_type {
+        CqlType::Map { key, value, .. } => (key.as_ref(), value.as_ref()),
+        CqlType::List { .. } => {
             return Err(preparation.invalid(
-                relation.position,
-                format!("Unsupported \"!=\" relation: {}", definition.name),
+                name.position,
+                "Indexes on list entries (l[index] = value) are not currently supported.",
             ));
         }
-        Predicate::Compare(operator, value) => {
-            FilterOperator::Compare(*operator, prepare_term(preparation, value, &receiver)?)
+        _ => {
+            let message = format!(
+                "Column '{name}' of type {} has no elements that can be restricted",
+                column.column_type.cql_name()
+            );
+            return Err(preparation.invalid(name.position, message));
         }
+    };
+    if !column.is_complex() {
+        let message =
+            format!("Map-entry equality predicates on frozen map column {name} are not supported");
+        return Err(preparation.invalid(name.position, message));
+    }
+    if !matches!(relation.predicate, Predicate::Compare(Operator::Equal, _)) {
+        let message = "Only EQ relations are supported on map entries";
+        return Err(preparation.invalid(relation.position, message));
+    }
+    let key_receiver = preparation.receiver(&format!("key({})", column.name), key_type);
+    let key = prepare_term(preparation, key, &key_receiver)?;
+    let receiver = preparation.receiver(&format!("value({})", column.name), value_type);
+    Ok(LeftSide { target: FilterTarget::Element(column.clone(), key), receiver, column })
+}
+
+fn plan_operator(
+    preparation: &mut Preparation<'_>,
+    left: &LeftSide<'_>,
+    relation: &Relation<'_>,
+) -> Result<FilterOperator> {
+    let column = left.column;
+    let part_receiver = |preparation: &Preparation<'_>, label: &str, part: &CqlType| {
+        preparation.receiver(&format!("{label}({})", column.name), part)
+    };
+    match &relation.predicate {
+        Predicate::Compare(Operator::NotEqual, _) => Err(preparation
+            .invalid(relation.position, format!("Unsupported \"!=\" relation: {}", column.name))),
+        Predicate::Compare(operator, value) => prepare_term(preparation, value, &left.receiver)
+            .map(|term| FilterOperator::Compare(*operator, term)),
         Predicate::In(_) => {
             let column = ColumnDefinition {
-                column_type: receiver.column_type.clone(),
-                ..definition.clone()
+                column_type: left.receiver.column_type.clone(),
+                ..column.clone()
             };
-            FilterOperator::In(alternatives(preparation, &column, relation)?)
+            alternatives(preparation, &column, relation).map(FilterOperator::In)
         }
         Predicate::Contains(value) => {
-            let part = match &definition.column_type {
+            let part = match &column.column_type {
                 CqlType::List { element, .. } | CqlType::Set { element, .. } => element.as_ref(),
                 CqlType::Map { value, .. } => value.as_ref(),
                 other => other,
             };
             let receiver = part_receiver(preparation, "value", part);
-            FilterOperator::Contains(prepare_term(preparation, value, &receiver)?)
+            prepare_term(preparation, value, &receiver).map(FilterOperator::Contains)
         }
         Predicate::ContainsKey(value) => {
-            let part = match &definition.column_type {
+            let part = match &column.column_type {
                 CqlType::Map { key, .. } => key.as_ref(),
                 other => other,
             };
             let receiver = part_receiver(preparation, "key", part);
-            FilterOperator::ContainsKey(prepare_term(preparation, value, &receiver)?)
+            prepare_term(preparation, value, &receiver).map(FilterOperator::ContainsKey)
         }
         _ => {
-            return Err(preparation
-                .invalid(relation.position, "This relation cannot be used for filtering"));
+            Err(preparation
+                .invalid(relation.position, "This relation cannot be used for filtering"))
         }
-    };
-    Ok(Filter { target, operator })
+    }
 }

@@ -42,6 +42,28 @@ const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve dat
     unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
     ALLOW FILTERING";
 
+/// The relations of a WHERE clause, sorted by the plan that they belong to.
+#[derive(Default)]
+struct SortedRelations<'e> {
+    /// The relations of single columns of the primary key, by the column's place in it.
+    by_column: BTreeMap<usize, ColumnRelations<'e>>,
+    tuples: Vec<TupleRelation<'e>>,
+    tokens: Vec<&'e Relation<'e>>,
+    /// The relations that the primary key does not serve.
+    filters: Vec<&'e Relation<'e>>,
+    needs_filtering: bool,
+}
+
+/// A relation of several clustering columns.
+#[derive(Clone, Copy)]
+struct TupleRelation<'e> {
+    relation: &'e Relation<'e>,
+    /// The position of the first column.
+    start: usize,
+    /// The number of columns.
+    count: usize,
+}
+
 /// Relations of one column that the primary key may serve.
 #[derive(Default)]
 struct ColumnRelations<'e> {
@@ -62,63 +84,16 @@ pub fn plan(
             preparation.invalid(custom.position, "Custom index expressions are not supported yet")
         );
     }
-    let mut by_column: BTreeMap<usize, ColumnRelations<'_>> = BTreeMap::new();
-    let mut tuples: Vec<(&Relation<'_>, usize, usize)> = Vec::new();
-    let mut tokens: Vec<&Relation<'_>> = Vec::new();
-    let mut filters: Vec<&Relation<'_>> = Vec::new();
+    let mut sorted = SortedRelations::default();
     for relation in &clause.relations {
-        match &relation.target {
-            RelationTarget::Column(name) => {
-                let column = preparation.column(table, name)?;
-                check_operator(preparation, relation, column)?;
-                if !column.is_primary_key()
-                    || !sort_in(preparation, &mut by_column, table, column, relation)?
-                {
-                    filters.push(relation);
-                }
-            }
-            RelationTarget::Columns(names) => {
-                let at = tuple_columns(preparation, table, names)?;
-                tuples.push((relation, at, names.len()));
-            }
-            RelationTarget::Token(names) => {
-                check_token(preparation, table, names, relation)?;
-                tokens.push(relation);
-            }
-            RelationTarget::Element(name, _) => {
-                preparation.column(table, name)?;
-                filters.push(relation);
-            }
-            RelationTarget::Field(name, _) => {
-                preparation.column(table, name)?;
-                return Err(preparation.invalid(
-                    relation.position,
-                    "Fields of a user type cannot be restricted in WHERE",
-                ));
-            }
-        }
+        sorted.add(preparation, table, relation)?;
     }
     check_repeated(preparation, table, clause)?;
     let may_filter = purpose == Purpose::Select { allow_filtering: true };
-    let mut needs_filtering = !filters.is_empty();
-    let partition = plan_partition(
-        preparation,
-        table,
-        &by_column,
-        &tokens,
-        &mut filters,
-        &mut needs_filtering,
-        purpose,
-    )?;
-    let clustering = plan_clustering(
-        preparation,
-        table,
-        &by_column,
-        &tuples,
-        &mut filters,
-        &mut needs_filtering,
-        may_filter,
-    )?;
+    sorted.needs_filtering = !sorted.filters.is_empty();
+    let partition = plan_partition(preparation, table, &mut sorted, purpose)?;
+    let clustering = plan_clustering(preparation, table, &mut sorted, may_filter)?;
+    let SortedRelations { filters, mut needs_filtering, .. } = sorted;
     if purpose == Purpose::Modify {
         refuse_filters(table, &filters)?;
     }
@@ -133,6 +108,48 @@ pub fn plan(
         .map(|relation| plan_filter(preparation, table, relation))
         .collect::<Result<_>>()?;
     Ok(Restrictions { partition, clustering, filters })
+}
+
+impl<'e> SortedRelations<'e> {
+    fn add(
+        &mut self,
+        preparation: &Preparation<'_>,
+        table: &TableMetadata,
+        relation: &'e Relation<'e>,
+    ) -> Result<()> {
+        match &relation.target {
+            RelationTarget::Column(name) => {
+                let column = preparation.column(table, name)?;
+                check_operator(preparation, relation, column)?;
+                let by_column = &mut self.by_column;
+                if !column.is_primary_key()
+                    || !sort_in(preparation, by_column, table, column, relation)?
+                {
+                    self.filters.push(relation);
+                }
+            }
+            RelationTarget::Columns(names) => {
+                let start = tuple_columns(preparation, table, names)?;
+                self.tuples.push(TupleRelation { relation, start, count: names.len() });
+            }
+            RelationTarget::Token(names) => {
+                check_token(preparation, table, names, relation)?;
+                self.tokens.push(relation);
+            }
+            RelationTarget::Element(name, _) => {
+                preparation.column(table, name)?;
+                self.filters.push(relation);
+            }
+            RelationTarget::Field(name, _) => {
+                preparation.column(table, name)?;
+                return Err(preparation.invalid(
+                    relation.position,
+                    "Fields of a user type cannot be restricted in WHERE",
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn check_operator(

@@ -1,13 +1,11 @@
 //! Planning of restrictions of the partition key.
 
-use std::collections::BTreeMap;
-
 use espalier_mutation::schema::TableMetadata;
 use espalier_types::CqlType;
 
 use super::{
     super::partition::{PartitionRestriction, TokenBound, TokenBounds},
-    ColumnRelations, Purpose, alternatives,
+    Purpose, SortedRelations, alternatives,
 };
 use crate::{
     Error, Result,
@@ -56,18 +54,15 @@ pub(super) fn check_token(
     }
 }
 
-pub(super) fn plan_partition<'e>(
+pub(super) fn plan_partition(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
-    by_column: &BTreeMap<usize, ColumnRelations<'e>>,
-    tokens: &[&'e Relation<'e>],
-    filters: &mut Vec<&'e Relation<'e>>,
-    needs_filtering: &mut bool,
+    sorted: &mut SortedRelations<'_>,
     purpose: Purpose,
 ) -> Result<PartitionRestriction> {
     let columns = table.partition_key_columns();
-    let equal: Vec<Option<&Relation<'_>>> = (0..columns.len())
-        .map(|index| by_column.get(&index).and_then(|relations| relations.equal))
+    let equal: Vec<_> = (0..columns.len())
+        .map(|index| sorted.by_column.get(&index).and_then(|relations| relations.equal))
         .collect();
     if equal.iter().all(Option::is_some) {
         let keys = columns
@@ -75,10 +70,10 @@ pub(super) fn plan_partition<'e>(
             .zip(equal.iter().flatten())
             .map(|(column, relation)| alternatives(preparation, column, relation))
             .collect::<Result<_>>()?;
-        if tokens.is_empty() {
+        if sorted.tokens.is_empty() {
             return Ok(PartitionRestriction::Keys(keys));
         }
-        let tokens = plan_tokens(preparation, table, tokens)?;
+        let tokens = plan_tokens(preparation, table, &sorted.tokens)?;
         return Ok(PartitionRestriction::KeysOfTokens { keys, tokens });
     }
     if purpose == Purpose::Modify {
@@ -88,7 +83,7 @@ pub(super) fn plan_partition<'e>(
             .filter(|(_, relation)| relation.is_none())
             .map(|(column, _)| column.name.as_str())
             .collect();
-        if !tokens.is_empty() {
+        if !sorted.tokens.is_empty() {
             return Err(Error::invalid(
                 "The token function cannot be used in WHERE clauses for UPDATE or DELETE statements",
             ));
@@ -99,13 +94,13 @@ pub(super) fn plan_partition<'e>(
         )));
     }
     for relation in equal.into_iter().flatten() {
-        filters.push(relation);
-        *needs_filtering = true;
+        sorted.filters.push(relation);
+        sorted.needs_filtering = true;
     }
-    if tokens.is_empty() {
+    if sorted.tokens.is_empty() {
         return Ok(PartitionRestriction::All);
     }
-    plan_tokens(preparation, table, tokens).map(PartitionRestriction::Token)
+    plan_tokens(preparation, table, &sorted.tokens).map(PartitionRestriction::Token)
 }
 
 fn key_names(table: &TableMetadata) -> String {
