@@ -127,58 +127,9 @@ pub(crate) async fn read_partition(
     {
         recorder.meet_static_row(key);
     }
-    // Dropped fragments that the walk has recorded.
-    let mut dropped = 0;
-    let mut expired = 0;
-    let mut is_at_end = false;
-    let mut rows_of_partition = resumed.rows_of_partition;
-    let mut rows = Vec::new();
-    let mut stopped = None;
-    let stop_at = |clustering, rows_of_partition| ReadPosition {
-        key: key.clone(),
-        clustering,
-        rows_of_partition,
-    };
-    while rows_of_partition < command.limits.rows_per_partition {
-        let fragment = merged.next().await?;
-        let now_dropped = merged.dropped() + expired;
-        if now_dropped > dropped
-            && let Some(recorder) = &mut recorder
-        {
-            recorder.pass_empty(now_dropped - dropped, key, rows.last().map(clustering_of));
-            dropped = now_dropped;
-        }
-        let Some(fragment) = fragment else {
-            let place = merged.stopped_at();
-            if place.is_some() && !remaining.has_dropped_enough(now_dropped) {
-                merged.drop_at_most(remaining.drops_to_look(now_dropped) - expired);
-                continue;
-            }
-            stopped = place.map(|place| stop_at(Some(place), rows_of_partition));
-            is_at_end = stopped.is_none();
-            break;
-        };
-        let Unfiltered::Row(mut row) = fragment else { continue };
-        if !keep_live(&mut row, table, &command.columns, command.now_s) {
-            expired += 1;
-            if remaining.has_dropped_enough(merged.dropped() + expired) {
-                stopped = Some(stop_at(Some(row.clustering), rows_of_partition));
-                break;
-            }
-            continue;
-        }
-        if let Some(recorder) = &mut recorder {
-            recorder.meet_row(key, &row.clustering);
-        }
-        rows_of_partition += 1;
-        remaining.take_row(row_bytes(&row), now_dropped);
-        let clustering = row.clustering.clone();
-        rows.push(row);
-        if remaining.is_used_up() {
-            stopped = Some(stop_at(Some(clustering), rows_of_partition));
-            break;
-        }
-    }
+    let mut walk = RowWalk::new(command, key, resumed.rows_of_partition);
+    let mut stopped = walk.run(&mut merged, remaining, recorder.as_deref_mut()).await?;
+    let RowWalk { rows, expired, is_at_end, .. } = walk;
     // A partition without a result counts as a dropped fragment, too.
     let is_nothing = rows.is_empty() && static_row.is_none();
     if let Some(recorder) = recorder {
@@ -201,10 +152,89 @@ pub(crate) async fn read_partition(
         }
         remaining.take_row(static_row.as_ref().map_or(0, row_bytes), 0);
         if remaining.is_used_up() {
-            stopped = Some(stop_at(None, 1));
+            stopped =
+                Some(ReadPosition { key: key.clone(), clustering: None, rows_of_partition: 1 });
         }
     }
     Ok((Some(PartitionRows { key: key.clone(), static_row, rows }), stopped))
+}
+
+/// A walk over the rows of a partition.
+struct RowWalk<'a> {
+    command: &'a ReadCommand,
+    key: &'a DecoratedKey,
+    rows: Vec<Row>,
+    /// Number of returned rows of the partition, with those of earlier pages.
+    rows_of_partition: usize,
+    /// Dropped fragments that the walk has recorded.
+    dropped: u64,
+    expired: u64,
+    is_at_end: bool,
+}
+
+impl<'a> RowWalk<'a> {
+    #[inline]
+    fn new(command: &'a ReadCommand, key: &'a DecoratedKey, rows_of_partition: usize) -> Self {
+        let (rows, dropped, expired, is_at_end) = (Vec::new(), 0, 0, false);
+        Self { command, key, rows, rows_of_partition, dropped, expired, is_at_end }
+    }
+
+    /// Collects live rows up to a limit or the end. Returns the position at which the next page
+    /// resumes, if the partition is not over and a limit over all partitions was reached.
+    #[inline]
+    async fn run(
+        &mut self,
+        merged: &mut MergedPartition<Source<'_>>,
+        remaining: &mut Remaining,
+        mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
+    ) -> Result<Option<ReadPosition>, StorageError> {
+        let (command, key) = (self.command, self.key);
+        while self.rows_of_partition < command.limits.rows_per_partition {
+            let fragment = merged.next().await?;
+            let now_dropped = merged.dropped() + self.expired;
+            if now_dropped > self.dropped
+                && let Some(recorder) = &mut recorder
+            {
+                let last = self.rows.last().map(clustering_of);
+                recorder.pass_empty(now_dropped - self.dropped, key, last);
+                self.dropped = now_dropped;
+            }
+            let Some(fragment) = fragment else {
+                let place = merged.stopped_at();
+                if place.is_some() && !remaining.has_dropped_enough(now_dropped) {
+                    merged.drop_at_most(remaining.drops_to_look(now_dropped) - self.expired);
+                    continue;
+                }
+                self.is_at_end = place.is_none();
+                return Ok(place.map(|place| self.stop_at(place)));
+            };
+            let Unfiltered::Row(mut row) = fragment else { continue };
+            if !keep_live(&mut row, &command.table, &command.columns, command.now_s) {
+                self.expired += 1;
+                if remaining.has_dropped_enough(merged.dropped() + self.expired) {
+                    return Ok(Some(self.stop_at(row.clustering)));
+                }
+                continue;
+            }
+            if let Some(recorder) = &mut recorder {
+                recorder.meet_row(key, &row.clustering);
+            }
+            self.rows_of_partition += 1;
+            remaining.take_row(row_bytes(&row), now_dropped);
+            let clustering = row.clustering.clone();
+            self.rows.push(row);
+            if remaining.is_used_up() {
+                return Ok(Some(self.stop_at(clustering)));
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn stop_at(&self, clustering: Clustering) -> ReadPosition {
+        let (key, clustering) = (self.key.clone(), Some(clustering));
+        ReadPosition { key, clustering, rows_of_partition: self.rows_of_partition }
+    }
 }
 
 /// Returns the static row, if some of it is visible.
