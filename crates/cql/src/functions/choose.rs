@@ -38,24 +38,9 @@ pub fn choose(
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
 ) -> Result<usize> {
-    let invalid = |message: String| Err(preparation.invalid(position, message));
+    let choice = Choice { preparation, position, callee, signatures, arguments, receiver };
     if let ([(types, _)], Callee::Function(name)) = (signatures, callee) {
-        if types.len() != arguments.len() {
-            return invalid(format!(
-                "Invalid number of arguments in call to function {name}: {} required but {} provided",
-                types.len(),
-                arguments.len()
-            ));
-        }
-        for (index, (argument, wanted)) in arguments.iter().zip(types).enumerate() {
-            if argument.fits(wanted) == Assignable::No {
-                return invalid(format!(
-                    "Type error: {argument} cannot be passed as argument {index} of function {name} of type {}",
-                    wanted.cql_name()
-                ));
-            }
-        }
-        return Ok(0);
+        return choice.check_only(name, types);
     }
     let mut compatible = Vec::new();
     for (index, (types, result)) in signatures.iter().enumerate() {
@@ -70,55 +55,116 @@ pub fn choose(
             Assignable::No => {}
         }
     }
-    if let [only] = compatible.as_slice() {
-        return Ok(*only);
+    choice.among(&compatible)
+}
+
+/// The choice for one call.
+struct Choice<'c> {
+    preparation: &'c Preparation<'c>,
+    position: Position,
+    callee: Callee<'c>,
+    signatures: &'c [Signature],
+    arguments: &'c [Argument<'c>],
+    receiver: Option<&'c CqlType>,
+}
+
+impl Choice<'_> {
+    fn invalid(&self, message: String) -> Result<usize> {
+        Err(self.preparation.invalid(self.position, message))
     }
-    if !matches!(callee, Callee::Operator(_)) {
-        // A counter may stand for a bigint, but a candidate that returns exactly the receiver's
-        // type is preferred.
-        let mut returning = compatible
-            .iter()
-            .filter(|index| signatures.get(**index).is_some_and(|s| Some(&s.1) == receiver));
-        if let (Some(index), None) = (returning.next(), returning.next()) {
-            return Ok(*index);
+
+    /// Checks the arguments of a function with one signature.
+    fn check_only(&self, name: &str, types: &[CqlType]) -> Result<usize> {
+        if types.len() != self.arguments.len() {
+            return self.invalid(format!(
+                "Invalid number of arguments in call to function {name}: {} required but {} provided",
+                types.len(),
+                self.arguments.len()
+            ));
         }
-    }
-    let listed = |indices: &mut dyn Iterator<Item = usize>| {
-        let texts: Vec<String> = indices
-            .filter_map(|index| signatures.get(index))
-            .map(|(types, result)| signature_text(callee, types, result))
-            .collect();
-        texts.join(", ")
-    };
-    match (callee, arguments) {
-        (Callee::Operator(symbol), [left, right]) if compatible.is_empty() => {
-            invalid(format!("the '{symbol}' operation is not supported between {left} and {right}"))
-        }
-        (Callee::Operator(symbol), [left, right]) => {
-            let of_receiver = |index: &&usize| {
-                let types = signatures.get(**index).map(|(types, _)| types.as_slice());
-                types.is_some_and(|types| types.iter().all(|part| Some(part) == receiver))
-            };
-            match compatible.iter().find(of_receiver) {
-                Some(index) if !arguments.iter().any(Argument::is_marker) => Ok(*index),
-                _ => invalid(format!(
-                    "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to disambiguate, example '(int) ?'"
-                )),
+        for (index, (argument, wanted)) in self.arguments.iter().zip(types).enumerate() {
+            if argument.fits(wanted) == Assignable::No {
+                return self.invalid(format!(
+                    "Type error: {argument} cannot be passed as argument {index} of function {name} of type {}",
+                    wanted.cql_name()
+                ));
             }
         }
-        (Callee::Negation, _) if !compatible.is_empty() => {
-            invalid("Ambiguous negation: use type casts to disambiguate".to_string())
+        Ok(0)
+    }
+
+    /// Chooses among the candidates that fit, none of them exactly.
+    fn among(&self, compatible: &[usize]) -> Result<usize> {
+        if let [only] = compatible {
+            return Ok(*only);
         }
-        _ if compatible.is_empty() => invalid(format!(
-            "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
-            name(callee),
-            listed(&mut (0..signatures.len()))
-        )),
-        _ => invalid(format!(
-            "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
-            name(callee),
-            listed(&mut compatible.iter().copied())
-        )),
+        if let (Callee::Operator(symbol), [left, right]) = (self.callee, self.arguments) {
+            return self.operator(symbol, [left, right], compatible);
+        }
+        if !matches!(self.callee, Callee::Operator(_))
+            && let Some(index) = self.returning_exactly(compatible)
+        {
+            return Ok(index);
+        }
+        match self.callee {
+            Callee::Negation if !compatible.is_empty() => {
+                self.invalid("Ambiguous negation: use type casts to disambiguate".to_string())
+            }
+            _ if compatible.is_empty() => self.invalid(format!(
+                "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
+                name(self.callee),
+                self.listed(0..self.signatures.len())
+            )),
+            _ => self.invalid(format!(
+                "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
+                name(self.callee),
+                self.listed(compatible.iter().copied())
+            )),
+        }
+    }
+
+    /// Returns the only candidate that returns exactly the receiver's type. A counter may stand for
+    /// a bigint, but such a candidate is preferred.
+    fn returning_exactly(&self, compatible: &[usize]) -> Option<usize> {
+        let mut returning = compatible.iter().filter(|index| {
+            self.signatures.get(**index).is_some_and(|s| Some(&s.1) == self.receiver)
+        });
+        match (returning.next(), returning.next()) {
+            (Some(index), None) => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// Chooses the candidate of an operator whose operands have the receiver's type.
+    fn operator(
+        &self,
+        symbol: char,
+        [left, right]: [&Argument<'_>; 2],
+        compatible: &[usize],
+    ) -> Result<usize> {
+        if compatible.is_empty() {
+            return self.invalid(format!(
+                "the '{symbol}' operation is not supported between {left} and {right}"
+            ));
+        }
+        let of_receiver = |index: &&usize| {
+            let types = self.signatures.get(**index).map(|(types, _)| types.as_slice());
+            types.is_some_and(|types| types.iter().all(|part| Some(part) == self.receiver))
+        };
+        match compatible.iter().find(of_receiver) {
+            Some(index) if !self.arguments.iter().any(Argument::is_marker) => Ok(*index),
+            _ => self.invalid(format!(
+                "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to disambiguate, example '(int) ?'"
+            )),
+        }
+    }
+
+    fn listed(&self, indices: impl Iterator<Item = usize>) -> String {
+        let texts: Vec<String> = indices
+            .filter_map(|index| self.signatures.get(index))
+            .map(|(types, result)| signature_text(self.callee, types, result))
+            .collect();
+        texts.join(", ")
     }
 }
 
