@@ -160,16 +160,7 @@ impl Describer<'_> {
                 described(shown.flat_map(|keyspace| self.whole_keyspace(keyspace)).collect())
             }
             DescribeTarget::Keyspace { name, only } => {
-                let name = name.as_ref().map(Name::as_str).or(self.keyspace);
-                let name = name.ok_or_else(|| {
-                    Error::invalid("No keyspace specified and no current keyspace")
-                })?;
-                let keyspace = self.find_keyspace(name)?;
-                described(if *only {
-                    vec![self.keyspace_element(keyspace)]
-                } else {
-                    self.whole_keyspace(keyspace)
-                })
+                described(self.named_keyspace(name.as_ref(), *only)?)
             }
             DescribeTarget::Table(name) => {
                 let (keyspace, table) = (self.keyspace_of(name)?, name.name.as_str());
@@ -195,27 +186,35 @@ impl Describer<'_> {
             DescribeTarget::Aggregate(name) => {
                 self.missing("User defined aggregate", name, self.keyspace_of(name)?)
             }
-            DescribeTarget::Any(name) => {
-                if name.keyspace.is_none() {
-                    if let Some(keyspace) = self.schema.keyspace(name.name.as_str()) {
-                        return described(self.whole_keyspace(keyspace));
-                    }
-                    if self.keyspace.is_none() {
-                        return Err(Error::invalid(format!(
-                            "'{}' not found in keyspaces",
-                            name.name
-                        )));
-                    }
-                }
-                let keyspace = self.keyspace_of(name)?;
-                match keyspace.tables.get(name.name.as_str()) {
-                    Some(table) => described(vec![self.table_element(table)]),
-                    None => Err(Error::invalid(format!(
-                        "'{}' not found in keyspace '{}'",
-                        name.name, keyspace.name
-                    ))),
-                }
+            DescribeTarget::Any(name) => described(self.keyspace_or_table(name)?),
+        }
+    }
+
+    fn named_keyspace(&self, name: Option<&Name<'_>>, only: bool) -> Result<Vec<Element>> {
+        let name = name.map(Name::as_str).or(self.keyspace);
+        let name =
+            name.ok_or_else(|| Error::invalid("No keyspace specified and no current keyspace"))?;
+        let keyspace = self.find_keyspace(name)?;
+        Ok(if only { vec![self.keyspace_element(keyspace)] } else { self.whole_keyspace(keyspace) })
+    }
+
+    /// Describes the keyspace of that name or else the table.
+    fn keyspace_or_table(&self, name: &QualifiedName<'_>) -> Result<Vec<Element>> {
+        if name.keyspace.is_none() {
+            if let Some(keyspace) = self.schema.keyspace(name.name.as_str()) {
+                return Ok(self.whole_keyspace(keyspace));
             }
+            if self.keyspace.is_none() {
+                return Err(Error::invalid(format!("'{}' not found in keyspaces", name.name)));
+            }
+        }
+        let keyspace = self.keyspace_of(name)?;
+        match keyspace.tables.get(name.name.as_str()) {
+            Some(table) => Ok(vec![self.table_element(table)]),
+            None => Err(Error::invalid(format!(
+                "'{}' not found in keyspace '{}'",
+                name.name, keyspace.name
+            ))),
         }
     }
 

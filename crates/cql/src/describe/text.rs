@@ -78,16 +78,45 @@ pub fn user_type(definition: &UserType) -> String {
 /// Returns `CREATE TABLE`, or a comment for a virtual table. With internals the text includes the
 /// table's id and its dropped columns.
 pub fn table(table: &TableMetadata, with_internals: bool) -> String {
-    let (name, is_virtual) = (qualified(table), is_virtual(&table.keyspace));
-    let mut text = if is_virtual {
+    let is_virtual = is_virtual(&table.keyspace);
+    let mut text = head(table, is_virtual);
+    let _ = write!(text, "{}\n) WITH ", column_lines(table, with_internals).join(",\n"));
+    let mut options = Vec::new();
+    if with_internals {
+        options.push(format!("ID = {}", table.id));
+    }
+    if !table.clustering_columns().is_empty() {
+        options.push(clustering_order(table));
+    }
+    if is_virtual {
+        options.push(format!("comment = {}", quote(&table.options.comment)))
+    } else {
+        options.extend(table_options(&table.options))
+    }
+    let _ = write!(text, "{};", options.join("\n    AND "));
+    if is_virtual {
+        text.push_str("\n*/");
+    }
+    if with_internals {
+        drop_columns(table, &mut text);
+    }
+    text
+}
+
+fn head(table: &TableMetadata, is_virtual: bool) -> String {
+    let name = qualified(table);
+    if is_virtual {
         format!(
             "/*\nWarning: Table {name} is a virtual table and cannot be recreated with CQL.\n\
          Structure, for reference:\nVIRTUAL TABLE {name} (\n"
         )
     } else {
         format!("CREATE TABLE {name} (\n")
-    };
-    let dropped = |name: &str| with_internals && table.dropped_columns.contains_key(name);
+    }
+}
+
+/// Returns the definitions of the columns and the primary key, each on a line.
+fn column_lines(table: &TableMetadata, with_internals: bool) -> Vec<String> {
     let single_key =
         table.partition_key_columns().len() == 1 && table.clustering_columns().is_empty();
     let mut lines: Vec<String> = table
@@ -117,55 +146,43 @@ pub fn table(table: &TableMetadata, with_internals: bool) -> String {
     if !single_key {
         lines.push(format!("    {}", primary_key(table)));
     }
-    let _ = write!(text, "{}\n) WITH ", lines.join(",\n"));
-    let mut options = Vec::new();
-    if with_internals {
-        options.push(format!("ID = {}", table.id));
-    }
-    if !table.clustering_columns().is_empty() {
-        let order: Vec<String> = table
-            .clustering_columns()
-            .iter()
-            .map(|column| {
-                format!(
-                    "{} {}",
-                    quote_identifier(&column.name),
-                    if column.reversed { "DESC" } else { "ASC" }
-                )
-            })
-            .collect();
-        options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
-    }
-    if is_virtual {
-        options.push(format!("comment = {}", quote(&table.options.comment)))
-    } else {
-        options.extend(table_options(&table.options))
-    }
-    let _ = write!(text, "{};", options.join("\n    AND "));
-    if is_virtual {
-        text.push_str("\n*/");
-    }
-    if with_internals {
-        for column in table.dropped_columns.values() {
-            let name = quote_identifier(&column.name);
+    lines
+}
+
+fn clustering_order(table: &TableMetadata) -> String {
+    let order: Vec<String> = table
+        .clustering_columns()
+        .iter()
+        .map(|column| {
+            format!(
+                "{} {}",
+                quote_identifier(&column.name),
+                if column.reversed { "DESC" } else { "ASC" }
+            )
+        })
+        .collect();
+    format!("CLUSTERING ORDER BY ({})", order.join(", "))
+}
+
+/// Appends the statements that drop the dropped columns, and that add those which exist again.
+fn drop_columns(table: &TableMetadata, text: &mut String) {
+    for column in table.dropped_columns.values() {
+        let name = quote_identifier(&column.name);
+        let _ = write!(
+            text,
+            "\nALTER TABLE {} DROP {name} USING TIMESTAMP {};",
+            qualified(table),
+            column.dropped_time_us
+        );
+        if let Some(present) = table.column(&column.name) {
             let _ = write!(
                 text,
-                "\nALTER TABLE {} DROP {name} USING TIMESTAMP {};",
+                "\nALTER TABLE {} ADD {};",
                 qualified(table),
-                column.dropped_time_us
+                column_definition(present)
             );
-            if let Some(present) = table.column(&column.name).filter(|column| dropped(&column.name))
-            {
-                let _ = write!(
-                    text,
-                    "\nALTER TABLE {} ADD {};",
-                    qualified(table),
-                    column_definition(present)
-                );
-            }
         }
     }
-    text
 }
 
 fn qualified(table: &TableMetadata) -> String {
