@@ -4,39 +4,26 @@
 //! A chunk has many rows. Each row is freed as soon as it is encoded in the page, and the loop over
 //! the rows of a chunk may yield after each.
 
-use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
+mod limits;
+mod sorted;
+
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, Direction, Row, schema::TableMetadata,
-    split_composite,
+    ClusteringSlices, DecoratedKey, Direction, Row, schema::TableMetadata, split_composite,
 };
 use espalier_runtime::maybe_yield;
 use espalier_storage::{
     Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget,
 };
 
+use self::limits::{CHUNK_BYTES, CHUNK_ROWS, MAX_RESULT_BYTES, PageLimits, evaluate_limit};
 use super::{PlannedSelect, group::Output, paging::PagingState};
 use crate::{
-    Error, Result,
-    current_row::CurrentRow,
-    options::QueryOptions,
-    restrictions::Partitions,
-    result::Rows,
-    term::{Bound, Evaluation, Term},
+    Error, Result, current_row::CurrentRow, options::QueryOptions, restrictions::Partitions,
+    result::Rows, term::Evaluation,
 };
-
-/// Rows per chunk if not every row read is a row of the page (filters, aggregates).
-const CHUNK_ROWS: usize = 4096;
-/// Bytes of rows per chunk, a soft limit: a page ends early rather than grow beyond it.
-const CHUNK_BYTES: usize = 4 << 20;
-/// A statement that may not return a short page ends its chunk after `CHUNK_PAGES` × the page
-/// tombstone limit, because a chunk pins its sources, including memtables that were flushed
-/// meanwhile. `CHUNK_TOMBSTONES` applies where the page tombstone limit is disabled.
-const CHUNK_PAGES: usize = 10;
-const CHUNK_TOMBSTONES: usize = 100_000;
-/// Maximum bytes of a result without paging: drivers accept no longer frame.
-const MAX_RESULT_BYTES: usize = 256 << 20;
 
 /// How the execution continues after a row.
 #[derive(PartialEq)]
@@ -50,13 +37,7 @@ struct Execution<'s> {
     select: &'s PlannedSelect,
     evaluation: &'s Evaluation<'s>,
     output: Output<'s>,
-    page_size: usize,
-    /// Bytes of encoded rows at which the page ends.
-    page_bytes: usize,
-    /// Tombstones after which a chunk ends, and whether the page ends there too, even if it is
-    /// empty.
-    max_tombstones: usize,
-    pages_end_among_tombstones: bool,
+    page: PageLimits,
     /// Result rows that LIMIT still allows.
     rows_left: usize,
     per_partition_limit: usize,
@@ -80,11 +61,9 @@ pub async fn execute(
     let table = &select.table;
     let limit = evaluate_limit(select.limit.as_ref(), evaluation, "LIMIT")?;
     let state = options.paging_state.map(|state| PagingState::decode(table, state)).transpose()?;
-    let page_size = match options.page_size.and_then(|size| usize::try_from(size).ok()) {
-        Some(size) if size > 0 => size,
-        _ => usize::MAX,
-    };
-    if !select.sort.is_empty() && page_size != usize::MAX {
+    let page =
+        PageLimits::new(select, options, database.configuration().query_tombstone_page_limit);
+    if !select.sort.is_empty() && page.is_paged() {
         return Err(Error::invalid(
             "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
              the ORDER BY or the IN and sort client side, or disable paging for this query",
@@ -93,25 +72,11 @@ pub async fn execute(
     let partitions = select.restrictions.partition.partitions(table, evaluation)?;
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
     let resumed = state.as_ref().map(|state| state.position.clone());
-    let max_tombstones = database.configuration().query_tombstone_page_limit as usize;
-    let pages_end_among_tombstones =
-        max_tombstones > 0 && page_size != usize::MAX && select.is_exact();
     let mut execution = Execution {
         select,
         evaluation,
         output: Output::new(select, evaluation, now_s),
-        page_size,
-        page_bytes: options.answer_bytes.min(if page_size == usize::MAX {
-            MAX_RESULT_BYTES
-        } else {
-            CHUNK_BYTES
-        }),
-        max_tombstones: match max_tombstones {
-            0 => CHUNK_TOMBSTONES,
-            most if pages_end_among_tombstones => most,
-            most => most.saturating_mul(CHUNK_PAGES),
-        },
-        pages_end_among_tombstones,
+        page,
         rows_left: match &state {
             Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
             _ => limit,
@@ -139,37 +104,7 @@ pub async fn execute(
     {
         execution.output.finish_group()?;
     }
-    let rows_left = execution.rows_left;
-    let paging_state = execution.next.take().map(|position| {
-        let rows_left = if limit == usize::MAX {
-            u32::MAX
-        } else {
-            u32::try_from(rows_left).unwrap_or(u32::MAX)
-        };
-        PagingState { position, rows_left }.encode()
-    });
-    Ok(Rows {
-        metadata: select.metadata.clone(),
-        row_count: i32::try_from(execution.output.row_count)
-            .map_err(|_| Error::invalid("The result has more than 2147483647 rows; use paging"))?,
-        content: execution.output.content,
-        paging_state,
-        warnings: Vec::new(),
-    })
-}
-
-/// Evaluates a limit; `usize::MAX` if it is absent or unset.
-fn evaluate_limit(term: Option<&Term>, evaluation: &Evaluation<'_>, name: &str) -> Result<usize> {
-    let Some(term) = term else { return Ok(usize::MAX) };
-    match term.evaluate(evaluation)? {
-        Bound::Unset => Ok(usize::MAX),
-        Bound::Null => Err(Error::invalid("Invalid null value of limit")),
-        Bound::Value(bytes) => match <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes) {
-            Ok(limit) if limit > 0 => Ok(limit as usize),
-            Ok(_) => Err(Error::invalid(format!("{name} must be strictly positive"))),
-            Err(_) => Err(Error::invalid(format!("Invalid value of {name}: an int has 4 bytes"))),
-        },
-    }
+    execution.into_rows(limit)
 }
 
 /// Returns the values of the partition key columns.
@@ -215,7 +150,7 @@ impl Execution<'_> {
                 if flow == Flow::Done {
                     return Ok(());
                 }
-                let is_cut = result.is_cut_by_tombstones && self.pages_end_among_tombstones;
+                let is_cut = result.is_cut_by_tombstones && self.page.ends_among_tombstones;
                 if flow == Flow::More && is_cut {
                     // The page ends at this position, even if it is short or empty.
                     self.next = result.next;
@@ -246,7 +181,7 @@ impl Execution<'_> {
         let select = self.select;
         let exact = select.is_exact();
         let missing_page =
-            (self.page_size - self.output.row_count.min(self.page_size)).min(self.rows_left);
+            (self.page.rows - self.output.row_count.min(self.page.rows)).min(self.rows_left);
         ReadCommand {
             table: select.table.clone(),
             target,
@@ -261,8 +196,8 @@ impl Execution<'_> {
                     (false, true) => self.per_partition_limit,
                     (false, false) => usize::MAX,
                 },
-                bytes: self.page_bytes.min(CHUNK_BYTES),
-                tombstones: self.max_tombstones,
+                bytes: self.page.bytes.min(CHUNK_BYTES),
+                tombstones: self.page.tombstones,
             },
             resume,
             bypass_cache: select.bypass_cache,
@@ -395,8 +330,8 @@ impl Execution<'_> {
     /// is an error.
     fn page_is_full(&self) -> Result<bool> {
         let bytes = self.output.content.len();
-        if self.page_size != usize::MAX {
-            return Ok(self.output.row_count >= self.page_size || bytes >= self.page_bytes);
+        if self.page.is_paged() {
+            return Ok(self.output.row_count >= self.page.rows || bytes >= self.page.bytes);
         }
         if bytes > MAX_RESULT_BYTES {
             return Err(Error::invalid(format!(
@@ -404,119 +339,28 @@ impl Execution<'_> {
                 MAX_RESULT_BYTES >> 20
             )));
         }
-        if bytes > self.page_bytes {
+        if bytes > self.page.bytes {
             return Err(Error::answer_too_large());
         }
         Ok(false)
     }
 
-    /// Executes IN on the partition key with ORDER BY: collects the result rows of all partitions,
-    /// sorts them and applies the limit.
-    async fn read_sorted(
-        &mut self,
-        database: &Database,
-        partitions: Partitions,
-        slices: Arc<ClusteringSlices>,
-        now_s: u32,
-    ) -> Result<()> {
-        let Partitions::Keys(keys) = partitions else { return Ok(()) };
-        let select = self.select;
-        let (limit, mut sorted) = (self.rows_left, Vec::new());
-        for key in keys {
-            let mut resume = None;
-            let mut of_partition = 0usize;
-            'partition: loop {
-                let mut command = self.command(
-                    ReadTarget::Partition(key.clone()),
-                    slices.clone(),
-                    resume.take(),
-                    now_s,
-                );
-                command.limits.rows = CHUNK_ROWS;
-                let result = database.read(command).await?;
-                for partition in result.partitions {
-                    let components = key_components(&select.table, &partition.key)?;
-                    // A partition with only a static row counts as a row only if the statement does
-                    // not restrict the clustering.
-                    let alone = partition.rows.is_empty()
-                        && of_partition == 0
-                        && select.restrictions.clustering.is_empty();
-                    let rows = partition.rows.into_iter().map(Some);
-                    for row in rows.chain(alone.then_some(None)) {
-                        maybe_yield().await;
-                        let current = CurrentRow {
-                            table: &select.table,
-                            partition_key: &components,
-                            static_row: partition.static_row.as_ref(),
-                            row: row.as_ref(),
-                        };
-                        if !select.restrictions.accepts(&current, self.evaluation)? {
-                            continue;
-                        }
-                        if self.output.begins_group(&current) {
-                            self.output.finish_group()?;
-                        }
-                        if !self.output.has_group() {
-                            if of_partition >= self.per_partition_limit {
-                                break 'partition;
-                            }
-                            of_partition += 1;
-                            let clustering = row.as_ref().map(|row| row.clustering.clone());
-                            sorted.push((clustering, self.output.content.len()));
-                        }
-                        if select.is_aggregate {
-                            self.output.accumulate(current)?
-                        } else {
-                            self.output.emit(current)?
-                        }
-                        self.page_is_full()?;
-                    }
-                }
-                match result.next {
-                    Some(next) => resume = Some(next),
-                    None => break,
-                }
-            }
-        }
-        if select.is_aggregate && select.group_by.is_none() {
-            return Ok(()); // All rows form one group, which the caller finishes.
-        }
-        if self.output.has_group() {
-            self.output.finish_group()?;
-        }
-        self.output.sort(sorted, limit, |left, right| compare(select, left, right));
-        Ok(())
+    /// Returns the page. `limit` is the LIMIT of the statement.
+    fn into_rows(self, limit: usize) -> Result<Rows> {
+        let rows_left = if limit == usize::MAX {
+            u32::MAX
+        } else {
+            u32::try_from(self.rows_left).unwrap_or(u32::MAX)
+        };
+        let paging_state = self.next.map(|position| PagingState { position, rows_left }.encode());
+        Ok(Rows {
+            metadata: self.select.metadata.clone(),
+            row_count: i32::try_from(self.output.row_count).map_err(|_| {
+                Error::invalid("The result has more than 2147483647 rows; use paging")
+            })?,
+            content: self.output.content,
+            paging_state,
+            warnings: Vec::new(),
+        })
     }
-}
-
-/// Compares two result rows of a sorted SELECT. A row without a clustering (a static row alone)
-/// comes before all others in the table's order.
-fn compare(
-    select: &PlannedSelect,
-    left: Option<&Clustering>,
-    right: Option<&Clustering>,
-) -> Ordering {
-    let against = |order: Ordering| if select.is_reversed { order.reverse() } else { order };
-    match (left, right) {
-        (None, None) => Ordering::Equal,
-        (None, Some(_)) => against(Ordering::Less),
-        (Some(_), None) => against(Ordering::Greater),
-        (Some(left), Some(right)) => compare_clusterings(select, left, right),
-    }
-}
-
-fn compare_clusterings(select: &PlannedSelect, left: &Clustering, right: &Clustering) -> Ordering {
-    let columns = select.table.clustering_columns();
-    for (position, descending) in &select.sort {
-        let value =
-            |row: &Clustering| row.values.get(*position).cloned().flatten().unwrap_or_default();
-        let order = columns.get(*position).map_or(Ordering::Equal, |column| {
-            column.column_type.compare(&value(left), &value(right))
-        });
-        let order = if *descending { order.reverse() } else { order };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    Ordering::Equal
 }

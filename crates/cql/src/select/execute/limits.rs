@@ -1,0 +1,79 @@
+//! Limits of pages and chunks, and LIMIT.
+
+use super::super::PlannedSelect;
+use crate::{
+    Error, Result,
+    options::QueryOptions,
+    term::{Bound, Evaluation, Term},
+};
+
+/// Rows per chunk if not every row read is a row of the page (filters, aggregates).
+pub const CHUNK_ROWS: usize = 4096;
+/// Bytes of rows per chunk, a soft limit: a page ends early rather than grow beyond it.
+pub const CHUNK_BYTES: usize = 4 << 20;
+/// A statement that may not return a short page ends its chunk after `CHUNK_PAGES` × the page
+/// tombstone limit, because a chunk pins its sources, including memtables that were flushed
+/// meanwhile. `CHUNK_TOMBSTONES` applies where the page tombstone limit is disabled.
+const CHUNK_PAGES: usize = 10;
+const CHUNK_TOMBSTONES: usize = 100_000;
+/// Maximum bytes of a result without paging: drivers accept no longer frame.
+pub const MAX_RESULT_BYTES: usize = 256 << 20;
+
+/// The limits of a page, and of the chunks that it is read in.
+pub struct PageLimits {
+    /// Result rows at which the page ends; `usize::MAX` without paging.
+    pub rows: usize,
+    /// Bytes of encoded rows at which the page ends.
+    pub bytes: usize,
+    /// Tombstones after which a chunk ends.
+    pub tombstones: usize,
+    /// Whether the page ends with such a chunk, even if it is empty.
+    pub ends_among_tombstones: bool,
+}
+
+impl PageLimits {
+    /// Returns the limits of one page. `page_tombstones` is the page tombstone limit; 0 disables
+    /// it.
+    pub fn new(select: &PlannedSelect, options: &QueryOptions<'_>, page_tombstones: u32) -> Self {
+        let rows = match options.page_size.and_then(|size| usize::try_from(size).ok()) {
+            Some(size) if size > 0 => size,
+            _ => usize::MAX,
+        };
+        let is_paged = rows != usize::MAX;
+        let page_tombstones = page_tombstones as usize;
+        let ends_among_tombstones = page_tombstones > 0 && is_paged && select.is_exact();
+        Self {
+            rows,
+            bytes: options.answer_bytes.min(if is_paged { CHUNK_BYTES } else { MAX_RESULT_BYTES }),
+            tombstones: match page_tombstones {
+                0 => CHUNK_TOMBSTONES,
+                most if ends_among_tombstones => most,
+                most => most.saturating_mul(CHUNK_PAGES),
+            },
+            ends_among_tombstones,
+        }
+    }
+
+    /// Whether the client asked for pages.
+    pub fn is_paged(&self) -> bool {
+        self.rows != usize::MAX
+    }
+}
+
+/// Evaluates a limit; `usize::MAX` if it is absent or unset.
+pub fn evaluate_limit(
+    term: Option<&Term>,
+    evaluation: &Evaluation<'_>,
+    name: &str,
+) -> Result<usize> {
+    let Some(term) = term else { return Ok(usize::MAX) };
+    match term.evaluate(evaluation)? {
+        Bound::Unset => Ok(usize::MAX),
+        Bound::Null => Err(Error::invalid("Invalid null value of limit")),
+        Bound::Value(bytes) => match <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes) {
+            Ok(limit) if limit > 0 => Ok(limit as usize),
+            Ok(_) => Err(Error::invalid(format!("{name} must be strictly positive"))),
+            Err(_) => Err(Error::invalid(format!("Invalid value of {name}: an int has 4 bytes"))),
+        },
+    }
+}
