@@ -14,9 +14,10 @@ use crate::{
     components::{Component, Descriptor, SSTableId, format_digest, format_toc, remove_sstable},
     data::writer::ChunkFormat,
     error::{Result, SSTableError},
-    filter::{FilterBuilder, write_parts as write_filter},
+    filter::{BloomFilter, FilterBuilder, write_parts as write_filter},
     scylla::{ALL_FEATURES, ScyllaMetadata, ScyllaSchema},
     statistics::{Statistics, StatsComponent},
+    versions::VersionFeatures,
 };
 
 /// A finished SSTable.
@@ -67,13 +68,11 @@ impl SSTableWriter {
         let data = data.finish().await?;
         let partition_count = index.key_count();
         let written = index.finish().await?;
-        let mut checked = written.files;
-        checked.push((chunk_table(&options.chunks), data.table));
-        let lengths = checked.iter().map(|(_, file)| file.length);
-        let mut bytes_on_disk = data.stored_length + lengths.sum::<u64>();
-        let mut components: BTreeSet<Component> =
-            checked.iter().map(|(component, _)| component.clone()).collect();
-        components.insert(Component::Data);
+        let mut seal = Seal::new(&file_system, &descriptor, is_durable);
+        let table = (chunk_table(&options.chunks), data.table);
+        seal.components.insert(Component::Data);
+        seal.bytes_on_disk += data.stored_length;
+        written.files.into_iter().chain([table]).for_each(|file| seal.add_written(file));
 
         let mut facts = options.facts;
         facts.bloom_filter_fp_chance = options.bloom_filter_fp_chance;
@@ -82,71 +81,34 @@ impl SSTableWriter {
         let statistics_bytes = statistics
             .to_bytes(features)
             .map_err(|reason| SSTableError::rejected(&name, reason))?;
-        let digest = Bytes::from(format_digest(data.digest));
-        let mut small =
-            vec![(Component::Statistics, statistics_bytes.clone()), (Component::Digest, digest)];
         if !features.statistics_checksums && !features.has_scylla_component {
-            let (length, pages) =
-                (statistics_bytes.len() as u64, PageChecksums::of(&statistics_bytes));
-            checked.push((Component::Statistics, WrittenFile { length, pages }));
+            seal.checked.push(checked(Component::Statistics, &statistics_bytes));
         }
+        let statistics_checksum =
+            features.has_scylla_component.then(|| crc32fast::hash(&statistics_bytes));
+        seal.small.push((Component::Statistics, statistics_bytes));
+        seal.small.push((Component::Digest, Bytes::from(format_digest(data.digest))));
         for (component, bytes) in written.small {
-            let pages = PageChecksums::of(&bytes);
-            checked.push((component.clone(), WrittenFile { length: bytes.len() as u64, pages }));
-            small.push((component, bytes));
+            seal.checked.push(checked(component.clone(), &bytes));
+            seal.small.push((component, bytes));
         }
         if let Some(filter) = filter.map(FilterBuilder::finish) {
-            let path = descriptor.path(&Component::Filter);
-            let mut file = AppendFile::create(&file_system, &path, is_durable).await?;
-            write_filter(&filter, features.filter_words, &mut file).await?;
-            drop(filter);
-            let file = file.finish().await?;
-            bytes_on_disk += file.length;
-            components.insert(Component::Filter);
-            checked.push((Component::Filter, file));
+            seal.write_filter(filter, features).await?;
         }
-        small.push((Component::Checksums, Bytes::from(format_checksums(&checked))));
-        components.extend(small.iter().map(|(component, _)| component.clone()));
-        components.insert(Component::Toc);
-        if features.has_scylla_component {
-            components.insert(Component::Scylla);
-        }
-        let toc = format_toc(&components);
-        bytes_on_disk += toc.len() as u64;
-        if features.has_scylla_component {
-            let whole = |(component, file): &(Component, WrittenFile)| {
-                (component.clone(), combine(&file.pages, file.length))
-            };
-            let mut checksums: Vec<_> = checked.iter().map(whole).collect();
+        seal.small.push((Component::Checksums, Bytes::from(format_checksums(&seal.checked))));
+        let toc = seal.list(features.has_scylla_component);
+        if let Some(statistics_checksum) = statistics_checksum {
+            let mut checksums = seal.checksums_of_checked();
             checksums.push((Component::Data, data.digest));
-            checksums.push((Component::Statistics, crc32fast::hash(&statistics_bytes)));
+            checksums.push((Component::Statistics, statistics_checksum));
             checksums.push((Component::Toc, crc32fast::hash(toc.as_bytes())));
             let stats = &statistics.stats;
             let metadata = scylla_metadata(&descriptor, &options.table, stats, checksums);
-            small.push((Component::Scylla, metadata.to_bytes().into()));
+            seal.small.push((Component::Scylla, metadata.to_bytes().into()));
         }
-        for (component, bytes) in small {
-            let file = file_system.create_new(descriptor.path(&component)).await?;
-            bytes_on_disk += bytes.len() as u64;
-            file.append(bytes).await?;
-            if is_durable {
-                file.sync_all().await?;
-            }
-        }
-        let temporary = descriptor.path(&Component::TemporaryToc);
-        let file = file_system.create(&temporary).await?;
-        file.append(toc.into_bytes()).await?;
-        if is_durable {
-            file.sync_all().await?;
-            // The names of all files must be durable before TOC.txt, which asserts that they are
-            // complete.
-            file_system.sync_dir(&descriptor.directory).await?;
-        }
-        drop(file);
-        file_system.rename(&temporary, &descriptor.path(&Component::Toc)).await?;
-        if is_durable {
-            file_system.sync_dir(&descriptor.directory).await?;
-        }
+        seal.write_small().await?;
+        seal.write_toc(toc).await?;
+        let Seal { components, bytes_on_disk, .. } = seal;
         Ok(WrittenSSTable {
             descriptor,
             components,
@@ -167,6 +129,104 @@ impl SSTableWriter {
         drop((data, index));
         remove_sstable(&file_system, &options.descriptor).await
     }
+}
+
+/// The files of an SSTable that is being sealed.
+struct Seal<'a> {
+    file_system: &'a FileSystem,
+    descriptor: &'a Descriptor,
+    is_durable: bool,
+    /// All components so far.
+    components: BTreeSet<Component>,
+    /// The components that Checksums.db covers, in its order.
+    checked: Vec<(Component, WrittenFile)>,
+    /// The components that are not written yet, in the order in which they will be.
+    small: Vec<(Component, Bytes)>,
+    bytes_on_disk: u64,
+}
+
+impl<'a> Seal<'a> {
+    fn new(file_system: &'a FileSystem, descriptor: &'a Descriptor, is_durable: bool) -> Self {
+        let (components, checked, small) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Self { file_system, descriptor, is_durable, components, checked, small, bytes_on_disk: 0 }
+    }
+
+    /// Adds a file that is complete.
+    fn add_written(&mut self, (component, file): (Component, WrittenFile)) {
+        self.bytes_on_disk += file.length;
+        self.components.insert(component.clone());
+        self.checked.push((component, file));
+    }
+
+    async fn write_filter(
+        &mut self,
+        filter: BloomFilter,
+        features: &VersionFeatures,
+    ) -> Result<()> {
+        let path = self.descriptor.path(&Component::Filter);
+        let mut file = AppendFile::create(self.file_system, &path, self.is_durable).await?;
+        write_filter(&filter, features.filter_words, &mut file).await?;
+        drop(filter);
+        let file = file.finish().await?;
+        self.add_written((Component::Filter, file));
+        Ok(())
+    }
+
+    /// Returns the content of TOC.txt.
+    fn list(&mut self, has_scylla_component: bool) -> String {
+        self.components.extend(self.small.iter().map(|(component, _)| component.clone()));
+        self.components.insert(Component::Toc);
+        if has_scylla_component {
+            self.components.insert(Component::Scylla);
+        }
+        format_toc(&self.components)
+    }
+
+    fn checksums_of_checked(&self) -> Vec<(Component, u32)> {
+        let whole = |(component, file): &(Component, WrittenFile)| {
+            (component.clone(), combine(&file.pages, file.length))
+        };
+        self.checked.iter().map(whole).collect()
+    }
+
+    async fn write_small(&mut self) -> Result<()> {
+        for (component, bytes) in std::mem::take(&mut self.small) {
+            let file = self.file_system.create_new(self.descriptor.path(&component)).await?;
+            self.bytes_on_disk += bytes.len() as u64;
+            file.append(bytes).await?;
+            if self.is_durable {
+                file.sync_all().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes TOC.txt, which makes the SSTable valid.
+    async fn write_toc(&mut self, toc: String) -> Result<()> {
+        let Self { file_system, descriptor, is_durable, .. } = *self;
+        self.bytes_on_disk += toc.len() as u64;
+        let temporary = descriptor.path(&Component::TemporaryToc);
+        let file = file_system.create(&temporary).await?;
+        file.append(toc.into_bytes()).await?;
+        if is_durable {
+            file.sync_all().await?;
+            // The names of all files must be durable before TOC.txt, which asserts that they are
+            // complete.
+            file_system.sync_dir(&descriptor.directory).await?;
+        }
+        drop(file);
+        file_system.rename(&temporary, &descriptor.path(&Component::Toc)).await?;
+        if is_durable {
+            file_system.sync_dir(&descriptor.directory).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a component with the checksums of its pages.
+fn checked(component: Component, bytes: &[u8]) -> (Component, WrittenFile) {
+    let (length, pages) = (bytes.len() as u64, PageChecksums::of(bytes));
+    (component, WrittenFile { length, pages })
 }
 
 /// Removes all files of the SSTable if `outcome` is an error. An error of the removal is ignored,
