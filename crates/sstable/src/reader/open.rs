@@ -125,28 +125,8 @@ impl SSTableReader {
                 files.open_big(has_summary, data.length(), interval).await?
             }
         };
+        check_key_range(&index, &statistics, features)?;
         let (first_key, last_key) = index.key_range();
-        let stats = &statistics.stats;
-        // Statistics.db has checksums, the index has none.
-        let has_range = features.key_range_in_statistics;
-        let disagreement = [
-            (
-                has_range && first_key.key != stats.first_key,
-                "its first key is not that of Statistics.db",
-            ),
-            (
-                has_range && last_key.key != stats.last_key,
-                "its last key is not that of Statistics.db",
-            ),
-            (first_key > last_key, "the first key is behind the last"),
-        ];
-        if let Some((_, what)) = disagreement.iter().find(|(differs, _)| *differs) {
-            return Err(SSTableError::corrupt(
-                index.name(),
-                index.partitions_file().length(),
-                *what,
-            ));
-        }
         let bytes_on_disk = data.stored_length() + index.length();
         Ok(Self(Rc::new(Inner {
             descriptor,
@@ -163,6 +143,32 @@ impl SSTableReader {
             layout: RefCell::new(Arc::new(layout)),
             statistics,
         })))
+    }
+}
+
+/// Compares the first and the last key of the index with each other and with Statistics.db.
+fn check_key_range(
+    index: &Index,
+    statistics: &Statistics,
+    features: &VersionFeatures,
+) -> Result<()> {
+    let (first_key, last_key) = index.key_range();
+    let stats = &statistics.stats;
+    // Statistics.db has checksums, the index has none.
+    let has_range = features.key_range_in_statistics;
+    let disagreement = [
+        (
+            has_range && first_key.key != stats.first_key,
+            "its first key is not that of Statistics.db",
+        ),
+        (has_range && last_key.key != stats.last_key, "its last key is not that of Statistics.db"),
+        (first_key > last_key, "the first key is behind the last"),
+    ];
+    match disagreement.iter().find(|(differs, _)| *differs) {
+        Some((_, what)) => {
+            Err(SSTableError::corrupt(index.name(), index.partitions_file().length(), *what))
+        }
+        None => Ok(()),
     }
 }
 
