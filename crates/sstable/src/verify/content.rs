@@ -13,10 +13,10 @@ use super::{
 use crate::{
     components::Component,
     data::{column_map::ColumnSelection, decode::RowDecoder, stream::DataStream},
-    error::Result,
+    error::{FileName, Result},
     filter::BloomFilter,
     page_cache::Caching,
-    reader::{Index, RowSource, SSTableReader},
+    reader::{Index, IndexEntries, RowSource, SSTableReader},
     statistics::StatisticsCollector,
 };
 
@@ -37,13 +37,10 @@ pub(super) async fn check_content(
     let stream = DataStream::sequential(reader.data().clone(), 0);
     let mut source = RowSource::new(stream, decoder);
     let mut collector = StatisticsCollector::new(source.comparator().clone());
-    let mut rebuilt = reader.filter().map(BloomFilter::emptied);
     let name = reader.descriptor().name_in_errors(&Component::Data);
     let table = reader.table();
-    let mut last: Option<DecoratedKey> = None;
-    let index_name = reader.0.index.name().clone();
-    let mut entries = reader.index_entries(Caching::Shared);
-    let mut candidate = entries.next().await;
+    let mut keys = KeyCheck::new(reader, &name);
+    let mut index = IndexCheck::begin(reader).await;
     while !source.stream.is_at_end() {
         let position = source.stream.position();
         let mut tally = Tally {
@@ -59,59 +56,128 @@ pub(super) async fn check_content(
             Err(error) => return report.take_error(error),
         };
         report.partitions += 1;
-        if last.as_ref().is_some_and(|last| *last >= key) {
-            report.fail(&name, position, "a partition is out of key order");
+        keys.check(&key, position, report);
+        if !index.check(&key, position, report)? {
+            return Ok(());
         }
-        if let Some(filter) = reader.filter() {
+        index.advance().await;
+        keys.last = Some(key);
+        espalier_runtime::maybe_yield().await;
+    }
+    index.check_end(report)?;
+    keys.check_end(report);
+    check_statistics(reader, collector, report);
+    Ok(())
+}
+
+/// Compares the keys in Data.db with each other, with the filter and with Statistics.db.
+struct KeyCheck<'a> {
+    reader: &'a SSTableReader,
+    /// The name of Data.db.
+    name: &'a FileName,
+    last: Option<DecoratedKey>,
+    /// The filter, built again from the keys.
+    rebuilt: Option<BloomFilter>,
+}
+
+impl<'a> KeyCheck<'a> {
+    fn new(reader: &'a SSTableReader, name: &'a FileName) -> Self {
+        let rebuilt = reader.filter().map(BloomFilter::emptied);
+        Self { reader, name, last: None, rebuilt }
+    }
+
+    fn check(&mut self, key: &DecoratedKey, position: u64, report: &mut VerifyReport) {
+        if self.last.as_ref().is_some_and(|last| last >= key) {
+            report.fail(self.name, position, "a partition is out of key order");
+        }
+        if let Some(filter) = self.reader.filter() {
             report.check(
                 filter.may_contain(&key.key),
-                &name,
+                self.name,
                 position,
                 "the filter does not have this partition's key",
             );
         }
-        if let Some(rebuilt) = &mut rebuilt {
+        if let Some(rebuilt) = &mut self.rebuilt {
             rebuilt.add(&key.key);
         }
-        match candidate {
+    }
+
+    fn check_end(&self, report: &mut VerifyReport) {
+        let (reader, end) = (self.reader, self.reader.data_length());
+        report.check(
+            self.last.as_ref() == Some(reader.last_key()),
+            self.name,
+            end,
+            "the last partition is not the one that Statistics.db names",
+        );
+        report.check(
+            report.partitions == reader.partition_count(),
+            self.name,
+            end,
+            "the number of partitions is not that of Partitions.db",
+        );
+        if self.rebuilt.as_ref() != reader.filter() {
+            let what = "its bits are not those that its size and the keys give";
+            let name = reader.descriptor().name_in_errors(&Component::Filter);
+            report.add(Severity::Warning, &name, format_args!("{name}: {what}"));
+        }
+    }
+}
+
+/// Compares the entries of the index with the partitions in Data.db.
+struct IndexCheck<'a> {
+    name: FileName,
+    entries: IndexEntries<'a>,
+    /// The entry that should lead to the next partition.
+    next: Result<Option<(u64, Option<DecoratedKey>)>>,
+}
+
+impl<'a> IndexCheck<'a> {
+    async fn begin(reader: &'a SSTableReader) -> Self {
+        let name = reader.0.index.name().clone();
+        let mut entries = reader.index_entries(Caching::Shared);
+        let next = entries.next().await;
+        Self { name, entries, next }
+    }
+
+    async fn advance(&mut self) {
+        self.next = self.entries.next().await;
+    }
+
+    /// Checks that the next entry leads to the partition at `position`. Returns `false` if the rest
+    /// of the index cannot be read.
+    fn check(
+        &mut self,
+        key: &DecoratedKey,
+        position: u64,
+        report: &mut VerifyReport,
+    ) -> Result<bool> {
+        let name = &self.name;
+        match std::mem::replace(&mut self.next, Ok(None)) {
             // If the index stores no key, the look-up of this key led here.
             Ok(Some((at, indexed)))
-                if at == position && indexed.as_ref().is_none_or(|indexed| *indexed == key) => {}
-            Ok(Some(_)) => report.fail(&index_name, 0, format_args!("it leads past {position}")),
-            Ok(None) => report.fail(&index_name, 0, format_args!("it ends before {position}")),
+                if at == position && indexed.as_ref().is_none_or(|indexed| indexed == key) => {}
+            Ok(Some(_)) => report.fail(name, 0, format_args!("it leads past {position}")),
+            Ok(None) => report.fail(name, 0, format_args!("it ends before {position}")),
             Err(error) => {
                 report.take_error(error)?;
-                return Ok(());
+                return Ok(false);
             }
         }
-        candidate = entries.next().await;
-        last = Some(key);
-        espalier_runtime::maybe_yield().await;
+        Ok(true)
     }
-    match candidate {
-        Ok(None) => {}
-        Ok(Some(_)) => report.fail(&index_name, 0, "it has more keys than there are partitions"),
-        Err(error) => report.take_error(error)?,
+
+    fn check_end(self, report: &mut VerifyReport) -> Result<()> {
+        match self.next {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => {
+                report.fail(&self.name, 0, "it has more keys than there are partitions");
+                Ok(())
+            }
+            Err(error) => report.take_error(error),
+        }
     }
-    report.check(
-        last.as_ref() == Some(reader.last_key()),
-        &name,
-        reader.data_length(),
-        "the last partition is not the one that Statistics.db names",
-    );
-    report.check(
-        report.partitions == reader.partition_count(),
-        &name,
-        reader.data_length(),
-        "the number of partitions is not that of Partitions.db",
-    );
-    if rebuilt.as_ref() != reader.filter() {
-        let what = "its bits are not those that its size and the keys give";
-        let name = reader.descriptor().name_in_errors(&Component::Filter);
-        report.add(Severity::Warning, &name, format_args!("{name}: {what}"));
-    }
-    check_statistics(reader, collector, report);
-    Ok(())
 }
 
 /// Reports a damaged Summary.db, since a reader that finds it damaged, when it opens it or at a

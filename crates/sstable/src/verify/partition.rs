@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{FileName, Result},
-    reader::{RowSource, SSTableReader},
+    reader::{FoundPartition, RowIndex, RowSource, SSTableReader},
     statistics::StatisticsCollector,
 };
 
@@ -50,19 +50,11 @@ pub(super) async fn check_partition(
         tally.report.static_rows += 1;
     }
     let found = reader.find_partition_at(&key, Some(start)).await?;
-    let mut blocks = None;
-    match &found {
-        Some(found) if found.position == start => {
-            if let Some(index) = &found.index {
-                let equal = found.deletion == header.deletion;
-                let what = "the row index has another deletion of the partition";
-                tally.report.check(equal, name, start, what);
-                blocks = Some(BlockChecker::new(index).await?);
-            }
-        }
-        Some(_) => tally.report.fail(name, start, "its key leads to another place"),
-        None => tally.report.fail(name, start, "its key is not found"),
-    }
+    let index = check_index_entry(found.as_ref(), start, header.deletion, tally);
+    let mut blocks = match index {
+        Some(index) => Some(BlockChecker::new(index).await?),
+        None => None,
+    };
 
     let mut open = DeletionTime::LIVE;
     let mut last: Option<Unfiltered> = None;
@@ -90,26 +82,7 @@ pub(super) async fn check_partition(
                 Visited { last: last.as_ref(), this: &unfiltered, offset, is_in_order, open };
             blocks.visit(comparator, visited, tally.report).await?;
         }
-        match &unfiltered {
-            Unfiltered::Row(row) => {
-                tally.report.check(!row.is_empty(), name, position, "a row that holds nothing");
-                check_row(row, position, tally);
-                tally.collector.add_row(row);
-            }
-            Unfiltered::Marker(marker) => {
-                let what = "a marker ends another deletion than was open";
-                tally.report.check(marker.before == open, name, position, what);
-                if marker.before == marker.after {
-                    let what = format_args!(
-                        "{name} at byte {position}: a boundary between equal deletions"
-                    );
-                    tally.report.add(Severity::Warning, name, what);
-                }
-                open = marker.after;
-                tally.report.markers += 1;
-                tally.collector.add_marker(marker);
-            }
-        }
+        open = check_unfiltered(&unfiltered, position, open, tally);
         holds_something = true;
         last = Some(unfiltered);
         espalier_runtime::maybe_yield().await;
@@ -125,6 +98,57 @@ pub(super) async fn check_partition(
     source.stream.skip(1);
     tally.collector.end_partition(end_offset + 1);
     Ok(key)
+}
+
+/// Checks that the index leads to the partition at `start`. Returns its row index, if it has one.
+fn check_index_entry<'found>(
+    found: Option<&'found FoundPartition>,
+    start: u64,
+    deletion: DeletionTime,
+    tally: &mut Tally<'_>,
+) -> Option<&'found RowIndex> {
+    match found {
+        Some(found) if found.position == start => {
+            let index = found.index.as_ref()?;
+            let what = "the row index has another deletion of the partition";
+            tally.report.check(found.deletion == deletion, tally.name, start, what);
+            return Some(index);
+        }
+        Some(_) => tally.report.fail(tally.name, start, "its key leads to another place"),
+        None => tally.report.fail(tally.name, start, "its key is not found"),
+    }
+    None
+}
+
+/// Checks a row or marker before which `open` was in force. Returns the deletion in force behind
+/// it.
+fn check_unfiltered(
+    unfiltered: &Unfiltered,
+    position: u64,
+    open: DeletionTime,
+    tally: &mut Tally<'_>,
+) -> DeletionTime {
+    let name = tally.name;
+    match unfiltered {
+        Unfiltered::Row(row) => {
+            tally.report.check(!row.is_empty(), name, position, "a row that holds nothing");
+            check_row(row, position, tally);
+            tally.collector.add_row(row);
+            open
+        }
+        Unfiltered::Marker(marker) => {
+            let what = "a marker ends another deletion than was open";
+            tally.report.check(marker.before == open, name, position, what);
+            if marker.before == marker.after {
+                let what =
+                    format_args!("{name} at byte {position}: a boundary between equal deletions");
+                tally.report.add(Severity::Warning, name, what);
+            }
+            tally.report.markers += 1;
+            tally.collector.add_marker(marker);
+            marker.after
+        }
+    }
 }
 
 /// Checks that sets and maps in the partition key are sorted: otherwise an equal key does not find
