@@ -17,6 +17,7 @@
 //! | [`ranking`] | numbers that tell most rows apart |
 //! | [`column_map`], `compatible_types` | the mapping from a file's columns to the table's |
 //! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, bytes across chunks |
+//! | `open_chunk` | checksums and decompression of chunks |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
 
 pub(crate) mod chunk_table;
@@ -31,6 +32,7 @@ pub(crate) mod encode;
 pub(crate) mod file;
 pub(crate) mod input;
 pub(crate) mod layout;
+mod open_chunk;
 pub(crate) mod ranking;
 pub(crate) mod read_ahead;
 pub(crate) mod stream;
