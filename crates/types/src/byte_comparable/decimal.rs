@@ -71,21 +71,58 @@ pub(super) fn decode(
         return Ok(());
     }
     let negative = header & POSITIVE == 0;
+    let pairs_before = decode_exponent(ty, source, header)?;
+    let stored = decode_digits(ty, source, negative)?;
+
+    let out_of_range = |reason| out_of_range(ty, reason);
+    let digits = restore_digits(&stored, negative).ok_or_else(|| out_of_range("digits"))?;
+    let sign = if negative { Sign::Minus } else { Sign::Plus };
+    let unscaled =
+        BigInt::from_radix_be(sign, &digits, 100).ok_or_else(|| out_of_range("digits"))?;
+    let scale = (digits.len() as i64)
+        .checked_sub(pairs_before)
+        .and_then(|pairs| pairs.checked_mul(2))
+        .ok_or_else(|| out_of_range("scale"))?;
+    let (unscaled, scale) = match digits.last() {
+        Some(last) if *last != 0 && last % 10 == 0 => {
+            let scale = scale.checked_sub(1).ok_or_else(|| out_of_range("scale"))?;
+            (unscaled / 10, scale)
+        }
+        _ => (unscaled, scale),
+    };
+    let (unscaled, scale) = fit_scale(unscaled, scale).ok_or_else(|| out_of_range("scale"))?;
+    out.extend_from_slice(&numbers::encode(&unscaled, scale));
+    Ok(())
+}
+
+fn out_of_range(ty: &CqlType, reason: &'static str) -> DecodeError {
+    DecodeError::Range { type_name: ty.cql_name(), reason }
+}
+
+/// Returns the exponent: the number of pairs of digits before the point.
+fn decode_exponent(ty: &CqlType, source: &mut Source<'_>, header: u8) -> Result<i64, DecodeError> {
+    let negative = header & POSITIVE == 0;
     let length_code = i64::from(header & 0x7F) - EXPONENT_ZERO;
     if length_code.abs() > 8 {
         return Err(source.unexpected(ty, "the sign and length of an exponent", header));
     }
-    let out_of_range = |reason| DecodeError::Range { type_name: ty.cql_name(), reason };
     let mut signed_exponent: i64 = if length_code < 0 { -1 } else { 0 };
     for _ in 0..length_code.abs() {
         signed_exponent = signed_exponent << 8 | i64::from(source.byte(ty)?);
     }
     if (signed_exponent < 0) != (length_code < 0) {
-        return Err(out_of_range("exponent"));
+        return Err(out_of_range(ty, "exponent"));
     }
     let pairs_before = if negative { signed_exponent.checked_neg() } else { Some(signed_exponent) };
-    let pairs_before = pairs_before.ok_or_else(|| out_of_range("exponent"))?;
+    pairs_before.ok_or_else(|| out_of_range(ty, "exponent"))
+}
 
+/// Returns the digits as they are stored, at least one, without the 80 (hex) that is added to each.
+fn decode_digits(
+    ty: &CqlType,
+    source: &mut Source<'_>,
+    negative: bool,
+) -> Result<Vec<i8>, DecodeError> {
     let mut digits = Vec::new();
     loop {
         let byte = source.byte(ty)?;
@@ -100,10 +137,16 @@ pub(super) fn decode(
         }
         digits.push(digit);
     }
-    let Some(last) = digits.len().checked_sub(1) else {
+    if digits.is_empty() {
         return Err(source.unexpected(ty, "at least one digit", 0));
-    };
-    let plain: Option<Vec<u8>> = digits
+    }
+    Ok(digits)
+}
+
+/// Returns the base-100 digits of |v|; `None` if a digit is out of range. It undoes the complement
+/// of the digits of a negative value.
+fn restore_digits(stored: &[i8], negative: bool) -> Option<Vec<u8>> {
+    stored
         .iter()
         .enumerate()
         .map(|(index, &digit)| {
@@ -111,28 +154,10 @@ pub(super) fn decode(
                 return Some(digit as u8);
             }
             let base = if index == 0 { 0 } else { 100 };
-            let borrow = i16::from(index != last);
+            let borrow = i16::from(index + 1 != stored.len());
             u8::try_from(base - i16::from(digit) - borrow).ok().filter(|&digit| digit < 100)
         })
-        .collect();
-    let plain = plain.ok_or_else(|| out_of_range("digits"))?;
-    let sign = if negative { Sign::Minus } else { Sign::Plus };
-    let unscaled =
-        BigInt::from_radix_be(sign, &plain, 100).ok_or_else(|| out_of_range("digits"))?;
-    let scale = (plain.len() as i64)
-        .checked_sub(pairs_before)
-        .and_then(|pairs| pairs.checked_mul(2))
-        .ok_or_else(|| out_of_range("scale"))?;
-    let (unscaled, scale) = match plain[last] % 10 {
-        0 if plain[last] != 0 => {
-            let scale = scale.checked_sub(1).ok_or_else(|| out_of_range("scale"))?;
-            (unscaled / 10, scale)
-        }
-        _ => (unscaled, scale),
-    };
-    let (unscaled, scale) = fit_scale(unscaled, scale).ok_or_else(|| out_of_range("scale"))?;
-    out.extend_from_slice(&numbers::encode(&unscaled, scale));
-    Ok(())
+        .collect()
 }
 
 /// Moves zeros back into the unscaled value if the scale without them is below 32 bits.
