@@ -35,15 +35,7 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
         expected,
         got: json.to_string(),
     };
-    let is_nested = matches!(
-        ty,
-        CqlType::List { .. }
-            | CqlType::Set { .. }
-            | CqlType::Map { .. }
-            | CqlType::Tuple(_)
-            | CqlType::UserDefined { .. }
-            | CqlType::Vector { .. }
-    );
+    let is_nested = is_nested(ty);
     if let (true, Json::String(text)) = (is_nested, json) {
         let inner = parse_json(text).map_err(|_| wrong("JSON"))?;
         // Only one level is undone: a string in a string is not a collection.
@@ -61,24 +53,14 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
             collection::list_of(elements(ty, element, items)?)
         }
         (CqlType::Vector { element, dimension }, Json::Array(items)) => {
-            if items.len() != *dimension {
-                return Err(ValueError::Invalid {
-                    type_name: ty.cql_name(),
-                    expected: "as many elements as the vector has",
-                    got: format!("{} elements", items.len()),
-                });
-            }
-            collection::vector_of(element, elements(ty, element, items)?)
+            vector(ty, element, *dimension, items)?
         }
         (CqlType::Map { key, value, .. }, Json::Object(members)) => map(ty, key, value, members)?,
         (CqlType::Tuple(types), Json::Array(items)) => {
             if items.len() != types.len() {
                 return Err(wrong("as many elements as the tuple has"));
             }
-            let fields = types.iter().zip(items).enumerate().map(|(index, (ty, item))| {
-                from_json_value(ty, item).map_err(|error| part(ty, format!("field {index}"), error))
-            });
-            collection::tuple_of(fields.collect::<Result<Vec<_>, _>>()?)
+            tuple(types, items)?
         }
         (CqlType::UserDefined { definition, .. }, Json::Object(members)) => {
             user_type(ty, definition, members)?
@@ -111,6 +93,19 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
     Ok(Some(value))
 }
 
+/// Whether the values of the type have parts.
+fn is_nested(ty: &CqlType) -> bool {
+    matches!(
+        ty,
+        CqlType::List { .. }
+            | CqlType::Set { .. }
+            | CqlType::Map { .. }
+            | CqlType::Tuple(_)
+            | CqlType::UserDefined { .. }
+            | CqlType::Vector { .. }
+    )
+}
+
 fn elements(outer: &CqlType, ty: &CqlType, items: &[Json]) -> Result<Vec<Bytes>, ValueError> {
     items
         .iter()
@@ -121,6 +116,29 @@ fn elements(outer: &CqlType, ty: &CqlType, items: &[Json]) -> Result<Vec<Bytes>,
                 .ok_or_else(|| ValueError::Null { type_name: outer.cql_name() })
         })
         .collect()
+}
+
+fn vector(
+    ty: &CqlType,
+    element: &CqlType,
+    dimension: usize,
+    items: &[Json],
+) -> Result<Bytes, ValueError> {
+    if items.len() != dimension {
+        return Err(ValueError::Invalid {
+            type_name: ty.cql_name(),
+            expected: "as many elements as the vector has",
+            got: format!("{} elements", items.len()),
+        });
+    }
+    Ok(collection::vector_of(element, elements(ty, element, items)?))
+}
+
+fn tuple(types: &[CqlType], items: &[Json]) -> Result<Bytes, ValueError> {
+    let fields = types.iter().zip(items).enumerate().map(|(index, (field, item))| {
+        from_json_value(field, item).map_err(|error| part(field, format!("field {index}"), error))
+    });
+    Ok(collection::tuple_of(fields.collect::<Result<Vec<_>, _>>()?))
 }
 
 fn map(
