@@ -17,93 +17,100 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         return HttpResponse::error(400, &reason);
     }
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    let database = server.processor.database();
     match (request.method.as_str(), path.as_slice()) {
+        (_, path @ ["storage_service", ..]) => storage_service(server, request, path).await,
+        (_, path @ ["column_family", ..]) => column_family(server, request, path).await,
+        (_, path @ ["compaction_manager", ..]) => {
+            super::compaction::answer(server, request, path).await
+        }
         ("GET", ["metrics"]) => metrics().await,
-        ("POST" | "GET" | "DELETE", ["storage_service", "snapshots" | "restore" | "orphans"]) => {
-            super::snapshots::answer(server, request, path.as_slice()).await
-        }
-        ("POST" | "GET", ["storage_service", "keyspace_compaction", _])
-        | (
-            "GET" | "POST",
-            ["storage_service", "keyspace_upgrade_sstables" | "keyspace_scrub", _],
-        )
-        | (_, ["compaction_manager", ..]) => {
-            super::compaction::answer(server, request, path.as_slice()).await
-        }
-        (_, ["storage_service", "auto_compaction", keyspace]) => {
-            super::auto_compaction::of_keyspace(server.processor.database(), request, keyspace)
-                .await
-        }
-        ("GET" | "POST" | "DELETE", ["column_family", "autocompaction", name]) => {
-            super::auto_compaction::of_table(server.processor.database(), request, name).await
-        }
-        ("GET", ["storage_service", "trace_probability"]) => {
-            HttpResponse::json(server.traces.probability().to_string())
-        }
-        ("POST", ["storage_service", "trace_probability"]) => {
-            set_trace_probability(request.parameter("probability")).await
-        }
-        ("GET", ["storage_service", "compaction_throughput"]) => {
-            super::throughput::get(server.processor.database())
-        }
-        ("POST", ["storage_service", "compaction_throughput"]) => {
-            super::throughput::set(server.processor.database(), request.parameter("value")).await
-        }
         (
             "GET",
-            [
-                "storage_service",
-                "load" | "load_map" | "host_id" | "tokens" | "tokens_endpoint" | "ownership"
-                | "generation_number" | "nodes",
-                ..,
-            ]
-            | ["gossiper" | "snitch", ..]
+            path @ (["gossiper" | "snitch", ..]
             | ["system", "uptime_ms"]
-            | ["cache_service", "metrics", ..],
-        ) => super::node::answer(server, path.as_slice()).await,
-        ("GET", ["storage_service", what]) => storage_service(server, what),
-        ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
-        ("GET", ["column_family", "name"]) => tables(server),
-        ("GET", ["column_family", "name", "keyspace"]) => keyspaces(server),
-        ("GET", ["column_family", "statistics"]) => {
-            super::tables::statistics(server.processor.database()).await
-        }
-        ("GET", ["column_family", "metrics", name, table]) => {
-            super::tables::metric(server.processor.database(), name, table).await
-        }
-        ("POST", ["storage_service", "keyspace_flush", keyspace]) => {
-            flush(server, keyspace, request.parameter("cf")).await
-        }
-        // All tokens belong to this node, so a cleanup has nothing to remove.
-        ("POST", ["storage_service", "keyspace_cleanup", keyspace]) => {
-            let schema = server.processor.database().schema();
-            let Some(known) = schema.keyspace(keyspace) else {
-                return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
-            };
-            let named = super::compaction::names(request, "cf");
-            match named.into_iter().find(|name| !known.tables.contains_key(*name)) {
-                Some(name) => {
-                    HttpResponse::error(400, &format!("There is no table {keyspace}.{name}"))
-                }
-                None => HttpResponse::json("0"),
-            }
-        }
-        ("POST", ["storage_service", "flush"]) => flush_all(server).await,
-        ("POST", ["storage_service", "sstables", keyspace]) => {
-            import(server, keyspace, request.parameter("cf"), request.parameter("path")).await
-        }
+            | ["cache_service", "metrics", ..]),
+        ) => super::node::answer(server, path).await,
         // ScyllaDB empties its caches by this path, and its tests use it.
         ("POST", ["lsa", "compact"]) => {
-            server.processor.database().forget_cached_rows().await;
+            database.forget_cached_rows().await;
             HttpResponse::json("")
         }
         ("POST", ["system", "drop_sstable_caches"]) => {
-            server.processor.database().drop_caches().await;
+            database.drop_caches().await;
             HttpResponse::json("")
         }
         ("GET", ["cache_service", "row_cache", "explain", keyspace]) => {
             super::cache::explain(server, keyspace, request).await
         }
+        (method, path) => unanswered(method, path),
+    }
+}
+
+async fn storage_service(
+    server: &Rc<ShardServer>,
+    request: &HttpRequest,
+    path: &[&str],
+) -> HttpResponse {
+    let database = server.processor.database();
+    match (request.method.as_str(), path) {
+        ("POST" | "GET" | "DELETE", [_, "snapshots" | "restore" | "orphans"]) => {
+            super::snapshots::answer(server, request, path).await
+        }
+        (
+            "POST" | "GET",
+            [_, "keyspace_compaction" | "keyspace_upgrade_sstables" | "keyspace_scrub", _],
+        ) => super::compaction::answer(server, request, path).await,
+        (_, [_, "auto_compaction", keyspace]) => {
+            super::auto_compaction::of_keyspace(database, request, keyspace).await
+        }
+        ("GET", [_, "trace_probability"]) => {
+            HttpResponse::json(server.traces.probability().to_string())
+        }
+        ("POST", [_, "trace_probability"]) => {
+            set_trace_probability(request.parameter("probability")).await
+        }
+        ("GET", [_, "compaction_throughput"]) => super::throughput::get(database),
+        ("POST", [_, "compaction_throughput"]) => {
+            super::throughput::set(database, request.parameter("value")).await
+        }
+        (
+            "GET",
+            [
+                _,
+                "load" | "load_map" | "host_id" | "tokens" | "tokens_endpoint" | "ownership"
+                | "generation_number" | "nodes",
+                ..,
+            ],
+        ) => super::node::answer(server, path).await,
+        ("GET", [_, what]) => node_state(server, what),
+        ("GET", [_, "hostid", "local"]) => host_id(server),
+        ("POST", [_, "keyspace_flush", keyspace]) => {
+            flush(server, keyspace, request.parameter("cf")).await
+        }
+        ("POST", [_, "keyspace_cleanup", keyspace]) => cleanup(server, request, keyspace),
+        ("POST", [_, "flush"]) => flush_all(server).await,
+        ("POST", [_, "sstables", keyspace]) => {
+            import(server, keyspace, request.parameter("cf"), request.parameter("path")).await
+        }
+        (method, path) => unanswered(method, path),
+    }
+}
+
+async fn column_family(
+    server: &Rc<ShardServer>,
+    request: &HttpRequest,
+    path: &[&str],
+) -> HttpResponse {
+    let database = server.processor.database();
+    match (request.method.as_str(), path) {
+        ("GET" | "POST" | "DELETE", [_, "autocompaction", name]) => {
+            super::auto_compaction::of_table(database, request, name).await
+        }
+        ("GET", [_, "name"]) => tables(server),
+        ("GET", [_, "name", "keyspace"]) => keyspaces(server),
+        ("GET", [_, "statistics"]) => super::tables::statistics(database).await,
+        ("GET", [_, "metrics", name, table]) => super::tables::metric(database, name, table).await,
         (method, path) => unanswered(method, path),
     }
 }
@@ -127,7 +134,7 @@ async fn metrics() -> HttpResponse {
     HttpResponse::text(render(samples.await.concat()))
 }
 
-fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
+fn node_state(server: &ShardServer, what: &str) -> HttpResponse {
     let text = |text: &str| HttpResponse::json(json_string(text));
     match what {
         "native_transport" | "rpc_server" => HttpResponse::json("true"),
@@ -155,8 +162,21 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
     HttpResponse::json("")
 }
 
+/// Answers a cleanup, which has nothing to remove: all tokens belong to this node.
+fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> HttpResponse {
+    let schema = server.processor.database().schema();
+    let Some(known) = schema.keyspace(keyspace) else {
+        return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
+    };
+    let named = super::compaction::names(request, "cf");
+    match named.into_iter().find(|name| !known.tables.contains_key(*name)) {
+        Some(name) => HttpResponse::error(400, &format!("There is no table {keyspace}.{name}")),
+        None => HttpResponse::json("0"),
+    }
+}
+
 fn not_found() -> HttpResponse {
-    // Each path of `answer` is listed here by hand.
+    // Each path that is answered above is listed here by hand.
     const MESSAGE: &str = "Not found. KS is a keyspace; \
         cf=TABLE,TABLE limits most requests to some of its tables. \
         Metrics: GET /metrics. \
