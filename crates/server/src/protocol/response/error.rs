@@ -131,6 +131,62 @@ impl ErrorDetail {
             Self::Unprepared { .. } => 0x2500,
         }
     }
+
+    /// Appends the fields that follow the message.
+    fn put_fields(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
+        match self {
+            Self::Unavailable { consistency, required, alive } => {
+                put_counts(out, *consistency, *required, *alive);
+            }
+            Self::WriteTimeout { consistency, received, block_for, write_type, contentions } => {
+                put_counts(out, *consistency, *received, *block_for);
+                out.put_string(write_type.name());
+                if version >= ProtocolVersion::V5 && *write_type == WriteType::Cas {
+                    out.put_u16(*contentions);
+                }
+            }
+            Self::ReadTimeout { consistency, received, block_for, data_present } => {
+                put_counts(out, *consistency, *received, *block_for);
+                out.push(u8::from(*data_present));
+            }
+            Self::ReadFailure { consistency, received, block_for, failures, data_present } => {
+                put_counts(out, *consistency, *received, *block_for);
+                put_failures(out, version, failures);
+                out.push(u8::from(*data_present));
+            }
+            Self::FunctionFailure { keyspace, function, argument_types } => {
+                out.put_string(keyspace);
+                out.put_string(function);
+                out.put_string_list(argument_types);
+            }
+            Self::WriteFailure { consistency, received, block_for, failures, write_type } => {
+                put_counts(out, *consistency, *received, *block_for);
+                put_failures(out, version, failures);
+                out.put_string(write_type.name());
+            }
+            Self::CasWriteUnknown { consistency, received, block_for } => {
+                put_counts(out, *consistency, *received, *block_for);
+                if version < ProtocolVersion::V5 {
+                    out.put_string(WriteType::Cas.name());
+                }
+            }
+            Self::AlreadyExists { keyspace, table } => {
+                out.put_string(keyspace);
+                out.put_string(table);
+            }
+            Self::Unprepared { id } => out.put_short_bytes(id),
+            Self::Server
+            | Self::Protocol
+            | Self::Authentication
+            | Self::Overloaded
+            | Self::IsBootstrapping
+            | Self::Truncate
+            | Self::Syntax
+            | Self::Unauthorized
+            | Self::Invalid
+            | Self::Config => {}
+        }
+    }
 }
 
 /// An error for a client.
@@ -153,86 +209,21 @@ impl ErrorResponse {
         match &self.detail {
             ErrorDetail::FunctionFailure { .. } if version < ProtocolVersion::V4 => {
                 // As in Cassandra: the text names the code, and no fields follow it.
-                return out.put_string(&format!("ERROR FUNCTION_FAILURE: {}", self.message));
+                out.put_string(&format!("ERROR FUNCTION_FAILURE: {}", self.message));
             }
-            _ => out.put_string(&self.message),
-        }
-        let put_counts = |out: &mut Vec<u8>, consistency: Consistency, a: i32, b: i32| {
-            out.put_u16(consistency.code());
-            out.put_i32(a);
-            out.put_i32(b);
-        };
-        match &self.detail {
-            ErrorDetail::Unavailable { consistency, required, alive } => {
-                put_counts(out, *consistency, *required, *alive);
+            detail => {
+                out.put_string(&self.message);
+                detail.put_fields(version, out);
             }
-            ErrorDetail::WriteTimeout {
-                consistency,
-                received,
-                block_for,
-                write_type,
-                contentions,
-            } => {
-                put_counts(out, *consistency, *received, *block_for);
-                out.put_string(write_type.name());
-                if version >= ProtocolVersion::V5 && *write_type == WriteType::Cas {
-                    out.put_u16(*contentions);
-                }
-            }
-            ErrorDetail::ReadTimeout { consistency, received, block_for, data_present } => {
-                put_counts(out, *consistency, *received, *block_for);
-                out.push(u8::from(*data_present));
-            }
-            ErrorDetail::ReadFailure {
-                consistency,
-                received,
-                block_for,
-                failures,
-                data_present,
-            } => {
-                put_counts(out, *consistency, *received, *block_for);
-                put_failures(out, version, failures);
-                out.push(u8::from(*data_present));
-            }
-            ErrorDetail::FunctionFailure { keyspace, function, argument_types } => {
-                out.put_string(keyspace);
-                out.put_string(function);
-                out.put_string_list(argument_types);
-            }
-            ErrorDetail::WriteFailure {
-                consistency,
-                received,
-                block_for,
-                failures,
-                write_type,
-            } => {
-                put_counts(out, *consistency, *received, *block_for);
-                put_failures(out, version, failures);
-                out.put_string(write_type.name());
-            }
-            ErrorDetail::CasWriteUnknown { consistency, received, block_for } => {
-                put_counts(out, *consistency, *received, *block_for);
-                if version < ProtocolVersion::V5 {
-                    out.put_string(WriteType::Cas.name());
-                }
-            }
-            ErrorDetail::AlreadyExists { keyspace, table } => {
-                out.put_string(keyspace);
-                out.put_string(table);
-            }
-            ErrorDetail::Unprepared { id } => out.put_short_bytes(id),
-            ErrorDetail::Server
-            | ErrorDetail::Protocol
-            | ErrorDetail::Authentication
-            | ErrorDetail::Overloaded
-            | ErrorDetail::IsBootstrapping
-            | ErrorDetail::Truncate
-            | ErrorDetail::Syntax
-            | ErrorDetail::Unauthorized
-            | ErrorDetail::Invalid
-            | ErrorDetail::Config => {}
         }
     }
+}
+
+/// Appends the consistency and two counts of replicas, with which the fields of six errors begin.
+fn put_counts(out: &mut Vec<u8>, consistency: Consistency, a: i32, b: i32) {
+    out.put_u16(consistency.code());
+    out.put_i32(a);
+    out.put_i32(b);
 }
 
 /// Appends the failed replicas. Version 4 counts them; version 5 names each ([inetaddr]) with its
