@@ -228,8 +228,8 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Returns requests of each kind, alone and in segments.
-pub fn of_protocol() -> Vec<Seed> {
+/// Returns requests of each kind: their opcodes and bodies.
+fn request_bodies(version: u8) -> Vec<(u8, Vec<u8>)> {
     let string = |text: &str| joined(&[&(text.len() as u16).to_be_bytes(), text.as_bytes()]);
     let long = |text: &[u8]| joined(&[&(text.len() as u32).to_be_bytes(), text]);
     let query = long(b"SELECT v FROM ks.t WHERE k = ?");
@@ -238,48 +238,39 @@ pub fn of_protocol() -> Vec<Seed> {
     let named = joined(&[&[0, 1], &string("k"), &long(&[0, 0, 0, 1])]);
     let tail = joined(&[&[0, 0, 0, 100], &long(b"state"), &[0, 8], &[0; 8]]);
     // QUERY and EXECUTE have flags of one byte in version 4, of four in version 5.
-    let bodies = |version: u8| -> Vec<(u8, Vec<u8>)> {
-        let flags = |flags: u8| match version {
-            5 => vec![0, 0, 0, flags],
-            _ => vec![flags],
-        };
-        let statement = joined(&[&[0], &query, &values]);
-        let prepared = joined(&[&[1], &id, &[0, 0]]);
-        let result_id = if version == 5 { id.clone() } else { Vec::new() };
-        let prepare_flags = if version == 5 { vec![0, 0, 0, 1] } else { Vec::new() };
-        vec![
-            (
-                1,
-                joined(&[
-                    &[0, 2],
-                    &string("CQL_VERSION"),
-                    &string("3.0.0"),
-                    &string("COMPRESSION"),
-                    &string("lz4"),
-                ]),
-            ),
-            (5, Vec::new()),
-            (7, joined(&[&query, &[0, 1], &flags(0)])),
-            (7, joined(&[&query, &[0, 1], &flags(0x3D), &values, &tail])),
-            (7, joined(&[&query, &[0, 4], &flags(0x41), &named])),
-            (9, joined(&[&query, &prepare_flags, &string("ks")])),
-            (10, joined(&[&id, &result_id, &[0, 1], &flags(0x05), &values, &[0, 0, 0, 9]])),
-            (11, joined(&[&[0, 2], &string("STATUS_CHANGE"), &string("SCHEMA_CHANGE")])),
-            (
-                13,
-                joined(&[
-                    &[1, 0, 2],
-                    &statement,
-                    &prepared,
-                    &[0, 1],
-                    &flags(0x30),
-                    &[0, 8],
-                    &[0; 8],
-                ]),
-            ),
-            (15, long(b"\0user\0password")),
-        ]
+    let flags = |flags: u8| match version {
+        5 => vec![0, 0, 0, flags],
+        _ => vec![flags],
     };
+    let statement = joined(&[&[0], &query, &values]);
+    let prepared = joined(&[&[1], &id, &[0, 0]]);
+    let result_id = if version == 5 { id.clone() } else { Vec::new() };
+    let prepare_flags = if version == 5 { vec![0, 0, 0, 1] } else { Vec::new() };
+    vec![
+        (
+            1,
+            joined(&[
+                &[0, 2],
+                &string("CQL_VERSION"),
+                &string("3.0.0"),
+                &string("COMPRESSION"),
+                &string("lz4"),
+            ]),
+        ),
+        (5, Vec::new()),
+        (7, joined(&[&query, &[0, 1], &flags(0)])),
+        (7, joined(&[&query, &[0, 1], &flags(0x3D), &values, &tail])),
+        (7, joined(&[&query, &[0, 4], &flags(0x41), &named])),
+        (9, joined(&[&query, &prepare_flags, &string("ks")])),
+        (10, joined(&[&id, &result_id, &[0, 1], &flags(0x05), &values, &[0, 0, 0, 9]])),
+        (11, joined(&[&[0, 2], &string("STATUS_CHANGE"), &string("SCHEMA_CHANGE")])),
+        (13, joined(&[&[1, 0, 2], &statement, &prepared, &[0, 1], &flags(0x30), &[0, 8], &[0; 8]])),
+        (15, long(b"\0user\0password")),
+    ]
+}
+
+/// Returns requests of each kind, alone and in segments.
+pub fn of_protocol() -> Vec<Seed> {
     let envelope = |version: u8, opcode: u8, body: &[u8]| {
         joined(&[&[version, 0, 0, 3, opcode], &(body.len() as u32).to_be_bytes(), body])
     };
@@ -287,7 +278,7 @@ pub fn of_protocol() -> Vec<Seed> {
     for mode in 0..6u8 {
         let version = if mode == 3 || mode == 4 { 5 } else { 4 };
         let mut all = Vec::new();
-        for (opcode, body) in bodies(version) {
+        for (opcode, body) in request_bodies(version) {
             let envelope = envelope(version, opcode, &body);
             let length = envelope.len() as u64;
             let wire = match mode {
