@@ -135,7 +135,7 @@ impl Choice<'_> {
         }
     }
 
-    /// Chooses the candidate of an operator whose operands have the receiver's type.
+    /// Chooses the candidate that takes operands of the receiver's type.
     fn operator(
         &self,
         symbol: char,

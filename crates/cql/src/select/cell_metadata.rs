@@ -16,7 +16,7 @@ use crate::{
     term::{Term, prepare_term},
 };
 
-/// The cells of a column whose metadata is selected.
+/// The cells of a column that a metadata function is applied to.
 enum Cells<'e> {
     Whole,
     Element(&'e Expression<'e>),
