@@ -3,7 +3,7 @@
 mod known;
 mod text;
 
-use espalier_mutation::DecoratedKey;
+use espalier_mutation::{DecoratedKey, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::time;
 use espalier_sstable::PageCache;
@@ -75,33 +75,19 @@ async fn component_sizes(file_system: &FileSystem, known: &Known) -> Vec<(String
 
 /// Returns all facts, under the names of the JSON output.
 fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Value {
-    let is_assumed = gc_grace_s.is_none();
-    let gc_grace_s = gc_grace_s.unwrap_or(ASSUMED_GC_GRACE_S);
-    let Known { descriptor, features, statistics, table, reader, .. } = known;
+    let parts = [identity(known, sizes), content(known, gc_grace_s), history(known)].into_iter();
+    parts
+        .filter_map(|part| if let Value::Object(part) = part { Some(part) } else { None })
+        .flatten()
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+/// Returns the name of the SSTable, its table, files and key range.
+fn identity(known: &Known, sizes: &[(String, u64)]) -> Value {
+    let Known { descriptor, statistics, table, reader, .. } = known;
     let reader = reader.as_ref();
     let stats = &statistics.stats;
-    let now_s = u64::try_from(time::now_seconds()).unwrap_or(0);
-    let limit_s = now_s.saturating_sub(u64::from(gc_grace_s));
-    let drop_times = &stats.drop_times.bins;
-    let expiring: u64 = drop_times.iter().map(|(_, count)| u64::from(*count)).sum();
-    let droppable = drop_times.iter().filter(|(time, _)| *time < limit_s);
-    let droppable: u64 = droppable.map(|(_, count)| u64::from(*count)).sum();
-    let cells = estimated_sum(&stats.cell_counts);
-    let time_or_none = |time: u32| (time != NEVER).then_some(time);
-    // Older versions do not store it, and readers must assume partition deletions.
-    let knows_partition_deletions = features.key_range_in_statistics;
-    let columns: Vec<_> = table
-        .columns()
-        .iter()
-        .map(|column| {
-            json!({
-                "name": column.name,
-                "kind": column.kind.name(),
-                "type": column.column_type.cql_name(),
-                "order": if column.reversed { "desc" } else { "asc" },
-            })
-        })
-        .collect();
     let covered = &stats.covered_clustering;
     let clustering = |values: &[Option<bytes::Bytes>]| -> Value {
         let types = covered.types.iter().map(|(ty, _)| ty);
@@ -110,24 +96,6 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Val
     };
     let components: Map<String, Value> =
         sizes.iter().map(|(name, size)| (name.clone(), json!(size))).collect();
-    let filter = reader.and_then(|reader| reader.bloom_filter()).map(|filter| {
-        json!({
-            "bytes": filter.memory_size(),
-            "hashes": filter.hash_count(),
-            "fill": filter.fill(),
-            "chance_configured": statistics.bloom_filter_fp_chance,
-            "chance_expected": filter.fill().powi(filter.hash_count() as i32),
-        })
-    });
-    let compression = reader.and_then(|reader| reader.compression()).map(|info| {
-        json!({
-            "class": info.compressor,
-            "options": info.options,
-            "chunk_bytes": info.chunk_length,
-            "chunks": info.chunk_count,
-            "ratio": stats.compression_ratio,
-        })
-    });
     let key = |key: Option<DecoratedKey>| {
         key.map(|key| {
             json!({
@@ -137,15 +105,15 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Val
         })
     };
     let name = descriptor.directory.join(descriptor.to_string());
-    let what = json!({
+    json!({
         "sstable": name.display().to_string(),
         "table": full_name(table),
         "version": descriptor.version.to_string(),
         "partitioner": statistics.partitioner,
-        "columns": columns,
+        "columns": columns(table),
         "components": components,
-        "compression": compression,
-        "filter": filter,
+        "compression": compression(known),
+        "filter": filter(known),
         "data_bytes": reader.map(|reader| reader.data_length()),
         "data_bytes_stored": reader.map(|reader| reader.stored_data_length()),
         "first": key(known.first_key()),
@@ -154,8 +122,58 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Val
         "max_clustering": clustering(&covered.end.values),
         "token_space_coverage":
             stats.token_space_coverage.is_finite().then_some(stats.token_space_coverage),
+    })
+}
+
+fn columns(table: &TableMetadata) -> Vec<Value> {
+    let columns = table.columns().iter().map(|column| {
+        json!({
+            "name": column.name,
+            "kind": column.kind.name(),
+            "type": column.column_type.cql_name(),
+            "order": if column.reversed { "desc" } else { "asc" },
+        })
     });
-    let content = json!({
+    columns.collect()
+}
+
+fn filter(known: &Known) -> Option<Value> {
+    let filter = known.reader.as_ref()?.bloom_filter()?;
+    Some(json!({
+        "bytes": filter.memory_size(),
+        "hashes": filter.hash_count(),
+        "fill": filter.fill(),
+        "chance_configured": known.statistics.bloom_filter_fp_chance,
+        "chance_expected": filter.fill().powi(filter.hash_count() as i32),
+    }))
+}
+
+fn compression(known: &Known) -> Option<Value> {
+    let info = known.reader.as_ref()?.compression()?;
+    Some(json!({
+        "class": info.compressor,
+        "options": info.options,
+        "chunk_bytes": info.chunk_length,
+        "chunks": info.chunk_count,
+        "ratio": known.statistics.stats.compression_ratio,
+    }))
+}
+
+/// Returns the numbers of partitions, rows and cells, and how many of them can be dropped.
+fn content(known: &Known, gc_grace_s: Option<u32>) -> Value {
+    let is_assumed = gc_grace_s.is_none();
+    let gc_grace_s = gc_grace_s.unwrap_or(ASSUMED_GC_GRACE_S);
+    let stats = &known.statistics.stats;
+    let now_s = u64::try_from(time::now_seconds()).unwrap_or(0);
+    let limit_s = now_s.saturating_sub(u64::from(gc_grace_s));
+    let drop_times = &stats.drop_times.bins;
+    let expiring: u64 = drop_times.iter().map(|(_, count)| u64::from(*count)).sum();
+    let droppable = drop_times.iter().filter(|(time, _)| *time < limit_s);
+    let droppable: u64 = droppable.map(|(_, count)| u64::from(*count)).sum();
+    let cells = estimated_sum(&stats.cell_counts);
+    // Older versions do not store it, and readers must assume partition deletions.
+    let knows_partition_deletions = known.features.key_range_in_statistics;
+    json!({
         "partitions": known.partition_count(),
         "rows": stats.total_rows,
         "columns_set": stats.total_columns,
@@ -172,8 +190,15 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Val
         "drop_times":
             drop_times.iter().map(|(time, count)| json!([time, count])).collect::<Value>(),
         "has_partition_deletions": knows_partition_deletions.then_some(stats.has_partition_deletions),
-    });
-    let history = json!({
+    })
+}
+
+/// Returns the times of the writes, and the origin of the SSTable.
+fn history(known: &Known) -> Value {
+    let header = &known.statistics.header;
+    let stats = &known.statistics.stats;
+    let time_or_none = |time: u32| (time != NEVER).then_some(time);
+    json!({
         "min_timestamp": stats.min_timestamp,
         "max_timestamp": stats.max_timestamp,
         "min_local_deletion_time": time_or_none(stats.min_local_deletion_time),
@@ -187,17 +212,11 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Val
         "originating_host": stats.originating_host_id.map(|id| id.to_string()),
         "commit_log": stats.commit_log_intervals.iter().map(interval).collect::<Value>(),
         "baselines": {
-            "timestamp": statistics.header.min_timestamp,
-            "local_deletion_time": statistics.header.min_local_deletion_time,
-            "ttl": statistics.header.min_ttl,
+            "timestamp": header.min_timestamp,
+            "local_deletion_time": header.min_local_deletion_time,
+            "ttl": header.min_ttl,
         },
-    });
-    let parts = [what, content, history].into_iter();
-    parts
-        .filter_map(|part| if let Value::Object(part) = part { Some(part) } else { None })
-        .flatten()
-        .collect::<Map<_, _>>()
-        .into()
+    })
 }
 
 fn interval(interval: &CommitLogInterval) -> Value {
