@@ -170,52 +170,10 @@ impl RowBuilder {
         values: Vec<(&ColumnDefinition, Bytes)>,
         written: Written,
     ) -> Result<Built, String> {
-        let value_of = |column: &ColumnDefinition| {
-            values.iter().find(|(other, _)| other.id == column.id).map(|(_, v)| v.clone())
-        };
-        let missing = |column: &ColumnDefinition| {
-            format!("'{}' is part of the key and has no value", column.name)
-        };
-        let key = self.table.partition_key_columns().iter();
-        let key: Vec<_> = key
-            .map(|column| value_of(column).ok_or_else(|| missing(column)))
-            .collect::<Result<_, _>>()?;
-        let key = match key.as_slice() {
-            [one] => one.clone(),
-            several if several.iter().any(|part| part.len() > 65_535) => {
-                return Err("a part of the key is longer than 65535 bytes".to_owned());
-            }
-            several => build_composite(several),
-        };
-        if key.is_empty() || key.len() > 65_535 {
-            return Err(format!(
-                "the partition key has {} bytes; it must have 1 to 65535",
-                key.len()
-            ));
-        }
-        let clustering: Vec<_> = self.table.clustering_columns().iter().map(value_of).collect();
-        let has_regular = values.iter().any(|(column, _)| column.kind == ColumnKind::Regular);
+        let key = self.partition_key(&values)?;
+        let clustering = self.clustering(&values)?;
+        let has_row = clustering.iter().all(Option::is_some);
         let mut static_row = Row::empty(Clustering::empty());
-        let has_row = if clustering.iter().all(Option::is_some) {
-            true
-        } else {
-            let is_static_only = clustering.iter().all(Option::is_none)
-                && !has_regular
-                && values.iter().any(|(column, _)| column.kind == ColumnKind::Static);
-            if !is_static_only {
-                let columns = self.table.clustering_columns().iter().zip(&clustering);
-                let first = columns.into_iter().find(|(_, value)| value.is_none());
-                return Err(first.map_or_else(String::new, |(column, _)| missing(column)));
-            }
-            false
-        };
-        let length: usize = clustering.iter().flatten().map(Bytes::len).sum();
-        if length > 65_535 {
-            // As in Cassandra's INSERT: versions before oa cannot store more.
-            return Err(format!(
-                "the clustering columns have {length} bytes together; at most 65535 are possible"
-            ));
-        }
         let mut row = Row::empty(Clustering { values: clustering.into() });
         if written.timestamp == i64::MIN {
             return Err("the smallest 64-bit timestamp is reserved; give another one".to_owned());
@@ -240,6 +198,53 @@ impl RowBuilder {
             static_row: (!static_row.is_empty()).then_some(static_row),
             row: has_row.then_some(row),
         })
+    }
+
+    fn partition_key(&self, values: &[(&ColumnDefinition, Bytes)]) -> Result<Bytes, String> {
+        let key = self.table.partition_key_columns().iter();
+        let key: Vec<_> = key
+            .map(|column| value_of(values, column).ok_or_else(|| missing(column)))
+            .collect::<Result<_, _>>()?;
+        let key = match key.as_slice() {
+            [one] => one.clone(),
+            several if several.iter().any(|part| part.len() > 65_535) => {
+                return Err("a part of the key is longer than 65535 bytes".to_owned());
+            }
+            several => build_composite(several),
+        };
+        if key.is_empty() || key.len() > 65_535 {
+            return Err(format!(
+                "the partition key has {} bytes; it must have 1 to 65535",
+                key.len()
+            ));
+        }
+        Ok(key)
+    }
+
+    /// Returns the clustering values. They are all missing if the record has only static columns.
+    fn clustering(
+        &self,
+        values: &[(&ColumnDefinition, Bytes)],
+    ) -> Result<Vec<Option<Bytes>>, String> {
+        let columns = self.table.clustering_columns();
+        let clustering: Vec<_> = columns.iter().map(|column| value_of(values, column)).collect();
+        if let Some(first) = clustering.iter().position(Option::is_none) {
+            let has = |kind| values.iter().any(|(column, _)| column.kind == kind);
+            let is_static_only = clustering.iter().all(Option::is_none)
+                && !has(ColumnKind::Regular)
+                && has(ColumnKind::Static);
+            if !is_static_only {
+                return Err(missing(&columns[first]));
+            }
+        }
+        let length: usize = clustering.iter().flatten().map(Bytes::len).sum();
+        if length > 65_535 {
+            // As in Cassandra's INSERT: versions before oa cannot store more.
+            return Err(format!(
+                "the clustering columns have {length} bytes together; at most 65535 are possible"
+            ));
+        }
+        Ok(clustering)
     }
 
     fn column_data(
@@ -302,6 +307,14 @@ impl Written {
         let ticks = UNIX_EPOCH_TICKS.wrapping_add(ticks).wrapping_add(index);
         Bytes::copy_from_slice(&timeuuid::from_ticks(ticks, CLOCK_SEQUENCE_AND_NODE))
     }
+}
+
+fn value_of(values: &[(&ColumnDefinition, Bytes)], column: &ColumnDefinition) -> Option<Bytes> {
+    values.iter().find(|(other, _)| other.id == column.id).map(|(_, value)| value.clone())
+}
+
+fn missing(column: &ColumnDefinition) -> String {
+    format!("'{}' is part of the key and has no value", column.name)
 }
 
 /// Whether an empty text is a value of the type.
