@@ -54,6 +54,37 @@ async fn measure(
     arguments: &CompactionArguments,
     progress: &mut Progress,
 ) -> Result<(), BenchError> {
+    create_table(node).await?;
+    let partitions = (arguments.rows / ROWS).max(2);
+    write_inputs(node, partitions, arguments.value_bytes as usize, progress).await?;
+    progress.clear();
+    let files = FileSystem::real();
+    let directory = table_directory(&files, node.directory()).await?;
+    if let Some(inputs) = &arguments.inputs {
+        link_files(&files, &directory, inputs).await?;
+    }
+    let (_, plain_in) = plain_bytes(&files, &directory).await?;
+    let compaction = compact(node).await?;
+    let rows = partitions * ROWS;
+    if count(node).await? != rows + rows / 2 {
+        return Err(BenchError::Wrong("the compaction lost rows, or made some".into()));
+    }
+    let (outputs, plain_out) = plain_bytes(&files, &directory).await?;
+    let [output] = outputs.as_slice() else {
+        return Err(BenchError::Wrong("the compaction left more than one file".into()));
+    };
+    let alone = write_alone(node, &files, output).await?;
+    print_compaction(&compaction, rows, plain_in as f64 / MEGA, plain_out as f64 / MEGA)?;
+    print_alone(&alone)?;
+    print_line(format_args!(
+        "rows read: {:.0} thousand by the second of a core; the longest that a task held the core: \
+         {} us",
+        (2 * rows) as f64 / compaction.core_s / 1e3,
+        compaction.stall_us
+    ))
+}
+
+async fn create_table(node: &InProcessNode) -> Result<(), BenchError> {
     node.query(&format!(
         "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
          'replication_factor': 1}} \
@@ -66,10 +97,18 @@ async fn measure(
          {{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}}"
     ))
     .await?;
+    Ok(())
+}
+
+/// Writes two files of as many partitions, half of which are in both.
+async fn write_inputs(
+    node: &InProcessNode,
+    partitions: u64,
+    value_bytes: usize,
+    progress: &mut Progress,
+) -> Result<(), BenchError> {
     let insert =
         node.prepare(&format!("INSERT INTO {KEYSPACE}.{TABLE} (k, c, v) VALUES (?, ?, ?)"))?;
-    let partitions = (arguments.rows / ROWS).max(2);
-    let value_bytes = arguments.value_bytes as usize;
     let mut random = Generator::from_seed(1);
     let mut written = 0;
     let mut step = progress.step("rows written", 2 * partitions * ROWS);
@@ -90,13 +129,20 @@ async fn measure(
         }
         node.database().flush(KEYSPACE, Some(TABLE)).await?;
     }
-    progress.clear();
-    let files = FileSystem::real();
-    let directory = table_directory(&files, node.directory()).await?;
-    if let Some(inputs) = &arguments.inputs {
-        link_files(&files, &directory, inputs).await?;
-    }
-    let (_, plain_in) = plain_bytes(&files, &directory).await?;
+    Ok(())
+}
+
+/// The figures of the compaction.
+struct Compaction {
+    elapsed_s: f64,
+    core_s: f64,
+    /// The longest time that a task held the core, in µs.
+    stall_us: u64,
+    stored_bytes_in: u64,
+    stored_bytes_out: u64,
+}
+
+async fn compact(node: &InProcessNode) -> Result<Compaction, BenchError> {
     // Flushes free their memtables piece by piece; that work is not the compaction's.
     time::sleep(Duration::from_secs(2)).await;
     heap::return_unused();
@@ -107,22 +153,23 @@ async fn measure(
     let (started, worked) = (Instant::now(), process_time());
     node.database().compact(KEYSPACE, Some(TABLE), false).await?;
     let elapsed_s = started.elapsed().as_secs_f64();
-    let seconds = (process_time() - worked).as_secs_f64();
+    let core_s = (process_time() - worked).as_secs_f64();
     let stall_us = take_stall_report().longest_us;
     let after = node.database().metrics();
-    let stored_in = after.compacted_bytes_in - before.compacted_bytes_in;
-    let stored_out = after.compacted_bytes_out - before.compacted_bytes_out;
-    if after.compactions != before.compactions + 1 || stored_out == 0 {
+    let stored_bytes_in = after.compacted_bytes_in - before.compacted_bytes_in;
+    let stored_bytes_out = after.compacted_bytes_out - before.compacted_bytes_out;
+    if after.compactions != before.compactions + 1 || stored_bytes_out == 0 {
         return Err(BenchError::Wrong("there was no compaction".into()));
     }
-    let rows = partitions * ROWS;
-    if count(node).await? != rows + rows / 2 {
-        return Err(BenchError::Wrong("the compaction lost rows, or made some".into()));
-    }
-    let (outputs, plain_out) = plain_bytes(&files, &directory).await?;
-    let [output] = outputs.as_slice() else {
-        return Err(BenchError::Wrong("the compaction left more than one file".into()));
-    };
+    Ok(Compaction { elapsed_s, core_s, stall_us, stored_bytes_in, stored_bytes_out })
+}
+
+/// Writes the output of the compaction again, by a writer alone.
+async fn write_alone(
+    node: &InProcessNode,
+    files: &FileSystem,
+    output: &Descriptor,
+) -> Result<writing::Speeds, BenchError> {
     let table = node.database().schema().table(KEYSPACE, TABLE).cloned();
     let Some(table) = table else {
         return Err(BenchError::Wrong("the table is not there any more".into()));
@@ -133,20 +180,32 @@ async fn measure(
     let original = writing::Original { descriptor: output.clone(), table, blocks };
     let again = node.directory().join("written-again");
     files.create_dir_all(&again).await?;
-    let alone = writing::measure(&files, &original, &again).await?;
-    let (stored_in, stored_out) = (stored_in as f64 / MEGA, stored_out as f64 / MEGA);
-    let (plain_in, plain_out) = (plain_in as f64 / MEGA, plain_out as f64 / MEGA);
+    writing::measure(files, &original, &again).await
+}
+
+fn print_compaction(
+    compaction: &Compaction,
+    rows: u64,
+    plain_in: f64,
+    plain_out: f64,
+) -> Result<(), BenchError> {
+    let Compaction { elapsed_s, core_s, .. } = compaction;
+    let stored_in = compaction.stored_bytes_in as f64 / MEGA;
+    let stored_out = compaction.stored_bytes_out as f64 / MEGA;
     print_line(format_args!(
         "two files of {rows} rows in partitions of {ROWS}, half of which are in both"
     ))?;
     print_line(format_args!(
         "{stored_in:.1} MB stored, {plain_in:.1} MB before compression, became {stored_out:.1} and \
          {plain_out:.1} MB in \
-         {elapsed_s:.2} s, {seconds:.2} s of a core"
+         {elapsed_s:.2} s, {core_s:.2} s of a core"
     ))?;
     print_line(format_args!("MB before compression, by the second that a core worked:"))?;
-    print_line(format_args!("  the compaction read         {:>8.0}", plain_in / seconds))?;
-    print_line(format_args!("  the compaction wrote        {:>8.0}", plain_out / seconds))?;
+    print_line(format_args!("  the compaction read         {:>8.0}", plain_in / core_s))?;
+    print_line(format_args!("  the compaction wrote        {:>8.0}", plain_out / core_s))
+}
+
+fn print_alone(alone: &writing::Speeds) -> Result<(), BenchError> {
     for (write, rows) in alone.write.into_iter().zip(["in memory", "in the processor's cache"]) {
         print_line(format_args!(
             "  that file written alone     {:>8.0}   {:.0} % of LZ4; its rows are {rows}, and it \
@@ -159,11 +218,6 @@ async fn measure(
         "  LZ4 on the file's blocks    {:>8.0}   and {:.0} back",
         alone.compress / MEGA,
         alone.decompress / MEGA
-    ))?;
-    print_line(format_args!(
-        "rows read: {:.0} thousand by the second of a core; the longest that a task held the core: \
-         {stall_us} us",
-        (2 * rows) as f64 / seconds / 1e3
     ))
 }
 
