@@ -107,6 +107,29 @@ fn storage(
             )));
         }
     }
+    set_commitlog(&mut storage, draft, directory)?;
+    set_memory(&mut storage, draft, memory)?;
+    storage.sstable_format = sstable_format(draft)?;
+    storage.sstable_summary_ratio = draft.sstable_summary_ratio;
+    storage.column_index_bytes =
+        draft.column_index_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+    if let Some(rate) = &draft.compaction_throughput {
+        storage.compaction_bytes_per_second = throughput(rate)?;
+    }
+    if let Some(limit) = draft.query_tombstone_page_limit {
+        storage.query_tombstone_page_limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);
+    }
+    if let Some(timeout) = draft.write_request_timeout {
+        storage.write_timeout = timeout;
+    }
+    Ok(storage)
+}
+
+fn set_commitlog(
+    storage: &mut StorageConfiguration,
+    draft: &Draft,
+    directory: &Path,
+) -> Result<(), ConfigurationError> {
     if let Some(given) = &draft.commitlog_directory {
         storage.commitlog_directory = directory.join(given);
     }
@@ -127,6 +150,15 @@ fn storage(
         Some("ignore") => ReplayPolicy::Ignore,
         _ => ReplayPolicy::Stop,
     };
+    Ok(())
+}
+
+/// Divides the memory between memtables and caches.
+fn set_memory(
+    storage: &mut StorageConfiguration,
+    draft: &Draft,
+    memory: &MemoryBudget,
+) -> Result<(), ConfigurationError> {
     let memtables = match (draft.memtable_heap_bytes, draft.memtable_offheap_bytes) {
         (None, None) => memory.memtables,
         // A memtable has one memory here, so the two of Cassandra are added.
@@ -156,20 +188,7 @@ fn storage(
     storage.row_cache_bytes =
         if draft.enable_cache.unwrap_or(true) { storage.page_cache_bytes / 4 * 3 } else { 0 };
     storage.enable_index_cache = draft.enable_index_cache.unwrap_or(true);
-    storage.sstable_format = sstable_format(draft)?;
-    storage.sstable_summary_ratio = draft.sstable_summary_ratio;
-    storage.column_index_bytes =
-        draft.column_index_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
-    if let Some(rate) = &draft.compaction_throughput {
-        storage.compaction_bytes_per_second = throughput(rate)?;
-    }
-    if let Some(limit) = draft.query_tombstone_page_limit {
-        storage.query_tombstone_page_limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);
-    }
-    if let Some(timeout) = draft.write_request_timeout {
-        storage.write_timeout = timeout;
-    }
-    Ok(storage)
+    Ok(())
 }
 
 /// Parses bytes per second, as in `64MiB/s`; 0 means no limit.
