@@ -21,8 +21,9 @@ use serde_json::Value;
 use crate::admin_client::{NodeAddress, NodeError, Request, ask, import_request, imported};
 use crate::sstable::print_line;
 use arguments::{
-    ClearSnapshotArguments, CompactArguments, NodetoolArguments, NodetoolCommand, OrphansArguments,
-    RestoreArguments, ScrubArguments, ScrubMode, SnapshotArguments, Tables, UpgradeArguments,
+    ClearSnapshotArguments, CompactArguments, ImportArguments, NodetoolArguments, NodetoolCommand,
+    OrphansArguments, RestoreArguments, ScrubArguments, ScrubMode, SnapshotArguments, Tables,
+    UpgradeArguments,
 };
 use watch::watched;
 
@@ -71,14 +72,8 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Flush(tables) => each(node, tables, flush).await,
             NodetoolCommand::Compact(compact) => watched(node, compacted(node, compact)).await,
             NodetoolCommand::CompactionStats => compaction_stats(node).await,
-            NodetoolCommand::CompactionHistory => {
-                let request = Request::get("/compaction_manager/compaction_history");
-                print(&compaction_history::show(&ask(node, &request).await?))
-            }
-            NodetoolCommand::Stop { compaction_type } => {
-                let request = Request::post("/compaction_manager/stop_compaction");
-                Ok(ask(node, &request.with("type", compaction_type.name())).await?)
-            }
+            NodetoolCommand::CompactionHistory => show_compaction_history(node).await,
+            NodetoolCommand::Stop { compaction_type } => stop(node, compaction_type.name()).await,
             NodetoolCommand::EnableAutoCompaction(tables) => {
                 each(node, tables, auto_compaction::enable).await
             }
@@ -89,9 +84,7 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
                 print(&auto_compaction::status(node, tables, *shows_all).await?)
             }
             NodetoolCommand::GetCompactionThroughput { is_exact } => {
-                let mebibytes = ask(node, &throughput::get()).await?;
-                let shown = throughput::show(mebibytes, *is_exact);
-                print(&shown.map_err(NodetoolError::Argument)?)
+                show_throughput(node, *is_exact).await
             }
             NodetoolCommand::SetCompactionThroughput { mebibytes_per_second } => {
                 Ok(ask(node, &throughput::set(*mebibytes_per_second)).await?)
@@ -101,34 +94,17 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             }
             NodetoolCommand::Scrub(scrub) => watched(node, scrubbed(node, scrub)).await,
             NodetoolCommand::Snapshot(snapshot) => take_snapshot(node, snapshot).await,
-            NodetoolCommand::ListSnapshots => {
-                let found: Value = ask(node, &Request::get("/storage_service/snapshots")).await?;
-                print(&show::snapshots(&found))
-            }
+            NodetoolCommand::ListSnapshots => list_snapshots(node).await,
             NodetoolCommand::ClearSnapshot(clear) => clear_snapshots(node, clear).await,
             NodetoolCommand::Restore(restore) => restored(node, restore).await,
-            NodetoolCommand::Import(import) => {
-                let (keyspace, table) = (&import.keyspace, &import.table);
-                let directory = std::path::absolute(&import.directory)?;
-                let said = ask(node, &import_request(keyspace, table, &directory)).await?;
-                print(&imported(node, keyspace, table, &said)?)
-            }
+            NodetoolCommand::Import(import) => import_directory(node, import).await,
             NodetoolCommand::Cleanup(tables) => each(node, tables, cleanup).await,
             NodetoolCommand::Orphans(orphans) => show_orphans(node, orphans).await,
-            NodetoolCommand::GetTraceProbability => {
-                let request = Request::get("/storage_service/trace_probability");
-                let said: Value = ask(node, &request).await?;
-                print(&format!("Current trace probability: {said}"))
-            }
+            NodetoolCommand::GetTraceProbability => show_trace_probability(node).await,
             NodetoolCommand::SetTraceProbability { probability } => {
-                let request = Request::post("/storage_service/trace_probability");
-                Ok(ask(node, &request.with("probability", &probability.to_string())).await?)
+                set_trace_probability(node, &probability.to_string()).await
             }
-            NodetoolCommand::Version => {
-                let request = Request::get("/storage_service/release_version");
-                let said: String = ask(node, &request).await?;
-                print(&format!("ReleaseVersion: {said}"))
-            }
+            NodetoolCommand::Version => show_version(node).await,
         }
     });
     match done {
@@ -268,6 +244,22 @@ async fn compaction_stats(node: &NodeAddress) -> Done {
     print(&show::compactions(&pending, &running))
 }
 
+async fn show_compaction_history(node: &NodeAddress) -> Done {
+    let request = Request::get("/compaction_manager/compaction_history");
+    print(&compaction_history::show(&ask(node, &request).await?))
+}
+
+async fn stop(node: &NodeAddress, compaction_type: &str) -> Done {
+    let request = Request::post("/compaction_manager/stop_compaction");
+    Ok(ask(node, &request.with("type", compaction_type)).await?)
+}
+
+async fn show_throughput(node: &NodeAddress, is_exact: bool) -> Done {
+    let mebibytes = ask(node, &throughput::get()).await?;
+    let shown = throughput::show(mebibytes, is_exact);
+    print(&shown.map_err(NodetoolError::Argument)?)
+}
+
 async fn take_snapshot(node: &NodeAddress, snapshot: &SnapshotArguments) -> Done {
     let tag = snapshot.tag.clone().unwrap_or_else(|| time::now_millis().to_string());
     let request = Request::post("/storage_service/snapshots").with("tag", &tag);
@@ -277,6 +269,11 @@ async fn take_snapshot(node: &NodeAddress, snapshot: &SnapshotArguments) -> Done
         .with_list("cf", &snapshot.tables);
     let (): () = ask(node, &request).await?;
     print(&format!("Snapshot directory: {tag}"))
+}
+
+async fn list_snapshots(node: &NodeAddress) -> Done {
+    let found: Value = ask(node, &Request::get("/storage_service/snapshots")).await?;
+    print(&show::snapshots(&found))
 }
 
 async fn clear_snapshots(node: &NodeAddress, clear: &ClearSnapshotArguments) -> Done {
@@ -295,6 +292,28 @@ async fn restored(node: &NodeAddress, restore: &RestoreArguments) -> Done {
         .with("snapshot", tag);
     let said = ask(node, &request).await?;
     print(&imported(node, keyspace, table, &said)?)
+}
+
+async fn import_directory(node: &NodeAddress, import: &ImportArguments) -> Done {
+    let (keyspace, table) = (&import.keyspace, &import.table);
+    let directory = std::path::absolute(&import.directory)?;
+    let said = ask(node, &import_request(keyspace, table, &directory)).await?;
+    print(&imported(node, keyspace, table, &said)?)
+}
+
+async fn show_trace_probability(node: &NodeAddress) -> Done {
+    let said: Value = ask(node, &Request::get("/storage_service/trace_probability")).await?;
+    print(&format!("Current trace probability: {said}"))
+}
+
+async fn set_trace_probability(node: &NodeAddress, probability: &str) -> Done {
+    let request = Request::post("/storage_service/trace_probability");
+    Ok(ask(node, &request.with("probability", probability)).await?)
+}
+
+async fn show_version(node: &NodeAddress) -> Done {
+    let said: String = ask(node, &Request::get("/storage_service/release_version")).await?;
+    print(&format!("ReleaseVersion: {said}"))
 }
 
 async fn show_orphans(node: &NodeAddress, orphans: &OrphansArguments) -> Done {
