@@ -265,7 +265,7 @@ def probe(server, rows, known, is_over, results):
     try:
         with Wire(server, timeout_s=600) as wire:
             select, begin = wire.prepare(SELECT), time.monotonic()
-            while not is_over.value and len(wrong) < pipelined_load.MOST_WRONG:
+            while not is_over.value and len(wrong) < pipelined_load.MAX_WRONG:
                 due = begin + number / PROBES_PER_S
                 number += 1
                 time.sleep(max(due - time.monotonic(), 0))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 COLOURS = ("#2f7d4f", "#b0762f", "#5b7a9d", "#8d4f8d", "#7a7a3a")
 CASSANDRA = "cassandra"
-TIMES_FASTER, LEAST_SHARE, MOST_P99_TIMES, MOST_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
+TIMES_FASTER, MIN_SHARE, MAX_P99_TIMES, MAX_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
 CORE_STATES = {"work": "at work", "rest": "at rest", "stolen": "taken away"}
-MOST_SLOW_TOLD = 30
+MAX_SLOW_TOLD = 30
 LAST_S = 60  # the end of the writing, compared with as long without compactions
 FANOUT = {"unified T4": 4, "unified L10": 10, "size-tiered": 4, "levelled": 10, "time-window": 4}
 LEVELLED = ("levelled", "unified L10")
@@ -90,7 +90,7 @@ def summary(server):
         "seconds": server["seconds"],
         "median": median,
         "least": min(full),
-        "slow_seconds": sum(rate < LEAST_SHARE * median for rate in full),
+        "slow_seconds": sum(rate < MIN_SHARE * median for rate in full),
         "p99_beside": percentile(beside, 99),
         "p99_alone": percentile(alone, 99),
         "reads_beside": len(beside),
@@ -174,7 +174,7 @@ def judge(found, servers, is_bounded):
     for name, of in found.items():
         yield (
             f"{name}: {of['memory'] / 2**20:,.0f} MiB of memory at most (2048)",
-            of["memory"] <= MOST_MEMORY_BYTES,
+            of["memory"] <= MAX_MEMORY_BYTES,
         )
         if name == CASSANDRA:
             continue
@@ -187,16 +187,16 @@ def judge(found, servers, is_bounded):
             times = of["p99_beside"] / of["p99_alone"]
             yield (
                 f"{name}: p99 of reads beside compactions is {times:.2f} times that without (at "
-                f"most {MOST_P99_TIMES})",
-                times <= MOST_P99_TIMES,
+                f"most {MAX_P99_TIMES})",
+                times <= MAX_P99_TIMES,
             )
         if of["p99_last"] and of["p99_quiet"]:
             times = of["p99_last"] / of["p99_quiet"]
             yield (
                 f"{name}: p99 of reads in the last minute, {of['p99_last'] / 1000:.1f} ms, is "
                 f"{times:.2f} times that of the minute after it, which had"
-                f" no compactions (at most {MOST_P99_TIMES})"
-            ), times <= MOST_P99_TIMES
+                f" no compactions (at most {MAX_P99_TIMES})"
+            ), times <= MAX_P99_TIMES
 
 
 def slow_seconds(server):
@@ -208,7 +208,7 @@ def slow_seconds(server):
     }
     for second, rate in enumerate(full):
         first, last = samples.get(second), samples.get(second + 1)
-        if rate >= LEAST_SHARE * median:
+        if rate >= MIN_SHARE * median:
             continue
         if not first or not last:
             yield f"second {second:,}: {rate:,} operations; a sample was late"
@@ -269,9 +269,9 @@ def tell(document):
                 f"{found[name]['p999_beside_two'] / 1000:.1f} ms"
             )
         lines = list(slow_seconds(server)) if name != CASSANDRA else []
-        print("".join(f"{name}, {text}\n" for text in lines[:MOST_SLOW_TOLD]), end="")
-        if len(lines) > MOST_SLOW_TOLD:
-            print(f"and {len(lines) - MOST_SLOW_TOLD} more")
+        print("".join(f"{name}, {text}\n" for text in lines[:MAX_SLOW_TOLD]), end="")
+        if len(lines) > MAX_SLOW_TOLD:
+            print(f"and {len(lines) - MAX_SLOW_TOLD} more")
     return all(is_met for _, is_met in outcomes)
 
 

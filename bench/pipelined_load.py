@@ -23,7 +23,7 @@ OPCODE_AT, LENGTH_AT, LENGTH = 4, 5, struct.Struct(">i")  # in the header of an 
 FLAGS_AT = 12  # the last byte of a result's flags, from the opcode on
 GLOBAL_TABLE = 0x01  # a flag of a result
 POOL_ROWS = 4096
-MOST_WRONG = 10  # wrong answers of a connection; after these it gives up
+MAX_WRONG = 10  # wrong answers of a connection; after these it gives up
 LONG_RUN = 16  # answers of one size, after which it looks for a run of them
 
 
@@ -171,7 +171,7 @@ class Connection:
             & (places[are_rows] >= 0)
         )
         are_right &= are_asked & is_first
-        for wrong in numpy.flatnonzero(~are_right)[:MOST_WRONG]:
+        for wrong in numpy.flatnonzero(~are_right)[:MAX_WRONG]:
             envelope = bytes(self.buffer[starts[wrong]:starts[wrong] + sizes[wrong]])
             of = (
                 "a second answer"
@@ -220,7 +220,7 @@ def write(server, rows, statements, count, known, progress, most_seconds=None, c
                 [other.under_way[0] for other in links if other.under_way] + [following]
             )
             progress(time.monotonic(), right)
-            if len(link.wrong) >= MOST_WRONG:
+            if len(link.wrong) >= MAX_WRONG:
                 break
         if time.monotonic() > ends:
             count = min(count, following)

@@ -53,7 +53,7 @@ CORE, CLIENT_CORE, HEAP = (
 SCRATCH = ROOT / "bench" / "results" / "time_series"
 PEER = ROOT / ".deps" / "cassandra" / "time_series"
 WRITERS, HEAD, VALUE_BYTES = 10, 100, 1024
-# The same limits for both servers. A memtable is flushed at about half of its limit; rows may use
+# Both servers have these limits. A memtable is flushed at about half of its limit; rows may use
 # three quarters of our memory for files.
 MEMTABLE_MIB, FILE_CACHE_MIB, ROW_CACHE_MIB, CLEANUP = 16, 32, 24, 0.5
 SCHEMA = (

@@ -48,8 +48,8 @@ CONNECTIONS = 2
 VALUE_BYTES = 92
 PAGE_ROWS = 5000  # of a page, the drivers' default
 PARTITIONS = 100
-MOST_MS = 5
-MOST_WAIT_S = 600
+MAX_MS = 5
+MAX_WAIT_S = 600
 ALONE_S = 20  # duration of the measurement of the machine's own pauses
 QUIET_S = 45  # without a file for this long, memory holds no data either
 PROBE_PAUSE_S = 0.001  # shorter pauses of the server can be missed
@@ -194,7 +194,7 @@ def pauses_of(core, sending):
         now = time.perf_counter()
         pause_ms, last = (now - last) * 1000, now
         longest = max(longest, pause_ms)
-        above += pause_ms > MOST_MS
+        above += pause_ms > MAX_MS
     sending.send((longest, above))
 
 
@@ -206,7 +206,7 @@ def measure(shape, rows, rate):
     longest_ms, above = receiving.recv()
     print(
         f"         {shape}: the core by itself, {ALONE_S} s of looking at the clock: taken away "
-        f"for at most {longest_ms:.1f} ms, {above} times for more than {MOST_MS}"
+        f"for at most {longest_ms:.1f} ms, {above} times for more than {MAX_MS}"
     )
     shutil.rmtree(SCRATCH, ignore_errors=True)
     SCRATCH.mkdir(parents=True)
@@ -265,7 +265,7 @@ def measure(shape, rows, rate):
         phase.value = 2
         began = time.monotonic()
         emptied, left = began, 0
-        while time.monotonic() < min(emptied + QUIET_S, began + MOST_WAIT_S):
+        while time.monotonic() < min(emptied + QUIET_S, began + MAX_WAIT_S):
             if left := data_files(server):
                 emptied = time.monotonic()
             print(
@@ -291,17 +291,17 @@ def measure(shape, rows, rate):
             continue
         took, whole = (numpy.array(times) for times in longest[number][:2])
         walk = longest[number][2]
-        above = int((took > MOST_MS).sum())
-        is_quick = whole.max() <= MOST_MS
+        above = int((took > MAX_MS).sum())
+        is_quick = whole.max() <= MAX_MS
         is_met &= is_quick
         print(
             f"{'met:    ' if is_quick else 'NOT met:'} {shape}, {name}: SELECT … LIMIT 1 took at "
-            f"most {took.max():.1f} ms ({MOST_MS}), the median {numpy.median(took):.2f} ms, "
+            f"most {took.max():.1f} ms ({MAX_MS}), the median {numpy.median(took):.2f} ms, "
             f"99th percentile {numpy.percentile(took, 99):.1f} ms; {above} of {len(took)} took "
             f"longer; with all pages at most {whole.max():.1f} ms "
             f"({len(walk['pages_ms']):,} pages with a median of "
             f"{numpy.median(walk['pages_ms']):.2f} ms, asked {began - walk['began']:.1f} s before "
-            f"the last deletion was answered), {int((whole > MOST_MS).sum())} of {len(whole)} took "
+            f"the last deletion was answered), {int((whole > MAX_MS).sum())} of {len(whole)} took "
             "longer"
         )
     for text in wrong[:5]:

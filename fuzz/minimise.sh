@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Makes the committed corpus of targets anew: fuzz/minimise.sh [TARGET...]
+# Makes the committed corpus of targets again: fuzz/minimise.sh [TARGET...]
 #
-# Of the committed corpus, the seeds and what fuzzing found it keeps few files that together reach all code that any of them
-# reaches. Names begin with `regression-` where an input failed once: those are kept whatever they reach.
+# From the committed corpus, the seeds and the findings of fuzzing, it keeps few files that together
+# reach all code that any of them reaches. It keeps all files named `regression-*`: inputs that
+# failed once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./tools.sh
 export ASAN_OPTIONS=quarantine_size_mb=16:detect_odr_violation=0
 # Larger files cost more than they show.
-most=${MAXIMUM_LENGTH:-16384}
+most=${MAX_LENGTH:-16384}
 
 for target in ${@:-$(targets)}; do
   "$CARGO_FUZZ" build "$target" 2> /dev/null

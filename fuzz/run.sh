@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Fuzzes one target for some seconds: fuzz/run.sh TARGET SECONDS
 #
-# Reads fuzz/corpus/TARGET and fuzz/results/seeds/TARGET (fuzz/seed.sh makes those), adds what it finds to fuzz/results/corpus/TARGET.
-# Inputs have at most 8 KiB: what is longer is slow and shows no more. Input that fails stays in fuzz/artifacts/TARGET. Settings by environment:
-#   TIMEOUT=10    seconds that one input may take, which is a hang; more where the machine has other work
-#   CORPUS=NAME   work in fuzz/results/NAME and with the seeds of fuzz/results/NAME-seeds (for bytes that must not be committed)
+# Reads fuzz/corpus/TARGET and fuzz/results/seeds/TARGET (fuzz/seed.sh makes the latter), and adds
+# its findings to fuzz/results/corpus/TARGET. Inputs have at most 8 KiB, because longer ones are slow
+# and show no more. An input that fails stays in fuzz/artifacts/TARGET. Settings by environment:
+#   TIMEOUT=10    seconds after which an input counts as a hang; more on a busy machine
+#   CORPUS=NAME   work in fuzz/results/NAME with the seeds of fuzz/results/NAME-seeds, for bytes that
+#                 must not be committed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./tools.sh
@@ -21,7 +23,8 @@ folders=("$work" "corpus/$target")
 dictionary=()
 [ ! -f "dictionaries/$target.dict" ] || dictionary=("-dict=dictionaries/$target.dict")
 
-# Memory that AddressSanitizer keeps back to notice late uses counts as ours; a little of it is enough.
+# AddressSanitizer keeps freed memory back to notice late uses, and it counts as the target's. A
+# little of it is enough.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16:detect_odr_violation=0}
 exec "$CARGO_FUZZ" run "$target" "${folders[@]}" -- \
   -max_total_time="$seconds" -timeout="${TIMEOUT:-10}" -malloc_limit_mb=64 -rss_limit_mb=1024 -max_len=8192 \

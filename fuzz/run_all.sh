@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Fuzzes all targets, each for some seconds of a core: fuzz/run_all.sh SECONDS [AT ONCE]
 #
-# What counts is the time on a core, user and system, not the clock: it may run beside other work, at the lowest priority. May be
-# interrupted: what was done counts, in slices of at most SLICE seconds (600); remove fuzz/results/SECONDS to begin anew.
-# Ends with a table of target, executions, seconds on a core, peak of resident memory, code covered and result, in
-# fuzz/results/SECONDS/table.txt.
+# Counts the time on a core, user and system, not the clock, so it may run beside other work, at the
+# lowest priority. It may be interrupted: finished slices of at most SLICE seconds (600) count. Remove
+# fuzz/results/SECONDS to start again. At the end it writes fuzz/results/SECONDS/table.txt: target,
+# executions, seconds on a core, peak of resident memory, code covered, result.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./tools.sh
@@ -27,7 +27,7 @@ one() { # target
   while used=$(sum "$target" 2) && [ "$used" -lt "$seconds" ]; do
     left=$((seconds - used < slice ? seconds - used : slice))
     /usr/bin/time -o "$log.time" -f '%U %S' nice -n 19 ./run.sh "$target" "$left" > "$log" 2>&1 || result=FAILED
-    # Somebody pressed a key, or the machine went down: not finished.
+    # The run was interrupted, or the machine went down: not finished.
     if [ "$result" = FAILED ] && ! grep -qE 'SUMMARY: (libFuzzer|AddressSanitizer)|panicked at|^error' "$log"; then return; fi
     [ "$result" = ok ] || result="FAILED: $(grep -oE "panicked at [^ ]*|ERROR: libFuzzer: [a-z -]*|AddressSanitizer: [a-z-]*" "$log" | head -1)"
     local executions peak covered

@@ -1,5 +1,5 @@
-# Sourced by the scripts here, which stand in fuzz/: the nightly toolchain and cargo-fuzz, which is installed into .deps/ if it is
-# nowhere.
+# The scripts of this folder source this file. It finds the nightly toolchain and cargo-fuzz, and
+# installs cargo-fuzz into .deps/ if the machine has none.
 export RUSTUP_TOOLCHAIN=${RUSTUP_TOOLCHAIN:-nightly}
 # The main workspace's folder would be rebuilt for each other toolchain.
 unset CARGO_TARGET_DIR

@@ -27,7 +27,7 @@ STOP_TIMEOUT_S = 120
 
 # The system gives the ports from here on to outgoing connections, of which tests make thousands.
 # Such a port may be taken between the check and its use, or while a node restarts.
-LEAST_EPHEMERAL_PORT = 32768
+MIN_EPHEMERAL_PORT = 32768
 _given_ports = set()
 
 
@@ -35,7 +35,7 @@ def free_port():
     """Returns a port without a listener, below the ports of outgoing connections, and not returned
     before."""
     while True:
-        port = random.randrange(10000, LEAST_EPHEMERAL_PORT)
+        port = random.randrange(10000, MIN_EPHEMERAL_PORT)
         if port in _given_ports:
             continue
         with socket.socket() as probe:

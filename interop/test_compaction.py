@@ -101,7 +101,7 @@ def test_deletions_free_space(node):
     assert list(ours.connect().execute("SELECT * FROM ks.t")) == []
 
 
-def test_files_are_compacted_by_themselves(node):
+def test_auto_compaction(node):
     ours = node("ours")
     session = filled(ours, rounds=12)
     wait_until(lambda: len(ours.table_files("ks", "t", "TOC.txt")) < 4, what="few files")

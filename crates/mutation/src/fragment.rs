@@ -172,11 +172,11 @@ impl RangeTombstoneMarker {
 ///
 /// - [`skip_to`](Self::skip_to) is a hint of the caller. It compares the positions of fragments
 ///   with its bound in the direction of the walk: the caller needs no row before the bound.
-/// - [`empty_until`](Self::empty_until) is a promise of the stream. It concerns the rows between the
-///   fragment returned last and the bound that it returns, in the direction of the walk.
+/// - [`empty_until`](Self::empty_until) is a promise of the stream. It concerns the rows between
+///   the fragment returned last and the bound that it returns, in the direction of the walk.
 /// - Of both bounds only the side of the kind counts, and neither needs to lie inside the slices.
-/// - A caller of `empty_until` passes its bound to `skip_to`. Markers may lie in between; the marker
-///   that the skip produces sums up their changes.
+/// - A caller of `empty_until` passes its bound to `skip_to`. Markers may lie in between; the
+///   marker that the skip produces sums up their changes.
 ///
 /// # End, errors and cancellation
 ///

@@ -1,12 +1,13 @@
-//! Writes tables whose index is to be looked at, and says what that took: time, memory, bytes of each file.
+//! Writes tables for measurements of their index, and prints the cost: time, memory, bytes of each
+//! file.
 //!
 //! ```text
 //! write_tables keys VERSION NUMBER DIRECTORY        random keys of 8 bytes, no filter
-//! write_tables rows VERSION NUMBER KIB DIRECTORY    one partition of rows of 300 bytes, indexed at KIB
-//! write_tables prefixes VERSION NUMBER DIRECTORY    keys and clusterings of 2,048 bytes that share all but the last 8
+//! write_tables rows VERSION NUMBER KIB DIRECTORY    rows of 300 bytes, indexed at KIB
+//! write_tables prefixes VERSION NUMBER DIRECTORY    2,048 bytes that differ in the last 8
 //! ```
-//! The driver is `bench/index_sizes.sh`. Keys are made in the order of their tokens without being held: what the process
-//! needs is what the writer needs, and some MiB.
+//! The driver is `bench/index_sizes.sh`. The program makes keys in the order of their tokens and keeps
+//! none, so the memory of the process is the writer's and some MiB.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a program for measuring")]
 
 use std::{path::PathBuf, sync::Arc};
@@ -118,7 +119,8 @@ fn mixed(counter: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// The keys that `key` makes of 0 to `count`, in order, a part of the tokens at a time: every key is hashed for each part.
+/// Returns the keys that `key` makes of 0 to `count`, in order of their tokens. It makes a part of
+/// the tokens at a time and hashes each key for each part.
 fn sorted_keys(count: u64, key: impl Fn(u64) -> Bytes) -> impl Iterator<Item = DecoratedKey> {
     let parts = (count / 500_000 + 1).next_power_of_two();
     let shift = 64 - parts.trailing_zeros();

@@ -78,7 +78,7 @@ fn a_trie_counts_its_chunks_and_gives_everything_back() {
 }
 
 #[test]
-fn a_dismantled_trie_gives_everything_back() {
+fn a_trie_dropped_incrementally_gives_everything_back() {
     let before = allocated();
     let mut trie = InMemoryTrie::<Box<u64>>::new();
     for number in 0..KEYS {

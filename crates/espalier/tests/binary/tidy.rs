@@ -115,11 +115,13 @@ fn check_lines(name: &str, text: &str, faults: &mut Vec<String>) {
             if let Some(word) = WORDS.iter().find(|word| lower.contains(*word)) {
                 fault(&format!("\"{word}\" names no actor"));
             }
-            if begins && OPENINGS.iter().any(|opening| prose.starts_with(opening)) {
+            let is_sentence =
+                !prose.starts_with(['#', '|', '-', '*']) && comment_begins(name, begins);
+            if is_sentence && OPENINGS.iter().any(|opening| prose.starts_with(opening)) {
                 fault("the comment begins with a word that leaves its subject open");
             }
         }
-        begins = prose.is_none_or(|prose| prose.is_empty()) || is_prose(name);
+        begins = prose.is_none_or(|prose| prose.is_empty());
         if let Some(limit) = LIMITS.iter().find(|limit| has_prefix(line, limit)) {
             fault(&format!("a limit is MAX_ or MIN_, not {limit}"));
         }
@@ -127,6 +129,12 @@ fn check_lines(name: &str, text: &str, faults: &mut Vec<String>) {
             fault(&format!("{found} has another name in docs/glossary.md"));
         }
     }
+}
+
+/// Returns whether the line may begin a comment. A page is not checked: its paragraphs follow
+/// headings, which may name the subject.
+fn comment_begins(name: &str, begins: bool) -> bool {
+    begins && !is_prose(name)
 }
 
 /// Returns whether a name in the line begins with the prefix.

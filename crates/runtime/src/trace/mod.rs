@@ -115,8 +115,8 @@ pub(crate) struct TraceSeed {
 }
 
 impl Trace {
-    /// Begins a trace. `client_trace_id` is the id that the answer reports to the client, if the client
-    /// asked for it.
+    /// Begins a trace. `client_trace_id` is the id that the answer reports to the client, if the
+    /// client asked for it.
     pub fn new(client_trace_id: Option<Uuid>) -> Self {
         Self::at(client_trace_id, Instant::now())
     }

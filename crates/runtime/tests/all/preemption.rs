@@ -75,7 +75,7 @@ fn timers_fire_beside_a_task_that_gives_way() {
 
 /// A task that becomes ready waits for the task that has the core, and not for all yielded tasks.
 #[test]
-fn who_becomes_ready_runs_before_those_who_gave_way() {
+fn a_task_that_becomes_ready_runs_before_yielded_tasks() {
     const HOGS: usize = 6;
     block_on(async {
         let stop = Rc::new(Cell::new(false));

@@ -15,7 +15,7 @@
 //! | `log`, `sync_batch`, `segment` | append path, tickets, files |
 //! | `writer`, `allocator` | the two background tasks |
 //! | `reader`, `replay` | replay after a restart |
-//! | `intervals`, `discarded` | intervals of the log that SSTables hold or compactions have purged |
+//! | `intervals`, `discarded` | intervals that SSTables hold or compactions purged |
 
 mod allocator;
 mod columns;

@@ -2,8 +2,8 @@
 //!
 //! Most rows are in one file only, or the row of one file hides all others, and nothing of them can
 //! be purged: such rows are copied raw. Most of these are uniform rows, written at once, and are
-//! copied without looking at each cell ([`SSTableWriter::copy_uniform`]). The rest of a partition with
-//! any other row goes through the merge that reads use, and the purge. The output is the same
+//! copied without looking at each cell ([`SSTableWriter::copy_uniform`]). The rest of a partition
+//! with any other row goes through the merge that reads use, and the purge. The output is the same
 //! either way.
 
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};

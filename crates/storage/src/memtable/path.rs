@@ -4,7 +4,7 @@
 //! partition   40 token 40 escaped key 38
 //!   + 10 bound       a boundary of range deletions: prefix values, then 20 (before) or 60
 //!                    (behind)
-//!   + 14 path        a tombstone run: the path of its first row, or a bound; the content is the path
+//!   + 14 path        a tombstone run: path of its first row, or a bound; the content is the path
 //!                    of its end
 //!   + 18             the static row
 //!   + clustering     a row: its values, then 38 (a table without clustering columns: just 38)

@@ -104,7 +104,8 @@ pub(crate) struct Opened<'a> {
 }
 
 /// Reads one partition from its streams, and takes what it returns from `remaining`. The position
-/// says where to resume if a limit over all partitions was reached. `recorder` records empty ranges.
+/// says where to resume if a limit over all partitions was reached. `recorder` records empty
+/// ranges.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,

@@ -121,7 +121,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
 }
 
 #[test]
-fn who_passes_over_dead_ranges_sees_what_others_see() {
+fn reads_that_skip_empty_ranges_see_what_others_see() {
     let shapes: [(fn() -> TableMetadata, u64, u64); 3] =
         [(wide_table, 3, 12), (narrow_table, 30, 1), (wide_table, 12, 3)];
     for (index, (table, partitions, spread)) in shapes.into_iter().enumerate() {

@@ -6,8 +6,8 @@ use super::pointer::Link;
 use super::trie::InMemoryTrie;
 use std::sync::Arc;
 
-/// A trie that is being dropped incrementally. Made by [`InMemoryTrie::drop_incrementally`]. Dropping this
-/// does the rest of the work at once.
+/// A trie that is being dropped incrementally. Made by [`InMemoryTrie::drop_incrementally`].
+/// Dropping this does the rest of the work at once.
 pub struct IncrementalDrop<C> {
     trie: InMemoryTrie<C>,
 }

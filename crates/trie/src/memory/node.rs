@@ -3,7 +3,7 @@
 //! | type   | bytes of the block |
 //! | ------ | ------------------ |
 //! | chain  | 02–1B: transitions, each leading to the next; 1C–1F: child of the last |
-//! | sparse | 00–17: up to six children; 18–1F: the [`SparseWord`], with their bytes and their order |
+//! | sparse | 00–17: up to six children; 18–1F: the [`SparseWord`]: bytes and order |
 //! | array, long array | 4 or 8 blocks side by side, see [`super::array`] |
 //! | wide   | 32 blocks side by side: the child for each byte |
 //! | prefix | 00–03: content; 04: the type bits of an embedded chain, or FF; 1C–1F: see below |

@@ -50,7 +50,7 @@ fn contents_need_not_be_shareable() {
 }
 
 #[test]
-fn a_trie_is_dismantled_in_steps() {
+fn a_trie_is_dropped_in_steps() {
     const KEYS: u32 = if cfg!(miri) { 50 } else { 1000 };
     let alive = Rc::new(());
     let build = || {

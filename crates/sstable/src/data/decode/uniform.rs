@@ -4,8 +4,9 @@
 //! A uniform row stands in the file as today's writer would write it, except for two numbers that
 //! depend on the file: the length of the preceding item, and the timestamp, which is a delta to the
 //! file's least. So a copy takes over the flags, the clustering and all bytes after the timestamp,
-//! and encodes those two numbers again. For all other rows, and for damaged ones, [`UniformRow::read`]
-//! has no answer, and the caller uses [`RowRef`](super::RowRef) or the decoder.
+//! and encodes those two numbers again. For all other rows, and for damaged ones,
+//! [`UniformRow::read`] has no answer, and the caller uses [`RowRef`](super::RowRef) or the
+//! decoder.
 
 use std::cmp::Ordering;
 

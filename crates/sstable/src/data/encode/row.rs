@@ -114,8 +114,8 @@ impl RowEncoder {
         Ok(())
     }
 
-    /// Returns whether [`RowEncoder::write_uniform`] copies uniform rows of a file with this layout as
-    /// this encoder would write them: values have the same form, and columns are the same.
+    /// Returns whether [`RowEncoder::write_uniform`] copies uniform rows of a file with this layout
+    /// as this encoder would write them: values have the same form, and columns are the same.
     pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
         let columns = &self.regulars.columns;
         let is_same = |(mine, theirs): (&FileColumn, &FileColumn)| {

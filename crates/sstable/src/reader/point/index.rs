@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) block: Option<PlaceInBlock>,
 }
 
-/// What the row index says about a place.
+/// The answer of the row index about a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceInBlock {
     /// The position of the partition's entry in Rows.db.
