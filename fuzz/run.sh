@@ -2,8 +2,9 @@
 # Fuzzes one target for some seconds: fuzz/run.sh TARGET SECONDS
 #
 # Reads fuzz/corpus/TARGET and fuzz/results/seeds/TARGET (fuzz/seed.sh makes the latter), and adds
-# its findings to fuzz/results/corpus/TARGET. Inputs have at most 8 KiB, because longer ones are slow
-# and show no more. An input that fails stays in fuzz/artifacts/TARGET. Settings by environment:
+# its findings to fuzz/results/corpus/TARGET. Inputs have at most 8 KiB, because longer ones are
+# slow and show no more. An input that fails stays in fuzz/artifacts/TARGET. Settings by
+# environment:
 #   TIMEOUT=10    seconds after which an input counts as a hang; more on a busy machine
 #   CORPUS=NAME   work in fuzz/results/NAME with the seeds of fuzz/results/NAME-seeds, for bytes that
 #                 must not be committed

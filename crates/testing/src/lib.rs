@@ -6,7 +6,7 @@
 //!
 //! - `NIGHTLY`: any value but the empty one runs all cases.
 //! - `TEST_CASES=N`: each test runs N cases.
-//! - `TEST_SEED=N`: the first seed.
+//! - `TEST_SEED=N`: seeds begin at N million.
 
 use std::ops::Range;
 
@@ -23,16 +23,18 @@ pub fn runs_all() -> bool {
 
 /// Returns how many cases to run of the `all` of a full run: at least one.
 pub fn cases(all: u64) -> u64 {
-    match number("TEST_CASES") {
-        Some(count) => count,
-        None if runs_all() => all,
-        None => (all / GATE_PART).max(1),
-    }
+    part_of(all, runs_all(), number("TEST_CASES"))
 }
 
-/// Returns the first seed. Seeds of one run are consecutive.
+fn part_of(all: u64, runs_all: bool, wanted: Option<u64>) -> u64 {
+    let part = if runs_all { all } else { all / GATE_PART };
+    wanted.unwrap_or(part).max(1)
+}
+
+/// Returns the first seed. Seeds of one run are consecutive, and those of two values of `TEST_SEED`
+/// do not meet.
 pub fn first_seed() -> u64 {
-    number("TEST_SEED").unwrap_or(0)
+    number("TEST_SEED").unwrap_or(0).saturating_mul(1_000_000)
 }
 
 /// Returns the seeds of a test that has `all` of them in a full run.
@@ -49,9 +51,13 @@ pub fn sample(all: Range<u64>) -> impl Iterator<Item = u64> {
 }
 
 /// Returns how often something must have happened at least, if a full run expects it `all` times:
-/// a twentieth where a tenth of the cases runs.
+/// a twentieth where a tenth of the cases runs, and 0 where `TEST_CASES` says how many run.
 pub fn at_least(all: u64) -> u64 {
-    if runs_all() { all } else { all / (2 * GATE_PART) }
+    match number("TEST_CASES") {
+        Some(_) => 0,
+        None if runs_all() => all,
+        None => all / (2 * GATE_PART),
+    }
 }
 
 /// Returns the configuration of a property that has `all` cases in a full run. It keeps no file of
@@ -75,7 +81,11 @@ mod tests {
 
     #[test]
     fn each_test_has_a_case() {
-        assert!(cases(1) >= 1 && cases(0) >= 1);
-        assert_eq!(seeds(1000).count() as u64, cases(1000));
+        assert_eq!(part_of(1000, false, None), 100);
+        assert_eq!(part_of(1000, true, None), 1000);
+        assert_eq!(part_of(3, false, None), 1);
+        assert_eq!(part_of(0, true, None), 1);
+        assert_eq!(part_of(1000, true, Some(7)), 7);
+        assert_eq!(part_of(1000, true, Some(0)), 1);
     }
 }

@@ -113,7 +113,8 @@ pub fn lose_power_at_every_operation(
 fn at_every_operation() {
     let _installed = clock().install();
     let (old, new) = lose_power_at_every_operation(fill, check, [3, 1]);
-    assert!(old > 33 && new > 4, "{old} old, {new} new");
+    let part = if espalier_testing::runs_all() { 1 } else { 3 };
+    assert!(old > 100 / part && new > 12 / part, "{old} old, {new} new");
 }
 
 #[test]

@@ -137,6 +137,23 @@ fn a_dropped_column_of_a_user_type_outlives_it() {
     assert!(found.dropped_time_us >= 5_000_000);
 }
 
+/// The schema tables keep a drop's time in ms, rounded toward zero as in Cassandra.
+#[test]
+fn the_time_of_a_drop_is_rounded_toward_zero() {
+    for (dropped_us, read_us) in [(-1, 0), (-1_500, -1_000), (1_999, 1_000), (0, 0)] {
+        let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)))
+            .partition_key("k", CqlType::Int)
+            .regular("v", CqlType::Int)
+            .build();
+        let dropped = table.rebuild().drop_column("v", dropped_us).build();
+        let made = schema(vec![keyspace("ks", vec![dropped], vec![])]);
+        let rows = rows_of(&schema_mutation(&schema(vec![]), &made, 10, 1));
+        let read = read_schema(&rows, Uuid::nil()).unwrap();
+        let found = &read.table("ks", "t").unwrap().dropped_columns["v"];
+        assert_eq!(found.dropped_time_us, read_us, "{dropped_us}");
+    }
+}
+
 /// The schema leaves out a table with invalid rows, by name; a user type takes its tables along.
 #[test]
 fn an_unreadable_table_leaves_the_others() {
