@@ -8,8 +8,7 @@
 #   PYTEST_ARGUMENTS    more arguments for pytest
 #   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change,
 #                       and all random cases instead of a tenth
-#   TEST_SEED=N         begin the seeds of the random cases at N million; otherwise N is the date of
-#                       the last commit
+#   TEST_SEED=N         the first seed of the random cases; otherwise the date of the last commit
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

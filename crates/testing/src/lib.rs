@@ -6,7 +6,7 @@
 //!
 //! - `NIGHTLY`: any value but the empty one runs all cases.
 //! - `TEST_CASES=N`: each test runs N cases.
-//! - `TEST_SEED=N`: seeds begin at N million.
+//! - `TEST_SEED=N`: the first seed.
 
 use std::ops::Range;
 
@@ -31,10 +31,9 @@ fn part_of(all: u64, runs_all: bool, wanted: Option<u64>) -> u64 {
     wanted.unwrap_or(part).max(1)
 }
 
-/// Returns the first seed. Seeds of one run are consecutive, and those of two values of `TEST_SEED`
-/// do not meet.
+/// Returns the first seed. Seeds of one run are consecutive.
 pub fn first_seed() -> u64 {
-    number("TEST_SEED").unwrap_or(0).saturating_mul(1_000_000)
+    number("TEST_SEED").unwrap_or(0)
 }
 
 /// Returns the seeds of a test that has `all` of them in a full run.
