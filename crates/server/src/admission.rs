@@ -201,16 +201,34 @@ impl RequestAdmission {
     ///
     /// A quarter of each limit stays free, so that a client that never sends the rest of a request
     /// does not block the small requests of others. A request counts as at most half of a limit,
-    /// so that one larger than the limit can arrive while small requests run.
+    /// so that one larger than the limit can arrive while small requests run. A request that needs
+    /// no more than it has already is never refused.
     pub fn grow(&self, request: &mut InFlight, bytes: usize) -> Result<(), &'static str> {
+        let (limit, per_address) = (self.limit, self.limit_per_address);
+        self.recount(request, bytes, limit - limit / 4, per_address - per_address / 4)
+    }
+
+    /// Counts `bytes` for a request that began as unfinished and has arrived completely: like
+    /// [`Self::grow`], up to the full limits, because the request is about to run and end.
+    pub fn finish(&self, request: &mut InFlight, bytes: usize) -> Result<(), &'static str> {
+        self.recount(request, bytes, self.limit, self.limit_per_address)
+    }
+
+    fn recount(
+        &self,
+        request: &mut InFlight,
+        bytes: usize,
+        limit: usize,
+        limit_per_address: usize,
+    ) -> Result<(), &'static str> {
         let of_shard = bytes.min(self.limit / 2);
         let of_address = bytes.min(self.limit_per_address / 2);
         let total = self.in_flight.get() - request.bytes + of_shard;
-        if total > self.limit - self.limit / 4 {
+        if of_shard > request.bytes && total > limit {
             return Err("native_transport_max_request_data_in_flight");
         }
         let address_total = request.of_address.get() - request.address_bytes + of_address;
-        if address_total > self.limit_per_address - self.limit_per_address / 4 {
+        if of_address > request.address_bytes && address_total > limit_per_address {
             return Err("native_transport_max_request_data_in_flight_per_ip");
         }
         self.in_flight.set(total);
@@ -308,6 +326,26 @@ mod tests {
         admission.grow(&mut other, 50).unwrap();
         drop((first, second, small, other));
         assert_eq!((admission.in_flight(), one.of_address.get()), (0, 0));
+    }
+
+    #[test]
+    fn a_request_that_has_arrived_may_use_the_whole_limit() {
+        let admission = RequestAdmission::new(1000, 1000);
+        let account = admission.account(address(1));
+        let mut large = admission.begin(&account);
+        admission.grow(&mut large, 300).unwrap();
+        let small = admission.admit(&account, 500).unwrap();
+        admission.grow(&mut large, 300).unwrap();
+        assert!(admission.grow(&mut large, 301).is_err());
+        admission.finish(&mut large, 310).unwrap();
+        assert!(admission.finish(&mut large, 501).is_ok(), "it counts as half of the limit");
+        drop(small);
+        let _more = admission.admit(&account, 500).unwrap();
+        admission.grow(&mut large, 400).unwrap();
+        assert_eq!(admission.in_flight(), 900);
+        assert!(admission.finish(&mut large, 500).is_ok());
+        drop(large);
+        assert_eq!(admission.in_flight(), 500);
     }
 
     #[test]

@@ -167,14 +167,19 @@ impl Connection {
                 }
             }
             let next = reader.serve_frames().await;
-            self.flush().await;
-            match next {
-                _ if self.broken.get() => break,
-                Next::Continue => self.wait_until_eased().await,
-                Next::Close => {
+            if next == Next::Close {
+                self.flush().await;
+                if !self.broken.get() {
                     reader.part().await;
-                    break;
                 }
+                break;
+            }
+            if let Err(error) = reader.ease().await {
+                tracing::debug!(peer = %self.peer, %error, "a request arrives too slowly, closing");
+                break;
+            }
+            if self.broken.get() {
+                break;
             }
         }
         self.close();
@@ -251,6 +256,11 @@ impl Connection {
             return self.close();
         }
         self.send.borrow_mut().write_event(event);
+        self.flush_in_background();
+    }
+
+    /// Starts a task that writes the send buffer.
+    fn flush_in_background(self: &Rc<Self>) {
         let connection = Rc::clone(self);
         spawn_local(async move { connection.flush().await }).detach();
     }

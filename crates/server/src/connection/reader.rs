@@ -184,7 +184,9 @@ where
                 None => {}
                 Some(Ok(None)) => {
                     self.count_unfinished().await;
-                    return Next::Continue;
+                    if !self.decoder.is_paused() {
+                        return Next::Continue;
+                    }
                 }
                 Some(Ok(Some(envelope))) => self.negotiate(&envelope),
                 Some(Err(failure)) => {

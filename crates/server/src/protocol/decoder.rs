@@ -30,6 +30,10 @@ const OLDEST_HEADER_LENGTH: usize = 8;
 /// 1 KiB.
 const MAX_BODY_BEFORE_STARTUP: usize = 64 * 1024;
 
+/// Growth of an envelope that is spread over segments, in bytes, after which [`Decoder::next`]
+/// pauses, so that the caller can count the bytes. Arbitrary: one segment has up to 128 KiB.
+const GROWTH_BEFORE_PAUSE: usize = 64 * 1024;
+
 /// A request as it arrived, with its body decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
@@ -64,6 +68,8 @@ pub struct Decoder {
     skip: usize,
     /// The reason for the refusal, which is returned once these bytes have arrived.
     refused: Option<DecodeFailure>,
+    /// Whether [`Self::next`] stopped before it had used all of the buffer.
+    paused: bool,
     broken: bool,
 }
 
@@ -76,6 +82,7 @@ impl Decoder {
             framing: Framing::Envelopes { compression: None },
             skip: 0,
             refused: None,
+            paused: false,
             broken: false,
         }
     }
@@ -94,13 +101,15 @@ impl Decoder {
         };
     }
 
-    /// Returns the next request of `buffer` and consumes its bytes; `None` until more bytes arrive.
+    /// Returns the next request of `buffer` and consumes its bytes; `None` until more bytes arrive,
+    /// or for a pause (see [`Self::is_paused`]).
     ///
     /// # Errors
     ///
     /// Fails if the next envelope is malformed, too large, or of a wrong version. The failure says
     /// whether the caller must close the connection.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Envelope>, DecodeFailure> {
+        self.paused = false;
         if self.broken {
             return Ok(None);
         }
@@ -110,6 +119,13 @@ impl Decoder {
         };
         self.broken = matches!(&result, Err(failure) if failure.fatal);
         result
+    }
+
+    /// Returns whether [`Self::next`] returned `None` only so that the caller can count the bytes of
+    /// an unfinished envelope. The caller must then call it again, without more bytes. Compressed
+    /// segments in one small read may otherwise become many megabytes that nothing has counted.
+    pub fn is_paused(&self) -> bool {
+        self.paused
     }
 
     /// Returns the number of bytes that `buffer` needs before [`Self::next`] can make progress. It
@@ -206,14 +222,27 @@ impl Decoder {
                 return Ok(None);
             };
             if !segment.self_contained {
+                let before = partial.len();
                 if let Some(envelope) = self.gather(segment.payload)? {
                     return Ok(Some(envelope));
+                }
+                if self.gathered() / GROWTH_BEFORE_PAUSE > before / GROWTH_BEFORE_PAUSE {
+                    self.paused = true;
+                    return Ok(None);
                 }
             } else if self.skip > 0 || !partial.is_empty() {
                 return Err(misaligned("a large envelope is interrupted by another segment"));
             } else {
                 *payload = segment.payload;
             }
+        }
+    }
+
+    /// Returns the bytes that have been gathered of an envelope that is spread over segments.
+    fn gathered(&self) -> usize {
+        match &self.framing {
+            Framing::Envelopes { .. } => 0,
+            Framing::Segments { partial, .. } => partial.len(),
         }
     }
 

@@ -150,6 +150,7 @@ pub fn decode_all(
         loop {
             match decoder.next(&mut buffer) {
                 Ok(Some(envelope)) => decoded.push(Ok(envelope)),
+                Ok(None) if decoder.is_paused() => {}
                 Ok(None) => break,
                 Err(failure) => decoded.push(Err(failure)),
             }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use cassandra_protocol::frame::Opcode;
 use cassandra_protocol::frame::message_error::ErrorType;
 use cassandra_protocol::frame::message_response::ResponseBody;
@@ -344,4 +345,25 @@ fn pipelined_reads_wait_in_the_socket() {
             }
         },
     );
+}
+
+/// Few bytes on the wire can be a large envelope. The decoder pauses as the envelope grows, so that
+/// the node counts the bytes before there are more.
+#[test]
+fn a_compressed_envelope_grows_in_counted_pieces() {
+    const PIECE: usize = 256 * 1024;
+    let mode = MODES[4];
+    let request = mode.request(1, Opcode::Query, vec![b'x'; 8_000_000]);
+    let mut buffer = BytesMut::from(&mode.client_bytes(&[request])[..]);
+    let (mut decoder, mut counted) = (mode.decoder(), 0);
+    let envelope = loop {
+        match decoder.next(&mut buffer).unwrap() {
+            Some(envelope) => break envelope,
+            None => assert!(decoder.is_paused()),
+        }
+        let held = decoder.unfinished_bytes(&buffer);
+        assert!(held < counted + PIECE, "{held} bytes after {counted}");
+        counted = held;
+    };
+    assert_eq!(envelope.body.len(), 8_000_000);
 }
