@@ -208,6 +208,7 @@ where
     async fn count_unfinished(&mut self) {
         let held = self.decoder.unfinished_bytes(&self.buffer);
         if held <= FREE_UNFINISHED_BYTES {
+            self.unfinished = None; // the envelope was refused: its pace no longer matters
             return;
         }
         let connection = &self.connection;
@@ -223,10 +224,13 @@ where
         let mut waited = Duration::ZERO;
         while let Err(limit) = admission.grow(&mut unfinished.in_flight, held) {
             if waited >= PATIENCE_FOR_MEMORY || connection.broken.get() {
-                connection.server.metrics.requests_shed.increment();
                 self.unfinished = None;
                 let error = DecodeError::Overloaded { limit };
-                return self.decoder.refuse_unfinished(&mut self.buffer, error);
+                let refused = self.decoder.refuse_unfinished(&mut self.buffer, error);
+                if refused && !connection.broken.get() {
+                    connection.server.metrics.requests_shed.increment();
+                }
+                return;
             }
             connection.flush().await;
             time::sleep(PAUSE_FOR_MEMORY).await;

@@ -144,25 +144,29 @@ impl Decoder {
     }
 
     /// Returns the bytes in memory of an envelope that has arrived in part, after [`Self::next`]
-    /// returned `None` for `buffer`.
+    /// returned `None` for `buffer`. A refused envelope has none: `buffer` then holds less than a
+    /// segment of it, which the decoder is about to skip.
     pub fn unfinished_bytes(&self, buffer: &[u8]) -> usize {
         match &self.framing {
+            _ if self.skip > 0 => 0,
             Framing::Envelopes { .. } => buffer.len(),
             Framing::Segments { partial, .. } => partial.len() + buffer.len(),
         }
     }
 
     /// Refuses the envelope that has arrived in part: frees its bytes, skips the rest as it
-    /// arrives, and then fails with `error`.
-    pub fn refuse_unfinished(&mut self, buffer: &mut BytesMut, error: DecodeError) {
+    /// arrives, and then fails with `error`. Returns whether it refused: without a header there is
+    /// no request to refuse yet, and less than a segment in memory.
+    pub fn refuse_unfinished(&mut self, buffer: &mut BytesMut, error: DecodeError) -> bool {
         let held = match &mut self.framing {
             Framing::Envelopes { .. } => buffer,
             Framing::Segments { partial, .. } => partial,
         };
-        let Some(raw) = RawHeader::parse(held) else { return };
+        let Some(raw) = RawHeader::parse(held) else { return false };
         self.skip = raw.envelope_length().saturating_sub(held.len());
         self.refused = Some(DecodeFailure { stream: raw.stream, error, fatal: false });
         *held = BytesMut::new();
+        true
     }
 
     fn next_envelope(

@@ -12,6 +12,7 @@ use cassandra_protocol::types::value::Value;
 use espalier_runtime::spawn_local;
 use espalier_runtime::time::sleep;
 use espalier_server::ConnectionLimits;
+use espalier_server::protocol::DecodeError;
 
 use super::admin_api::metric;
 use super::client::MODES;
@@ -366,4 +367,25 @@ fn a_compressed_envelope_grows_in_counted_pieces() {
         counted = held;
     };
     assert_eq!(envelope.body.len(), 8_000_000);
+}
+
+/// The bytes of a refused envelope do not count, and the decoder refuses only what has a header.
+#[test]
+fn a_refused_envelope_holds_no_bytes() {
+    let error = || DecodeError::Overloaded { limit: "limit" };
+    let mode = MODES[3];
+    let wire = mode.client_bytes(&[mode.request(1, Opcode::Query, vec![b'x'; 1_000_000])]);
+    let mut decoder = mode.decoder();
+    let mut buffer = BytesMut::from(&wire[..100_000]);
+    assert_eq!(decoder.next(&mut buffer), Ok(None));
+    assert!(!decoder.refuse_unfinished(&mut buffer, error()), "no segment has arrived");
+    assert!(decoder.unfinished_bytes(&buffer) > 99_000, "the segment in part counts");
+    buffer.extend_from_slice(&wire[100_000..240_000]);
+    while decoder.next(&mut buffer) == Ok(None) && decoder.is_paused() {}
+    assert!(decoder.unfinished_bytes(&buffer) > 230_000);
+    assert!(decoder.refuse_unfinished(&mut buffer, error()));
+    assert!(buffer.len() > 100_000, "most of a segment");
+    assert_eq!(decoder.unfinished_bytes(&buffer), 0);
+    buffer.extend_from_slice(&wire[240_000..]);
+    assert_eq!(decoder.next(&mut buffer).unwrap_err().error, error());
 }
