@@ -256,7 +256,7 @@ where
                     let mut admitted = match unfinished {
                         None => admission.admit(&connection.account, length),
                         Some(Unfinished { mut in_flight, .. }) => {
-                            admission.grow(&mut in_flight, length).map(|()| in_flight)
+                            admission.finish(&mut in_flight, length).map(|()| in_flight)
                         }
                     };
                     match &mut admitted {
