@@ -69,6 +69,16 @@ struct Unfinished {
     time_left: Duration,
 }
 
+impl Unfinished {
+    /// Waits for `waiting` in the time that the client has left, or fails with `TimedOut`.
+    async fn in_time<T>(&mut self, waiting: impl Future<Output = T>) -> io::Result<T> {
+        let began = Instant::now();
+        let result = time::timeout(self.time_left, waiting).await;
+        self.time_left = self.time_left.saturating_sub(began.elapsed());
+        result.map_err(|_| io::ErrorKind::TimedOut.into())
+    }
+}
+
 /// The next step of the connection after the frames are served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
@@ -126,15 +136,7 @@ where
         let space = buffer.capacity() - buffer.len();
         let (result, buffer) = match &mut self.unfinished {
             None => self.connection.stream.read(buffer).await,
-            Some(unfinished) => {
-                let (began, reading) = (Instant::now(), self.connection.stream.read(buffer));
-                let Ok(read) = time::timeout(unfinished.time_left, reading).await else {
-                    return Err(io::ErrorKind::TimedOut.into());
-                };
-                let waited = Instant::now().since(began);
-                unfinished.time_left = unfinished.time_left.saturating_sub(waited);
-                read
-            }
+            Some(unfinished) => unfinished.in_time(self.connection.stream.read(buffer)).await?,
         };
         self.buffer = buffer;
         if let Ok(count) = result {
@@ -145,6 +147,29 @@ where
             }
         }
         result
+    }
+
+    /// Writes the answers, and waits while the client does not read them or too many of its requests
+    /// wait. A client that has sent a large envelope in part fails with `TimedOut` after the time
+    /// that it has left, because it holds memory meanwhile.
+    pub async fn ease(&mut self) -> io::Result<()> {
+        self.flush().await;
+        match &mut self.unfinished {
+            None => self.connection.wait_until_eased().await,
+            Some(unfinished) => unfinished.in_time(self.connection.wait_until_eased()).await?,
+        }
+        Ok(())
+    }
+
+    /// Writes the answers. While an envelope is unfinished, the reader does not wait for the write,
+    /// which has no bound if the client does not read.
+    async fn flush(&self) {
+        if self.unfinished.is_none() {
+            return self.connection.flush().await;
+        }
+        if !self.connection.send.borrow().is_empty() {
+            self.connection.flush_in_background();
+        }
     }
 
     /// Ends the connection after the last answer: waits, for a bounded time, until the client has
@@ -221,9 +246,9 @@ where
         if held >= unfinished.next_step {
             (unfinished.next_step, unfinished.time_left) = (held + STEP_BYTES, STEP_TIME);
         }
-        let mut waited = Duration::ZERO;
+        let began = Instant::now();
         while let Err(limit) = admission.grow(&mut unfinished.in_flight, held) {
-            if waited >= PATIENCE_FOR_MEMORY || connection.broken.get() {
+            if began.elapsed() >= PATIENCE_FOR_MEMORY || connection.broken.get() {
                 self.unfinished = None;
                 let error = DecodeError::Overloaded { limit };
                 let refused = self.decoder.refuse_unfinished(&mut self.buffer, error);
@@ -232,9 +257,11 @@ where
                 }
                 return;
             }
-            connection.flush().await;
+            if !connection.send.borrow().is_empty() {
+                // The reader does not wait for a write: see `Self::flush`.
+                connection.flush_in_background();
+            }
             time::sleep(PAUSE_FOR_MEMORY).await;
-            waited += PAUSE_FOR_MEMORY;
         }
     }
 
@@ -274,7 +301,7 @@ where
 
     async fn yield_core(&self) {
         if should_yield() {
-            self.connection.flush().await;
+            self.flush().await;
             yield_now().await;
         }
     }
