@@ -149,9 +149,9 @@ where
         result
     }
 
-    /// Writes the answers, and waits while the client does not read them or too many of its requests
-    /// wait. A client that has sent a large envelope in part fails with `TimedOut` after the time
-    /// that it has left, because it holds memory meanwhile.
+    /// Writes the answers, and waits while the client does not read them or too many of its
+    /// requests wait. A client that has sent a large envelope in part fails with `TimedOut` after
+    /// the time that it has left, because it holds memory meanwhile.
     pub async fn ease(&mut self) -> io::Result<()> {
         self.flush().await;
         match &mut self.unfinished {

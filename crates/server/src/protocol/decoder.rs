@@ -121,9 +121,10 @@ impl Decoder {
         result
     }
 
-    /// Returns whether [`Self::next`] returned `None` only so that the caller can count the bytes of
-    /// an unfinished envelope. The caller must then call it again, without more bytes. Compressed
-    /// segments in one small read may otherwise become many megabytes that nothing has counted.
+    /// Returns whether [`Self::next`] returned `None` only so that the caller can count the bytes
+    /// of an unfinished envelope. The caller must then call it again, without more bytes.
+    /// Compressed segments in one small read may otherwise become many megabytes that nothing has
+    /// counted.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
