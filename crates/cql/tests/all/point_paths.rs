@@ -394,7 +394,7 @@ fn fast_paths_agree_with_the_general_path() {
         answered_at_once += block_on(compare(seed, 50));
     }
     assert!(
-        answered_at_once as u64 > espalier_testing::at_least(500),
+        answered_at_once > espalier_testing::at_least(500),
         "only {answered_at_once} reads went the fast path"
     );
 }

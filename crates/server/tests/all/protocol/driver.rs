@@ -1,5 +1,4 @@
 //! The framing of a client, built from the encoders and decoders of the reference implementation.
-// Each test target uses a part of this module.
 #![allow(dead_code)]
 
 use bytes::BytesMut;

@@ -2,7 +2,7 @@
 //! (`cassandra-protocol`), and against broken bytes.
 
 mod arbitrary;
-mod driver;
+pub mod driver;
 mod hostile_bytes;
 mod large_envelopes;
 mod malformed;

@@ -22,10 +22,7 @@ use cassandra_protocol::types::value::Value;
 use espalier_runtime::net::TcpStream;
 use espalier_runtime::time::timeout;
 
-#[path = "../protocol/driver.rs"]
-mod driver;
-
-pub use driver::{MODES, Mode, V3};
+pub use crate::protocol::driver::{MODES, Mode, V3};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
