@@ -6,8 +6,8 @@
 # slow and show no more. An input that fails stays in fuzz/artifacts/TARGET. Settings by
 # environment:
 #   TIMEOUT=10    seconds after which an input counts as a hang; more on a busy machine
-#   CORPUS=NAME   work in fuzz/results/NAME with the seeds of fuzz/results/NAME-seeds, for bytes that
-#                 must not be committed
+#   CORPUS=NAME   work in fuzz/results/NAME with the seeds of fuzz/results/NAME-seeds, for bytes
+#                 that must not be committed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./tools.sh
