@@ -10,7 +10,7 @@
 //! beside the list (`history`).
 //!
 //! **Memory.** [`SkipList::used_bytes`] and its like count a node as its fixed part and two links.
-//! That is the mean of the list's tower heights, which have one more link with probability ½; the
+//! It is the mean of the list's tower heights, which have one more link with probability ½; the
 //! allocator's rounding is not counted. A key of more than [`key::INLINE_BYTES`] has its bytes
 //! besides. A removed node waits for the collector, among at most some hundreds.
 //!
