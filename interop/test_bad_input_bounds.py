@@ -81,37 +81,65 @@ def test_a_client_that_ends_within_a_request_that_is_too_large_is_gone(start_nod
         assert node.metrics()["scylla_transport_cql_errors_total"] == 0
 
 
-def test_overload_is_said(start_node):
+@pytest.fixture(scope="module")
+def slow_node(start_node):
+    """Returns a node with a limit of 1 MiB of requests in flight, whose sync window keeps each write
+    in flight for a while, however fast the disk is."""
+    return start_node(settings={"native_transport_max_request_data_in_flight": "1MiB",
+                                "native_transport_max_request_data_in_flight_per_ip": "1MiB",
+                                "commitlog_sync": "group",
+                                "commitlog_sync_group_window": "500ms"})
+
+
+def insert_at_once(wire, table, count, length):
+    """Sends `count` INSERTs of values of `length` bytes without waiting. Returns the prepared
+    statement, and the answers by stream, which is the key of the row."""
+    insert = wire.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
+
+    def body(key):
+        return wire.execute_body(insert, (struct.pack(">i", key), bytes(length)))
+
+    frames = [wire.envelope(EXECUTE, body(key), stream=key) for key in range(count)]
+    wire.send_raw(b"".join(frames))
+    answers = {answer.stream: answer for answer in (wire.receive() for _ in frames)}
+    assert set(answers) == set(range(count))
+    return insert, answers
+
+
+def test_overload_is_said(slow_node):
     """With more request data in flight than allowed, the excess is answered with OVERLOADED, all
     else normally."""
-    node = start_node(settings={"native_transport_max_request_data_in_flight": "4MiB",
-                                "native_transport_max_request_data_in_flight_per_ip": "4MiB"})
-    with Wire(node) as wire:
-        wire.query(
-            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', "
-            "'replication_factor': 1}"
-        )
-        wire.query("CREATE TABLE k.t (k int PRIMARY KEY, v blob)")
-        insert = wire.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
-        frames = [
-            wire.envelope(
-                EXECUTE,
-                wire.execute_body(insert, (struct.pack(">i", key), bytes(MIB // 2))),
-                stream=key,
-            )
-            for key in range(64)
-        ]
-        wire.send_raw(b"".join(frames))
-        answers = {answer.stream: answer for answer in (wire.receive() for _ in frames)}
-        assert set(answers) == set(range(64))
+    with Wire(slow_node) as wire:
+        table = create_table(wire, "overload")
+        insert, answers = insert_at_once(wire, table, count=128, length=MIB // 32)
         refused = {stream for stream, answer in answers.items() if answer.opcode == ERROR}
-        assert refused and len(refused) < 64, "some requests must be refused, and some must not"
+        assert refused and len(refused) < 128, "some requests must be refused, and some must not"
         assert {answers[stream].code for stream in refused} == {OVERLOADED}
-        select = wire.prepare("SELECT k FROM k.t WHERE k = ?")
+        select = wire.prepare(f"SELECT k FROM {table} WHERE k = ?")
         for stream, answer in answers.items():
             if answer.opcode == RESULT:
                 assert wire.execute(select, (struct.pack(">i", stream),)).rows() == [
                     [struct.pack(">i", stream)]
                 ]
         # Once requests are done there is room again.
-        assert wire.execute(insert, (struct.pack(">i", 99), bytes(MIB // 2))).opcode == RESULT
+        assert wire.execute(insert, (struct.pack(">i", 999), bytes(1000))).opcode == RESULT
+
+
+def test_large_requests_wait_for_one_another(slow_node):
+    """A request that arrives in parts waits for memory instead of being refused: the node stops
+    reading from its connection."""
+    with Wire(slow_node) as wire:
+        table = create_table(wire, "waiting")
+        _, answers = insert_at_once(wire, table, count=6, length=MIB // 2)
+        assert {answer.opcode for answer in answers.values()} == {RESULT}
+        assert len(wire.query(f"SELECT k FROM {table}").rows()) == 6
+
+
+def create_table(wire, name):
+    """Creates the table `name` in a keyspace of its own and returns its qualified name."""
+    wire.query(
+        f"CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', "
+        "'replication_factor': 1}"
+    )
+    wire.query(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v blob)")
+    return f"{name}.t"
