@@ -1,7 +1,9 @@
 //! DROP of indexes, views, functions, aggregates and triggers, and ALTER of views.
 //!
-//! This node has no such objects. A statement with IF EXISTS does nothing; without IF EXISTS it
-//! fails because the object does not exist. Texts and the order of the checks are Cassandra's.
+//! This node supports none of these objects, so the object that a statement names never exists.
+//! With IF EXISTS, the statement changes nothing. Without it, the statement fails. The messages are
+//! Cassandra's; the checks run in Cassandra's order, so that a statement with several faults gets
+//! the same message.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 
@@ -12,7 +14,8 @@ use crate::{
     term::resolve_type,
 };
 
-/// System keyspaces that hold ordinary tables, in which indexes and the like might be.
+/// Cassandra's replicated system keyspaces. A statement on one of them gets to the look-up of the
+/// object. A statement on another system keyspace is refused by the name of the keyspace.
 const DISTRIBUTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
 pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
@@ -23,7 +26,7 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
     let keyspace = changeable(context, owner)?;
     let name = format!("{keyspace}.{}", statement.name.name);
     let missing = match &statement.kind {
-        // The second quote is in Cassandra's text too.
+        // Cassandra's message has the quote at its end, too.
         ObjectKind::Index => format!("Index '{name}' doesn't exist'"),
         ObjectKind::MaterializedView => format!("Materialized view '{name}' doesn't exist"),
         ObjectKind::Trigger { table } => {
@@ -65,7 +68,8 @@ fn refuse_or_ignore(
     Err(Error::invalid_at(context.text, name.position(), missing))
 }
 
-/// Returns the keyspace of the name. The keyspace need not exist.
+/// Returns the keyspace of the name, which need not exist. Refuses the system keyspaces that are
+/// not replicated.
 fn changeable<'n>(context: &'n Context<'_>, name: &'n QualifiedName<'_>) -> Result<&'n str> {
     let keyspace = context.keyspace_name(name)?;
     if SYSTEM_KEYSPACES.contains(&keyspace) && !DISTRIBUTED.contains(&keyspace) {

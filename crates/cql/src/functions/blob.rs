@@ -1,13 +1,15 @@
-//! `int_as_blob(x)`, `blob_as_int(b)` and so on, for each native type; also without underscores.
+//! The conversions between native types and `blob`: `int_as_blob(x)`, `blob_as_int(b)` and so on.
+//! Each has an older name without underscores, such as `intasblob`.
 //!
-//! They change the type and keep the bytes. Bytes that are no value of the requested type are
-//! refused.
+//! A conversion changes the type and keeps the bytes. A conversion from `blob` fails if the bytes
+//! are not a valid value of the other type.
 
 use espalier_types::CqlType;
 
 use super::ResolvedFunction;
 use crate::Error;
 
+/// The native types by the name that stands for them in a conversion's name.
 const NATIVE: [(&str, CqlType); 21] = [
     ("ascii", CqlType::Ascii),
     ("bigint", CqlType::Bigint),
@@ -36,7 +38,7 @@ fn native(name: &str) -> Option<&'static CqlType> {
     NATIVE.iter().find(|(known, _)| *known == name).map(|(_, found)| found)
 }
 
-/// Returns the function of that name.
+/// Returns the conversion with this name, if there is one.
 pub fn overload(name: &str) -> Option<ResolvedFunction> {
     let to_blob = name.strip_suffix("_as_blob").or_else(|| name.strip_suffix("asblob"));
     if let Some(source) = to_blob.and_then(native) {

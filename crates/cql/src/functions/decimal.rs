@@ -1,37 +1,38 @@
-//! Arithmetic of `decimal` with the results of Java's `BigDecimal`. The scale of each result is
-//! part of the contract, because 1.50 and 1.5 are different bytes.
+//! Arithmetic of `decimal` with the results of Java's `BigDecimal`.
 //!
-//! A scale has 32 bits, so a short value may stand for two billion digits. No function here writes
-//! out more than [`MAX_DIGITS`] digits beyond those of its operands: a result that would need
-//! more is an error. This bounds memory. Rounding, precision and scale of quotients are those of
-//! Cassandra's `DecimalType`.
+//! Values, scales and rounding are those of Cassandra's `DecimalType`. The scale of a result
+//! matters, because 1.50 and 1.5 are equal numbers with different bytes.
+//!
+//! A scale has 32 bits, so a value of few bytes may stand for two billion digits. To bound memory,
+//! a function appends at most [`MAX_DIGITS`] zeros to an operand. A result that needs more is an
+//! error.
 
 use std::cmp::Ordering;
 
 use espalier_types::{ValueError, decimal, varint::BigInt};
 use num_bigint::Sign;
 
-/// Digits that sums and products keep.
+/// The maximum number of digits of a sum or product.
 const MAX_PRECISION: i64 = 10_000;
-/// Digits of a quotient after its first significant one, and its minimum number of digits behind
-/// the point.
+/// A division computes at least this number of significant digits, and of digits behind the point.
 const QUOTIENT_DIGITS: i64 = 32;
-/// The maximum number of digits behind the point of a quotient.
+/// The maximum number of a quotient's digits behind the point.
 const MAX_QUOTIENT_SCALE: i64 = 1000;
-/// The maximum number of zeros that are written out to give two numbers one scale: about as many as
-/// the largest operand has digits.
+/// The maximum exponent of a power of ten that extends a number with zeros, for instance to give
+/// two operands one scale. The limit is arbitrary: about the digits of the largest operand
+/// (39,456).
 const MAX_DIGITS: i64 = 40_000;
 
-/// The number unscaled × 10^-scale.
+/// The number `unscaled` × 10^-`scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// All digits.
+    /// The digits and the sign, without the point.
     pub unscaled: BigInt,
-    /// The number of digits behind the point; negative: zeros in front of it.
+    /// The number of digits behind the point. If it is negative, that many zeros follow the digits.
     pub scale: i32,
 }
 
-/// The reason why an operation has no result.
+/// The reason why an operation on decimals has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ArithmeticError {
@@ -53,8 +54,8 @@ pub enum ArithmeticError {
 
 type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
 
-/// How digits are cut off: to the nearest number, with a half going away from zero or to the even
-/// neighbour.
+/// How a function rounds: to the nearest number. If two are equally near, `HalfUp` chooses the one
+/// farther from zero, and `HalfEven` the one with an even last digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Rounding {
@@ -62,7 +63,10 @@ pub enum Rounding {
     HalfEven,
 }
 
-/// Returns 10^`exponent`. It is an error if that has too many digits.
+/// Returns 10^`exponent`.
+///
+/// # Errors
+/// [`ArithmeticError::Digits`] if `exponent` is negative or above [`MAX_DIGITS`].
 pub fn power_of_ten(exponent: i64) -> Result<BigInt> {
     match u32::try_from(exponent) {
         Ok(exponent) if i64::from(exponent) <= MAX_DIGITS => Ok(BigInt::from(10).pow(exponent)),
@@ -70,7 +74,7 @@ pub fn power_of_ten(exponent: i64) -> Result<BigInt> {
     }
 }
 
-/// Returns the quotient rounded to an integer. The divisor is not 0.
+/// Returns the quotient rounded to an integer. The divisor must not be 0.
 pub fn divide_rounded(dividend: &BigInt, divisor: &BigInt, rounding: Rounding) -> BigInt {
     let quotient = dividend / divisor;
     let rest = dividend - &quotient * divisor;
@@ -88,7 +92,10 @@ pub fn divide_rounded(dividend: &BigInt, divisor: &BigInt, rounding: Rounding) -
 }
 
 impl Decimal {
-    /// Decodes the serialised form.
+    /// Decodes a serialised decimal.
+    ///
+    /// # Errors
+    /// [`ValueError::Length`] for fewer than 4 bytes, which have no room for the scale.
     pub fn decode(bytes: &[u8]) -> Result<Self, ValueError> {
         let (unscaled, scale) = decimal::decode(bytes)?;
         Ok(Self { unscaled, scale })
@@ -122,15 +129,14 @@ impl Decimal {
         i64::from(self.scale)
     }
 
-    /// Returns the unscaled number for a greater scale: the same value with more digits behind the
-    /// point.
+    /// Returns the unscaled number of the same value with a greater scale: appends zeros.
     fn with_greater_scale(&self, scale: i64) -> Result<BigInt> {
         Ok(&self.unscaled * power_of_ten(scale - self.wide_scale())?)
     }
 
     fn rounded(self, precision: i64) -> Result<Self> {
         let mut value = self;
-        // A carry may add one digit, once.
+        // A carry may add a digit (9.99 becomes 10.0), so there may be a second round.
         loop {
             let excess = value.precision() - precision;
             if excess <= 0 {
@@ -141,7 +147,12 @@ impl Decimal {
         }
     }
 
-    /// Returns the sum, rounded half up to 10000 digits.
+    /// Returns the sum, rounded half up to [`MAX_PRECISION`] digits.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::Scale`] if the scale of the sum does not fit in 32 bits;
+    /// [`ArithmeticError::Digits`] if the sum needs more than [`MAX_DIGITS`] zeros behind one
+    /// operand, or if rounding would drop more than that many digits.
     pub fn add(&self, other: &Self) -> Result<Self> {
         let preferred = self.wide_scale().max(other.wide_scale());
         if self.is_zero() || other.is_zero() {
@@ -158,7 +169,8 @@ impl Decimal {
         let last_kept = coarse.wide_scale() - coarse.precision() + MAX_PRECISION;
         let first_of_fine = fine.wide_scale() - fine.precision() + 1;
         // If all digits of the finer number lie far below the last kept digit, only its sign
-        // matters: a sliver of the same sign stands for it.
+        // decides how the sum is rounded. A single 1 of that sign, three digits below the kept
+        // ones, replaces the number, so that the sum has few digits.
         let below = coarse.wide_scale().max(last_kept);
         let sum = if first_of_fine > below + 2 {
             let sliver = BigInt::from_biguint(fine.unscaled.sign(), 1u8.into());
@@ -171,6 +183,9 @@ impl Decimal {
     }
 
     /// Returns the exact sum.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::Digits`] if the scales differ by more than [`MAX_DIGITS`].
     pub fn add_exactly(&self, other: &Self) -> Result<Self> {
         let scale = self.wide_scale().max(other.wide_scale());
         Self::new(self.with_greater_scale(scale)? + other.with_greater_scale(scale)?, scale)
@@ -186,14 +201,23 @@ impl Decimal {
         Self { unscaled: self.unscaled.magnitude().clone().into(), scale: self.scale }
     }
 
-    /// Returns the product, rounded half up to 10000 digits.
+    /// Returns the product, rounded half up to [`MAX_PRECISION`] digits.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::Scale`] if the sum of the scales does not fit in 32 bits;
+    /// [`ArithmeticError::Digits`] if rounding would drop more than [`MAX_DIGITS`] digits.
     pub fn multiply(&self, other: &Self) -> Result<Self> {
         let scale = self.wide_scale() + other.wide_scale();
         Self::new(&self.unscaled * &other.unscaled, scale)?.rounded(MAX_PRECISION)
     }
 
-    /// Returns the quotient with at least 32 significant digits, rounded half up, without trailing
-    /// zeros.
+    /// Returns the quotient, rounded half up and then stripped of trailing zeros. The division has
+    /// [`QUOTIENT_DIGITS`] significant digits or more, and at least the scale of each operand, but
+    /// at most [`MAX_QUOTIENT_SCALE`] digits behind the point.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::BigDivisionByZero`]; [`ArithmeticError::Digits`] if the quotient needs
+    /// more than [`MAX_DIGITS`] zeros behind one operand.
     pub fn divide(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err(ArithmeticError::BigDivisionByZero);
@@ -207,7 +231,11 @@ impl Decimal {
         self.divide_to_scale(other, scale, Rounding::HalfUp)?.without_trailing_zeros()
     }
 
-    /// Returns the quotient with `scale` digits behind the point. The divisor is not 0.
+    /// Returns the quotient with `scale` digits behind the point. The divisor must not be 0.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::Digits`] if the quotient needs more than [`MAX_DIGITS`] zeros behind one
+    /// operand; [`ArithmeticError::Scale`] if `scale` does not fit in 32 bits.
     pub fn divide_to_scale(&self, other: &Self, scale: i64, rounding: Rounding) -> Result<Self> {
         let shift = scale - self.wide_scale() + other.wide_scale();
         if self.is_zero() || shift < -(self.precision() + 1) {
@@ -223,6 +251,11 @@ impl Decimal {
     }
 
     /// Returns the remainder of the division by `other`, with the sign of `self`.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::BigDivisionByZero`]; [`ArithmeticError::Digits`] if the scales differ by
+    /// more than [`MAX_DIGITS`], unless `self` has fewer whole digits than `other` and is the
+    /// result.
     pub fn remainder(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err(ArithmeticError::BigDivisionByZero);
@@ -237,8 +270,9 @@ impl Decimal {
         let divisor = other.with_greater_scale(common)?;
         let quotient = &dividend / &divisor;
         let rest = dividend - &quotient * &divisor;
-        // The rest has the scale of quotient × divisor, after the quotient dropped trailing zeros
-        // down to its preferred scale.
+        // Java computes dividend - quotient × divisor, so the rest has the greater scale of the
+        // dividend and the product. Java's quotient is whole and sheds trailing zeros while its
+        // scale is above the preferred one. Each shed zero lowers the scale of the product by one.
         let shed = match quotient.sign() {
             Sign::NoSign => (-preferred).max(0),
             _ => trailing_zeros(&quotient, (-preferred).max(0)).1,
@@ -247,7 +281,10 @@ impl Decimal {
         Self::new(rest / power_of_ten(common - scale)?, scale)
     }
 
-    /// Returns the same value with the smallest scale; zero has the scale 0.
+    /// Returns the same value with the smallest scale; zero gets the scale 0.
+    ///
+    /// # Errors
+    /// None: the function keeps the zeros without which the scale would not fit in 32 bits.
     pub fn without_trailing_zeros(self) -> Result<Self> {
         if self.is_zero() {
             return Self::new(BigInt::ZERO, 0);
@@ -259,6 +296,10 @@ impl Decimal {
     }
 
     /// Returns the number rounded to a whole number.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::Digits`] if the result needs more than [`MAX_DIGITS`] zeros behind the
+    /// unscaled number, or if the number loses more than that many digits behind the point.
     pub fn to_integer(&self, rounding: Rounding) -> Result<BigInt> {
         if self.scale <= 0 {
             return self.with_greater_scale(0);
@@ -270,6 +311,9 @@ impl Decimal {
     }
 
     /// Returns the whole part.
+    ///
+    /// # Errors
+    /// As [`Self::to_integer`].
     pub fn truncated(&self) -> Result<BigInt> {
         if self.scale <= 0 {
             return self.with_greater_scale(0);
@@ -281,6 +325,10 @@ impl Decimal {
     }
 
     /// Returns the low 64 bits of the whole part, as `BigDecimal.longValue`.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::Digits`] if the number loses more than [`MAX_DIGITS`] digits behind the
+    /// point.
     pub fn low_bits(&self) -> Result<i64> {
         if self.scale <= -64 {
             // The number is a multiple of 2^64.
@@ -324,9 +372,10 @@ fn digits(value: &BigInt) -> i64 {
     count
 }
 
-/// Strips up to `most` trailing zeros; returns the rest and the number of stripped zeros. The
-/// function divides by powers of ten with halving exponents, because to strip one zero at a time
-/// would take a quarter of a second for 8 KiB.
+/// Strips up to `most` trailing zeros. Returns the number without them, and how many they were.
+///
+/// The function divides by 10^(2^n) for each n in descending order. Stripping one zero at a time
+/// would take 250 ms for a number of 8 KiB.
 fn trailing_zeros(value: &BigInt, most: i64) -> (BigInt, i64) {
     // Each trailing zero needs a factor of two.
     let twos = i64::try_from(value.trailing_zeros().unwrap_or(0)).unwrap_or(i64::MAX);

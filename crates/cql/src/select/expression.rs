@@ -1,4 +1,4 @@
-//! Expressions over a row, and their evaluation.
+//! Typed selectors, and their evaluation for a row or a group of rows.
 
 use bytes::Bytes;
 use espalier_mutation::{Cell, ColumnData, schema::ColumnDefinition};
@@ -16,7 +16,7 @@ use crate::{
     term::{Evaluation, Term},
 };
 
-/// A typed selector.
+/// A selector with resolved names and types.
 #[derive(Clone, Debug)]
 pub enum SelectExpression {
     /// A column.
@@ -25,40 +25,42 @@ pub enum SelectExpression {
     Term(Term),
     /// A function applied to expressions.
     Call(Box<ResolvedFunction>, Vec<SelectExpression>),
-    /// A collection, tuple or UDT of expressions, with parts as in a literal.
+    /// A literal of a collection, tuple or UDT with this type. The expressions are its parts in the
+    /// order of [`build_literal`](crate::term::build_literal): in a map, each key before its value.
     Composite(CqlType, Vec<SelectExpression>),
     /// An aggregate over the rows of a group: its index among the statement's aggregates, its
     /// function and its argument.
     Aggregate(usize, AggregateFunction, Option<Box<SelectExpression>>),
-    /// `writetime(c)`, `ttl(c)`.
+    /// `writetime(c)`, `maxwritetime(c)` or `ttl(c)`.
     Metadata(CellMetadata, ColumnDefinition, MetadataPart),
-    /// `u.field`.
+    /// `u.field`: the UDT and the index of its field.
     Field(Box<SelectExpression>, usize),
-    /// `c[key]` of a collection with this type.
+    /// `c[key]`: the collection, its type and the key.
     Element(Box<SelectExpression>, CqlType, Box<SelectExpression>),
-    /// `c[from..to]` of a set or map with this type.
+    /// `c[from..to]`: the set or map, its type and the bounds. An absent bound is `None`.
     Slice(Box<SelectExpression>, CqlType, Option<Term>, Option<Term>),
 }
 
-/// Which cells of a column `writetime` and `ttl` look at.
+/// The cells of a column that `writetime`, `maxwritetime` and `ttl` read.
 #[derive(Clone, Debug)]
 pub enum MetadataPart {
-    /// The cell, or all cells: a list for a multi-cell column.
+    /// All cells. A column of several cells gives a list of results, except that `maxwritetime`
+    /// gives the greatest.
     Whole,
-    /// The cell with this path: an element or a field.
+    /// The cell with this path: one element or field of the column.
     Path(Term),
 }
 
 /// The inputs of an evaluation.
 #[derive(Clone, Copy)]
 pub struct RowContext<'a> {
-    /// The row; for a group, its first row.
+    /// The row, or the first row of a group.
     pub row: CurrentRow<'a>,
-    /// Bound values and clock.
+    /// The bound values, and the time for `now()` and similar functions.
     pub evaluation: &'a Evaluation<'a>,
-    /// The clock for `ttl()`, in seconds since 1970.
+    /// The time from which `ttl()` counts, in seconds since 1970.
     pub now_s: u32,
-    /// Results of the aggregates, once the group is complete.
+    /// The results of the aggregates by index; empty until the group is complete.
     pub aggregates: &'a [Option<Bytes>],
 }
 
@@ -181,7 +183,7 @@ impl<'s> Aggregation<'s> {
         Ok(())
     }
 
-    /// Returns the results, by index of the aggregate.
+    /// Returns the results by the index of the aggregate.
     pub fn finish(self) -> Result<Vec<Option<Bytes>>> {
         self.parts.into_iter().map(|(function, _, state)| function.finish(state)).collect()
     }
@@ -226,7 +228,8 @@ fn metadata_value(
                 return Ok(latest.and_then(|(_, cell)| of_cell(cell)));
             }
             if let CqlType::UserDefined { definition, .. } = &column.column_type {
-                // One entry for each field, in order; null if the field is null.
+                // The list has an entry for each field of the type, so that clients find a field's
+                // entry by its index. The entry of a null field is null.
                 let mut fields = vec![None; definition.fields.len()];
                 for (path, cell) in &complex.cells {
                     let index = <[u8; 2]>::try_from(path.as_ref()).map(u16::from_be_bytes);

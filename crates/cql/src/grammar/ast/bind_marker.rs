@@ -1,20 +1,21 @@
-//! Bind markers, numbered in the order of the text.
+//! Bind markers: `?` and `:name`, numbered in the order of the text.
 
 use super::{Name, Position};
 
-/// The use of a bind marker, `?` or `:name`. `BindMarkers` has its name, by the index.
+/// A bind marker at its place in an expression. [`BindMarkers::name`] gives its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindMarker {
-    /// The marker's number, from 0. Two markers of the same name have two numbers, as in Cassandra.
+    /// The number of markers before this one in the text. Two markers with the same name have two
+    /// indexes, as in Cassandra.
     pub index: u32,
     /// The place of the marker.
     pub position: Position,
 }
 
-/// All bind markers of a statement (of a whole batch), in order.
+/// All bind markers of a text, which is one statement or a whole batch.
 #[derive(Clone, Debug, Default)]
 pub struct BindMarkers<'a> {
-    /// The name of each, `None` for `?`.
+    /// The name of each marker in the order of the text; `None` for `?`.
     pub names: Vec<Option<Name<'a>>>,
 }
 

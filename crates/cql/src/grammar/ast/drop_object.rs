@@ -7,7 +7,7 @@ use super::{Position, Property, QualifiedName, TypeName};
 pub struct DropObject<'a> {
     /// The kind of the dropped object.
     pub kind: ObjectKind<'a>,
-    /// Its name; a trigger's has no keyspace.
+    /// The name of the object. The name of a trigger has no keyspace; its table's may have one.
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
@@ -15,21 +15,22 @@ pub struct DropObject<'a> {
     pub position: Position,
 }
 
-/// Kinds of objects that only `DROP` knows, each with its own part of the statement.
+/// The kind of an object that the node cannot create, with the part of the statement that only this
+/// kind has.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum ObjectKind<'a> {
     Index,
     MaterializedView,
-    /// `arguments` are the types in parentheses; `None` without parentheses.
+    /// `arguments` are the types in parentheses, or `None` if the statement has no parentheses.
     Function {
         arguments: Option<Vec<TypeName<'a>>>,
     },
-    /// `arguments` are the types in parentheses; `None` without parentheses.
+    /// `arguments` are the types in parentheses, or `None` if the statement has no parentheses.
     Aggregate {
         arguments: Option<Vec<TypeName<'a>>>,
     },
-    /// `table` follows `ON`.
+    /// `table` is the name behind `ON`.
     Trigger {
         table: QualifiedName<'a>,
     },
@@ -38,7 +39,7 @@ pub enum ObjectKind<'a> {
 /// An `ALTER MATERIALIZED VIEW`.
 #[derive(Clone, Debug)]
 pub struct AlterView<'a> {
-    /// Its name.
+    /// The view's name.
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,

@@ -1,13 +1,13 @@
-//! Terms and selectors. One type serves both, because both consist of literals, bind markers,
+//! Terms and selectors. They share one type, because both consist of literals, bind markers,
 //! functions, casts and arithmetic.
 //!
-//! A *term* (the right side of a relation, a value in `VALUES` or `SET`) never has the variants
-//! that read a row: `Column`, `CountRows`, `CellMetadata`, `Field`, `Element`, `Slice`. The parser
-//! guarantees that. A *selector* may have any variant.
+//! A *term* is the right side of a relation, or a value in `VALUES` or `SET`. The parser guarantees
+//! that a term has none of the variants that read a row: `Column`, `CountRows`, `CellMetadata`,
+//! `Field`, `Element`, `Slice`. A *selector* may have any variant, except `UserDefined`.
 //!
-//! The depth of an expression is bounded by `grammar::MAX_NESTING`. Each operator of
-//! `1 + 1 + 1 + ...` counts as a level, although the tree is flat here. So code may recurse over
-//! the tree, and over a plan that is made from it.
+//! `grammar::MAX_NESTING` bounds the depth of an expression, so that code may recurse over the tree
+//! and over a plan of it. Each operator of `1 + 1 + 1 + ...` counts as a level: the tree is flat
+//! here, but the plan is not.
 
 use std::borrow::Cow;
 
@@ -25,41 +25,42 @@ pub struct Expression<'a> {
 /// The forms of a term or selector.
 #[derive(Clone, Debug)]
 pub enum ExpressionKind<'a> {
-    /// A constant.
+    /// A constant other than `null`.
     Literal(Literal<'a>),
     /// `null`.
     Null,
     /// `?` or `:name`.
     BindMarker(BindMarker),
-    /// `[a, b]`: a list, or a vector if one is expected.
+    /// `[a, b]`: a vector if the expected type is one, else a list.
     List(Vec<Expression<'a>>),
-    /// `{a, b}`; also `{}`, which is an empty set, map or UDT, whichever is expected.
+    /// `{a, b}` or `{}`. The expected type decides whether `{}` is an empty set, map or UDT.
     Set(Vec<Expression<'a>>),
-    /// `{k: v}`. In a selector a key that is a bare `Column` may also be the field of a UDT; the
-    /// planner decides by the types.
+    /// `{k: v}`. In a selector, `k` may be a column or the name of a UDT's field. The planner
+    /// decides by the types; the parser makes a `Column`.
     Map(Vec<(Expression<'a>, Expression<'a>)>),
-    /// `{field: v}`; in terms only, see `Map`.
+    /// `{field: v}` in a term, where a bare name cannot be a column. A selector has `Map` instead.
     UserDefined(Vec<(Name<'a>, Expression<'a>)>),
-    /// `(a, b)`. In a selector, a single element may also mean plain parentheses; the planner
-    /// decides by the types.
+    /// `(a, b)`. In a selector, `(a)` is a tuple of one element or just `a` in parentheses; the
+    /// planner decides by the types.
     Tuple(Vec<Expression<'a>>),
-    /// `f(a, b)`, `token(a, b)`, `count(a)`; not `count(*)`.
+    /// `f(a, b)`, which includes `token(a, b)` and `count(a)`. `count(*)` is `CountRows`.
     Function(FunctionCall<'a>),
     /// `(int) x`: states the type of `x` without a conversion.
     TypeHint(TypeName<'a>, Box<Expression<'a>>),
-    /// `CAST(x AS t)`: a conversion. The type is always native.
+    /// `CAST(x AS t)`: converts `x` to the native type `t`.
     Cast(Box<Expression<'a>>, TypeName<'a>),
-    /// `-x`, where `x` is not a number written next to its sign.
+    /// `-x`, unless `x` is a number that follows the sign without a blank: `-1` is a `Literal`.
     Negate(Box<Expression<'a>>),
     /// `a + b - c` or `a * b / c % d`.
     Arithmetic(Arithmetic<'a>),
 
-    /// A column. This variant and all that follow occur in selectors only.
+    // The variants from here on occur in selectors only.
+    /// A column.
     Column(Name<'a>),
     /// `count(*)`.
     CountRows,
-    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)`. `c` is a column, or a field, element or slice
-    /// of one.
+    /// `writetime(c)`, `maxwritetime(c)` or `ttl(c)`, where `c` is a column or a field, element or
+    /// slice of a column.
     CellMetadata(CellMetadata, Box<Expression<'a>>),
     /// `x.field`.
     Field(Box<Expression<'a>>, Name<'a>),
@@ -69,32 +70,33 @@ pub enum ExpressionKind<'a> {
     Slice(Box<Expression<'a>>, Option<Box<Expression<'a>>>, Option<Box<Expression<'a>>>),
 }
 
-/// A constant as written. Its text has the right form, but is not checked against a type yet.
+/// A constant as it is written. The parser checks its form; the planner later checks it against a
+/// type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Literal<'a> {
-    /// Digits, perhaps with a sign: `-42`.
+    /// Digits with an optional sign: `-42`.
     Integer(&'a str),
-    /// `1.5`, `-2.5e10`, `1e3`; or exactly `NaN`, `Infinity` or `-Infinity` (the sign of NaN is
-    /// dropped).
+    /// A number such as `1.5`, `-2.5e10` or `1e3`. The other values are `NaN`, `Infinity` and
+    /// `-Infinity` in this spelling; the parser drops the sign of `-NaN`.
     Float(&'a str),
-    /// The content of a `'...'` or `$$...$$` string, with doubled quotes undone.
+    /// The content of a `'...'` or `$$...$$` string. In the former, `''` in the text is `'` here.
     String(Cow<'a, str>),
     /// `true` or `false` in any case.
     Boolean(bool),
     /// 8-4-4-4-12 hexadecimal digits.
     Uuid(&'a str),
-    /// `0x...` with its prefix; the number of digits may be odd.
+    /// `0x...`, prefix included. The number of digits may be odd.
     Blob(&'a str),
-    /// `1mo2d`, `P1Y2M`, `P0001-02-03T04:05:06`, `P3W`, perhaps with a sign.
+    /// `1mo2d`, `P1Y2M`, `P0001-02-03T04:05:06` or `P3W`, with an optional sign.
     Duration(&'a str),
 }
 
 /// A function applied to arguments.
 #[derive(Clone, Debug)]
 pub struct FunctionCall<'a> {
-    /// The function's name, with a keyspace only if one was written.
+    /// The function's name, with a keyspace only if the text has one.
     pub name: QualifiedName<'a>,
-    /// Its arguments in order.
+    /// The arguments in order.
     pub arguments: Vec<Expression<'a>>,
 }
 
@@ -103,7 +105,7 @@ pub struct FunctionCall<'a> {
 pub struct Arithmetic<'a> {
     /// The leftmost operand.
     pub first: Box<Expression<'a>>,
-    /// Each further operand with the operator before it; at least one.
+    /// Each further operand with the operator before it. There is at least one.
     pub rest: Vec<(ArithmeticOperator, Expression<'a>)>,
 }
 
@@ -128,7 +130,7 @@ pub enum CellMetadata {
 }
 
 impl ArithmeticOperator {
-    /// Returns the operator as written.
+    /// Returns the operator's character.
     pub fn symbol(self) -> char {
         match self {
             Self::Add => '+',

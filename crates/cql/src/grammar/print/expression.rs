@@ -1,4 +1,4 @@
-//! Expressions and types.
+//! Prints expressions and types.
 
 use std::fmt::{self, Write};
 
@@ -47,7 +47,7 @@ impl<W: Write> Printer<'_, W> {
                 self.text(")")
             }
             ExpressionKind::Negate(operand) => {
-                // `-1` would be a literal, and `--v` a comment.
+                // Without the blank, `-1` would be a literal and `--v` a comment.
                 self.text(if self.is_cql() { "- " } else { "-" })?;
                 self.expression(operand)
             }
@@ -59,7 +59,7 @@ impl<W: Write> Printer<'_, W> {
             ExpressionKind::CellMetadata(what, cell) => self.cell_metadata(*what, cell),
             ExpressionKind::Field(base, field) => {
                 self.expression(base)?;
-                // `1.f` would begin with the number `1.`.
+                // Without the blank, `1.f` would begin with the number `1.`.
                 let ends_in_literal =
                     matches!(base.kind, ExpressionKind::Literal(_) | ExpressionKind::TypeHint(..));
                 self.text_if(self.is_cql() && ends_in_literal, " ")?;
@@ -115,7 +115,7 @@ impl<W: Write> Printer<'_, W> {
         let name = call.name.name.as_str();
         let is_literal =
             |argument: &Expression<'_>| matches!(argument.kind, ExpressionKind::Literal(_));
-        // `count(1)` is `count(*)`.
+        // Cassandra names the result of `count(1)` as that of `count(*)`.
         if name == "count" && call.arguments.len() == 1 && call.arguments.iter().all(is_literal) {
             return self.text("count");
         }
