@@ -1,9 +1,9 @@
 //! Reads, prints and compares `decimal`: a 32-bit scale and an unscaled `varint`. The number is
-//! unscaled x 10^-scale.
+//! unscaled × 10^-scale. 1.1 and 1.10 are equal, but have different bytes.
 //!
-//! The scale may be anything in 32 bits, so no operation may expand it: 1e2147483647 takes five
-//! bytes and is compared in constant time. Work and memory are bounded by the digits that are
-//! stored. 1.1 and 1.10 are equal, but have different bytes.
+//! The stored digits bound the work and memory of an operation. The scale does not: 1e2147483647
+//! takes five bytes, so no operation writes out the zeros for which the scale stands, unless the
+//! caller gives a limit ([`to_plain_string`]).
 
 mod order;
 
@@ -13,7 +13,7 @@ use crate::varint::{self, BigInt};
 use crate::{CqlType, ValueError};
 use num_bigint::Sign;
 
-/// The greatest number of digits that is read, because reading takes time quadratic in the digits.
+/// The maximum number of digits that [`parse`] accepts. Parsing takes time quadratic in the digits.
 pub const MAX_DIGITS: usize = 100_000;
 
 /// Returns the unscaled value and the scale of a serialised decimal.
@@ -30,7 +30,7 @@ pub fn decode(bytes: &[u8]) -> Result<(BigInt, i32), ValueError> {
     Ok((varint::decode(parts.unscaled), parts.scale))
 }
 
-/// Serialises unscaled x 10^-scale.
+/// Serialises the number unscaled × 10^-scale.
 pub fn encode(unscaled: &BigInt, scale: i32) -> Vec<u8> {
     let mut out = scale.to_be_bytes().to_vec();
     out.extend_from_slice(&varint::encode(unscaled));
@@ -39,8 +39,8 @@ pub fn encode(unscaled: &BigInt, scale: i32) -> Vec<u8> {
 
 /// Prints the number as Java's `BigDecimal.toString` does.
 ///
-/// The text is plain, or has an exponent if the plain text would need zeros that are not stored, or
-/// more than six of them behind the point.
+/// The text has an exponent if the scale is negative, or if the first digit lies beyond the sixth
+/// place behind the point. Otherwise it is plain.
 pub fn to_scientific_string(unscaled: &BigInt, scale: i32) -> String {
     let digits = unscaled.magnitude().to_string();
     let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };
@@ -66,8 +66,8 @@ pub fn to_scientific_string(unscaled: &BigInt, scale: i32) -> String {
 
 /// Prints the number without exponent, as Java's `BigDecimal.toPlainString` does.
 ///
-/// `None` if that takes more than `max_length` characters (a scale of -2^31 would take two
-/// billion).
+/// Returns `None` if the text has more than about `max_length` characters. A scale of -2^31 would
+/// take two billion.
 pub fn to_plain_string(unscaled: &BigInt, scale: i32, max_length: usize) -> Option<String> {
     let negative = unscaled.sign() == Sign::Minus;
     let magnitude = unscaled.magnitude();
@@ -94,8 +94,8 @@ pub fn to_plain_string(unscaled: &BigInt, scale: i32, max_length: usize) -> Opti
     Some(below_one(sign, &digits, size))
 }
 
-/// Makes `0.` and `places` digits, of which `digits` are the last. A formatter cannot do this,
-/// because its width ends at 65535.
+/// Returns `0.`, then zeros, then `digits`, with `places` digits behind the point. `format!` cannot
+/// do this, because its width is at most 65,535.
 fn below_one(sign: &str, digits: &str, places: usize) -> String {
     let mut text = String::with_capacity(sign.len() + 2 + places);
     text.push_str(sign);
@@ -108,8 +108,8 @@ fn below_one(sign: &str, digits: &str, places: usize) -> String {
 /// Reads a decimal as Java's `BigDecimal(String)` does: `[+-]digits[.digits][(e|E)[+-]digits]`,
 /// with at least one digit.
 ///
-/// `None` if the text has another form, if the scale does not fit in 32 bits, or if there are more
-/// than [`MAX_DIGITS`] digits.
+/// Returns `None` if the text has another form, if the scale does not fit in 32 bits, or if there
+/// are more than [`MAX_DIGITS`] digits.
 pub fn parse(text: &str) -> Option<(BigInt, i32)> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
@@ -148,8 +148,8 @@ pub(crate) struct Parts<'a> {
     unscaled: &'a [u8],
 }
 
-/// A number as 0.d1d2d3... x 10^exponent, where d1 is not 0. There are no trailing zeros, and zero
-/// has no digits.
+/// The number 0.d1d2d3... × 10^exponent, where the first and the last digit are not 0. Zero has no
+/// digits.
 #[derive(Clone, Copy)]
 pub(crate) struct Digits<'a> {
     pub(crate) negative: bool,
@@ -158,7 +158,7 @@ pub(crate) struct Digits<'a> {
     pub(crate) exponent: i64,
 }
 
-/// Splits a serialised decimal; `None` if it is too short for a scale.
+/// Splits a serialised decimal. Returns `None` if it is too short for a scale.
 #[inline]
 pub(crate) fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
     let (scale, unscaled) = bytes.split_first_chunk()?;
@@ -186,8 +186,8 @@ impl Parts<'_> {
         if negative { (!wide).checked_add(1) } else { Some(wide) }
     }
 
-    /// Calls `use_digits` with the decimal digits, which lie on the stack up to 128 bits and on the
-    /// heap beyond.
+    /// Calls `use_digits` with the decimal digits. The digits of a number of up to 128 bits lie on
+    /// the stack, those of a longer one on the heap.
     pub(crate) fn with_digits<R>(&self, use_digits: impl FnOnce(Digits<'_>) -> R) -> R {
         let negative = self.sign() == Sign::Minus;
         if let Some(magnitude) = self.small_magnitude() {
@@ -206,8 +206,8 @@ impl Parts<'_> {
     }
 }
 
-/// Writes the decimal digits at the end of `buffer` and returns where they begin. It divides 128
-/// bits only once for 19 digits.
+/// Writes the decimal digits at the end of `buffer` and returns where they begin. A division of 128
+/// bits is slow, so the function makes one for 19 digits; the other divisions have 64 bits.
 fn write_digits(mut value: u128, buffer: &mut [u8; 40]) -> usize {
     const CHUNK: u128 = 10u128.pow(19);
     let mut start = buffer.len();
@@ -215,7 +215,8 @@ fn write_digits(mut value: u128, buffer: &mut [u8; 40]) -> usize {
         let mut chunk = (value % CHUNK) as u64;
         value /= CHUNK;
         let mut digits = 0;
-        // Zeros in the middle of the number belong to it, those in front do not.
+        // Zeros in front of the number are not written. In a chunk that is not the first of the
+        // number, they are.
         while chunk != 0 || value != 0 && digits < 19 {
             start -= 1;
             buffer[start] = (chunk % 10) as u8;

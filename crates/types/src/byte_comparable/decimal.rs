@@ -1,11 +1,16 @@
 //! Encodes `decimal` by sign, exponent and mantissa, so that equal numbers of any scale encode
 //! alike.
 //!
-//! 0 is `80`. Other numbers are |v| = 0.d1d2... x 100^x with base-100 digits, where d1 is not 0. A
-//! header byte holds the sign and the number of bytes of the exponent, which follow; each digit is
-//! stored plus 80 (hex), and 00 ends the value. In negative values the exponent is negated and the
-//! digits are complemented. The scale only moves the exponent, so memory is bounded by the number
-//! of stored digits.
+//! 0 is `80`. Another number v is |v| = 0.d1d2... × 100^e with base-100 digits, where d1 is not 0.
+//! Its encoding has four parts:
+//!
+//! - a header byte: the sign, and the number of the exponent's bytes;
+//! - the bytes of the exponent e;
+//! - a byte for each digit: the digit plus 80 (hex);
+//! - 00 as the end.
+//!
+//! In a negative number the exponent is negated and the digits are complemented. The scale only
+//! moves the exponent, so the number of stored digits bounds the memory.
 
 use crate::byte_comparable::source::Source;
 use crate::decimal::{self as numbers, Digits};
@@ -30,7 +35,7 @@ fn encode_digits(digits: Digits<'_>, out: &mut Vec<u8>) {
         out.push(ZERO);
         return;
     }
-    // An odd decimal exponent begins in the middle of a pair.
+    // If the decimal exponent is odd, the first digit is the lower half of a pair.
     let odd = exponent.rem_euclid(2) == 1;
     let pairs_before = exponent.div_euclid(2) + i64::from(odd);
     let signed_exponent = if negative { -pairs_before } else { pairs_before };
@@ -47,7 +52,8 @@ fn encode_digits(digits: Digits<'_>, out: &mut Vec<u8>) {
     out.extend(rest.chunks(2).map(|pair| pair[0] * 10 + pair.get(1).copied().unwrap_or(0)));
     let mantissa = &mut out[first..];
     if negative {
-        // -0.d1d2d3 as floor and remainder: -d1-1, 99-d2, 100-d3.
+        // -0.d1d2d3 is written as a negative first digit and positive further ones: -d1-1, 99-d2,
+        // 100-d3.
         let last = mantissa.len() - 1;
         for (index, digit) in mantissa.iter_mut().enumerate() {
             let base = if index == 0 { 0 } else { 100 };
@@ -117,7 +123,8 @@ fn decode_exponent(ty: &CqlType, source: &mut Source<'_>, header: u8) -> Result<
     pairs_before.ok_or_else(|| out_of_range(ty, "exponent"))
 }
 
-/// Returns the digits as they are stored, at least one, without the 80 (hex) that is added to each.
+/// Returns the stored digits without the 80 (hex) that the encoder added to each. There is at least
+/// one digit.
 fn decode_digits(
     ty: &CqlType,
     source: &mut Source<'_>,
@@ -129,7 +136,7 @@ fn decode_digits(
         if byte == 0 {
             break;
         }
-        // The first digit of a negative value is stored as its negative: below 80 (hex).
+        // The first digit of a negative value is negative, so that its byte is below 80 (hex).
         let digit = byte.wrapping_sub(0x80) as i8;
         let allowed = if negative && digits.is_empty() { -100..=-1 } else { 0..=99 };
         if !allowed.contains(&digit) {
@@ -143,8 +150,8 @@ fn decode_digits(
     Ok(digits)
 }
 
-/// Returns the base-100 digits of |v|; `None` if a digit is out of range. It undoes the complement
-/// of the digits of a negative value.
+/// Undoes the complement of a negative value's digits. Returns the base-100 digits of |v|, or
+/// `None` if a digit is out of range.
 fn restore_digits(stored: &[i8], negative: bool) -> Option<Vec<u8>> {
     stored
         .iter()
@@ -160,9 +167,10 @@ fn restore_digits(stored: &[i8], negative: bool) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Moves zeros back into the unscaled value if the scale without them is below 32 bits.
+/// Appends zeros to the unscaled value if the scale is too small for 32 bits. Each zero raises the
+/// scale by one.
 ///
-/// The limit keeps a forged exponent from expanding into memory.
+/// The limit of zeros bounds the memory that a forged exponent takes.
 fn fit_scale(unscaled: BigInt, scale: i64) -> Option<(BigInt, i32)> {
     const MAX_ZEROS: i64 = 1024;
     let missing = i64::from(i32::MIN).checked_sub(scale)?;
