@@ -1,11 +1,15 @@
 //! The old contents that snapshots still see.
 //!
-//! The version goes up with each snapshot. A content that is replaced or removed while there are
-//! snapshots is kept as the content of the versions up to the last one, unless they see an older
-//! content already. It is freed when no snapshot is that old any more.
+//! Each snapshot has a version, which is one above the previous snapshot's. A change of a slot
+//! while snapshots exist keeps the slot's old content, with the newest snapshot's version as its
+//! `until`. In a slot, a snapshot sees the first old content whose `until` is not below the
+//! snapshot's version. If there is none, it sees the present content.
 //!
-//! Memory bound: one content for each key that was changed between two successive snapshots, as
-//! long as the oldest snapshot stays.
+//! Further changes before the next snapshot keep nothing, because no snapshot sees the contents
+//! that they replace. An old content is freed when each snapshot's version is above its `until`.
+//!
+//! Memory bound: for each pair of successive snapshots, one content for each key that changed
+//! between the two. The oldest snapshot retains them all.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,48 +23,50 @@ use smallvec::SmallVec;
 
 use super::{super::super::content::Content, key::Key};
 
-/// The version of the present state.
+/// The version by which a reader sees the present contents instead of a snapshot.
 pub(super) const PRESENT: u64 = u64::MAX;
 
 #[derive(Default)]
 pub(super) struct History {
     versions: Rc<Versions>,
-    /// The old contents by slot; the oldest first.
+    /// The old contents of each slot, in ascending order of `until`.
     old: HashMap<u32, SmallVec<[Old; 1]>, FixedState>,
-    /// The contents that will be freed, in ascending order of versions.
+    /// The contents and nodes to be freed, in ascending order of `until`.
     retired: VecDeque<Retired>,
-    /// Bytes that the old contents point to.
+    /// Bytes on the heap that the old contents own.
     heap_bytes: usize,
 }
 
 #[derive(Default)]
 struct Versions {
-    /// The version of the last snapshot.
+    /// The version of the newest snapshot, which may be dropped already.
     last: Cell<u64>,
-    /// The number of snapshots by version.
+    /// The number of existing snapshots by version.
     open: RefCell<BTreeMap<u64, u32>>,
-    /// The number of snapshots.
+    /// The number of existing snapshots.
     count: Cell<usize>,
 }
 
-/// The content of the versions up to `until`, unless they see an older content.
+/// The content that snapshots up to version `until` see, unless an older content covers them.
 struct Old {
     until: u64,
-    /// `None` if there was no content.
+    /// The content, or `None` if the slot had none.
     content: Option<Content>,
 }
 
+/// A content to be freed when no snapshot has a version up to `until`.
 struct Retired {
     until: u64,
     slot: u32,
-    /// The key, if the content was removed; the node may then be removed, too.
+    /// The key, if the content was removed. Its node is then removed, too, unless the key has a
+    /// content again.
     removed: Option<Key>,
 }
 
-/// An estimate of the bytes of a retired content: a place in the queue and in the table.
+/// An estimate of the bytes of a retired content: an element of `retired` and an entry of `old`.
 const RETIRED_BYTES: usize = size_of::<Retired>() + size_of::<(u32, SmallVec<[Old; 1]>)>();
 
-/// The version of a snapshot, which is retained as long as this lives.
+/// The version of a snapshot. The contents that this version sees are kept until it is dropped.
 pub(crate) struct SnapshotVersion {
     versions: Rc<Versions>,
     pub(super) version: u64,
@@ -94,17 +100,18 @@ impl History {
         self.versions.count.get() > 0
     }
 
-    /// Returns whether some version may see an older content of the slot, or will when it changes.
+    /// Returns whether the removal of the slot's content must leave its node in place. It must if
+    /// there are snapshots, which may see this content, or if the slot has old contents.
     pub(super) fn needs(&self, slot: u32) -> bool {
         self.has_readers() || self.has(slot)
     }
 
-    /// Returns whether there are older contents of the slot.
+    /// Returns whether the slot has old contents.
     pub(super) fn has(&self, slot: u32) -> bool {
         self.old.contains_key(&slot)
     }
 
-    /// Keeps the content that a slot had before a change, if a snapshot sees it.
+    /// Keeps the content that a slot had before a change, if there are snapshots that may see it.
     #[inline]
     pub(super) fn keep(&mut self, slot: u32, content: Option<Content>) {
         if self.has_readers() {
@@ -123,14 +130,15 @@ impl History {
         }
     }
 
-    /// Records that the content of a slot was removed, so that the node may be removed when no
-    /// version sees the old content.
+    /// Records that the content of a slot was removed. [`Self::free_next`] returns the key when no
+    /// snapshot sees the old content any more, so that the list can remove the node.
     pub(super) fn remove_later(&mut self, slot: u32, key: Key) {
         let until = self.versions.last.get();
         self.retired.push_back(Retired { until, slot, removed: Some(key) });
     }
 
-    /// Returns the content of a slot in a version, if it differs from the present one.
+    /// Returns the old content of a slot that a version sees. Returns `None` if the version sees
+    /// the present content, and `Some(None)` if the slot had no content.
     #[inline]
     pub(super) fn look_up(&self, slot: u32, version: u64) -> Option<Option<&Content>> {
         if version == PRESENT || self.old.is_empty() {
@@ -140,8 +148,8 @@ impl History {
         Some(old.content.as_ref())
     }
 
-    /// Frees a content that no snapshot sees any more. Returns the slot, and its key if its content
-    /// was removed.
+    /// Frees the next retired content, if no snapshot sees it any more. Returns the slot, and the
+    /// key if the content was removed.
     pub(super) fn free_next(&mut self) -> Option<(u32, Option<Key>)> {
         let oldest = self.versions.open.borrow().keys().next().copied().unwrap_or(PRESENT);
         if self.retired.front()?.until >= oldest {
@@ -164,7 +172,7 @@ impl History {
         Some((retired.slot, retired.removed))
     }
 
-    /// Returns the bytes that the old contents point to.
+    /// Returns the bytes on the heap that the old contents own.
     #[inline]
     pub(super) fn heap_bytes(&self) -> usize {
         self.heap_bytes
