@@ -1,27 +1,33 @@
-//! The layout of a node of a page-packed trie on disk: sixteen kinds, their distances and their
-//! sizes.
+//! The layout of a node of a page trie: sixteen kinds of nodes, their distances and their sizes.
 //!
-//! The first byte of a node is `kind << 4 | payload bits`. A child is named by its distance, parent
-//! position minus child position, so that nodes can be written before the positions of their
-//! parents are known. A node and its payload lie within one page of 4096 bytes, counted from the
-//! start of the file; zero bytes pad where needed, and only pointers give structure.
+//! The first byte of a node is `kind << 4 | payload bits`. A node refers to a child by its
+//! distance, which is the position of the parent minus the position of the child. Children lie
+//! before their parents, so that the writer knows their positions when it writes the parent.
+//! Distances inside a branch stay the same wherever the branch lies, so that the writer can encode
+//! a branch before it knows the branch's position.
+//!
+//! A node and its payload lie within one page. Pages have 4096 bytes and begin at multiples of that
+//! in the file. The writer fills up pages with zero bytes; a reader never sees these, because it
+//! follows distances from the root.
 //!
 //! The layout is Apache Cassandra's (CASSANDRA-18398, "BTI"), also written by ScyllaDB.
 
-/// Bytes of a page. It is not a setting: readers map one page per node and rely on this size.
+/// Bytes of a page. The format fixes the number: a reader loads one page for a node, so it could
+/// not read a file whose nodes lie across the pages' boundaries.
 pub const PAGE_SIZE: usize = 4096;
 
-/// Bytes of the largest node body: 256 slots of 8 bytes after a three-byte head.
+/// Bytes of the largest node body: a head of 3 bytes and 256 slots of 8 bytes.
 pub const MAX_BODY_SIZE: usize = 3 + 256 * 8;
 
-/// Bytes of the longest payload that leaves every node, whatever its kind, within a page.
+/// Bytes of the largest payload. A node with this payload fits in a page even if it has the largest
+/// body.
 pub const MAX_PAYLOAD_SIZE: usize = PAGE_SIZE - 1 - MAX_BODY_SIZE;
 
-/// The deepest path that is written or followed, in bytes of key.
+/// The length of the longest path that the writer accepts and the reader follows, in bytes of key.
 ///
-/// The longest key that occurs in a database is an escaped partition key of 2 x 65,535 bytes or a
-/// clustering of a few such columns. The limit keeps a hostile file from growing a cursor's stack;
-/// the exact number is arbitrary.
+/// The longest keys of a database are an escaped partition key of 2 × 65,535 bytes, and a
+/// clustering of a few such columns. Without a limit, a hostile file could make the stack of a
+/// cursor grow to the size of the file. The exact number is arbitrary.
 pub const MAX_DEPTH: usize = 1 << 21;
 
 /// How a node stores its children.
@@ -31,13 +37,14 @@ pub enum Shape {
     Leaf,
     /// One child.
     Single,
-    /// A sorted list of transitions, then their distances.
+    /// The transitions that have a child, in ascending order, and then their distances.
     Sparse,
-    /// A first transition and a distance for each of the following ones; 0 if there is no child.
+    /// The first transition and the number of slots, and then a slot for each transition from the
+    /// first to the last. A slot holds the distance of the child, or 0 if there is none.
     Dense,
 }
 
-/// The kind of a node, the upper half of its first byte.
+/// The kind of a node. Its number is the upper half of the node's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -82,7 +89,8 @@ pub const KINDS: [NodeKind; 16] = [
     LongDense,
 ];
 
-/// For each width class (4, 8, 12, 16, 24, 32, 40 and 64 bits) the kind of a node with one child.
+/// The kind of a node with one child, for each width class of the distance: 4, 8, 12, 16, 24, 32,
+/// 40 and 64 bits. `SPARSES` and `DENSES` have the kinds of nodes with several children.
 const SINGLES: [NodeKind; 8] =
     [SingleNoPayload4, Single8, SingleNoPayload12, Single16, Dense24, Dense32, Dense40, LongDense];
 const SPARSES: [NodeKind; 8] =
@@ -111,7 +119,7 @@ impl NodeKind {
         KINDS[(header >> 4) as usize]
     }
 
-    /// Returns how the children are stored.
+    /// Returns how a node of this kind stores its children.
     #[inline]
     pub const fn shape(self) -> Shape {
         match self {
@@ -159,9 +167,10 @@ impl NodeKind {
         }
     }
 
-    /// Returns the kind for a node with `children` children whose transitions span `span` values,
-    /// the farthest of them `max_distance` bytes away. If sparse and dense are possible this is
-    /// Cassandra's rule: sparse only if strictly smaller.
+    /// Returns the kind for a node with `children` children. `span` is the number of transitions
+    /// from the first child's to the last child's, and `max_distance` is the distance of the
+    /// farthest child in bytes. A node with several children is sparse if that takes fewer bytes
+    /// than dense, else dense; this is Cassandra's rule.
     pub const fn choose(
         children: usize,
         span: usize,
@@ -183,7 +192,8 @@ impl NodeKind {
         }
     }
 
-    /// Returns the slots that [`NodeKind::body_size`] counts for a node with these children.
+    /// Returns the number of slots that a node with these children has, for
+    /// [`NodeKind::body_size`].
     #[inline]
     pub const fn slots(self, children: usize, span: usize) -> usize {
         match self.shape() {
