@@ -34,6 +34,9 @@ pub struct BatchUpdates {
 
 impl BatchUpdates {
     /// Adds the changes of one statement.
+    ///
+    /// # Errors
+    /// As [`PlannedModification::updates`].
     pub fn add(
         &mut self,
         statement: &PlannedModification,
@@ -85,7 +88,11 @@ fn merge(
     };
 }
 
-/// Refuses batches that combine statements of incompatible kinds.
+/// Checks that the statements may stand in one batch. Returns whether they change counters.
+///
+/// # Errors
+/// The batch and one of its statements have a timestamp, a counter batch has a timestamp, or the
+/// batch mixes kinds of statements or tables that exclude each other.
 pub fn check_statements<'s>(
     kind: BatchKind,
     statements: impl Iterator<Item = &'s PlannedModification>,
@@ -131,6 +138,9 @@ pub fn check_statements<'s>(
 
 impl PlannedBatch {
     /// Returns the batch's timestamp in µs.
+    ///
+    /// # Errors
+    /// As [`evaluate_timestamp`].
     pub fn timestamp_us(&self, evaluation: &Evaluation<'_>, default_us: i64) -> Result<i64> {
         match &self.timestamp {
             None => Ok(default_us),

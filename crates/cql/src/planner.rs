@@ -20,6 +20,10 @@ use crate::{
 };
 
 /// Parses and plans a statement.
+///
+/// # Errors
+/// The text is not CQL or has more than 65,535 bind markers, or the statement does not fit the
+/// schema.
 pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<Prepared> {
     trace_event!("Parsing {text}");
     let parsed = grammar::parse(text)?;
@@ -181,6 +185,9 @@ impl<'a> Planner<'a> {
 
 /// Finds the table that a name means. The errors are Cassandra's, without a place in the text:
 /// clients match on them as a whole.
+///
+/// # Errors
+/// Error 0x2200 if no keyspace is given, or if the keyspace or the table does not exist.
 pub fn find_table(
     keyspace: Option<&str>,
     schema: &Schema,

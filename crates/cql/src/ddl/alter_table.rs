@@ -20,6 +20,11 @@ use crate::{
     term::resolve_type,
 };
 
+/// Executes ALTER TABLE.
+///
+/// # Errors
+/// The keyspace is not given or is a system keyspace, the table does not exist and the statement
+/// lacks IF EXISTS, or the change does not fit its columns or has an invalid option.
 pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;

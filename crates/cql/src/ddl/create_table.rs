@@ -20,6 +20,11 @@ use crate::{
     term::resolve_type,
 };
 
+/// Executes CREATE TABLE.
+///
+/// # Errors
+/// The keyspace does not exist or is a system keyspace, the table exists and the statement lacks IF
+/// NOT EXISTS, or its name, its id, its primary key, a column or an option is invalid.
 pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let keyspace = context.changeable_keyspace(&statement.name)?;
     let name = statement.name.name.as_str();
@@ -247,6 +252,11 @@ fn table_id(context: &Context<'_>, statement: &CreateTable<'_>) -> Result<TableI
     Ok(id)
 }
 
+/// Executes DROP TABLE.
+///
+/// # Errors
+/// The keyspace is not given or is a system keyspace, or the table does not exist and the statement
+/// lacks IF EXISTS.
 pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;

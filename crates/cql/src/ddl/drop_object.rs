@@ -18,6 +18,11 @@ use crate::{
 /// object. A statement on another system keyspace is refused by the name of the keyspace.
 const DISTRIBUTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
+/// Executes a DROP of an object other than a keyspace, table or type.
+///
+/// # Errors
+/// The keyspace is not given or not changeable, an argument type of a function is invalid, or the
+/// statement lacks IF EXISTS.
 pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
     let owner = match &statement.kind {
         ObjectKind::Trigger { table } => table,
@@ -50,6 +55,10 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
     refuse_or_ignore(context, statement.if_exists, owner, missing)
 }
 
+/// Executes ALTER MATERIALIZED VIEW.
+///
+/// # Errors
+/// The keyspace is not given or not changeable, or the statement lacks IF EXISTS.
 pub fn alter_view(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome {
     let keyspace = changeable(context, &statement.name)?;
     let missing = format!("Materialized view '{keyspace}.{}' doesn't exist", statement.name.name);

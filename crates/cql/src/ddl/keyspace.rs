@@ -14,6 +14,11 @@ use crate::{
     grammar::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property, PropertyValue},
 };
 
+/// Executes CREATE KEYSPACE.
+///
+/// # Errors
+/// The name is invalid or a system keyspace's, the keyspace exists and the statement lacks IF NOT
+/// EXISTS, or a property is missing, unknown or invalid.
 pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     if SYSTEM_KEYSPACES.contains(&name) {
@@ -40,6 +45,11 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
     Ok(Some((context.with_keyspace(name, Some(keyspace)), change)))
 }
 
+/// Executes ALTER KEYSPACE.
+///
+/// # Errors
+/// The keyspace is a system keyspace, it does not exist and the statement lacks IF EXISTS, or a
+/// property is unknown or invalid.
 pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     check_changeable(name)?;
@@ -59,6 +69,10 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
     Ok(Some((context.with_keyspace(name, Some(altered)), change)))
 }
 
+/// Executes DROP KEYSPACE.
+///
+/// # Errors
+/// The keyspace is a system keyspace, or it does not exist and the statement lacks IF EXISTS.
 pub fn drop(context: &Context<'_>, statement: &DropKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     check_changeable(name)?;

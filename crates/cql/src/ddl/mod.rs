@@ -48,6 +48,10 @@ pub const SYSTEM_KEYSPACES: [&str; 7] = [
 type Outcome = Result<Option<(Schema, SchemaChange)>>;
 
 /// Executes a schema statement.
+///
+/// # Errors
+/// [`apply`] refuses the statement, or the storage cannot write the new schema or install it on all
+/// shards.
 pub async fn execute(
     database: &Database,
     text: &str,
@@ -73,8 +77,12 @@ pub async fn execute(
     })
 }
 
-/// Applies a schema statement to a schema. `memtables` are the node's memtable configurations;
-/// `None` without a node.
+/// Applies a schema statement to a schema. `memtables` are the node's memtable configurations, or
+/// `None` if there is no node.
+///
+/// # Errors
+/// The text is not CQL or not a schema statement, users may not change the keyspace, or the
+/// statement does not fit the schema.
 pub fn apply(
     text: &str,
     keyspace: Option<&str>,

@@ -16,8 +16,12 @@ use crate::{
 const COMPRESSORS: [&str; 5] =
     ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
 
-/// Sets the properties in `options`. It skips `id`, which the caller handles. `memtables` are the
-/// memtable configurations that exist, if they are known.
+/// Sets the properties in `options`. Skips `id`, which the caller handles. `memtables` are the
+/// node's memtable configurations, or `None` if there is no node.
+///
+/// # Errors
+/// A property is unknown or has an invalid value, `max_index_interval` is below
+/// `min_index_interval`, or the memtable configuration does not exist.
 pub fn set_options(
     options: &mut TableOptions,
     properties: &[Property<'_>],
@@ -75,6 +79,9 @@ pub fn set_default_options(options: &mut TableOptions, properties: &[Property<'_
 }
 
 /// Refuses options that a table with counters cannot have.
+///
+/// # Errors
+/// The table has counters and a `default_time_to_live`.
 pub fn check_counter_options(has_counters: bool, options: &TableOptions) -> Result<()> {
     if has_counters && options.default_time_to_live != 0 {
         return Err(Error::invalid("Cannot set default_time_to_live on a table with counters"));

@@ -23,6 +23,9 @@ fn text_of(error: TypeLimitError) -> String {
 }
 
 /// Refuses a user type with more fields than a type may have parts.
+///
+/// # Errors
+/// `count` is above [`MAX_TYPE_PARTS`].
 pub fn check_field_count(count: usize) -> Result<()> {
     if count > MAX_TYPE_PARTS {
         return Err(Error::invalid(TypeLimitError::Parts.to_string()));
@@ -31,6 +34,10 @@ pub fn check_field_count(count: usize) -> Result<()> {
 }
 
 /// Checks the type of a column that is not in the primary key.
+///
+/// # Errors
+/// The type exceeds the limits of types, its parts are refused by [`check_nested`], or it is a UDT
+/// that is not frozen and has a collection that is not frozen.
 pub fn check_column(column_type: &CqlType) -> Refusal {
     column_type.check_limits().map_err(text_of)?;
     check_nested(column_type)?;
@@ -47,6 +54,10 @@ pub fn check_column(column_type: &CqlType) -> Refusal {
 }
 
 /// Checks the type of a column of the primary key.
+///
+/// # Errors
+/// The type exceeds the limits of types, its parts are refused by [`check_nested`], or it is a
+/// counter, has a duration or is not frozen.
 pub fn check_key(column: &str, column_type: &CqlType) -> Refusal {
     column_type.check_limits().map_err(text_of)?;
     check_nested(column_type)?;
@@ -71,6 +82,10 @@ pub fn check_key(column: &str, column_type: &CqlType) -> Refusal {
 }
 
 /// Checks the type of a field of a user type.
+///
+/// # Errors
+/// The type exceeds the limits of types, its parts are refused by [`check_nested`], or it is a
+/// counter or a UDT that is not frozen.
 pub fn check_field(field_type: &CqlType) -> Refusal {
     field_type.check_limits().map_err(text_of)?;
     if field_type.is_counter() {
@@ -84,6 +99,9 @@ pub fn check_field(field_type: &CqlType) -> Refusal {
 }
 
 /// Checks a table after a change of a user type that its columns may have.
+///
+/// # Errors
+/// As [`check_key`] and [`check_column`], for any column.
 pub fn check_table(table: &TableMetadata) -> Refusal {
     for column in table.columns() {
         let column_type = &column.column_type;
@@ -98,6 +116,9 @@ pub fn check_table(table: &TableMetadata) -> Refusal {
 }
 
 /// Checks the size of all user types of a keyspace: a changed type may be a part of others.
+///
+/// # Errors
+/// A type exceeds the limits of types.
 pub fn check_types(keyspace: &KeyspaceMetadata) -> Refusal {
     for definition in keyspace.types.values() {
         check_definition(definition).map_err(text_of)?;
@@ -112,6 +133,10 @@ fn check_definition(definition: &UserType) -> std::result::Result<(), TypeLimitE
 
 /// Checks the parts of collections and tuples, however deep. Fields of user types were checked
 /// when these were made.
+///
+/// # Errors
+/// A part is a counter, is a collection or UDT that has to be frozen, or is a duration in a set or
+/// as the key of a map.
 pub fn check_nested(column_type: &CqlType) -> Refusal {
     match column_type {
         CqlType::List { element, .. } => {

@@ -17,6 +17,11 @@ use crate::{
     term::resolve_type,
 };
 
+/// Executes CREATE TYPE.
+///
+/// # Errors
+/// The keyspace does not exist or is a system keyspace, the type exists and the statement lacks IF
+/// NOT EXISTS, its name or a field is invalid, or it exceeds the limits of types.
 pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     let keyspace = context.changeable_keyspace(&statement.name)?;
     let name = statement.name.name.as_str();
@@ -65,6 +70,12 @@ fn resolve_field(
     Ok(field_type)
 }
 
+/// Executes ALTER TYPE.
+///
+/// # Errors
+/// The keyspace is not given or is a system keyspace, the type does not exist and the statement
+/// lacks IF EXISTS, a definition that the node cannot read may use it, or the change would make it
+/// or one of its users invalid.
 pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;
@@ -210,6 +221,11 @@ fn check_unreadable(keyspace: &KeyspaceMetadata, action: &str, name: &str) -> Re
     }
 }
 
+/// Executes DROP TYPE.
+///
+/// # Errors
+/// The keyspace is not given or is a system keyspace, the type does not exist and the statement
+/// lacks IF EXISTS, or a type or table uses it or may use it.
 pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;

@@ -29,6 +29,10 @@ struct Element {
 }
 
 /// Executes a DESCRIBE and returns one page. `cluster` is the cluster's name in `system.local`.
+///
+/// # Errors
+/// The text is not a DESCRIBE, it names an object that does not exist, or the paging state is
+/// malformed or belongs to an older version of the schema.
 pub fn execute(
     schema: &Arc<Schema>,
     cluster: Option<String>,

@@ -163,6 +163,11 @@ impl AggregateFunction {
     }
 
     /// Adds the value of a row. `count(*)` ignores the value and counts every row.
+    ///
+    /// # Errors
+    /// The value is too long or no number of the argument's type, the sum or average of decimals
+    /// needs too many digits, or the sum for an average is beyond an `f64` and the value is NaN or
+    /// infinite.
     pub fn add(&self, state: &mut State, value: Option<&Bytes>) -> Result<()> {
         let Some(argument) = &self.argument else {
             if let State::Count(count) = state {
@@ -219,6 +224,9 @@ impl AggregateFunction {
     }
 
     /// Returns the result of a group.
+    ///
+    /// # Errors
+    /// None at present: each state converts to its result.
     pub fn finish(&self, state: State) -> Result<Option<Bytes>> {
         let averages = self.kind == Kind::Average;
         let number = match state {

@@ -30,6 +30,9 @@ pub enum Callee<'n> {
 pub type Signature = (Vec<CqlType>, CqlType);
 
 /// Returns the index of the signature for these arguments.
+///
+/// # Errors
+/// No signature fits the arguments and the receiver, or several do and the rules above prefer none.
 pub fn choose(
     preparation: &Preparation<'_>,
     position: Position,

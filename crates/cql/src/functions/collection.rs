@@ -11,6 +11,10 @@ use super::{ResolvedFunction, aggregate::AggregateFunction, generic::GenericCall
 use crate::{Error, Result};
 
 /// Returns the function of that name, made for the types of the arguments.
+///
+/// # Errors
+/// The call does not have exactly one argument, or the argument's type is unknown or not a
+/// collection that the function takes.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     match call.name {
         "map_keys" | "map_values" => map_part(call).map(Some),

@@ -26,7 +26,10 @@ impl GenericCall<'_, '_> {
         self.preparation.invalid(self.position, message)
     }
 
-    /// Refuses a wrong number of arguments. `usage` lists the parameters, for the message.
+    /// Checks the number of arguments. `usage` lists the parameters, for the message.
+    ///
+    /// # Errors
+    /// The number of arguments is not in `allowed`.
     pub fn expect_arguments(
         &self,
         allowed: std::ops::RangeInclusive<usize>,
@@ -41,7 +44,10 @@ impl GenericCall<'_, '_> {
         )))
     }
 
-    /// Returns the type that an argument has by itself. It is an error if the argument has none.
+    /// Returns the type that an argument has by itself.
+    ///
+    /// # Errors
+    /// The argument has no type of its own: it is a bind marker or `null`, for example.
     pub fn type_of(&self, index: usize, usage: &str) -> Result<CqlType> {
         self.known_type(index).ok_or_else(|| {
             let argument = self.arguments.get(index).map(Argument::to_string).unwrap_or_default();

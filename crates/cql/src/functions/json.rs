@@ -22,6 +22,10 @@ use crate::{
 const MAX_KEPT: usize = 1 << 20;
 
 /// Returns the function of that name, made for the types of the arguments.
+///
+/// # Errors
+/// The call does not have exactly one argument, its type is unknown or not `text` where it must be,
+/// or `from_json` has no receiver.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     match call.name {
         "to_json" | "tojson" => {
@@ -126,7 +130,10 @@ pub struct Document {
 }
 
 impl Document {
-    /// Parses a document. Each member must be one of `columns`.
+    /// Parses a document for a table with these columns.
+    ///
+    /// # Errors
+    /// The text is not UTF-8 or not a JSON object, or a member is not one of `columns`.
     pub fn parse(text: &[u8], columns: &[String]) -> Result<Self> {
         let wrong = |reason: String| {
             let text = String::from_utf8_lossy(text);
@@ -158,6 +165,9 @@ impl Document {
     }
 
     /// Returns the value of a column.
+    ///
+    /// # Errors
+    /// The member is not a value of `column_type`.
     pub fn column(&self, name: &str, column_type: &CqlType, default_unset: bool) -> Result<Bound> {
         let member = self.members.iter().find(|(member, _)| member == name);
         let Some((_, json)) = member else {
@@ -188,6 +198,10 @@ impl Drop for DocumentScope {
 
 impl JsonColumn {
     /// Returns the column's value in the document of this execution.
+    ///
+    /// # Errors
+    /// The document is null, unset or refused by [`Document::parse`], or the member is not a value
+    /// of the column's type.
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         let text = self.document.evaluate(evaluation)?.required("[json]")?;
         let Some(text) = text else {

@@ -12,6 +12,10 @@ use super::{ResolvedFunction, generic::GenericCall};
 use crate::{Error, Result};
 
 /// Returns the function of that name, made for the types of the arguments.
+///
+/// # Errors
+/// The call has a wrong number of arguments, an argument's type is unknown or not one that the
+/// function takes, or its type has no default mask.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     Ok(Some(match call.name {
         "mask_null" => {

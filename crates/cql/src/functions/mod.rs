@@ -111,6 +111,9 @@ impl ResolvedFunction {
     }
 
     /// Calls the function.
+    ///
+    /// # Errors
+    /// The function has no result for the arguments: a division by zero, for example.
     pub fn call(
         &self,
         arguments: &[Option<Bytes>],

@@ -46,8 +46,12 @@ pub fn is_numeric(column_type: &CqlType) -> bool {
 }
 
 impl Number {
-    /// Decodes a serialised value of a numeric type. Refuses a `varint` or `decimal` of more than
-    /// [`literal::MAX_NUMBER_BYTES`].
+    /// Decodes a serialised value of a numeric type.
+    ///
+    /// # Errors
+    /// [`ValueError::TooLarge`] for a `varint` or `decimal` of more than
+    /// [`literal::MAX_NUMBER_BYTES`], [`ValueError::Length`] for a wrong length,
+    /// [`ValueError::Unsupported`] for a type that is not numeric.
     pub fn decode(column_type: &CqlType, bytes: &[u8]) -> Result<Self, ValueError> {
         literal::check_number(column_type, bytes)?;
         Ok(match column_type {
@@ -73,6 +77,9 @@ impl Number {
     }
 
     /// Serialises the number as a value of a numeric type, with Java's conversions.
+    ///
+    /// # Errors
+    /// As [`Self::to_i64`] for an integer type, and as [`Self::to_decimal`] for `decimal`.
     pub fn encode(&self, column_type: &CqlType) -> Result<Bytes, ArithmeticError> {
         Ok(match column_type {
             CqlType::Tinyint => fixed((self.to_i32()? as i8).to_be_bytes()),
@@ -87,6 +94,9 @@ impl Number {
     }
 
     /// Returns Java's `longValue`: integers wrap, floats saturate.
+    ///
+    /// # Errors
+    /// As [`Decimal::low_bits`] for a decimal; no other number has an error.
     pub fn to_i64(&self) -> Result<i64, ArithmeticError> {
         Ok(match self {
             Self::Integer(value) => *value,
@@ -98,6 +108,9 @@ impl Number {
     }
 
     /// Returns Java's `intValue`; shorter integers are its low bits.
+    ///
+    /// # Errors
+    /// As [`Self::to_i64`].
     pub fn to_i32(&self) -> Result<i32, ArithmeticError> {
         Ok(match self {
             Self::Float(value) => *value as i32,
@@ -129,6 +142,9 @@ impl Number {
     }
 
     /// Returns an integer unchanged, and the `longValue` of any other number.
+    ///
+    /// # Errors
+    /// As [`Self::to_i64`].
     pub fn to_varint(&self) -> Result<BigInt, ArithmeticError> {
         match self {
             Self::Varint(value) => Ok(value.clone()),
@@ -137,6 +153,10 @@ impl Number {
     }
 
     /// Returns the exact decimal of an integer, and the decimal of the printed digits of a float.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::NotANumber`] or [`ArithmeticError::Infinite`] for a float that is NaN or
+    /// infinite.
     pub fn to_decimal(&self) -> Result<Decimal, ArithmeticError> {
         match self {
             Self::Integer(value) => Ok(Decimal { unscaled: (*value).into(), scale: 0 }),
@@ -149,6 +169,9 @@ impl Number {
 
     /// Converts the number to an operand of decimal arithmetic: all types except `varint` and
     /// `decimal` are converted to `double` first.
+    ///
+    /// # Errors
+    /// As [`Self::to_decimal`].
     pub fn to_decimal_operand(&self) -> Result<Decimal, ArithmeticError> {
         match self {
             Self::Varint(_) | Self::Decimal(_) => self.to_decimal(),

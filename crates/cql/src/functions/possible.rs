@@ -19,6 +19,9 @@ use crate::{
 };
 
 /// Returns an operand as an argument, before its function is chosen.
+///
+/// # Errors
+/// A function or type in the operand does not exist, or a generic function refuses its arguments.
 pub fn argument_of<'e>(
     preparation: &Preparation<'_>,
     operand: &'e Expression<'e>,
@@ -55,7 +58,10 @@ pub fn argument_of<'e>(
     }
 }
 
-/// Returns [`argument_of`] each operand.
+/// Returns each operand as an argument, before the functions are chosen.
+///
+/// # Errors
+/// As [`argument_of`].
 pub fn arguments_of<'e>(
     preparation: &Preparation<'_>,
     operands: impl Iterator<Item = &'e Expression<'e>>,
@@ -64,6 +70,9 @@ pub fn arguments_of<'e>(
 }
 
 /// Returns the arguments for the prefixes of a chain: `a`, `a + b`, `a + b - c` and so on.
+///
+/// # Errors
+/// As [`argument_of`], for any operand of the chain.
 pub fn prefixes_of<'e>(
     preparation: &Preparation<'_>,
     position: Position,

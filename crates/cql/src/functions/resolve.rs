@@ -22,7 +22,10 @@ use crate::{
     term::{Preparation, Term, prepare_term},
 };
 
-/// Returns every overload of a function that could take these arguments, at least one.
+/// Returns every overload of a function that could take these arguments. There is at least one.
+///
+/// # Errors
+/// No function has this name, or it is a generic function and refuses the arguments.
 pub fn overloads(
     preparation: &Preparation<'_>,
     name: &QualifiedName<'_>,
@@ -53,6 +56,9 @@ pub fn overloads(
 }
 
 /// Chooses the function of that name for the arguments.
+///
+/// # Errors
+/// As [`overloads`] and [`choose`].
 pub fn resolve(
     preparation: &Preparation<'_>,
     name: &QualifiedName<'_>,
@@ -71,6 +77,9 @@ pub fn resolve(
 }
 
 /// Returns the function that casts the argument to `target`.
+///
+/// # Errors
+/// No type can be cast to `target`, or the type of the argument cannot.
 pub fn resolve_cast(
     preparation: &Preparation<'_>,
     position: Position,
@@ -96,6 +105,9 @@ pub fn resolve_cast(
 }
 
 /// Returns the function of `-x`.
+///
+/// # Errors
+/// The argument is not numeric, or several numeric types fit it equally well.
 pub fn resolve_negation(
     preparation: &Preparation<'_>,
     position: Position,
@@ -112,6 +124,9 @@ pub fn resolve_negation(
 }
 
 /// Returns the function of an operator.
+///
+/// # Errors
+/// The operator does not take these operands, or several types fit them equally well.
 pub fn resolve_arithmetic(
     preparation: &Preparation<'_>,
     position: Position,
@@ -128,8 +143,12 @@ pub fn resolve_arithmetic(
     }
 }
 
-/// Prepares a function call, cast, negation or arithmetic over terms (no columns); returns the term
-/// and its type.
+/// Prepares a function call, cast, negation or arithmetic over terms, which read no columns.
+/// Returns the term and its type.
+///
+/// # Errors
+/// A function or type does not exist, no overload fits, an argument does not fit its parameter, or
+/// the type of a term without a receiver is unknown.
 pub fn prepare_call(
     preparation: &mut Preparation<'_>,
     expression: &Expression<'_>,

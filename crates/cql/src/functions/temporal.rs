@@ -62,8 +62,11 @@ pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     days.checked_mul(MILLIS_PER_DAY)?.checked_add(millis.rem_euclid(MILLIS_PER_DAY))
 }
 
-/// Returns a `date` or `timestamp` plus (`back`: minus) a serialised duration. The error is the
-/// reason for a message.
+/// Returns a `date` or `timestamp` plus a serialised duration, or minus it if `back` is set.
+///
+/// # Errors
+/// The reason as a text: the value or the duration is malformed, the duration has a part below a
+/// day (`date`) or a millisecond (`timestamp`), or the result is out of range.
 pub fn move_by(
     column_type: &CqlType,
     value: &[u8],

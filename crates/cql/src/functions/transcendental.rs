@@ -30,6 +30,10 @@ fn precision_for(value: &Decimal) -> i64 {
 }
 
 /// Returns e to the power of `value`.
+///
+/// # Errors
+/// [`ArithmeticError::Scale`] if the scale of the result does not fit in 32 bits;
+/// [`ArithmeticError::Digits`] if `value` has too many digits ([`power_of_ten`]).
 pub fn exponential(value: &Decimal) -> Result<Decimal> {
     if value.unscaled.sign() == Sign::NoSign {
         return Ok(Decimal { unscaled: BigInt::from(1), scale: 0 });
@@ -50,11 +54,18 @@ pub fn exponential(value: &Decimal) -> Result<Decimal> {
 }
 
 /// Returns the logarithm to the base e.
+///
+/// # Errors
+/// [`ArithmeticError::Logarithm`] for zero or less; [`ArithmeticError::Digits`] if `value` has too
+/// many digits ([`power_of_ten`]).
 pub fn natural_logarithm(value: &Decimal) -> Result<Decimal> {
     logarithm(value, false)
 }
 
 /// Returns the logarithm to the base 10, which is whole for a power of ten.
+///
+/// # Errors
+/// As [`natural_logarithm`].
 pub fn decimal_logarithm(value: &Decimal) -> Result<Decimal> {
     logarithm(value, true)
 }

@@ -15,6 +15,10 @@ use crate::{Error, Result, grammar::ast::ExpressionKind};
 const USAGE: &str = "vector<float, n>, vector<float, n>";
 
 /// Returns the function of that name, made for the types of the arguments.
+///
+/// # Errors
+/// The call does not have exactly two arguments, an argument is no vector of floats, or the
+/// dimensions differ or are unknown.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     let compare = match call.name {
         "similarity_cosine" => cosine,

@@ -14,6 +14,10 @@ use crate::{
 };
 
 /// Plans a DELETE.
+///
+/// # Errors
+/// The statement has an IF, names a column, element or field that it cannot delete, or has a USING
+/// or WHERE that does not fit the table.
 pub fn plan_delete(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

@@ -14,6 +14,10 @@ use crate::{
 };
 
 /// Plans an INSERT.
+///
+/// # Errors
+/// The statement has IF NOT EXISTS, writes to a counter table, names a column that is unknown or
+/// named twice, lacks a column of the primary key, or has a value of a wrong type.
 pub fn plan_insert(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

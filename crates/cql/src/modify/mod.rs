@@ -86,6 +86,9 @@ impl PlannedModification {
     }
 
     /// Returns the timestamp of the writes in µs.
+    ///
+    /// # Errors
+    /// As [`evaluate_timestamp`].
     #[inline]
     pub fn timestamp_us(&self, evaluation: &Evaluation<'_>, clocks: Clocks) -> Result<i64> {
         match &self.timestamp {
@@ -103,6 +106,10 @@ impl PlannedModification {
     }
 
     /// Returns the partition updates of one execution.
+    ///
+    /// # Errors
+    /// The table is virtual, a key, clustering, timestamp or TTL is null, too long or out of range,
+    /// or an operation fails ([`Operation::apply`]).
     pub fn updates(
         &self,
         evaluation: &Evaluation<'_>,
@@ -276,6 +283,10 @@ fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
 }
 
 /// Evaluates a timestamp in µs; unset means `default_us`.
+///
+/// # Errors
+/// The timestamp is null, is the least `bigint` or does not have 8 bytes, or the term has no value
+/// ([`Term::evaluate`]).
 pub fn evaluate_timestamp(
     term: &Term,
     evaluation: &Evaluation<'_>,

@@ -135,6 +135,10 @@ impl Operation {
     }
 
     /// Writes the change into `row`. `present` is the stored row, required if [`Self::needs_read`].
+    ///
+    /// # Errors
+    /// A term has no value ([`Term::evaluate`]), a collection or counter increment is malformed or
+    /// null, or a list has no element with the index.
     pub fn apply(
         &self,
         context: &WriteContext<'_>,

@@ -16,6 +16,10 @@ use crate::{
 };
 
 /// Plans an UPDATE.
+///
+/// # Errors
+/// The statement has an IF, assigns to a column of the primary key, has a value of a wrong type, or
+/// has a USING or WHERE that does not fit the table.
 pub fn plan_update(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

@@ -60,6 +60,9 @@ impl ClusteringRestriction {
 type Prefix = Vec<Option<Bytes>>;
 
 /// Returns the slices that the restrictions select, in clustering order.
+///
+/// # Errors
+/// A value is null, unset or malformed, or the INs name more than 65,535 combinations.
 pub fn slices(
     table: &TableMetadata,
     restrictions: &[ClusteringRestriction],

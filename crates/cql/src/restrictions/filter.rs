@@ -47,6 +47,10 @@ pub enum FilterOperator {
 
 impl Filter {
     /// Whether the row satisfies the condition. Null satisfies no condition.
+    ///
+    /// # Errors
+    /// The value or the key in the condition is null or unset, or the collection in the row is
+    /// malformed.
     pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
         let (column, value_type, value) = match &self.target {
             FilterTarget::Column(column) => (column, column.column_type.clone(), row.value(column)),
@@ -103,8 +107,11 @@ fn malformed(error: impl std::fmt::Display) -> Error {
     Error::new(crate::ErrorCode::ServerError, format!("a stored collection is malformed: {error}"))
 }
 
-/// Returns an element of a frozen collection with its type: by key (map), by index (list, vector),
-/// or the element itself (set).
+/// Returns an element of a frozen collection with its type. `key` is the key in a map, the index in
+/// a list, or the element itself in a set.
+///
+/// # Errors
+/// The collection is malformed, or the type is not a list, set or map.
 pub fn element(
     column_type: &CqlType,
     value: &Bytes,

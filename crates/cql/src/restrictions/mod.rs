@@ -1,8 +1,8 @@
 //! Planned `WHERE` clauses: partitions, slices of them, and filters for the remaining conditions.
 //!
-//! Planning is done once ([`plan`]). At execution [`Restrictions::partitions`] and
-//! [`Restrictions::slices`] turn bound values into keys and slices. The number of both is bounded:
-//! a product of INs beyond [`MAX_CARTESIAN_PRODUCT`] is refused.
+//! A statement is planned once ([`plan`]). Each execution turns bound values into keys
+//! ([`PartitionRestriction::partitions`]) and slices ([`Restrictions::slices`]). Their number is
+//! bounded: the execution refuses a product of INs beyond [`MAX_CARTESIAN_PRODUCT`].
 
 mod clustering;
 mod filter;
@@ -49,6 +49,10 @@ pub struct Restrictions {
 
 impl Restrictions {
     /// Returns the slices of each partition.
+    ///
+    /// # Errors
+    /// A value is null, unset or malformed, or the INs name more than [`MAX_CARTESIAN_PRODUCT`]
+    /// combinations.
     pub fn slices(
         &self,
         table: &TableMetadata,
@@ -65,6 +69,9 @@ impl Restrictions {
     }
 
     /// Whether a row satisfies all filters.
+    ///
+    /// # Errors
+    /// As [`Filter::accepts`].
     pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
         for filter in &self.filters {
             if !filter.accepts(row, evaluation)? {

@@ -68,6 +68,10 @@ impl PartitionRestriction {
     }
 
     /// Evaluates the restriction with the bound values.
+    ///
+    /// # Errors
+    /// A value is null, unset or malformed, a key is empty or longer than 65,535 bytes, or the INs
+    /// name more than [`MAX_CARTESIAN_PRODUCT`] keys.
     pub fn partitions(
         &self,
         table: &TableMetadata,
@@ -87,7 +91,10 @@ impl PartitionRestriction {
 }
 
 impl Alternatives {
-    /// Evaluates the values. Null is refused, also as the bound list.
+    /// Evaluates the values. `column` is the name for messages.
+    ///
+    /// # Errors
+    /// A value, or the list that is bound as a whole, is null, unset or malformed.
     pub fn evaluate(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<Vec<Bytes>> {
         let null =
             || Error::invalid(format!("Invalid null value in condition for column {column}"));
@@ -180,7 +187,10 @@ fn single_key(value: &Bytes) -> Result<DecoratedKey> {
     Ok(DecoratedKey::new(value.clone()))
 }
 
-/// Returns the key of these components; a single component is the key itself.
+/// Returns the key of these components. A single component is the key itself.
+///
+/// # Errors
+/// As [`check_key_length`], for a component or the whole key.
 pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
     for component in components {
         check_key_length(component.len())?;
@@ -190,7 +200,10 @@ pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
     Ok(DecoratedKey::new(key))
 }
 
-/// Refuses keys that are longer than their 16-bit length on disk allows.
+/// Checks that the length of a key fits in its 16 bits on disk.
+///
+/// # Errors
+/// Error 0x2200 if `length` is above 65,535.
 #[inline]
 pub fn check_key_length(length: usize) -> Result<()> {
     if length > usize::from(u16::MAX) {

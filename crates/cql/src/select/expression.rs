@@ -66,6 +66,9 @@ pub struct RowContext<'a> {
 
 impl SelectExpression {
     /// Computes the value; `None` is null.
+    ///
+    /// # Errors
+    /// A term has no value ([`Term::evaluate`]), a function fails, or a stored value is malformed.
     pub fn value(&self, context: &RowContext<'_>) -> Result<Option<Bytes>> {
         match self {
             Self::Column(column) => Ok(context.row.value(column)),
@@ -172,6 +175,9 @@ impl<'s> Aggregation<'s> {
     }
 
     /// Adds a row to each aggregate.
+    ///
+    /// # Errors
+    /// As [`SelectExpression::value`] and [`AggregateFunction::add`].
     pub fn add(&mut self, context: &RowContext<'_>) -> Result<()> {
         for (function, argument, state) in &mut self.parts {
             let value = match argument {
@@ -184,6 +190,9 @@ impl<'s> Aggregation<'s> {
     }
 
     /// Returns the results by the index of the aggregate.
+    ///
+    /// # Errors
+    /// As [`AggregateFunction::finish`].
     pub fn finish(self) -> Result<Vec<Option<Bytes>>> {
         self.parts.into_iter().map(|(function, _, state)| function.finish(state)).collect()
     }

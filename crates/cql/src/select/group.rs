@@ -46,6 +46,9 @@ impl<'s> Output<'s> {
     }
 
     /// Encodes a result row.
+    ///
+    /// # Errors
+    /// As [`SelectExpression::value`].
     pub fn emit(&mut self, row: CurrentRow<'_>) -> Result<()> {
         self.encode(row, &[])
     }
@@ -90,6 +93,9 @@ impl<'s> Output<'s> {
     }
 
     /// Adds a row to the open group, or opens one with it.
+    ///
+    /// # Errors
+    /// As [`Aggregation::add`].
     pub fn accumulate(&mut self, row: CurrentRow<'_>) -> Result<()> {
         let select = self.select;
         let group = self.group.get_or_insert_with(|| Group {
@@ -105,6 +111,9 @@ impl<'s> Output<'s> {
 
     /// Encodes the result row of the open group. Without GROUP BY, there is one even if no row was
     /// read.
+    ///
+    /// # Errors
+    /// As [`Aggregation::finish`] and [`SelectExpression::value`].
     pub fn finish_group(&mut self) -> Result<()> {
         let table = self.select.table.clone();
         let group = match self.group.take() {

@@ -53,6 +53,9 @@ impl PagingState {
     }
 
     /// Decodes and checks the state that a client sent back.
+    ///
+    /// # Errors
+    /// [`ErrorCode::ProtocolError`] if a field is malformed or does not fit the table's columns.
     pub fn decode(table: &TableMetadata, state: &[u8]) -> Result<Self> {
         let malformed =
             || Error::new(ErrorCode::ProtocolError, "Invalid value for the paging state");

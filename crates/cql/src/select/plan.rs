@@ -20,6 +20,10 @@ use crate::{
 };
 
 /// Plans a SELECT on `table`.
+///
+/// # Errors
+/// The statement names a column or function that does not exist, a clause does not fit the primary
+/// key, a term has a wrong type, or clauses exclude each other.
 pub fn plan_select(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

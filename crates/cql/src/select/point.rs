@@ -80,9 +80,13 @@ impl PlannedSelect {
 }
 
 /// Encodes the row into `row` without waiting, and returns whether it exists. Returns `None` if the
-/// general path must answer, because the read has to wait or fails. The caller has checked `values`
-/// against their markers; `buffer` is scratch space for the key. The contract of the
-/// look-up is that of [`Database::try_read_row`].
+/// general path must answer, because the read has to wait or fails.
+///
+/// The caller has checked `values` against their markers. `buffer` is scratch space for the key.
+/// The contract of the look-up is that of [`Database::try_read_row`].
+///
+/// # Errors
+/// [`ErrorCode::ServerError`] if the row is malformed.
 #[inline]
 pub fn execute_point(
     select: &PlannedSelect,
@@ -103,6 +107,9 @@ pub fn execute_point(
 
 /// Reads the row as [`execute_point`] does, but waits for pages, or for the shard that owns the
 /// row. Returns `None` if the general path must answer.
+///
+/// # Errors
+/// As [`execute_point`].
 pub async fn execute_point_with_waits(
     statement: &Arc<Prepared>,
     database: &Database,

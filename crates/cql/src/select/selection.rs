@@ -43,6 +43,10 @@ impl SelectionPreparation<'_, '_> {
 
     /// Prepares a selector and returns it with its type. `expected` is the type that literals and
     /// markers take where a function requires one.
+    ///
+    /// # Errors
+    /// A column, function, field or type does not exist, an argument does not fit its function, an
+    /// aggregate is an argument of another, or the type of a term is unknown.
     pub fn prepare(
         &mut self,
         expression: &Expression<'_>,

@@ -153,6 +153,9 @@ pub(super) fn user_defined(
 }
 
 /// Prepares a tuple as written, with a receiver for each part.
+///
+/// # Errors
+/// As [`prepare_term`], for any part.
 pub fn prepare_parts(
     preparation: &mut Preparation<'_>,
     parts: &[Expression<'_>],

@@ -24,7 +24,10 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Returns the value, or `None` for null. An unset value is an error that names `what`.
+    /// Returns the value, or `None` for null.
+    ///
+    /// # Errors
+    /// The value is unset; the message names `what`.
     pub fn required(self, what: &str) -> Result<Option<Bytes>> {
         match self {
             Self::Value(value) => Ok(Some(value)),
@@ -45,6 +48,10 @@ pub struct Evaluation<'a> {
 
 impl Term {
     /// Evaluates the term.
+    ///
+    /// # Errors
+    /// A bind marker has no value, a part of a literal or an argument is unset, a collection has a
+    /// null, or a function fails.
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         match self {
             Self::Constant(Some(value)) => Ok(Bound::Value(value.clone())),
@@ -81,8 +88,11 @@ impl CompositeTerm {
     }
 }
 
-/// Serialises a literal of type `column_type` from its parts. It sorts sets and maps, keeps the
-/// first of equal keys with the last value, and refuses a null inside a collection.
+/// Serialises a literal of type `column_type` from its parts. Sets and maps are sorted. Of equal
+/// keys in a map, the literal has the bytes of the first and the value of the last.
+///
+/// # Errors
+/// An element, key or value of a collection is null.
 pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
     let no_null = |part: Option<Bytes>| {
         part.ok_or_else(|| Error::invalid("null is not supported inside collections"))
@@ -115,6 +125,10 @@ pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result
 
 /// Returns the bound values in the order of the markers, each checked against its marker's type and
 /// in canonical form.
+///
+/// # Errors
+/// The number of positional values is not that of the markers, or a value is not valid for its
+/// marker's type.
 pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = Vec::with_capacity(markers.len());
     match values {

@@ -71,6 +71,9 @@ impl<'a> Preparation<'a> {
     }
 
     /// Returns the table's column of that name.
+    ///
+    /// # Errors
+    /// The table has no column of that name.
     pub fn column<'t>(
         &self,
         table: &'t TableMetadata,
@@ -95,6 +98,9 @@ impl<'a> Preparation<'a> {
     }
 
     /// Binds a marker to `receiver` and returns its term.
+    ///
+    /// # Errors
+    /// The marker's index is above 65,535, or the statement has no such marker.
     pub fn bind(&mut self, marker: BindMarker, receiver: &ColumnSpec) -> Result<Term> {
         let mut spec = receiver.clone();
         let name = self.marker_name.unwrap_or(&receiver.name);
@@ -143,7 +149,10 @@ impl<'a> Preparation<'a> {
             .all(|spec| *spec.keyspace == *table.keyspace && *spec.table == *table.name)
     }
 
-    /// Returns the metadata of all markers. It is an error if one has no receiver.
+    /// Returns the metadata of all markers.
+    ///
+    /// # Errors
+    /// A marker has no receiver, so that its type is unknown.
     pub fn into_markers(self) -> Result<Vec<ColumnSpec>> {
         self.bound
             .into_iter()
@@ -157,12 +166,19 @@ impl<'a> Preparation<'a> {
     }
 
     /// Resolves a type as written, including user-defined types.
+    ///
+    /// # Errors
+    /// As the function [`resolve_type`].
     pub fn resolve_type(&self, name: &TypeName<'_>) -> Result<CqlType> {
         resolve_type(self.text, self.schema, &self.keyspace, name)
     }
 }
 
 /// Resolves a type as written, with user-defined types from `schema`.
+///
+/// # Errors
+/// A user-defined type does not exist or is in another keyspace, a vector has the dimension 0, or
+/// the class of a custom type is unknown.
 pub fn resolve_type(
     text: &str,
     schema: &Schema,
@@ -232,6 +248,10 @@ pub fn resolve_type(
 }
 
 /// Prepares a term for a value of `receiver`'s type.
+///
+/// # Errors
+/// The term has no value of the receiver's type, reads a row, or names a function, type or field
+/// that does not exist.
 pub fn prepare_term(
     preparation: &mut Preparation<'_>,
     expression: &Expression<'_>,

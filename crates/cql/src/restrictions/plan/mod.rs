@@ -73,6 +73,10 @@ struct ColumnRelations<'e> {
 }
 
 /// Plans a `WHERE`.
+///
+/// # Errors
+/// A relation names an unknown column, has an operator that the column does not support, or
+/// contradicts another relation, or the clause needs a filter that `purpose` does not allow.
 pub fn plan(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

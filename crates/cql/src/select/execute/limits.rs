@@ -60,7 +60,10 @@ impl PageLimits {
     }
 }
 
-/// Evaluates a limit; `usize::MAX` if it is absent or unset.
+/// Evaluates a limit. Returns `usize::MAX` if it is absent or unset.
+///
+/// # Errors
+/// The limit is null or not positive, does not have 4 bytes, or cannot be evaluated.
 pub fn evaluate_limit(
     term: Option<&Term>,
     evaluation: &Evaluation<'_>,

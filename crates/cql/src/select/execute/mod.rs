@@ -51,6 +51,10 @@ struct Execution<'s> {
 }
 
 /// Executes a SELECT and returns one page.
+///
+/// # Errors
+/// A limit, a bound value or the paging state is invalid, the statement cannot be paged, the result
+/// is too large, a selector has no value, or the storage fails.
 pub async fn execute(
     select: &PlannedSelect,
     database: &Database,
