@@ -50,8 +50,12 @@ impl ConnectionCounter {
         Arc::new(Self { limits, open: Mutex::new(open) })
     }
 
-    /// Admits a connection to `shard`, or without a choice to the shard with the fewest
-    /// connections. The error is the name of the setting that forbids it.
+    /// Admits a connection to `shard`, or to the shard with the fewest connections if `shard` is
+    /// `None`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the name of the setting that forbids the connection.
     pub fn enter(
         self: &Arc<Self>,
         address: IpAddr,
@@ -174,7 +178,11 @@ impl RequestAdmission {
         AddressAccount { of_address: self.addresses.of(address) }
     }
 
-    /// Admits a request of `bytes`. The error is the name of the setting that forbids it.
+    /// Admits a request of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the name of the setting that forbids the request.
     pub fn admit(&self, account: &AddressAccount, bytes: usize) -> Result<InFlight, &'static str> {
         let (total, of_address) = (self.in_flight.get(), account.of_address.get());
         if !fits(total, bytes, self.limit) {
@@ -196,20 +204,28 @@ impl RequestAdmission {
         InFlight { taken_at: None, bytes: 0, address_bytes: 0, total, of_address }
     }
 
-    /// Counts `bytes` for a request that began as unfinished, or returns the name of the setting
-    /// that forbids it.
+    /// Counts `bytes` for a request that began as unfinished.
     ///
     /// A quarter of each limit stays free, so that a client that never sends the rest of a request
     /// does not block the small requests of others. A request counts as at most half of a limit,
-    /// so that one larger than the limit can arrive while small requests run. A request that needs
+    /// so that a request above the limit can arrive while small requests run. A request that needs
     /// no more than it has already is never refused.
+    ///
+    /// # Errors
+    ///
+    /// Returns the name of the setting that forbids the bytes. The count of the request then stays
+    /// as it was.
     pub fn grow(&self, request: &mut InFlight, bytes: usize) -> Result<(), &'static str> {
         let (limit, per_address) = (self.limit, self.limit_per_address);
         self.recount(request, bytes, limit - limit / 4, per_address - per_address / 4)
     }
 
-    /// Counts `bytes` for a request that began as unfinished and has arrived completely: like
-    /// [`Self::grow`], up to the full limits, because the request is about to run and end.
+    /// Counts `bytes` for a request that began as unfinished and has arrived completely. Unlike
+    /// [`Self::grow`], it allows the full limits, because the request is about to run and end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::grow`].
     pub fn finish(&self, request: &mut InFlight, bytes: usize) -> Result<(), &'static str> {
         self.recount(request, bytes, self.limit, self.limit_per_address)
     }

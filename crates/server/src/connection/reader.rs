@@ -124,6 +124,11 @@ where
     }
 
     /// Reads once and returns the number of bytes, 0 at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket fails, or with `TimedOut` if the client does not send the rest of a
+    /// large envelope in time.
     pub async fn fill(&mut self) -> io::Result<usize> {
         let mut buffer = std::mem::take(&mut self.buffer);
         if buffer.is_empty() && buffer.capacity() > 2 * self.read_bytes {
@@ -150,8 +155,12 @@ where
     }
 
     /// Writes the answers, and waits while the client does not read them or too many of its
-    /// requests wait. A client that has sent a large envelope in part fails with `TimedOut` after
-    /// the time that it has left, because it holds memory meanwhile.
+    /// requests wait.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `TimedOut` if the client has sent a large envelope in part and its time for the
+    /// rest ends, because the envelope holds memory meanwhile.
     pub async fn ease(&mut self) -> io::Result<()> {
         self.flush().await;
         match &mut self.unfinished {

@@ -53,8 +53,12 @@ impl Room {
 
 impl Connection {
     /// Waits until a request of this client may read rows. `least` is the number of bytes that the
-    /// answer needs according to an earlier attempt, or 0. An error if other answers hold the
-    /// memory.
+    /// answer needs according to an earlier attempt, or 0.
+    ///
+    /// # Errors
+    ///
+    /// Fails with OVERLOADED if other answers hold the memory for [`PATIENCE`], or as
+    /// [`Self::taken_answers`].
     pub async fn room_for_rows(
         &self,
         least: usize,
@@ -107,6 +111,10 @@ impl Connection {
     }
 
     /// Waits until the client has taken its answers.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is broken.
     pub async fn taken_answers(&self) -> Result<(), ErrorResponse> {
         while self.is_behind() {
             self.sent.notified().await;
@@ -147,8 +155,12 @@ impl Connection {
         })
     }
 
-    /// Adds the answer to the connection's account. If it is too large to keep, returns the bytes
-    /// that it needs as an error, and the caller must read it again.
+    /// Adds the answer to the connection's account.
+    ///
+    /// # Errors
+    ///
+    /// Returns the bytes that the answer needs if they are too many to keep. The caller must read
+    /// the answer again.
     pub fn keep_answer(
         &self,
         room: Room,
@@ -186,8 +198,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reserves memory for the row of a request that is answered on the spot; `false` if there is
-    /// none, so that the request has to wait.
+    /// Reserves memory for the row of a request that is answered without a wait. Returns `false` if
+    /// there is no memory, so that the request has to wait.
     pub fn hold_row(&self, bytes: usize) -> bool {
         if bytes <= SMALL_ANSWER {
             return true;

@@ -5,7 +5,8 @@
 
 use super::error::DecodeError;
 
-/// A position in the body of a request.
+/// A position in the body of a request. A method that reads a field fails with
+/// [`DecodeError::Truncated`] if the body ends before the field does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyReader<'a> {
     body: &'a [u8],
@@ -53,29 +54,57 @@ impl<'a> BodyReader<'a> {
         DecodeError::Truncated { field, needed, remaining: self.rest.len() }
     }
 
+    /// Reads a [byte].
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`].
     pub fn byte(&mut self, field: &'static str) -> Result<u8> {
         self.array::<1>(field).map(|[byte]| byte)
     }
 
+    /// Reads a [short].
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`].
     pub fn short(&mut self, field: &'static str) -> Result<u16> {
         self.array(field).map(u16::from_be_bytes)
     }
 
+    /// Reads an [int].
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`].
     pub fn int(&mut self, field: &'static str) -> Result<i32> {
         self.array(field).map(i32::from_be_bytes)
     }
 
+    /// Reads a [long].
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`].
     pub fn long(&mut self, field: &'static str) -> Result<i64> {
         self.array(field).map(i64::from_be_bytes)
     }
 
-    /// Reads a [string]: a short of length, then UTF-8.
+    /// Reads a [string]: its length as a [short], then UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`]; also fails for bytes that are not UTF-8.
     pub fn string(&mut self, field: &'static str) -> Result<&'a str> {
         let bytes = self.short_bytes(field)?;
         std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8 { field })
     }
 
-    /// Reads a [long string]: an int of length, then UTF-8.
+    /// Reads a [long string]: its length as an [int], then UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`]; also fails for a negative length and for bytes that are not UTF-8.
     pub fn long_string(&mut self, field: &'static str) -> Result<&'a str> {
         let length = self.int(field)?;
         let length =
@@ -84,7 +113,12 @@ impl<'a> BodyReader<'a> {
         std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8 { field })
     }
 
-    /// Reads [bytes]: an int of length, negative for null.
+    /// Reads [bytes]: their length as an [int], then the bytes. Returns `None` for a negative
+    /// length, which means null.
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`].
     pub fn bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>> {
         match usize::try_from(self.int(field)?) {
             Ok(length) => self.take(field, length).map(Some),
@@ -92,13 +126,22 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// Reads [short bytes]: a short of length.
+    /// Reads [short bytes]: their length as a [short], then the bytes.
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`].
     pub fn short_bytes(&mut self, field: &'static str) -> Result<&'a [u8]> {
         let length = self.short(field)?;
         self.take(field, length as usize)
     }
 
-    /// Reads the length of a [value], -1 for null, -2 for unset, and skips its bytes.
+    /// Reads the length of a [value] and skips its bytes. The length is -1 for null and -2 for
+    /// unset.
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`]; also fails for a length below -2.
     pub fn value_length(&mut self, field: &'static str) -> Result<i32> {
         let length = self.int(field)?;
         match length {
@@ -108,8 +151,11 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// Reads a [short] that counts items of at least `min_item_length` bytes each. A body that
-    /// cannot hold them is refused.
+    /// Reads a [short] that counts items of at least `min_item_length` bytes each.
+    ///
+    /// # Errors
+    ///
+    /// See [`BodyReader`]; also fails if the rest of the body cannot hold the items.
     pub fn count(&mut self, field: &'static str, min_item_length: usize) -> Result<usize> {
         let count = self.short(field)? as usize;
         match count * min_item_length {

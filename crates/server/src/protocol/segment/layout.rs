@@ -51,7 +51,11 @@ impl SegmentHeader {
         out.copy_from_slice(&bits.to_le_bytes()[..checked + 3]);
     }
 
-    /// Reads a header from the front of `bytes`; `None` if there are too few.
+    /// Reads a header from the front of `bytes`. Returns `None` if there are too few bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`DecodeError::HeaderChecksum`] if the header does not match its checksum.
     pub fn read(compressing: bool, bytes: &[u8]) -> Result<Option<Self>, DecodeError> {
         let length = header_length(compressing);
         let Some(bytes) = bytes.get(..length) else { return Ok(None) };

@@ -28,8 +28,12 @@ impl SegmentReader {
         Self { compressing, pending: None }
     }
 
-    /// Returns the next segment, or `None` until more bytes arrive. After an error the position in
-    /// the stream is lost.
+    /// Returns the next segment, or `None` until more bytes arrive.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the header or payload does not match its checksum, or if the payload cannot be
+    /// decompressed. The position in the stream is then lost.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Segment>, DecodeError> {
         let header = match self.pending {
             Some(header) => header,
