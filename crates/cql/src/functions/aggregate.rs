@@ -1,11 +1,11 @@
 //! Aggregates over the rows of a group: `count`, `min`, `max`, `sum`, `avg`.
 //!
-//! Sums and averages have the type of their argument. Sums of integers wrap; averages of integers
-//! do not (the sum is kept in 128 bits) and are truncated towards zero. Floats are added in
-//! `double` with Kahan's compensation. For an empty group counts, sums and averages are 0, and
-//! minimum and maximum are null. Nulls are skipped.
+//! Sums and averages have the type of their argument. A sum of integers wraps. An average of
+//! integers is computed from a sum of 128 bits, so that it does not wrap, and is truncated towards
+//! zero. Floats are added in `double` with Kahan's compensation. In an empty group, counts, sums
+//! and averages are 0, and minimum and maximum are null. Nulls are skipped.
 //!
-//! Memory: a state takes constant memory. Only the sums of `varint` and `decimal` grow with their
+//! Memory: a state takes constant memory, except that a sum of `varint` or `decimal` grows with its
 //! digits.
 //!
 //! `collection_sum` and the other collection functions use these states for the elements of one
@@ -75,7 +75,7 @@ pub struct FloatingSum {
     compensation: f64,
     /// The sum without compensation. It is the result if infinities make the compensated sum NaN.
     simple: f64,
-    /// The exact sum, once finite values have overflowed the other. Used for averages only.
+    /// The exact sum, once finite values have overflowed `sum`. Only averages use it.
     exact: Option<Decimal>,
 }
 
@@ -246,8 +246,8 @@ impl AggregateFunction {
     }
 }
 
-/// Returns the average of `count` values, where all values except `value` have the average
-/// `average`. It keeps the greatest scale of the inputs.
+/// Returns the average of `count` values: of `value` and of others whose average is `average`. The
+/// result has the greatest scale of the two.
 fn running_average(
     average: &Decimal,
     value: &Decimal,

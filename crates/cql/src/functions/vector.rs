@@ -1,8 +1,8 @@
 //! `similarity_cosine`, `similarity_euclidean` and `similarity_dot_product` of two float vectors of
 //! one dimension.
 //!
-//! Greater results mean greater similarity: (1 + cos) / 2, 1 / (1 + distance²) and (1 + product) /
-//! 2.
+//! A greater result means a greater similarity. `cosine` gives (1 + cos) / 2, `euclidean` gives
+//! 1 / (1 + distance²), and `dot_product` gives (1 + product) / 2.
 
 use std::sync::Arc;
 

@@ -62,14 +62,14 @@ pub enum ModificationKind {
 /// The clocks of an execution.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// Write timestamp in µs, unless the statement has its own.
+    /// The write timestamp in µs of a statement without USING TIMESTAMP.
     pub timestamp_us: i64,
     /// The clock for local deletion and expiry times, in seconds since 1970.
     pub now_s: u32,
 }
 
-/// Returns a row as it is stored, for the few operations that depend on it (lists by index or
-/// value).
+/// A function that returns a row as it is stored. Only changes of a list by index or value need the
+/// stored row.
 pub type CurrentRows<'a> =
     &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
 
@@ -232,7 +232,7 @@ impl PlannedModification {
         Ok(())
     }
 
-    /// Returns (ttl in seconds or 0, second of expiry).
+    /// Returns the TTL in seconds, or 0, and the second of the expiry.
     #[inline]
     fn expiry(&self, evaluation: &Evaluation<'_>, now_s: u32) -> Result<(u32, u32)> {
         let default = self.table.options.default_time_to_live;
@@ -264,13 +264,13 @@ impl PlannedModification {
         if ttl == 0 || self.kind == ModificationKind::Delete {
             return Ok((0, NO_DELETION_TIME));
         }
-        // The latest expiry that version `da` of the files can hold (February 2106).
+        // Later expiries are cut to the latest that version `da` of the files can hold: February
+        // 2106.
         Ok((ttl, now_s.saturating_add(ttl).min(NO_DELETION_TIME - 2)))
     }
 }
 
-/// Refuses clustering values that are too long: files store their length in 16 bits, as Cassandra's
-/// do.
+/// Refuses clustering values of more than 65,535 bytes, because files store the length in 16 bits.
 fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
     let values = slices.iter().flat_map(|slice| slice.start.values.iter().chain(&slice.end.values));
     match values.flatten().map(|value| value.len()).max() {
@@ -282,7 +282,7 @@ fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
     }
 }
 
-/// Evaluates a timestamp in µs; unset means `default_us`.
+/// Evaluates a timestamp in µs. Returns `default_us` if it is unset.
 ///
 /// # Errors
 /// The timestamp is null, is the least `bigint` or does not have 8 bytes, or the term has no value
@@ -305,8 +305,8 @@ pub fn evaluate_timestamp(
     }
 }
 
-/// Returns the clustering of the one row that a slice selects. Like a partition key it has at most
-/// 65,535 bytes in total.
+/// Returns the clustering of the only row that a slice selects. Refuses one of more than 65,535
+/// bytes in total, which is also the limit of a partition key.
 fn clustering_of(slice: &ClusteringSlice) -> Result<Clustering> {
     let values = &slice.start.values;
     check_key_length(values.iter().flatten().map(|value| value.len()).sum())?;
