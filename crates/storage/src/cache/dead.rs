@@ -1,9 +1,10 @@
-//! Purging rows of which only tombstones are left that no reader needs: a row is removed after a
-//! reader has met it (rule 17).
+//! Purges rows that consist of tombstones that no reader needs. A row is removed after a reader has
+//! met it (rule 17).
 //!
-//! The condition is that of compaction (`purge`): the tombstones are older than `gc_grace_seconds`,
-//! and no memtable holds data of the partition that they could cover. Older data in files is
-//! covered there too, and the cache knows the range to be continuous.
+//! The condition is the same as in a compaction (`purge`): the tombstones are older than
+//! `gc_grace_seconds`, and no memtable holds data of the partition that they could cover. Older
+//! data in files needs no check, because the files have the tombstones too, and because the range
+//! stays continuous, so that reads do not go to the files.
 
 use std::rc::Rc;
 

@@ -34,16 +34,16 @@ const HEADER: u8 = 16;
 const ONLY: u8 = 32;
 /// The entry belongs to no partition: it marks an end of a continuous range of partitions.
 const FENCE: u8 = 64;
-/// The flags that say what an entry is and whether the range before it is continuous; the others
-/// concern its bytes and its age.
+/// The flags for the kind of an entry and for the continuity of the range before it. The other
+/// flags concern its bytes and its age.
 const KIND: u8 = CONTINUOUS | ROW | HEADER | ONLY | FENCE;
 
 /// An entry: the value at a position, and the continuity of the range before it. 32 bytes, a block
 /// of the trie.
 ///
-/// The deletion is the partition's in a header. In other entries it is that of the range deletions
-/// over this position and, if the entry is continuous, over the range before it. In a position
-/// between rows that is not continuous it means nothing.
+/// In a header, the deletion is the partition's. In other entries, it is the range deletion over
+/// this position and, if the entry is continuous, over the range before it. An entry between rows
+/// that is not continuous has a deletion without a meaning.
 #[derive(Clone)]
 pub(super) struct Entry {
     used_at: Cell<u32>,

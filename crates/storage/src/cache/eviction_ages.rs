@@ -1,4 +1,5 @@
-//! Eviction ages: how long ago entries were used, in steps, and which of them are the oldest.
+//! The eviction age of an entry: the time since its last use, in steps. The oldest are evicted
+//! first.
 //!
 //! Time is counted in insertions: a step is 1/32 of the number of cached entries, so the order
 //! among entries is exact to within a step. Entries that were used again after their insertion have

@@ -1,4 +1,4 @@
-//! Reports to the operator what the cache holds of one partition.
+//! Reports to the operator which parts of a partition the row cache of a shard holds.
 
 use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringComparator, DecoratedKey, DeletionTime,
@@ -14,20 +14,20 @@ use super::{
 };
 use crate::memtable::path;
 
-/// The maximum number of ranges that are listed one by one: a few screens full (arbitrary).
+/// The maximum number of ranges in a report (arbitrary).
 const TOLD_RANGES: usize = 256;
-/// Entries examined without yielding: some ten microseconds.
+/// Entries examined without a yield, which takes some 10 µs.
 const LOOKED_AT_ONCE: usize = 256;
 
-/// A report of what the row cache of a shard holds of a partition.
+/// A report on one partition in the row cache of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheExplanation {
     /// The node has no row cache, so every read goes to the files.
     NodeIsOff,
     /// The table's `caching` option turns the cache off.
     TableIsOff,
-    /// The cache has nothing of the partition: it was not read since the start, or it was evicted
-    /// or forgotten.
+    /// The cache has nothing of the partition. No read has come for it since the start, or the
+    /// cache has evicted or forgotten it.
     Unknown,
     /// The cache has the partition, or a part of it.
     Known(ContinuousPartition),
@@ -36,13 +36,13 @@ pub enum CacheExplanation {
 /// A partition that is cached, at least in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinuousPartition {
-    /// The partition's deletion in the files; live if it has none.
+    /// The partition's deletion in the files, or [`DeletionTime::LIVE`].
     pub deletion: DeletionTime,
     /// Whether the partition has a static row in the files.
     pub has_static_row: bool,
     /// The number of rows held.
     pub rows: u64,
-    /// Bytes of these rows and of the static row, without the entries.
+    /// Bytes of the rows and the static row, without the memory of their entries.
     pub row_bytes: u64,
     /// The continuous ranges, in clustering order. A read between two of them goes to the files.
     pub ranges: Vec<ExplainedRange>,
@@ -62,8 +62,8 @@ pub struct ExplainedRange {
 }
 
 impl TableCache {
-    /// Reports what the cache holds of a partition. A long partition is walked in steps, so a
-    /// change in the meantime is reported as before or as after.
+    /// Reports which parts of a partition the cache holds. The walk over a long partition yields,
+    /// so the report may or may not show a change that happens during the walk.
     pub(crate) async fn explain(
         &self,
         table: &TableMetadata,
@@ -109,8 +109,8 @@ impl TableCache {
         }
     }
 
-    /// Explains a partition without an entry: either no file has it, or the cache has nothing of
-    /// it.
+    /// Explains a partition without an entry. If the range around it is continuous, no file has it;
+    /// otherwise the cache knows nothing of it.
     fn explain_absent(&self, path: &[u8]) -> CacheExplanation {
         if self.cache.0.borrow().are_partitions_continuous(path) {
             complete(DeletionTime::LIVE, 0, 0)
@@ -147,7 +147,7 @@ impl Inner {
         })
     }
 
-    /// Walks on. Returns `false` at the end.
+    /// Continues a walk for some entries. Returns `false` at the end of the partition.
     fn walk_some(&self, prefix: &[u8], walk: &mut RangeWalk) -> bool {
         let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
         entries.seek(&walk.at);
@@ -209,8 +209,8 @@ impl RangeWalk {
         }
         let rows = u64::from(entry.is_row());
         let range = self.range.get_or_insert_with(|| {
-            // The partition's beginning has no entry of its own: a continuous first entry extends
-            // to it.
+            // The beginning of the partition has no entry. If the first entry is continuous, its
+            // range begins there.
             let start = if entry.is_continuous() { FIRST } else { place };
             Places { start: start.to_vec(), ..Places::default() }
         });
@@ -226,7 +226,7 @@ impl RangeWalk {
     fn end_range(&mut self) {
         let Some(mut range) = self.range.take() else { return };
         range.end.clone_from(&self.at);
-        // The end of a range that is no longer continuous.
+        // A single position between rows is what remains of a range that is no longer continuous.
         if range.start == range.end && !is_row(&range.start) {
             return;
         }

@@ -68,9 +68,9 @@ impl TableCache {
         Some(take(lookup))
     }
 
-    /// Prefetches into the processor's caches what looking up these rows takes. `rows` gives their
-    /// paths with the table's number in front; `met` is called with the index of each row that has
-    /// an entry.
+    /// Prefetches the memory that look-ups of these rows will read into the processor's caches.
+    /// `rows` gives their paths with the table's number in front. Calls `met` with the index of
+    /// each row that has an entry.
     pub(crate) fn look_ahead<'path>(
         &self,
         rows: impl IntoIterator<Item = &'path [u8]>,
@@ -82,8 +82,8 @@ impl TableCache {
         });
     }
 
-    /// Returns what the cache knows of a partition's header: `None` if nothing, `Some(None)` if no
-    /// file has the partition. With `is_use` the entry counts as used.
+    /// Returns the header of a partition. Returns `None` if the cache knows nothing of the
+    /// partition, and `Some(None)` if no file has it. With `is_use` the entry counts as used.
     pub(super) fn header(
         &self,
         ticket: Ticket,
@@ -132,7 +132,8 @@ fn packed(header: &Entry, is_exact: bool) -> Result<Option<PackedRow<'_>>, PackE
     }
 }
 
-/// Traces what a look-up of a partition has found: a partition, that no file has it, or nothing.
+/// Traces the result of a look-up of a partition in the cache. `None` means that the cache knows
+/// nothing of it, and `Some(None)` that no file has it.
 pub(super) fn trace_look<T>(found: &Option<Option<T>>) {
     match found {
         Some(Some(_)) => trace_event!("Partition found in row cache"),

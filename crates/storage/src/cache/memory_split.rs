@@ -2,12 +2,12 @@
 //! evicts too early.
 //!
 //! Rows and pages have separate eviction orders, because a row is found by its position and a page
-//! is shared by many rows. What the two sides compare is what each evicted too early. Both keep a
-//! ghost list of recent evictions, about as long as what they hold; an entry that is read from
-//! files again while it is in the ghost list counts for its side. Every second the border moves by
-//! one page for each such row or page by which one side exceeds the other, at most by 1/32 of the
-//! whole. In the end both sides miss equally often, as they would in one common order. The two
-//! lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
+//! is shared by many rows. Each side keeps a ghost list of its latest evictions, about as many as
+//! it has entries. A row or page that is read from files again while it is in the ghost list was
+//! evicted too early. Every second, the border moves in favour of the side with more such
+//! evictions, by one page for each that it has more than the other, but at most by 1/32 of the
+//! whole. In the end both sides evict too early equally often, as they would in one common order.
+//! The two lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
 //!
 //! Memory: 2 bytes for each [`BYTES_OF_A_PLACE`] bytes that rows may take, allocated as evictions
 //! fill the list.

@@ -62,7 +62,7 @@ use memory_split::GhostList;
 
 use crate::memtable::MemtableBudget;
 
-/// Counters of a row cache, and what it holds. The names are those of ScyllaDB's metrics.
+/// The counters and the content of a row cache, under the names of ScyllaDB's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCacheMetrics {
     /// Reads of a partition that were served from memory alone.
@@ -259,7 +259,8 @@ impl Inner {
         self.trie.retired_bytes() + self.owner.heap_bytes().saturating_sub(self.live_heap_bytes)
     }
 
-    /// Returns the bytes of entries, nodes and rows, including what readers of older states retain.
+    /// Returns the bytes of entries, nodes and rows, with the bytes that readers of older states
+    /// retain.
     fn used_bytes(&self) -> usize {
         self.trie.used_bytes() + self.trie.retired_bytes() + self.owner.heap_bytes()
     }

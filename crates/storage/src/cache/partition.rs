@@ -1,10 +1,10 @@
 //! A stream of one partition through the cache: cached rows come from memory, gaps are read from
 //! files, and the rows read there are added to the cache.
 //!
-//! The stream reads from memory without yielding, some fragments at a time. If it has to come back
-//! it takes a snapshot of the partition, so that it shows one state from first to last (rule 9).
-//! Its files are those of the view with which it was opened. It adds what it finds in a gap as long
-//! as its ticket is valid (rule 4).
+//! The stream reads from memory without yielding, some fragments at a time. If these are not all,
+//! it takes a snapshot of the partition, so that it shows one state from first to last (rule 9). It
+//! reads the files of the view with which it was opened. It adds the rows of a gap to the cache as
+//! long as its ticket is valid (rule 4).
 //!
 //! Memory: the buffer holds at most [`MAX_FILL`] fragments, and a deletion before the last one.
 //! Its values and clusterings exceed [`MAX_FILL_BYTES`] by at most one row, whether or not the

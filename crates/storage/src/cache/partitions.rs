@@ -157,8 +157,8 @@ impl TableCache {
         found.starts_with(&path[NUMBER_BYTES..]).then_some(found)
     }
 
-    /// Records that between two entries the files have no partitions except those with entries, as
-    /// long as the access is valid. See [`Inner::learn_some_partitions`].
+    /// Records, as long as the access is valid, that each partition of the files between two
+    /// entries has an entry. See [`Inner::learn_some_partitions`].
     pub(super) async fn learn_partitions(access: &CacheAccess, low: &[u8], high: &[u8]) {
         let number = access.ticket.number;
         let mut low = Cow::Borrowed(low);
@@ -173,7 +173,7 @@ impl TableCache {
         }
     }
 
-    /// Returns what the cache knows of a partition, by its key.
+    /// Returns whether the cache knows a partition, by its key.
     pub(super) fn continuity(&self, key: &DecoratedKey) -> Result<Continuity, StorageError> {
         let mut path = Vec::with_capacity(32);
         self.put_partition(self.ticket().number, key.borrowed(), &mut path);
@@ -223,11 +223,12 @@ impl Inner {
         }
     }
 
-    /// Records that between two entries the files have no partitions except those with entries.
-    /// Paths are without the table's number; `low` is empty for the beginning of the table. Works a
-    /// part at a time, because there may be many entries of keys that are in no file: returns the
-    /// entry reached, from which the caller goes on. `None` if all is done, or if one of the two
-    /// entries is not there (any more).
+    /// Records that each partition of the files between two entries has an entry. Paths are without
+    /// the table's number. `low` is empty for the beginning of the table.
+    ///
+    /// A call works on some entries only, because there may be many entries of keys that are in no
+    /// file. It returns the entry that it reached, from which the caller continues. It returns
+    /// `None` if all is done, or if the cache does not have one of the two entries any more.
     fn learn_some_partitions(&mut self, number: u32, low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
         let number = number.to_be_bytes();
         let Self { trie, has_partition_ranges, .. } = self;

@@ -33,8 +33,8 @@ fn with_end(place: &[u8], end: u8) -> Vec<u8> {
     place
 }
 
-/// Returns whether nothing can lie between two positions: a row's, and the one directly before or
-/// behind it.
+/// Returns whether one position is a row's and the other lies directly before or behind this row,
+/// so that nothing can lie between the two.
 pub(super) fn are_adjacent(low: &[u8], high: &[u8]) -> bool {
     let (Some((low_end, low)), Some((high_end, high))) = (low.split_last(), high.split_last())
     else {

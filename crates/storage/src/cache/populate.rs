@@ -1,7 +1,8 @@
-//! Adds what reads find in files. All positions are within the partition with the path `prefix`.
+//! Adds to the cache the rows, ranges and headers that reads find in files. All positions are
+//! within the partition with the path `prefix`.
 //!
-//! Every addition must be true of the files of the present epoch; callers check their ticket first.
-//! A present entry is not replaced (rule 5), because it may be newer.
+//! Every addition must be true of the files of the present epoch. Callers check their ticket first.
+//! An entry that exists is not replaced (rule 5), because it may be newer.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,7 @@ use super::{
     place::{FIRST, are_adjacent, before, behind, is_row},
 };
 
-/// Adds what a read finds in the files of one partition, on its way in one direction.
+/// Adds the rows and ranges that a read in one direction finds in the files of one partition.
 pub(super) struct Filler<'a> {
     pub(super) access: &'a CacheAccess,
     pub(super) prefix: &'a [u8],
@@ -195,8 +196,8 @@ impl Inner {
             low = behind(&low);
         }
         let mut high = high.to_vec();
-        // A row under another deletion must not take on that of the range before it, so the range
-        // ends before the row.
+        // If the row at the end has another deletion than the range, the range ends before the row,
+        // because an entry has one deletion for both.
         if is_row(&high)
             && self
                 .get(prefix, &high)

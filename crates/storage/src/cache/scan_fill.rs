@@ -1,8 +1,8 @@
-//! Adds to the cache what a scan of the files reads: each partition, and that no others lie between
-//! them (rule 15).
+//! Adds the partitions that a scan of the files reads to the cache, and marks the range between two
+//! of them as continuous (rule 15).
 //!
-//! Only small tables are added, because others would evict entries that are read more often (rule
-//! 16).
+//! Only scans of small tables add partitions. A scan of a large table would evict entries that are
+//! read more often (rule 16).
 
 use std::{cell::Cell, rc::Rc};
 
@@ -38,15 +38,15 @@ const PARTITION_BYTES: u64 = 128;
 pub(crate) struct ScanFill {
     access: CacheAccess,
     range: KeyRange,
-    /// The last entry of the sequence of partitions up to which everything read is continuous;
-    /// without the table's number.
+    /// The path, without the table's number, of the entry up to which the partitions of the scan
+    /// are continuous.
     reached: Option<Vec<u8>>,
     /// Bytes that the scan may still add.
     left_bytes: Rc<Cell<usize>>,
 }
 
 impl TableCache {
-    /// Returns whether scans may add what they read of the files of a view.
+    /// Returns whether scans may add the partitions that they read from the files of a view.
     pub(crate) fn may_keep_scanned(&self, view: &TableView) -> bool {
         let bytes = view.sstables.iter().map(|sstable| {
             let reader = sstable.reader();

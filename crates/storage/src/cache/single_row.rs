@@ -1,6 +1,7 @@
-//! Partitions that consist of one row, because the table has no clustering and no static columns.
-//! Each partition has one entry at the row's position; an entry without a row says that the
-//! partition has none. A partition deletion is kept as the row's.
+//! Partitions of one row: the partitions of a table without clustering and static columns.
+//!
+//! A partition has one entry, which is at the row's position. An entry without a row says that the
+//! partition has no row. A partition deletion is kept as the deletion of the row.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use crate::{
     table::TableView,
 };
 
-/// Reads the files' part of a partition from memory or, on a miss, from the files, and then adds
-/// it.
+/// Reads the files' part of a partition from the cache. On a miss, reads the files and adds the row
+/// to the cache.
 pub(crate) async fn read_single_row(
     access: &CacheAccess,
     view: &TableView,
@@ -72,8 +73,8 @@ async fn read_from_files(
     only_row_of(sources, &command.table, command.direction).await
 }
 
-/// Merges what several files have of a partition of one row into that row. A partition deletion
-/// becomes the row's.
+/// Merges the sources of a partition of one row into that row. A partition deletion becomes the
+/// deletion of the row.
 pub(super) async fn only_row_of(
     sources: Vec<Source<'_>>,
     table: &Arc<TableMetadata>,
@@ -96,7 +97,7 @@ pub(super) async fn only_row_of(
     Ok(found)
 }
 
-/// Adds a row that only one file has and that a cached look-up found there without I/O.
+/// Adds the result of a look-up that read cached pages. The row is in one file only, or in none.
 pub(crate) fn add_cached_row<V: AsRef<[u8]>>(
     cache: &TableCache,
     table: &TableMetadata,
@@ -106,7 +107,8 @@ pub(crate) fn add_cached_row<V: AsRef<[u8]>>(
     scratch: &PointScratch,
 ) {
     let format = cache.format();
-    // If the values cannot be restored from the path, an entry needs them as they were written.
+    // Without an exact format, the path does not give the clustering values back, and the entry
+    // would need their written form.
     if !format.is_exact || table.has_static_columns() {
         return;
     }
@@ -136,8 +138,8 @@ pub(crate) fn add_cached_row<V: AsRef<[u8]>>(
 }
 
 impl TableCache {
-    /// Returns the row of a partition of one row: `None` if the cache does not know it,
-    /// `Some(None)` if it knows that there is none.
+    /// Returns the row of a partition of one row. Returns `None` if the cache does not know the
+    /// partition, and `Some(None)` if there is no row.
     fn single_row(
         &self,
         table: &TableMetadata,
@@ -159,8 +161,8 @@ impl TableCache {
         self.format().row_of(table, &[], entry.row_bytes()).map(|row| Some(Some(row)))
     }
 
-    /// Adds a partition of one row. Returns its length in bytes, or a lower bound of the length if
-    /// the row is too large to be added.
+    /// Adds a partition of one row, unless the row is too large. Returns the length in bytes, or
+    /// for a row that is too large a lower bound of it.
     pub(super) fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);

@@ -83,9 +83,9 @@ impl TableCache {
         Ok(())
     }
 
-    /// Adds a partition that no file had, empty: its rows follow. If there is no room, the range of
-    /// partitions around it is no longer continuous, because data that no reader has asked for does
-    /// not evict what others read.
+    /// Adds an empty partition that no file had. Its rows follow. If there is no room, the range of
+    /// partitions around it is no longer continuous, because data that no read has asked for must
+    /// not evict data that reads use.
     fn add_new(&self, key: &DecoratedKey) -> bool {
         let mut prefix = Vec::new();
         self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
