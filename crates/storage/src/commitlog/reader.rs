@@ -1,4 +1,4 @@
-//! This module reads one segment, record by record.
+//! This module reads one segment of the commit log, record by record.
 //!
 //! Memory: a window of [`WINDOW_BYTES`], or one record if that is larger.
 
@@ -103,9 +103,10 @@ impl SegmentReader {
 
     /// Returns whether a segment with an unreadable header has records.
     ///
-    /// The first marker stands in the header's own sector, so that it is there if the header ever
-    /// was. Behind a blank header nothing more is searched, because every segment that waits for
-    /// its first use looks like that.
+    /// The first marker is in the same sector as the header, so a segment that ever had a header
+    /// has this marker. If the header is blank and the marker is missing, the segment waits for its
+    /// first use, and the rest is not searched. If the header is damaged, the rest is searched for
+    /// later markers.
     async fn has_records(&mut self, is_blank: bool) -> Result<bool, FileError> {
         if self.first_marker().await?.is_some() {
             return Ok(true);
@@ -122,8 +123,8 @@ impl SegmentReader {
         self.offset
     }
 
-    /// Returns `count` bytes at `offset`, which must lie before the end of the file; fewer only at
-    /// that end.
+    /// Returns `count` bytes at `offset`, which must lie before the end of the file. Returns fewer
+    /// bytes only if the file ends before.
     async fn bytes_at(&mut self, offset: u64, count: usize) -> Result<Bytes, FileError> {
         let window_end = self.window_start + self.window.len() as u64;
         if offset < self.window_start || offset + count as u64 > window_end {
@@ -163,7 +164,8 @@ impl SegmentReader {
         Ok(Read::Record { offset, body })
     }
 
-    /// Returns the durable position in the segment's first marker: the end of its predecessor.
+    /// Returns the durable position in the segment's first marker, which is the end of the segment
+    /// before it.
     pub(crate) async fn first_marker(&mut self) -> Result<Option<LogPosition>, FileError> {
         let first = self.next().await?;
         self.offset = HEADER_BYTES as u64;
@@ -173,8 +175,8 @@ impl SegmentReader {
         })
     }
 
-    /// Returns the greatest offset of this segment that a marker behind `from` reports as durable;
-    /// 0 if there is none.
+    /// Returns the greatest offset of this segment that a marker behind `from` reports as durable.
+    /// Returns 0 if there is no such marker.
     pub(crate) async fn durable_offset_behind(&mut self, from: u64) -> Result<u32, FileError> {
         let mut durable = 0;
         let mut at = from;

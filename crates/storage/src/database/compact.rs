@@ -199,9 +199,9 @@ impl Database {
         Ok(done.contains(&true))
     }
 
-    /// Splits the files that several shards share, which no shard can compact, or waits for the
-    /// shards that split them. Files that cannot be split stay as they are; the error is that of
-    /// the first one.
+    /// Splits the files that several shards share, because no shard can compact such a file. If
+    /// another shard splits a file already, waits for it. A file that cannot be split stays as it
+    /// is. Returns the error of the first such file.
     async fn split_shared_files(
         &self,
         ids: Vec<TableId>,
@@ -320,7 +320,7 @@ struct NamedFile {
     table: TableId,
     path: PathBuf,
     shard: usize,
-    /// False if the file is being compacted, or if other shards have a part of it.
+    /// `false` if a compaction has the file, or if other shards have a part of it.
     is_idle: bool,
 }
 

@@ -112,8 +112,9 @@ impl Database {
         }
     }
 
-    /// Makes sure that a new table shows no data of an earlier table with its id. Generated ids are
-    /// new; an id that the user gives may be that of a table with writes that are still in the log.
+    /// Makes sure that a new table shows no data of an earlier table with its id. A generated id is
+    /// new. An id that the user gives may belong to a dropped table whose writes are still in the
+    /// commit log.
     pub(super) async fn prepare_new_table(
         &self,
         table: &TableMetadata,
@@ -137,7 +138,7 @@ impl Database {
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });
         let positions = positions.await;
-        // Earlier notes of logged batches must not apply to this table either.
+        // The time keeps unfinished logged batches of the earlier table out, too.
         let at_us = time::now_micros();
         let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };
         record.save(file_system, &directory).await

@@ -4,9 +4,9 @@
 //! Every SSTable is verified and compared with the schema before anything is changed. Then the
 //! table is flushed. All SSTables are copied into the table's directory under numbers of this node,
 //! each with TOC.txt last, and opened by the shards that own a part of them. When all shards have
-//! them open they are added to the table; a failure before that removes all copies. A crash
-//! meanwhile leaves some of them imported, each as a whole. Importing again then adds the same data
-//! once more, which changes nothing.
+//! opened the copies, they are added to the table. A failure before that removes all copies. A
+//! crash during the import leaves some SSTables imported, each as a whole. Importing again then
+//! adds the same data once more, which changes nothing.
 
 use std::{
     path::{Path, PathBuf},

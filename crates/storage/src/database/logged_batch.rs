@@ -1,14 +1,14 @@
 //! Logged batches: a mutation is applied as a whole or not at all, across shards and crashes.
 //!
 //! The part of one shard is one record of its commit log, which is atomic by itself. A mutation of
-//! several shards is first written as a whole, as a note, to `system.batches`. Then it is applied,
-//! and then the note is deleted. If the node stops in between, the next start applies the notes
-//! that are left; applying a write twice is harmless.
+//! several shards is first written as a whole to `system.batches`; this row is called the *note*.
+//! Then the parts are applied, and then the note is deleted. If the node stops in between, the next
+//! start applies the notes that are left. Applying a write twice is harmless.
 //!
-//! Two kinds of writes are left out then, because they would bring back deleted data: writes to a
-//! table that was dropped or truncated since the note, and all of a batch so old that later
-//! deletions may have been forgotten. `commitlog_sync` decides how durable the note is when the
-//! parts are written, as for every other write.
+//! The next start skips two kinds of writes, because they would bring back deleted data: writes to
+//! a table that was dropped or truncated after the note, and all writes of a batch that is so old
+//! that compactions may have purged later deletions. `commitlog_sync` decides how durable the note
+//! is when the parts are written, as for every other write.
 //!
 //! ```text
 //! note  vint count of mappings, for each vint length and body of a columns record;
@@ -44,16 +44,15 @@ const CONTENT_COLUMN: &str = "mutations";
 /// Pause before the failed parts of a batch are retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Minimum age at which an unfinished batch is given up. With `gc_grace_seconds = 0` alone, each
-/// crash would leave halves of batches. It is not expected that within this time a later deletion
-/// arrives, is flushed and is compacted away while its shard still refuses the older writes.
-/// Arbitrary.
+/// Minimum age at which an unfinished batch is given up (arbitrary). Without it, each crash would
+/// leave halves of batches in tables with `gc_grace_seconds = 0`. In such a table, a retry could
+/// bring back data if, within this time, a later deletion arrives, is flushed and is purged while
+/// its shard still refuses the older writes. That is not expected.
 const MIN_GRACE: Duration = Duration::from_secs(3600);
 
-/// Maximum bytes of retried batches on a shard. Beyond it logged batches are refused, because the
-/// number of failing batches has no other bound while a disk fails or a shard is overloaded.
-/// Batches are counted as they are encoded; as objects, many small rows take several times as much.
-/// Arbitrary.
+/// Maximum bytes of retried batches on a shard (arbitrary). The shard refuses logged batches beyond
+/// it, because the number of failing batches has no other bound while a disk fails or a shard is
+/// overloaded. The encoded bytes count; many small rows take several times as much memory.
 const MAX_UNFINISHED_BYTES: usize = 16 << 20;
 /// Bytes counted for a retry besides its mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;
@@ -89,8 +88,8 @@ impl Database {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
         let schema = self.schema();
-        // A noted batch is retried until it succeeds, so a mutation that a table would refuse is
-        // refused before the note.
+        // A batch with a note is retried until it succeeds. A mutation that a table would refuse
+        // never succeeds, so it is refused before the note is written.
         for update in &mutation.updates {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
@@ -251,7 +250,7 @@ impl Database {
                 }
                 noted_at = noted_at.max(row.liveness.timestamp);
             }
-            // The clock may have been set back since the note.
+            // If the clock was set back after the note, its time is below the note's timestamp.
             self.remove_note(table, partition.key, noted_at).await;
         }
         Ok(())

@@ -4,12 +4,12 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `open`, `install`, `replay`, `shutdown` | start and end |
-//! | `routing`, `registry` | which shard owns what, and how a call reaches it |
+//! | `routing`, `registry` | the shard that owns a token, and calls to it |
 //! | `write`, `logged_batch`, `counters` | the write path: commit log and memtable |
 //! | `read` | reads on this shard and over all of them |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
 //! | `row_cache` | metrics and maintenance of the row cache |
-//! | `flush` | flushing on demand; the log's segments |
+//! | `flush` | flushes on demand; segments of the commit log |
 //! | `compaction` | stopping, enabling, reporting compactions |
 //! | `compaction_room`, `split_parts` | disk space for compactions, parts of split files |
 //! | `compaction_history` | finished compactions |
@@ -103,13 +103,13 @@ struct Inner {
     file_system: FileSystem,
     configuration: Arc<StorageConfiguration>,
     shared: Arc<SharedDatabase>,
-    /// Set once, when the shard has replayed what an earlier run left.
+    /// Set once, when the shard has replayed the segments of an earlier run.
     log: OnceCell<CommitLog>,
     /// On shard 0: the log of the schema tables.
     schema_log: OnceCell<CommitLog>,
     /// Segments that this shard replays, or has replayed, at this start.
     replaying: RefCell<Vec<FoundSegment>>,
-    /// The schema that all shards share; installed here when `tables` agrees with it.
+    /// The schema that all shards share. It is replaced here when `tables` agrees with the new one.
     schema: RefCell<Arc<Schema>>,
     tables: RefCell<HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>>,
     budget: MemtableBudget,
@@ -151,7 +151,8 @@ struct Inner {
     discarded_turn: Semaphore,
     /// Held by the counter update under way.
     counter_turn: Semaphore,
-    /// Bytes of logged batches, and of removals of their notes, that are being retried.
+    /// Bytes of logged batches that are being retried, and of retried removals from
+    /// `system.batches`.
     unfinished_batch_bytes: Cell<usize>,
     counters: Counters,
     /// Lists the clients of this shard; set by the server, which is the layer above.
@@ -180,7 +181,7 @@ impl Database {
         self.inner.shared.host_id()
     }
 
-    /// Returns which shard this is, and of how many.
+    /// Returns the number of this shard, with the number of shards.
     pub fn shard(&self) -> ShardContext {
         self.inner.context
     }

@@ -62,8 +62,8 @@ pub(super) struct FoundTable {
     pub(super) incomplete: Vec<Descriptor>,
 }
 
-/// Segment size of the schema's log, in bytes: schemas are small, and so is what a first start
-/// preallocates.
+/// Segment size of the schema's log, in bytes. Schemas are small, and a first start preallocates a
+/// segment.
 const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
 
 impl Database {
@@ -197,7 +197,8 @@ impl Database {
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;
         self.finish_logged_batches().await?;
-        // Compactions must see what the log has left, which is in memory at this point.
+        // Compactions start only now, because they must see the replayed writes of the log: a purge
+        // depends on the memtables.
         self.on_all_shards(|database| async move {
             if database.configuration().autocompaction {
                 database.inner.compacts.set(true);
@@ -289,8 +290,8 @@ impl Database {
         Ok(contents)
     }
 
-    /// Installs the schema and opens the SSTables on all shards. Returns what the SSTables say
-    /// about the commit log.
+    /// Installs the schema and opens the SSTables on all shards. Returns the intervals of the
+    /// commit log that the SSTables name, and the truncations.
     async fn install_everywhere(
         &self,
         schema: &Arc<Schema>,

@@ -15,12 +15,12 @@ use crate::{
 };
 
 impl Database {
-    /// Checks or rewrites all files of tables on all shards, according to the mode.
-    /// `with_snapshot`: a scrub that may leave out data first takes a snapshot `pre-scrub-<ms>` of
+    /// Checks or rewrites all files of tables on all shards, according to the mode. With
+    /// `with_snapshot`, a scrub that may leave out data first takes a snapshot `pre-scrub-<ms>` of
     /// the tables.
     ///
-    /// Files that several shards share are split if they are rewritten. The report and the log list
-    /// what was left out.
+    /// A rewrite splits files that several shards share. The report and the log list the data that
+    /// a scrub left out.
     ///
     /// # Errors
     ///

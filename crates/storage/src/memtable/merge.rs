@@ -44,9 +44,9 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     true
 }
 
-/// Reconciles two packed rows and packs the result into `out`. Of a counter it keeps only the
-/// shares that `active`, the deletion over the row, does not cover: a merged cell would give
-/// deleted shares the timestamp of newer ones, and they would come back.
+/// Reconciles two packed rows and packs the result into `out`. Drops the shares of a counter that
+/// `active`, the deletion over the row, covers: in a merged cell, a deleted share would get the
+/// timestamp of a newer one and come back.
 pub(crate) fn merge_packed(
     table: &TableMetadata,
     old: &[u8],

@@ -103,9 +103,9 @@ pub(crate) struct Opened<'a> {
     pub(crate) empty: EmptyAtOpening,
 }
 
-/// Reads one partition from its streams, and takes what it returns from `remaining`. The position
-/// says where to resume if a limit over all partitions was reached. `recorder` records empty
-/// ranges.
+/// Reads one partition from its streams, and subtracts the rows that it returns from `remaining`.
+/// Returns the position at which to resume if a limit over all partitions was reached. `recorder`
+/// records empty ranges.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,

@@ -89,8 +89,8 @@ impl RangeRead<'_> {
         Ok(())
     }
 
-    /// Reads what the row cache holds. Returns the range that is left, or `None` if there is none
-    /// or a limit was reached.
+    /// Reads the continuous beginning of a range from the row cache. Returns the rest of the range,
+    /// or `None` if there is no rest or a limit was reached.
     async fn read_known(&mut self, range: KeyRange) -> Result<Option<KeyRange>, StorageError> {
         let Some(access) = self.cache.clone() else { return Ok(Some(range)) };
         let (view, command) = (self.view, self.command);

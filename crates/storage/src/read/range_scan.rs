@@ -1,10 +1,12 @@
 //! Scans the partitions of a range over all sources at once.
 //!
-//! Memtables are asked for the next key at each step; each SSTable has a scan that is positioned at
-//! a partition. The lowest key is next, and all sources positioned there are merged.
+//! Each SSTable has a scan, which stands at a partition. The memtables are searched for the next
+//! key at each step. The lowest key of all sources is next, and the caller merges the sources that
+//! have this key.
 //!
-//! Memory bound: one scan for each SSTable. A scan reads 256 KiB ahead; in a short read it takes
-//! pages from the page cache and adds them there.
+//! Memory bound: one scan for each SSTable, which reads up to 256 KiB ahead. Unless the statement
+//! bypasses the cache, a scan begins as a short one, which takes pages from the page cache and adds
+//! them there.
 
 use std::rc::Rc;
 
@@ -30,11 +32,11 @@ pub(crate) struct RangeScan<'a> {
     command: &'a ReadCommand,
     range: KeyRange,
     scans: Vec<Scan>,
-    /// The last returned partition; scans that are positioned there advance.
+    /// The partition that was returned last. Scans that stand there advance in the next step.
     last: Option<DecoratedKey>,
     /// The memtables' content of their next partition.
     in_memory: Option<NextInMemory>,
-    /// Adds the partitions to the row cache.
+    /// Adds the partitions to the row cache, if the scan may do so.
     fill: Option<ScanFill>,
 }
 
@@ -72,7 +74,7 @@ impl<'a> RangeScan<'a> {
         Ok(Self { view, command, range, scans, last: None, in_memory: None, fill })
     }
 
-    /// Returns the bound behind which the next partition is searched.
+    /// Returns the bound at which the search for the next partition begins.
     pub(crate) fn at(&self) -> KeyBound {
         match &self.last {
             Some(last) => KeyBound::AfterKey(last.clone()),
@@ -135,7 +137,8 @@ impl<'a> RangeScan<'a> {
         key: &DecoratedKey,
         empty: Option<&EmptyRangeAccess>,
     ) -> Result<Opened<'_>, StorageError> {
-        // Taken at the moment when the memtables are opened.
+        // The empty ranges must have the state of the memtables, so there is no wait between this
+        // line and the opening of the memtables.
         let empty = empty.map(|empty| empty.at_opening(self.command, key)).unwrap_or_default();
         Ok(Opened { sources: self.sources(key).await?, empty })
     }
@@ -143,7 +146,7 @@ impl<'a> RangeScan<'a> {
     async fn sources(&mut self, key: &DecoratedKey) -> Result<Vec<Source<'_>>, StorageError> {
         let (view, command) = (self.view, self.command);
         if command.direction == Direction::Reverse {
-            // Scans only go forward.
+            // Scans only go forward, so the partition is read from each file by its key.
             return sources_of(view, command, key, &command.slices).await;
         }
         let mut sources: Vec<Source<'_>> = memtable_sources(view, command, key, &command.slices)?;

@@ -1,15 +1,17 @@
 //! Recovery replays the commit log of an earlier run of the node.
 //!
-//! Each shard replays the segments of its own number into its memtables. If the number of shards
-//! has changed, writes go to the shard that owns them under the new number, everything is flushed,
-//! and the old segments are removed. Otherwise the old segments stay as they are until ordinary
-//! flushes make them unneeded, so that a restart writes nothing.
+//! Each shard replays the segments that the same shard wrote in the earlier run. If the shard count
+//! is the same, the writes go to the shard's own memtables, and the old segments stay until
+//! ordinary flushes make them unneeded, so that a restart writes nothing. If the shard count has
+//! changed, each write goes to the shard that owns it now, everything is flushed, and the old
+//! segments are removed.
 //!
-//! Recovery skips the writes that are in an SSTable of this node (its statistics name commit log
-//! intervals), that compactions have purged, that precede a truncation, or that belong to dropped
-//! tables. Replaying a write twice is harmless as long as the deletions that cover it exist. Once
-//! compactions have purged them, the write would reappear for good. Every file therefore names its
-//! intervals of the log, also a file that is flushed during the replay.
+//! Recovery skips four kinds of writes: writes in an SSTable of this node, whose statistics name
+//! intervals of the commit log; writes that compactions have purged; writes before a truncation;
+//! and writes to dropped tables. Replaying a write twice is harmless as long as the deletions that
+//! cover it exist. Once compactions have purged these deletions, the write would reappear for good.
+//! Each SSTable therefore names its intervals of the log, also one that is flushed during the
+//! replay.
 
 mod host_id;
 mod schema;
@@ -40,8 +42,8 @@ use crate::{
 /// The state of a table on disk before its writes are replayed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableRecovery {
-    /// Intervals of the commit log: their writes are in SSTables or were purged from them. Sorted
-    /// and disjoint, see [`arrange`].
+    /// The intervals of the commit log whose writes are in SSTables or were purged from SSTables.
+    /// [`arrange`] sorts them and makes them disjoint.
     pub(crate) flushed: Vec<(LogPosition, LogPosition)>,
     pub(crate) truncation: Option<TruncationRecord>,
 }
@@ -83,10 +85,11 @@ pub(crate) fn arrange(recovered: &mut TableRecoveries, discarded: &DiscardedInte
 /// The result of a shard's replay.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplaySummary {
-    /// The segments that were read: id, file, end offset in bytes.
+    /// The id, the file and the end offset in bytes of each segment that was read.
     pub(crate) segments: Vec<(u64, PathBuf, u32)>,
     pub(crate) mutations: u64,
-    /// Number of updates that were in SSTables, truncated, or of dropped tables.
+    /// Number of updates that were skipped: they were in SSTables, purged or truncated, or their
+    /// table was dropped.
     pub(crate) skipped: u64,
     /// Segments that hold writes of tables that this node cannot read.
     pub(crate) unreadable: Vec<PathBuf>,
@@ -142,8 +145,8 @@ pub(crate) async fn replay_segments(
 /// Passes each mutation of `segments` to `apply`, for tools that inspect a log. Returns the number
 /// of mutations.
 ///
-/// Unlike recovery, it does not skip writes that are in SSTables. Updates of tables that `schema`
-/// lacks are left out.
+/// Unlike recovery, it does not skip writes that are in SSTables. It skips updates of tables that
+/// `schema` lacks.
 ///
 /// # Errors
 /// [`StorageError::CommitLogCorrupt`] for damage, unless `policy` says to skip it; I/O errors; and
