@@ -1,4 +1,4 @@
-//! This module gives an SSTable another name, by copying its files or by linking them.
+//! This module copies an SSTable under another name, or links its files under another name.
 
 use std::path::Path;
 
@@ -25,9 +25,9 @@ pub async fn copy_sstable(
     under_another_name(file_system, from, to, How::Copy).await
 }
 
-/// Gives an SSTable another name with a hard link for each file, and returns the length of the
-/// files in bytes. Both names must be on one disk; they share its blocks. A crash or an error
-/// leaves what [`copy_sstable`] leaves.
+/// Gives an SSTable a second name with a hard link for each file, and returns the length of the
+/// files in bytes. Both names must be on one disk, where they share the blocks of the files. A
+/// crash or an error has the same consequences as in [`copy_sstable`].
 ///
 /// # Errors
 /// Fails if a file of the new name exists, if the versions differ, or if a file operation fails.

@@ -410,13 +410,14 @@ impl DataFile {
     }
 }
 
-/// Returns the longest stored chunk that is accepted, in bytes. The bound is generous: no algorithm
-/// makes random bytes that much longer.
+/// Returns the length of the longest stored chunk that the reader accepts, in bytes. No compression
+/// algorithm makes random bytes as much longer as this limit allows.
 pub(super) fn longest_stored(info: &CompressionInfo) -> u64 {
     2 * u64::from(info.chunk_length) + 65_536
 }
 
-/// Reads the head of CompressionInfo.db, and what follows it only if that is a dictionary.
+/// Reads the head of CompressionInfo.db. Reads the length of a head with a dictionary only if the
+/// length of a head without one does not suffice.
 async fn read_head(
     table: &CachedFile,
     features: &VersionFeatures,

@@ -1,4 +1,5 @@
-//! Checks one partition: its rows and markers in order, and whether the index leads to each.
+//! Checks one partition: the order and the values of its rows and markers, and whether the index
+//! leads to them.
 
 use std::fmt;
 
@@ -120,8 +121,8 @@ fn check_index_entry<'found>(
     None
 }
 
-/// Checks a row or marker before which `open` was in force. Returns the deletion in force behind
-/// it.
+/// Checks a row or marker. `open` is the range deletion in force before it. Returns the range
+/// deletion in force behind it.
 fn check_unfiltered(
     unfiltered: &Unfiltered,
     position: u64,
@@ -151,8 +152,8 @@ fn check_unfiltered(
     }
 }
 
-/// Checks that sets and maps in the partition key are sorted: otherwise an equal key does not find
-/// the partition.
+/// Checks that sets and maps in the partition key are sorted. If they are not, a read with an equal
+/// key in sorted order does not find the partition.
 fn check_key(position: u64, tally: &mut Tally<'_>) {
     let columns = tally.table.partition_key_columns();
     let values = match columns {
@@ -165,7 +166,8 @@ fn check_key(position: u64, tally: &mut Tally<'_>) {
     }
 }
 
-/// Checks values against their types, the order of paths, and counts.
+/// Checks the values of a row against their types, and the order of its paths. Adds to the counts
+/// of the report.
 fn check_row(row: &Row, position: u64, tally: &mut Tally<'_>) {
     let (table, name) = (tally.table, tally.name);
     tally.report.rows += 1;
@@ -208,8 +210,8 @@ fn paths_ascend(
     column.cells.windows(2).all(|pair| compare(&pair[0].0, &pair[1].0).is_lt())
 }
 
-/// Returns the types of the path and of the value of a multi-cell column's cells; `None` for parts
-/// that need no check.
+/// Returns the types of the path and of the value of a multi-cell column's cells. A type is `None`
+/// if the part needs no check.
 fn element_types(column_type: &CqlType, path: &[u8]) -> (Option<CqlType>, Option<CqlType>) {
     match column_type {
         CqlType::List { element, .. } => (Some(CqlType::Timeuuid), Some((**element).clone())),
@@ -250,8 +252,8 @@ fn check_value(
     position: u64,
     tally: &mut Tally<'_>,
 ) {
-    // A zero-length value is allowed in every type, and a counter's context is no value of its
-    // type.
+    // Every type allows an empty value. The value of a counter cell is a context, which is no value
+    // of the type `counter`.
     if value.is_empty() || column_type.is_counter() {
         return;
     }
@@ -261,8 +263,9 @@ fn check_value(
     check_sorted(column_type, value, column, position, tally);
 }
 
-/// Checks that sets and maps in one cell are sorted and unique, so that equal values have equal
-/// bytes. Cassandra stores others only if a client sent them inside a tuple, user type or vector.
+/// Checks that sets and maps in one cell are sorted and without duplicates, so that equal values
+/// have equal bytes. Cassandra stores an unsorted one only inside a tuple, user type or vector, as
+/// a client sent it; this is a warning.
 fn check_sorted(
     column_type: &CqlType,
     value: &[u8],

@@ -85,8 +85,8 @@ impl VerifyReport {
         self.failures == 0
     }
 
-    /// Adds a problem; `what` names file and place. Omits a problem that was found before in
-    /// another way.
+    /// Adds a problem. `what` names the file and the place. Omits a problem that another check
+    /// found before.
     pub(super) fn add(&mut self, severity: Severity, file: &FileName, what: impl fmt::Display) {
         let known = self.files.iter().position(|of| of.severity == severity && of.file == *file);
         let index = known.unwrap_or_else(|| {

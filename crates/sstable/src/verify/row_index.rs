@@ -89,7 +89,7 @@ impl<'index> BlockChecker<'index> {
         Ok(())
     }
 
-    /// Checks that the last row of a block is the one that the index stores.
+    /// Checks that the index stores the last row of a block.
     fn check_last(&self, last: Option<&Unfiltered>, report: &mut VerifyReport) {
         if let (Some(ends), Some(last), Some(current)) = (&self.ends, last, self.current) {
             let name = self.index.file().name();

@@ -96,8 +96,9 @@ pub(super) fn check_statistics(
             let both = (stored_covered, covered);
             compare.equal(warning, "covered clustering", both, |slice| slice_in_words(slice));
         }
-        // ScyllaDB and Cassandra 3 define differently which clustering is the least, what counts as
-        // a row and when it may be dropped.
+        // ScyllaDB and Cassandra 3 have other definitions of the least clustering, of a row that
+        // counts, and of the time at which a row may be dropped, so that only files that count
+        // alike are compared.
         ClusteringStatistics::MinMaxValues if is_counted_alike => {
             let words = |values: &&[Option<Bytes>]| clustering_in_words(&covered.types, values);
             let least = (&*stored_covered.start.values, &*covered.start.values);

@@ -16,7 +16,7 @@ use super::super::{
     },
 };
 
-/// The kind of an item.
+/// The kind of an item of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadKind {
     Row,
@@ -42,7 +42,7 @@ pub(crate) struct UnfilteredHead {
 }
 
 impl UnfilteredHead {
-    /// Returns an owned position; that of a row is a clustering's.
+    /// Returns a copy of the position. The position of a row is its clustering.
     pub(crate) fn to_position(&self, bytes: &Bytes) -> HeadPosition {
         HeadPosition { values: to_values(bytes, &self.spans), weight: self.weight() }
     }

@@ -12,7 +12,8 @@ use super::{
     UnfilteredHead,
 };
 
-/// Reads the marker that begins at `start` of `bytes`, from which `head` was read.
+/// Reads the marker that begins at `start` of `bytes`. `head` is its head, which the caller has
+/// read.
 pub(crate) fn read_marker(
     bytes: &Bytes,
     start: usize,
@@ -23,7 +24,7 @@ pub(crate) fn read_marker(
     let mut input = DataInput::new(bytes, start + head.content);
     let first = layout.baselines.read_deletion(&mut input)?;
     let (before, after) = if kind.is_boundary() {
-        // The deletion that ends here comes first.
+        // A boundary stores the deletion that ends here before the one that begins here.
         (first, layout.baselines.read_deletion(&mut input)?)
     } else if kind.is_start() {
         (DeletionTime::LIVE, first)

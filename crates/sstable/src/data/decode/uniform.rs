@@ -1,12 +1,12 @@
-//! A uniform row: all its cells carry the row's timestamp. The view reads as much of it as a copy
-//! needs.
+//! A uniform row: all its cells carry the row's timestamp. The reader reads only the parts that a
+//! copy needs.
 //!
-//! A uniform row stands in the file as today's writer would write it, except for two numbers that
-//! depend on the file: the length of the preceding item, and the timestamp, which is a delta to the
-//! file's least. So a copy takes over the flags, the clustering and all bytes after the timestamp,
-//! and encodes those two numbers again. For all other rows, and for damaged ones,
-//! [`UniformRow::read`] has no answer, and the caller uses [`RowRef`](super::RowRef) or the
-//! decoder.
+//! This node's writer would write a uniform row with the same bytes, except for two numbers that
+//! depend on the file: the length of the preceding item, and the timestamp, which is stored as the
+//! difference to the file's least timestamp. So a copy takes over the flags, the clustering and all
+//! bytes after the timestamp, and encodes the two numbers again. [`UniformRow::read`] returns
+//! `None` for any other row, and for a damaged one. The caller then uses
+//! [`RowRef`](super::RowRef) or the decoder.
 
 use std::cmp::Ordering;
 
@@ -66,7 +66,7 @@ pub(crate) struct UniformOrder<'a> {
     pub(crate) comparator: &'a ClusteringComparator,
 }
 
-/// The kind of an item.
+/// The kind of the item at which a reader of uniform rows stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UniformStep {
     /// A uniform row.
@@ -147,8 +147,8 @@ impl UniformRow {
         UniformPlace { bytes, clustering: (flags + 1, end), forms }
     }
 
-    /// Compares the clustering with that of another row of the same table. Each row comes with the
-    /// bytes from which it was read.
+    /// Compares the clusterings of this row and of another row of the same table. Each row comes
+    /// with the bytes from which it was read.
     #[inline(always)]
     pub(crate) fn compare(
         &self,

@@ -12,7 +12,7 @@ use super::{
     write_lengths,
 };
 
-/// Appends a marker; `previous` is the length of the preceding item in bytes.
+/// Appends a marker. `previous` is the length in bytes of the row or marker before it.
 pub(crate) fn write_marker(
     marker: &RangeTombstoneMarker,
     types: &[(CqlType, bool)],

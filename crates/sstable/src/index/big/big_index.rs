@@ -234,8 +234,8 @@ impl<F: IndexFile + Clone> BigIndex<F> {
     /// Reads the entries of an interval into a page. The page is empty if the entries have no flat
     /// form.
     ///
-    /// Fails also if the entries are not the ones that the summary names. The sample at the end of
-    /// the interval is checked too, so that a wrong summary cannot make a key seem absent.
+    /// Also fails if the entries do not begin and end with the samples of the summary. The sample
+    /// at the end is checked so that a wrong summary cannot make a key seem absent.
     async fn flatten(&self, file: &F, summary: &Summary, interval: Interval) -> Result<Bytes> {
         let (_, start, end) = self.ends(summary, &interval);
         // The read includes the key of the sample that ends the interval.

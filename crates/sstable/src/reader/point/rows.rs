@@ -1,4 +1,5 @@
-//! Walks from a place in Data.db to a row, over heads only.
+//! Walks from a place in Data.db to a row. The walk reads only the heads of the rows and markers on
+//! its way.
 
 use std::cmp::Ordering;
 
@@ -14,9 +15,9 @@ use crate::data::{
     },
 };
 
-/// The most rows and markers of a block that a look-up steps over.
-/// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition) handles longer blocks
-/// and yields on the way.
+/// The maximum number of rows and markers of a block that a look-up steps over, because it does not
+/// yield. [`SSTableReader::read_partition`](crate::SSTableReader::read_partition), which yields,
+/// handles longer blocks.
 const MAX_STEPS: usize = 1024;
 
 /// A walk towards a row.
@@ -80,8 +81,8 @@ impl Walk<'_> {
         None
     }
 
-    /// Reads the partition's head and steps over it. Returns `Some(None)` if it belongs to another
-    /// partition.
+    /// Reads the partition's head and steps over it. Returns the partition's deletion, or
+    /// `Some(None)` if the head has another key. Returns `None` if the look-up has to give up.
     #[inline]
     fn enter_partition(&mut self, key: DecoratedKeyRef<'_>) -> Option<Option<DeletionTime>> {
         loop {
@@ -100,7 +101,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares the position of the current item with that of the row.
+    /// Compares the position of the current row or marker with the position of the wanted row.
     #[inline]
     fn compare<V: AsRef<[u8]>>(&self, weight: i8, clustering: &[Option<V>]) -> Ordering {
         let (comparator, bytes) = (self.layout.table.comparator(), self.window.bytes());
@@ -115,7 +116,8 @@ impl Walk<'_> {
         weight.cmp(&0)
     }
 
-    /// Packs the row; returns false if the row is empty.
+    /// Packs the row. Returns `Some(false)` if the row is empty, and `None` if the look-up has to
+    /// give up.
     #[inline]
     fn take_row(&mut self) -> Option<bool> {
         let bytes = self.window.bytes();

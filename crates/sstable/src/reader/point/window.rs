@@ -1,11 +1,11 @@
-//! A window of Data.db over cached chunks: the bytes of one chunk in place, or those of several
-//! chunks joined.
+//! A window of Data.db over cached chunks. It shows the bytes of one chunk in place, or a copy of
+//! several chunks that it has joined.
 
 use espalier_trie::prefetch::prefetch_range;
 
 use crate::{data::file::DataFile, page_cache::CachedPages};
 
-/// The most bytes that are joined.
+/// The maximum number of bytes that a window joins.
 /// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition) handles longer rows.
 pub(super) const MAX_JOINED_BYTES: usize = 256 * 1024;
 

@@ -25,7 +25,7 @@ pub struct PromotedIndexBuilder {
     form: DeletionTimeForm,
     column_index_size: u64,
     last_block_length: LastBlockLength,
-    /// The encoded blocks. Of the open block, only the first position is encoded.
+    /// The encoded blocks. The last one is open if it has only its first position yet.
     blocks: Vec<u8>,
     /// Offset in `blocks` at which each block begins.
     places: Vec<u32>,

@@ -3,15 +3,16 @@
 //!
 //! ```text
 //! index      vint length of the partition's head in Data.db, deletion of the partition,
-//!            vint number of blocks, block*, be32 place of each block, from the first one
+//!            vint number of blocks, block*, be32 offset of each block from the first block
 //! block      first position, last position, vint offset from the start of the partition,
 //!            zigzag vint length - 65536,
-//!            01 if a range deletion is open at its END (else 00), that deletion
+//!            01 and the range deletion that is open at the end of the block, or 00
 //! position   kind, be16 number of values if it is not a row's, clustering values
 //! ```
 //!
-//! Blocks follow one another without gaps. The places at the end allow a binary search that reads
-//! only the blocks that it compares. Format: docs/formats/big-index.md.
+//! Blocks follow one another without gaps. The offsets at the end allow a binary search that reads
+//! only the blocks that it compares. In the submodules, such an offset is a block's *place*.
+//! Format: docs/formats/big-index.md.
 
 mod builder;
 mod layout;

@@ -234,8 +234,8 @@ impl Summary {
         self.interval_behind(self.len())
     }
 
-    /// Counts the samples with a lower token, and the ones with an equal token for which
-    /// `is_before` holds.
+    /// Returns the number of samples with a lower token, plus the number of samples with this token
+    /// for which `is_before` holds.
     fn count_before(&self, token: Token, is_before: impl Fn(&[u8]) -> bool) -> usize {
         let mut low = self.tokens.partition_point(|sample| *sample < token);
         let equal = self.tokens.get(low..).unwrap_or_default();
