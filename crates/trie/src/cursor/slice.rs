@@ -1,9 +1,10 @@
 //! A slice restricts a walk to the keys between two bounds.
 //!
-//! Only the nodes on the path of a bound need attention (paper, figure 2): transitions outside of
-//! the range are skipped there. The walk first meets the *near* bound, the left one in a forward
-//! walk, and ends at the *far* bound. Nodes that lead to the near bound are listed, because the
-//! path begins with them; their content is left out if it is out of the range.
+//! Transitions can leave the range only at nodes on the path of a bound (paper, figure 2), so the
+//! slice compares bytes only there. The walk first meets the *near* bound, which is the left one in
+//! a forward walk, and ends at the *far* bound. The slice lists the nodes on the path of the near
+//! bound, because the paths of the keys in the range begin with them, but leaves out contents that
+//! are not in the range.
 
 use super::{Cursor, Direction, PathReceiver, Position};
 use std::cmp::Ordering;
@@ -42,10 +43,10 @@ pub struct Slice<C> {
     near: Option<Edge>,
     near_state: Near,
     far: Option<Edge>,
-    /// How many bytes of the path are the first bytes of the far bound.
+    /// The number of bytes at the beginning of the path that equal the far bound's.
     far_matched: usize,
-    /// The position that this cursor reports: that of `cursor`, or the end if that one is out of
-    /// the range.
+    /// The position that the slice reports: the position of `cursor`, or the end if `cursor` is
+    /// beyond the far bound.
     position: Position,
 }
 
@@ -68,7 +69,7 @@ impl<C: Cursor> Slice<C> {
         slice
     }
 
-    /// Records the position of `cursor`, and ends the walk if that is beyond the far bound.
+    /// Records the position of `cursor`. Ends the walk if the position is beyond the far bound.
     fn arrive(&mut self, position: Position) -> Position {
         self.position = position;
         if position.is_exhausted() || self.far.is_none() {
@@ -88,8 +89,9 @@ impl<C: Cursor> Slice<C> {
         position
     }
 
-    /// Compares the present node, a child of a node on the path to the far bound, with the bound,
-    /// in the order of the walk: it is before the path to the bound, on it, or beyond.
+    /// Compares the present node with the path to the far bound in the order of the walk. The
+    /// node's parent, at depth `parent`, must be on that path. The result is `Less` before the
+    /// path, `Equal` on it and `Greater` beyond it.
     fn compare_with_far(&mut self, parent: usize) -> Ordering {
         let position = self.position.descending();
         match self.far.as_ref().and_then(|far| far.key.get(parent)) {
@@ -117,8 +119,9 @@ impl<C: Cursor> Slice<C> {
         (self.far_matched == depth && depth == far.key.len()).then_some(far)
     }
 
-    /// Whether nothing below the present node is in the range, because of the far (forward) or the
-    /// near bound (reverse): extensions of the right bound are beyond it.
+    /// Returns whether nothing below the present node is in the range. This is so if the node is at
+    /// the right bound, which is the far bound in a forward walk and the near one in a reverse
+    /// walk: extensions of the right bound are greater than the bound.
     fn children_are_beyond(&self) -> bool {
         match self.position.direction() {
             Direction::Forward => self.at_far_bound().is_some(),

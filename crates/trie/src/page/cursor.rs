@@ -27,9 +27,9 @@ use super::walker::Walker;
 ///
 /// **Errors.** A move fails with [`ReadError::Source`] if a page cannot be read, and with
 /// [`ReadError::Corrupt`] if a node is damaged or deeper than [`MAX_DEPTH`]. The cursor then stands
-/// nowhere, and only `first`, `last` and the seeks may follow. The same holds if the future of a
-/// move is dropped before it is done: a later `next` returns `false`, which is not the end of the
-/// trie.
+/// nowhere, and only `first`, `last` and the seeks may follow. The cursor also stands nowhere if
+/// the caller drops the future of a move before it is done: a later `next` returns `false`,
+/// although the trie has not ended.
 ///
 /// **Borrows.** [`key`](Cursor::key) and [`node`](Cursor::node) borrow the cursor until the next
 /// move. `node` may read the page again, and fails as a move does, but leaves the cursor at its
