@@ -1,9 +1,9 @@
-//! The cache of the columns of prepared statements in wire form, so that a result copies them
-//! instead of encoding them again.
+//! A cache of the encoded columns of prepared statements, so that a result copies them instead of
+//! encoding them again.
 //!
 //! The key is the address of the metadata, which stays valid because the cache holds the metadata.
-//! Memory: at most [`CAPACITY`] entries on a shard; a full cache drops all of them, and later
-//! requests add the used ones again.
+//! Memory: at most [`CAPACITY`] entries on a shard. A full cache drops all entries, and later
+//! requests add the entries that they need.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -27,7 +27,8 @@ pub(crate) struct ColumnCache {
     by_address: RefCell<HashMap<usize, Rc<CachedColumns>, RandomState>>,
 }
 
-/// The columns of a result in wire form. Each version is encoded when a request first needs it.
+/// The encoded columns of a result. The form of each protocol version is encoded when a request
+/// first needs it.
 #[derive(Debug)]
 pub(crate) struct CachedColumns {
     metadata: Arc<ResultMetadata>,
@@ -53,7 +54,7 @@ impl ColumnCache {
 }
 
 impl CachedColumns {
-    /// Returns the wire form of `version`.
+    /// Returns the columns as `version` of the protocol encodes them.
     pub fn encoded(&self, version: ProtocolVersion) -> &EncodedColumns {
         let [v3, v4, v5] = &self.encoded;
         let cell = match version {

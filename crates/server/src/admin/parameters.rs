@@ -3,8 +3,8 @@
 
 use super::http::HttpRequest;
 
-/// Returns the parameters that a path takes: first ours, then those of ScyllaDB that its tools may
-/// send and that have no effect here. `None` if the path changes nothing.
+/// Returns the parameters that a path takes: first ours, then the parameters that ScyllaDB's tools
+/// may send and that have no effect here. Returns `None` if the path changes nothing.
 fn known(path: &[&str]) -> Option<&'static [&'static str]> {
     match path {
         ["storage_service", "keyspace_flush", _] => Some(&["cf"]),

@@ -1,5 +1,5 @@
-//! Routes each request of the admin API by its method and path. Names and results are those of
-//! ScyllaDB's API, so that its tools and tests work.
+//! Routes each request of the admin API by its method and path. Names and results are the same as
+//! in ScyllaDB's API, so that ScyllaDB's tools and tests work.
 
 use std::rc::Rc;
 
@@ -250,8 +250,8 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
             &format!("Column family '{keyspace}:{unknown}' not found"),
         );
     }
-    // The schema is flushed too, as Cassandra does after every change of it: copied SSTables are of
-    // no use without the definition of their table.
+    // The schema is flushed too, because copied SSTables are of no use without the definition of
+    // their table. Cassandra flushes it after each change of the schema.
     let schema_keyspace = ("system_schema", None);
     let wanted: Vec<_> = if names.is_empty() {
         vec![schema_keyspace, (keyspace, None)]

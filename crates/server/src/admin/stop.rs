@@ -47,7 +47,7 @@ pub(super) async fn stop_in(
     }
 }
 
-/// Returns the kinds of a type; those of COMPACTION if no type is given.
+/// Returns the kinds of compactions that belong to a type. Without a type, the type is COMPACTION.
 fn kinds(given: Option<&str>) -> Result<&'static [CompactionKind], String> {
     let name = given.unwrap_or("COMPACTION");
     let found = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));

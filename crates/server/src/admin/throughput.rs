@@ -1,4 +1,4 @@
-//! Reads and sets `compaction_throughput` by ScyllaDB's path, in MiB a second.
+//! Reads and sets `compaction_throughput` in MiB a second, under the path of ScyllaDB's API.
 
 use espalier_storage::Database;
 
@@ -6,7 +6,7 @@ use super::http::HttpResponse;
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// Answers `GET /storage_service/compaction_throughput`; 0 means no limit.
+/// Answers `GET /storage_service/compaction_throughput`. The answer 0 means that there is no limit.
 pub(super) fn get(database: &Database) -> HttpResponse {
     let bytes = database.compaction_bytes_per_second().unwrap_or(0);
     HttpResponse::json((bytes as f64 / MEBIBYTE as f64).to_string())
@@ -26,7 +26,7 @@ pub(super) async fn set(database: &Database, given: Option<&str>) -> HttpRespons
     }
 }
 
-/// Parses a throughput, within the range that Cassandra accepts.
+/// Parses a throughput. Returns `None` outside of the range that Cassandra accepts.
 fn parse(text: &str) -> Option<u64> {
     let number: i32 = text.parse().ok()?;
     u64::try_from(number).ok()
