@@ -5,12 +5,12 @@
 //! | list, set | be32 count, then each element: be32 length, bytes (length -1: null) |
 //! | map | be32 count, then each key and value as above |
 //! | tuple, UDT | each field as above, no count; trailing fields may be missing |
-//! | vector | elements of fixed length end to end; others behind their length as an unsigned vint |
+//! | vector | elements of fixed length end to end; others each behind an unsigned vint length |
 //! | composite | each component: be16 length, bytes, an end-of-component byte |
 //!
-//! Iterators borrow from the value. They yield an error where the bytes stop making sense, and then
-//! end. They never panic, and allocate for errors only. A count that the bytes could not hold is
-//! refused at once. Builders make the same forms.
+//! The iterators borrow from the value. At the first malformed byte they yield an error, and then
+//! end. They never panic, and allocate only for errors. They refuse a count at once if the bytes
+//! cannot hold as many elements. The builders make the same forms.
 
 mod build;
 mod iterate;
@@ -23,5 +23,5 @@ pub use iterate::{
     composite_components, elements, entries, fields, vector_elements,
 };
 
-/// Begins a composite that is the prefix of a static row.
+/// The first two bytes of a composite that is the prefix of a static row.
 pub const STATIC_COMPOSITE: u16 = 0xFFFF;
