@@ -49,7 +49,8 @@ pub struct ColumnDefinition {
     pub name: String,
     /// The role of the column.
     pub kind: ColumnKind,
-    /// The position among the columns of its kind (partition key and clustering); 0 otherwise.
+    /// The position among the partition key columns or among the clustering columns. 0 for a column
+    /// outside of the primary key.
     pub position: usize,
     /// The type of its values.
     pub column_type: CqlType,
@@ -71,8 +72,8 @@ impl ColumnDefinition {
 
 /// A record of a dropped column.
 ///
-/// Reads ignore its cells at or before `dropped_time_us`, even after a column of that name was
-/// added again; then they show later cells.
+/// Reads ignore cells whose timestamp is at most `dropped_time_us`. If a column with this name is
+/// added again, reads still ignore these cells, and show the later ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedColumn {
     /// The name of the column.

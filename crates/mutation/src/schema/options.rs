@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// The options of a table.
 ///
-/// Defaults are those of Cassandra 5.0, except for the compaction strategy, which is that of its
+/// The defaults are Cassandra 5.0's. The default compaction strategy is the one of Cassandra's
 /// `cassandra_latest.yaml`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
