@@ -1,4 +1,5 @@
-//! A very large partition, entirely cached: the cache forgets it, then evicts it for another one.
+//! Measures the stalls while the cache forgets a very large cached partition, and while it evicts
+//! the partition in favour of another one.
 
 use std::rc::Rc;
 
@@ -8,7 +9,7 @@ use super::{
     wide::Wide,
 };
 
-/// Runs all rounds, on the same files.
+/// Runs all rounds on the same files, and returns the stalls of each.
 pub(super) async fn measure(
     node: &Rc<InProcessNode>,
     rows: u64,
