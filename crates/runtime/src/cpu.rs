@@ -53,7 +53,7 @@ pub(crate) struct ThreadUsage {
     pub waits: u64,
 }
 
-/// Returns what the calling thread has used since it began. Costs two system calls.
+/// Returns the resources that the calling thread has used since it began. Costs two system calls.
 pub(crate) fn thread_usage() -> ThreadUsage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to memory of the size and alignment of a `rusage`, which is only
@@ -85,8 +85,8 @@ pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Frees a helper thread from what it inherited of the pinned shard that started it: the processor,
-/// which that shard needs, and the name.
+/// Frees a helper thread from two things that it inherited of the shard that started it: the
+/// pinning to a processor, which the shard needs for itself, and the name.
 pub(crate) fn become_helper_thread() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };

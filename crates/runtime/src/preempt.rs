@@ -156,7 +156,7 @@ pub struct StallReport {
     pub longest_task: Option<&'static Location<'static>>,
 }
 
-/// Returns what the stall detector of the calling thread has counted since the thread began.
+/// Returns the counts of the calling thread's stall detector since the thread began.
 pub fn stall_report() -> StallReport {
     CORE.with(|core| StallReport {
         tasks_polled: core.tasks_polled.get(),
@@ -256,8 +256,8 @@ pub(crate) fn task_begins_at(now: u64) {
     });
 }
 
-/// Called when the thread is about to sleep: no task waits for what the thread waits for then, so
-/// the accounts from before the sleep are of no use.
+/// Forgets the thread's usage before it sleeps. No task runs during the sleep, so a later
+/// difference to this usage would not say how much time other threads took from a task.
 pub(crate) fn loop_sleeps() {
     CORE.with(|core| core.usage.set((0, ThreadUsage::default())));
 }

@@ -200,8 +200,8 @@ impl Members {
         let (mut member, waker) = {
             let mut slots = self.slots.borrow_mut();
             let Some(slot) = slots.get_mut(index as usize) else { return };
-            // Read and written in one step, so that the poll sees what a waking thread did before
-            // it found the member ready.
+            // The flag is read and written in one step, so that the poll sees the writes that a
+            // waking thread made before it found the member ready.
             slot.wake.is_ready.swap(false, Ordering::AcqRel);
             let Some(member) = slot.member.take() else { return };
             (member, slot.waker.clone())
