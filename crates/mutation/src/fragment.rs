@@ -217,8 +217,8 @@ pub trait UnfilteredStream {
     /// The stream may leave out any rows and markers before `position`, or return some or all of
     /// them; the default implementation ignores the hint. It never leaves out a row behind
     /// `position`. The fragments that follow keep their order and the chain of markers: if the
-    /// range deletion in force at `position` differs from what the returned markers left in force,
-    /// a marker at `position` or markers before it account for the change. If the source has a
+    /// returned markers left another range deletion in force than the one at `position`, a marker
+    /// at `position` or markers before it account for the change. If the source has a
     /// marker at `position` itself, the stream merges both into one.
     ///
     /// Positions that the stream has passed, or that lie before an earlier target, are allowed and

@@ -6,9 +6,9 @@ use crate::{Cell, Clustering, DeletionTime, Liveness, schema::ColumnId};
 
 /// A row, or a static row, whose `clustering` is empty.
 ///
-/// Invariants: `columns` is in ascending order of [`ColumnId`], each once; the cells of a complex
-/// column are in the order of their paths. Its size is bounded by what one write or one read row
-/// holds.
+/// Invariants: `columns` is in ascending order of [`ColumnId`], each once. The cells of a complex
+/// column are in the order of their paths. A row holds the data of one write or of one row that was
+/// read, which bounds its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Values of the clustering columns.
