@@ -232,7 +232,7 @@ impl RowCache {
     }
 }
 
-/// The memory that a trie's pointers can address, less what an insertion needs.
+/// The memory that a trie's pointers can address, less the memory that an insertion needs.
 const MAX_BYTES: usize = 7 << 29;
 
 /// The cache reports its used bytes to the page cache in portions of 1/256 of the limit.

@@ -33,7 +33,7 @@ pub(crate) struct CacheAccess {
 /// How a scan of partitions treats the cache. Entries that a scan finds do not count as used.
 #[derive(Clone)]
 pub(crate) struct ScanAccess {
-    /// Whether the scan may add what it reads.
+    /// Whether the scan may add the partitions that it reads.
     pub(crate) adds: bool,
     /// Whether a partition had to be read from the files.
     pub(crate) has_missed: Rc<Cell<bool>>,
@@ -57,7 +57,7 @@ impl CacheAccess {
         self.scan.is_none()
     }
 
-    /// Returns whether the read may add what it finds.
+    /// Returns whether the read may add data to the cache.
     pub(super) fn may_add(&self) -> bool {
         self.cache.is_valid(self.ticket) && self.scan.as_ref().is_none_or(|scan| scan.adds)
     }

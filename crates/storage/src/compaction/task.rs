@@ -122,8 +122,8 @@ impl Task<'_> {
 
     fn purge_limits(&self) -> PurgeLimits {
         if self.is_split() || self.scrub.is_some() {
-            // Purge nothing: a split's deletions may cover data on any shard, and a scrub changes
-            // only what it must.
+            // Purge nothing. The deletions in a file that is split may cover data on any shard, and
+            // a scrub changes only damaged data.
             PurgeLimits { now_s: 0, gc_before_s: 0 }
         } else {
             PurgeLimits::of(&self.metadata)

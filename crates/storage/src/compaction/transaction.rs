@@ -1,6 +1,7 @@
 //! The transaction log of a compaction makes the exchange of its files atomic. Layout and rules are
-//! Cassandra's, so that either system completes what the other has left (`LogFile`, `LogRecord` of
-//! Cassandra 5.0; docs/decisions/0021-compaction.md).
+//! Cassandra's, so that Cassandra completes a transaction that this node has left unfinished, and
+//! the other way round (`LogFile`, `LogRecord` of Cassandra 5.0;
+//! docs/decisions/0021-compaction.md).
 //!
 //! ```text
 //! da_txn_compaction_<timeuuid>.log
@@ -117,7 +118,7 @@ pub(crate) struct Transaction {
 pub(crate) enum CommitFailure {
     /// The transaction has no effect.
     Undone(StorageError),
-    /// It is unknown what the next start will find.
+    /// The next start may complete the transaction or undo it.
     Unknown(StorageError),
 }
 

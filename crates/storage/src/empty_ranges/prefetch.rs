@@ -21,9 +21,9 @@ use crate::{
 /// some ten milliseconds.
 const MAX_WALKED: u64 = 16_384;
 
-/// The prefetcher rests this multiple of its last step. It does not rest while a paging read
-/// crosses tombstones: the prefetcher walks in long steps and opens the table once for each, and
-/// the read need not walk what was recorded.
+/// The prefetcher rests for this multiple of its last step's time. It does not rest while a paging
+/// read crosses tombstones: the prefetcher is faster than the read, because it walks in long steps
+/// and opens the table once for each, and the read need not walk the ranges that are recorded.
 const REST: u32 = 1;
 
 /// The minimum rest, so that deletions gather.

@@ -70,7 +70,7 @@ impl RowLookup<'_> {
 pub(crate) enum Found<R> {
     /// The partition does not exist.
     NoPartition,
-    /// The partition exists; the value is what the caller made of the row.
+    /// The partition exists. The value is the result of the caller's function for the row.
     Row(R),
     /// The row is damaged, so the answer is not known here; the general path reports the damage.
     Unreadable,
@@ -169,7 +169,7 @@ impl Memtable {
         self.store.borrow().looks_ahead()
     }
 
-    /// Prefetches into the processor's caches what looking up these rows takes, by their paths.
+    /// Prefetches the memory that look-ups of these rows will read. `rows` gives their paths.
     pub(crate) fn look_ahead<'path>(&self, rows: impl IntoIterator<Item = &'path [u8]>) {
         self.store.borrow().look_ahead(rows, |content| {
             if let Content::Heap(bytes) = content {

@@ -134,7 +134,8 @@ impl Memtable {
         self.store.borrow().memory_bytes() + self.heap_bytes.get()
     }
 
-    /// Returns the bytes of memory in use, without free blocks: what a flush frees for use.
+    /// Returns the bytes of memory in use, without free blocks. A flush makes this memory
+    /// available.
     pub fn used_bytes(&self) -> usize {
         self.store.borrow().used_bytes() + self.heap_bytes.get()
     }

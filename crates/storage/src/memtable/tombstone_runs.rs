@@ -1,11 +1,11 @@
 //! Tombstone runs: parts of a partition in which the memtable has nothing visible.
 //!
-//! A queue's consumer deletes what it has read, and each read of the first row would then walk all
-//! tombstones. So a partition has a branch of runs, which maps the path of a run's first row (or of
-//! a bound) to the path of its last one. A read that comes into a run may seek past it
-//! (`UnfilteredStream::empty_until`). Whether a row is dead does not depend on the clock: a dead
-//! row has only tombstones, or is under a range deletion that is newer than everything the memtable
-//! held.
+//! A consumer of a queue deletes the rows that it has read. Without runs, each read of the first
+//! row would then walk all tombstones. So a partition has a branch of runs, which maps the path of
+//! a run's first row (or of a bound) to the path of its last one. A read that comes into a run may
+//! seek past it (`UnfilteredStream::empty_until`). Whether a row is dead does not depend on the
+//! clock: a dead row has only tombstones, or is under a range deletion that is newer than
+//! everything the memtable held.
 //!
 //! **Invariants.** No row in a run, bounds included, is visible to a reader of this memtable alone.
 //! Runs do not overlap. A run is a hint: there may be dead rows outside of runs, and if the trie is

@@ -20,7 +20,7 @@ pub struct ReadCommand {
     pub direction: Direction,
     /// The columns to return.
     pub columns: ColumnSelection,
-    /// The time of the read, in seconds since 1970, which decides what has expired.
+    /// The time of the read, in seconds since 1970. Data that expires up to then is not visible.
     pub now_s: u32,
     /// The limits at which the read stops.
     pub limits: ReadLimits,

@@ -115,8 +115,8 @@ impl Store {
         matches!(self, Self::Single(Single::Trie(_)))
     }
 
-    /// Prefetches into the processor's caches what looking up these keys takes; `met` is called
-    /// with each content found.
+    /// Prefetches the memory that look-ups of these keys will read into the processor's caches.
+    /// Calls `met` with each content found.
     pub(super) fn look_ahead<'key>(
         &self,
         keys: impl IntoIterator<Item = &'key [u8]>,
