@@ -25,8 +25,8 @@ use super::{
     frequency::{Frequency, Remembered},
 };
 
-/// Memory of an entry besides the page, in bytes: the three parts of its slot, and what the table
-/// remembers of evicted pages.
+/// Memory of an entry besides the page, in bytes: the three parts of its slot, and its share of the
+/// memory of evicted pages.
 const ENTRY_BYTES: usize = size_of::<Bytes>()
     + size_of::<Owner>()
     + size_of::<Frequency>()

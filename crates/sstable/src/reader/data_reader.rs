@@ -1,8 +1,8 @@
 //! Reads Data.db alone, from front to back, for a full dump.
 //!
-//! It serves offline tools that look at what is left of an SSTable: the filter or the index may be
-//! lost, and Data.db may have lost its end. Statistics.db and the table of chunks are needed, for
-//! without them the bytes cannot be decoded.
+//! It serves offline tools that look at the remains of an SSTable. The filter or the index may be
+//! lost, and Data.db may have lost its end. Without Statistics.db and the table of chunks, the
+//! bytes cannot be decoded.
 
 use std::sync::Arc;
 

@@ -49,8 +49,8 @@ impl SSTableReader {
         Self::open_components(file_system, descriptor, components, table, cache).await
     }
 
-    /// Opens what is left of an SSTable without its TOC.txt, for offline tools. The components are
-    /// those that exist, and a Data.db without checksums is read unchecked.
+    /// Opens the remains of an SSTable without its TOC.txt, for offline tools. The directory
+    /// listing gives the components. A Data.db without checksums is read unchecked.
     ///
     /// # Errors
     ///

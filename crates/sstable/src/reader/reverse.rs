@@ -225,8 +225,8 @@ impl ReverseRows {
         }
     }
 
-    /// Returns what a row adds to the stream. If that is a marker at a slice's bound, the row must
-    /// be visited again.
+    /// Returns the fragment that a row adds to the stream. If this is a marker at a slice's bound,
+    /// the caller must visit the row again.
     async fn visit_row(
         &mut self,
         slice: &ClusteringSlice,

@@ -100,7 +100,8 @@ impl SSTableReader {
         self.0.statistics.stats.max_timestamp
     }
 
-    /// The number of partitions according to the statistics, bounded by what the file has room for.
+    /// Returns the number of partitions according to the statistics, but at most as many as the
+    /// file has room for.
     pub fn partition_count(&self) -> u64 {
         /// The length of a key (2 bytes), the flag of a live partition, and the end-of-partition
         /// byte.

@@ -33,7 +33,7 @@ impl<'scan> UniformRows<'scan> {
         Self { rows, at, seen: [UniformRow::default(); 2], now: 0 }
     }
 
-    /// Looks at what comes next.
+    /// Looks at the next item and returns its kind.
     #[inline]
     pub(crate) fn look(&mut self) -> UniformAhead {
         match self.rows.source().look_uniform(self.at, &mut self.seen[self.now & 1]) {
