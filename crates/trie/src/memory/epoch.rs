@@ -1,10 +1,10 @@
 //! Epochs decide which retired blocks and contents readers may still reach.
 //!
-//! The writer counts epochs. It tags what it takes out of the structure with the present epoch; a
-//! reader that pins records the epoch that it found, and the writer recycles what was retired
-//! before the earliest recorded epoch. (The paper leaves recycling to future work; the scheme is
-//! that of K. Fraser, "Practical lock-freedom", 2004, section 5.2.3, for a single writer, which
-//! alone advances the epoch and looks for the oldest pin.)
+//! The writer counts epochs. It tags each block and content that it retires with the present epoch.
+//! A reader that pins records the epoch that it found. The writer recycles the blocks and contents
+//! that were retired before the earliest recorded epoch. (The paper leaves recycling to future
+//! work. The scheme is K. Fraser's, "Practical lock-freedom", 2004, section 5.2.3, for a single
+//! writer, which alone advances the epoch and looks for the oldest pin.)
 //!
 //! Why it is right: a reader stores its pin, then fences, then reads the root; the writer unlinks,
 //! advances the epoch, fences, then reads the pins. If the writer misses a pin, its fence came

@@ -7,10 +7,10 @@ use super::reader::Reader;
 use super::subtrie::Subtrie;
 use super::trie::InMemoryTrie;
 
-/// The keys with some prefix and their contents, as they were when this was made. It stays so as
-/// long as the writer changes them only by [transactions](InMemoryTrie::transaction) below the same
-/// prefix or a shorter one. It keeps the writer from recycling what it sees. It may be sent to
-/// another thread.
+/// The keys with some prefix and their contents, at the moment when the snapshot was made. The
+/// snapshot stays as it is if the writer changes these keys only by
+/// [transactions](InMemoryTrie::transaction) below the same prefix or a shorter one. The writer
+/// cannot recycle the blocks of a snapshot. A snapshot may be sent to another thread.
 pub struct Snapshot<C> {
     /// Pinned from before the root was read.
     reader: Reader<C>,

@@ -383,8 +383,9 @@ impl PageTrieWriter {
         let output = &mut self.scratch.output;
         output.clear();
         let placement = if size > left {
-            // Distances have grown since the branch was found to be smaller than a page. It happens
-            // about once when a file grows past what a width of distances reaches.
+            // Distances have grown since the branch was found to be smaller than a page. This
+            // happens about once for each width of distances, when the file becomes too long for
+            // the width.
             self.pending.write_scattered(range, self.position, output)
         } else {
             self.pending.write(range, self.position, output)
