@@ -5,8 +5,8 @@ use crate::{CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, sch
 
 /// A row without its clustering.
 ///
-/// Columns are in ascending order of their ids, each once. In a row that lies in an SSTable they
-/// are in the order of the file, which is that of their names.
+/// Columns are in ascending order of their ids, each once. The columns of a row that is read in
+/// place in an SSTable are in ascending order of their names, as in the file.
 pub trait RowContent {
     /// Returns the liveness of the primary key.
     fn liveness(&self) -> Liveness;
@@ -39,7 +39,7 @@ pub trait RowContent {
         is_valid_shadowable(self.shadowable_deletion(), &self.liveness(), other)
     }
 
-    /// Returns the data of the columns that hold any.
+    /// Returns the columns that have data, with the data.
     fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)>;
 }
 
