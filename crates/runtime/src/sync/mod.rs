@@ -1,9 +1,9 @@
 //! Synchronisation between the tasks of one shard: no atomics, no `Send`.
 //!
-//! Wakes are handed out in the order of arrival. All futures here may be dropped at any time; a
-//! permit or notification that was already granted to a dropped future goes to the next waiter.
-//! Allocation: one shared block per object and a queue that keeps its capacity; waiting itself
-//! allocates nothing in the steady state.
+//! Waiters are woken in the order in which they began to wait. All futures here may be dropped at
+//! any time. If a dropped future already had a permit or notification, the next waiter gets it.
+//! Allocation: one shared block for each object, and a queue that keeps its capacity, so that a
+//! wait allocates nothing in the steady state.
 
 pub mod channel;
 mod event;
