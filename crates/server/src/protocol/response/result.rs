@@ -18,14 +18,16 @@ const METADATA_CHANGED: i32 = 0x08;
 /// The description of the columns in a result.
 #[derive(Clone, Copy, Debug)]
 pub enum RowsMetadata<'a> {
-    /// Only their number: the client knows them from PREPARE and asked to skip them.
+    /// Only the number of columns. The client knows the columns from PREPARE and asked the server
+    /// to leave them out.
     Skipped {
         /// Number of columns.
         column_count: u32,
     },
     /// All columns.
     Full(&'a EncodedColumns),
-    /// Version 5: the columns differ from those of the client's metadata id.
+    /// The columns and a new metadata id, in version 5 only. The statement's columns have changed
+    /// since the client got the id that it sent.
     Changed {
         /// The new id of the result metadata, 16 bytes.
         id: &'a [u8],
