@@ -45,7 +45,7 @@ pub enum ErrorDetail {
     /// No further fields.
     #[default]
     None,
-    /// Code 0x2400; an empty table means that the keyspace exists.
+    /// Code 0x2400: the table exists, or the keyspace if `table` is empty.
     AlreadyExists {
         /// The keyspace.
         keyspace: String,

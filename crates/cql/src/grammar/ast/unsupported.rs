@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Position, QualifiedName};
 
-/// A statement with its syntax checked to the end and its content dropped.
+/// A statement without its content. The parser has checked its syntax to the end.
 #[derive(Clone, Debug)]
 pub struct Unsupported<'a> {
     /// The feature that it needs.
