@@ -1,9 +1,10 @@
 //! `espalier sstable write`: writes an SSTable from rows of JSON or CSV.
 //!
-//! Rows may come in any order. They are sorted in memory. Rows that do not fit are written as
-//! sorted runs, which are SSTables below the output directory, merged in the end and removed. Of
-//! rows with the same key the cells with the later timestamp win, as in a node; the summary says
-//! how many rows were merged. Memory bound: `--sort-memory`, then a piece of each run.
+//! Rows may come in any order; the command sorts them in memory. If they do not fit, it writes
+//! sorted runs, which are SSTables below the output directory, and at the end merges and removes
+//! them. It merges rows with the same key as a node does: the cells with the later timestamp win.
+//! The summary says how many rows were merged. Memory bound: `--sort-memory` while rows are sorted,
+//! and a piece of each run while runs are merged.
 
 mod csv;
 mod distinct;
@@ -88,7 +89,8 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Returns the summary. It has the number of records if that is not the number of rows.
+/// Returns the summary. It states the number of records only if that differs from the number of
+/// rows.
 fn describe(written: &WrittenRows, records: u64, elapsed: Duration) -> String {
     let WrittenRows { sstable, rows, added } = written;
     let mut text = format!(
