@@ -99,8 +99,8 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
-/// Flushes a table. After a failure it is retried after [`RETRY_PAUSE`]; other tables are flushed
-/// meanwhile, because their disk may be another one.
+/// Flushes a table. A failed flush is retried after [`RETRY_PAUSE`]. Other tables are flushed
+/// during the pause, because their disk may be another one.
 async fn flush(database: &Database, table: &Table) {
     let outcome = database.flush_in_background(table).await;
     table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
