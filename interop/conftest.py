@@ -7,7 +7,10 @@ import subprocess
 import pytest
 
 from cassandra_node import CassandraNode
+from driver import PROTOCOLS
 from espalier_node import BINARY, REPOSITORY, Node
+from flights import STAGES
+from gate import FIRST_SEED, RUNS_ALL
 
 ORACLE = REPOSITORY / ".deps" / "cassandra" / "node" / "oracle"
 
@@ -16,10 +19,26 @@ def pytest_report_header():
     return f"espalier: {BINARY}"
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
     """Orders the longest file first: where several processes share the files, the others fill its
-    time."""
-    items.sort(key=lambda item: item.path.name != "test_flights.py")
+    time. The tests of test_flights.py run stage by stage; pytest's own order of two parametrised
+    fixtures would take the node past a stage and then return to it."""
+
+    def order(item):
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        return item.path.name != "test_flights.py", STAGES.index(parameters.get("stage", STAGES[0]))
+
+    def runs(item):
+        """In the gate, each stage is read with one protocol, a different one at each stage."""
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if RUNS_ALL or not {"stage", "session"} <= set(parameters):
+            return True
+        number = STAGES.index(parameters["stage"]) + FIRST_SEED
+        return parameters["session"] == list(PROTOCOLS)[number % len(PROTOCOLS)]
+
+    config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
+    items[:] = sorted(filter(runs, items), key=order)
 
 
 @pytest.fixture
@@ -87,9 +106,10 @@ def oracle():
     return run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cassandra(oracle):
-    """Runs an empty Cassandra on free ports; it has `host`, `port` and `control`."""
+    """Runs a Cassandra on free ports; it has `host`, `port` and `control`. All tests of a process
+    share it, so each creates a keyspace of its own."""
     # Two processes of pytest-xdist may each run one at the same time.
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     node = CassandraNode(REPOSITORY / ".deps" / "cassandra" / f"peer-{worker}")

@@ -37,7 +37,9 @@ def connect(node, protocol="v5", keyspace=None, row_factory=tuple_factory, timeo
 
 
 def seed():
-    """Returns INTEROP_SEED, or a new seed; prints it, so that a failure can be repeated."""
-    number = int(os.environ.get("INTEROP_SEED") or random.Random(time.time_ns()).getrandbits(32))
+    """Returns INTEROP_SEED, or the gate's TEST_SEED, or a new seed; prints it, so that a failure can
+    be repeated."""
+    given = os.environ.get("INTEROP_SEED") or os.environ.get("TEST_SEED")
+    number = int(given or random.Random(time.time_ns()).getrandbits(32))
     print(f"INTEROP_SEED={number}")
     return number

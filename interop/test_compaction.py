@@ -1,4 +1,4 @@
-"""Files that we compact, in every version that Cassandra 5.0.9 reads.
+"""Files that we compact, in every version that Cassandra 5.0.9 reads (in the gate, in two of them).
 
 Our SELECT is the same before and after, and Cassandra's own code verifies the files and dumps them
 to the same rows. Other tests cover operators' requests to the admin API."""

@@ -21,7 +21,7 @@ def node(start_node):
 @pytest.fixture(scope="module")
 def model():
     """Returns the first flights in the file's order: every column is missing in some of them."""
-    return flights.Flights(flights.Flights().rows[:ROWS])
+    return flights.Flights(rows=flights.Flights().rows[:ROWS])
 
 
 def cqlsh(node, *statements, status=0):

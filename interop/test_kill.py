@@ -28,9 +28,10 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType
 
 from driver import connect, seed
+from gate import part
 
 SEED = seed()
-ROUNDS = 30
+ROUNDS = part(30, 8)
 CONNECTIONS = 3
 IN_FLIGHT = 24
 SCHEMA = (

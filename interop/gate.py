@@ -1,0 +1,18 @@
+"""Says how many cases a test runs: all of them by `make nightly`, a part of them in the gate.
+
+Settings by environment: `NIGHTLY`, any value but the empty one, runs all; `TEST_SEED` says which
+part the gate takes (interop/scripts/test.sh sets it to the day of the last commit)."""
+import os
+
+RUNS_ALL = bool(os.environ.get("NIGHTLY"))
+FIRST_SEED = int(os.environ.get("TEST_SEED") or 0)
+
+
+def part(of_all, of_gate):
+    """Returns the first value in a full run, the second in the gate."""
+    return of_all if RUNS_ALL else of_gate
+
+
+def one_of(choices):
+    """Returns the choice that the gate takes with this seed."""
+    return choices[FIRST_SEED % len(choices)]
