@@ -7,16 +7,12 @@
 
 use espalier_mutation::schema::KeyspaceMetadata;
 
-use super::{Context, Outcome, SYSTEM_KEYSPACES, type_check::check_nested};
+use super::{Context, Outcome, SYSTEM_KEYSPACES, protected::REPLICATED, type_check::check_nested};
 use crate::{
     Error, Result,
     grammar::ast::{AlterView, DropObject, ObjectKind, QualifiedName, TypeName, TypeNameKind},
     term::resolve_type,
 };
-
-/// Cassandra's replicated system keyspaces. A statement on one of them gets to the look-up of the
-/// object. A statement on another system keyspace is refused by the name of the keyspace.
-const DISTRIBUTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
 /// Executes a DROP of an object other than a keyspace, table or type.
 ///
@@ -77,11 +73,11 @@ fn refuse_or_ignore(
     Err(Error::invalid_at(context.text, name.position(), missing))
 }
 
-/// Returns the keyspace of the name, which need not exist. Refuses the system keyspaces that are
-/// not replicated.
+/// Returns the keyspace of the name, which need not exist. Refuses the system keyspaces by their
+/// name, but for the replicated ones: those get to the look-up of the object.
 fn changeable<'n>(context: &'n Context<'_>, name: &'n QualifiedName<'_>) -> Result<&'n str> {
     let keyspace = context.keyspace_name(name)?;
-    if SYSTEM_KEYSPACES.contains(&keyspace) && !DISTRIBUTED.contains(&keyspace) {
+    if SYSTEM_KEYSPACES.contains(&keyspace) && !REPLICATED.contains(&keyspace) {
         let message = format!("System keyspace '{keyspace}' is not user-modifiable");
         return Err(Error::invalid(message));
     }

@@ -6,7 +6,8 @@ use crate::{
     grammar::ast::{QualifiedName, Statement},
 };
 
-const PROTECTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
+/// Cassandra's replicated system keyspaces.
+pub(super) const REPLICATED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
 /// Refuses statements that alter the tables of a protected keyspace, with Cassandra's text. The
 /// other system keyspaces have a different error.
@@ -31,7 +32,7 @@ pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<
 }
 
 fn protected(keyspace: Option<&str>) -> Option<&str> {
-    keyspace.filter(|keyspace| PROTECTED.contains(keyspace))
+    keyspace.filter(|keyspace| REPLICATED.contains(keyspace))
 }
 
 fn all_tables(context: &Context<'_>, action: &str, name: &QualifiedName<'_>) -> Option<String> {

@@ -133,10 +133,10 @@ fn shared_versions() -> Vec<&'static VersionFeatures> {
     shared
 }
 
-/// Returns the number of tables of a kind: `TABLES` in the environment, or 12; 6 in the gate.
+/// Returns the number of tables of a kind: `TABLES` in the environment, or 12; 3 in the gate.
 fn table_count() -> u64 {
     let wanted = std::env::var("TABLES").ok().and_then(|count| count.parse().ok());
-    wanted.unwrap_or(if espalier_testing::runs_all() { 12 } else { 6 })
+    wanted.unwrap_or(if espalier_testing::runs_all() { 12 } else { 3 })
 }
 
 /// Splits Cassandra's dump by SSTable.

@@ -15,9 +15,9 @@ use super::{
 use crate::memtable::path;
 
 /// The maximum number of ranges in a report (arbitrary).
-const TOLD_RANGES: usize = 256;
+const MAX_REPORTED_RANGES: usize = 256;
 /// Entries examined without a yield, which takes some 10 µs.
-const LOOKED_AT_ONCE: usize = 256;
+const ENTRIES_PER_STEP: usize = 256;
 
 /// A report on one partition in the row cache of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Inner {
     fn walk_some(&self, prefix: &[u8], walk: &mut RangeWalk) -> bool {
         let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
         entries.seek(&walk.at);
-        for _ in 0..LOOKED_AT_ONCE {
+        for _ in 0..ENTRIES_PER_STEP {
             let Some((place, entry)) = entries.next_entry() else { return false };
             // The header is at the empty place.
             if place > walk.at.as_slice() {
@@ -230,7 +230,7 @@ impl RangeWalk {
         if range.start == range.end && !is_row(&range.start) {
             return;
         }
-        if self.ranges.len() < TOLD_RANGES {
+        if self.ranges.len() < MAX_REPORTED_RANGES {
             self.ranges.push(range)
         } else {
             self.unreported_ranges += 1

@@ -23,7 +23,7 @@ use crate::{
 pub(super) const NUMBER_BYTES: usize = 4;
 
 /// Partitions examined without yielding: some ten microseconds.
-const LOOKED_AT_ONCE: usize = 32;
+const ENTRIES_PER_STEP: usize = 32;
 
 /// Bytes of rows that are copied without yielding.
 const COPIED_BYTES: usize = 128 << 10;
@@ -124,7 +124,7 @@ impl TableCache {
                 end = ContinuousEnd::Range;
                 break;
             }
-            if partitions.len() == LOOKED_AT_ONCE || copied_bytes > COPIED_BYTES {
+            if partitions.len() == ENTRIES_PER_STEP || copied_bytes > COPIED_BYTES {
                 end = ContinuousEnd::More;
                 break;
             }
@@ -244,7 +244,7 @@ impl Inner {
         let mut entries = line.entries(Direction::Forward);
         entries.seek(&behind);
         let mut reached = None;
-        for _ in 0..LOOKED_AT_ONCE {
+        for _ in 0..ENTRIES_PER_STEP {
             let (key, entry) = entries.next_entry()?;
             if key > high {
                 return None;

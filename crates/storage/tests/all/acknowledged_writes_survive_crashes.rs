@@ -133,10 +133,10 @@ fn lives(seed: u64, sync: CommitLogSync) {
 
 #[test]
 fn under_group_commit() {
-    (0..60).for_each(|seed| lives(seed, CommitLogSync::default()));
+    espalier_testing::seeds(60).for_each(|seed| lives(seed, CommitLogSync::default()));
 }
 
 #[test]
 fn under_batch_commit() {
-    (1000..1010).for_each(|seed| lives(seed, CommitLogSync::Batch));
+    espalier_testing::seeds(10).for_each(|seed| lives(seed, CommitLogSync::Batch));
 }

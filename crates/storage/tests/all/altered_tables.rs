@@ -272,7 +272,7 @@ fn what_is_cached_stays_where_only_options_change() {
 /// stay in them, or their next flush would make it durable.
 #[test]
 fn a_change_that_cannot_be_logged_does_not_come_true_later() {
-    for seed in 0..10 {
+    for seed in espalier_testing::seeds(10) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();

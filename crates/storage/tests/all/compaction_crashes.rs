@@ -76,14 +76,15 @@ pub fn clock() -> ManualClock {
 
 /// Fills a table and cuts power after each possible number of operations of its compaction. Counts
 /// how often a check of the disk finds as many files as before, and as many as after the
-/// compaction, which is `files`.
+/// compaction, which is `files`. The gate tries every third number, with one crash of the disk each.
 pub fn lose_power_at_every_operation(
     fill: impl AsyncFn(&Database),
     check: impl AsyncFn(&FileSystem, &str) -> usize,
     files: [usize; 2],
-) -> (u32, u32) {
+) -> (u64, u64) {
     let (mut old, mut new) = (0, 0);
-    for operations in 0.. {
+    let (step, crashes) = if espalier_testing::runs_all() { (1, 3) } else { (3, 1) };
+    for operations in (espalier_testing::first_seed() % step..).step_by(step as usize) {
         let file_system = FileSystem::simulated(operations);
         let disk = file_system.simulated_disk().unwrap().clone();
         let is_done = run(async {
@@ -92,7 +93,7 @@ pub fn lose_power_at_every_operation(
             disk.power_off_after(operations);
             database.compact("ks", Some("narrow"), false).await.is_ok()
         });
-        for seed in 0..if espalier_testing::runs_all() { 3 } else { 1 } {
+        for seed in 0..crashes {
             let crashed = FileSystem::on(disk.crash(operations * 10 + seed));
             let context = format!("power off after {operations} operations, crash seed {seed}");
             match run(check(&crashed, &context)) {
@@ -101,7 +102,7 @@ pub fn lose_power_at_every_operation(
                 found => panic!("{context}: {found} files"),
             }
         }
-        if is_done && operations > 10 && new > 12 {
+        if is_done && operations > 10 && new > 12 / step {
             break;
         }
         assert!(operations < 2000, "the compaction never ends");
@@ -113,7 +114,7 @@ pub fn lose_power_at_every_operation(
 fn at_every_operation() {
     let _installed = clock().install();
     let (old, new) = lose_power_at_every_operation(fill, check, [3, 1]);
-    let part = if espalier_testing::runs_all() { 1 } else { 3 };
+    let part = if espalier_testing::runs_all() { 1 } else { 9 };
     assert!(old > 100 / part && new > 12 / part, "{old} old, {new} new");
 }
 
@@ -132,7 +133,8 @@ fn an_operation_that_fails_leaves_the_old_files() {
         Operation::Remove,
     ] {
         let mut has_failed = false;
-        for nth in 0..24 {
+        let step = if espalier_testing::runs_all() { 1 } else { 4 };
+        for nth in (espalier_testing::first_seed() % step..24).step_by(step as usize) {
             let file_system = FileSystem::simulated(nth);
             let disk = file_system.simulated_disk().unwrap().clone();
             let context = format!("{operation:?} {nth}");

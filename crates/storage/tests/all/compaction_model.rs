@@ -182,20 +182,20 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
 
 #[test]
 fn wide_partitions() {
-    (0..30).for_each(|seed| check(seed, wide_table, 3, 6, 70));
+    espalier_testing::seeds(30).for_each(|seed| check(seed, wide_table, 3, 6, 70));
 }
 
 #[test]
 fn many_rows() {
-    (0..4).for_each(|seed| check(1000 + seed, wide_table, 1, 200, 160));
+    espalier_testing::seeds(4).for_each(|seed| check(1000 + seed, wide_table, 1, 200, 160));
 }
 
 #[test]
 fn single_rows() {
-    (0..30).for_each(|seed| check(2000 + seed, narrow_table, 12, 1, 70));
+    espalier_testing::seeds(30).for_each(|seed| check(2000 + seed, narrow_table, 12, 1, 70));
 }
 
 #[test]
 fn clusterings_of_several_columns() {
-    (0..30).for_each(|seed| check(3000 + seed, mixed_table, 2, 4, 70));
+    espalier_testing::seeds(30).for_each(|seed| check(3000 + seed, mixed_table, 2, 4, 70));
 }

@@ -61,7 +61,7 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
 /// one.
 #[test]
 fn splits_that_are_stopped_leave_others_alone() {
-    for seed in 0..12 {
+    for seed in espalier_testing::seeds(12) {
         let file_system = FileSystem::simulated(seed);
         let first = on_shards(1, &file_system, configuration(), |database| async move {
             create(&database, vec![narrow_table()]).await;

@@ -93,25 +93,25 @@ async fn break_time() {
 #[test]
 fn writes_to_the_log_fail() {
     let fault = || Fault::always(Operation::Write, Effect::InputOutput).on_path("commitlog-");
-    (0..5).for_each(|seed| survive(fault, seed));
+    espalier_testing::seeds(5).for_each(|seed| survive(fault, seed));
 }
 
 #[test]
 fn syncs_of_the_log_fail() {
     let fault = || Fault::always(Operation::Sync, Effect::InputOutput).on_path("commitlog-");
-    (0..10).for_each(|seed| survive(fault, seed));
+    espalier_testing::seeds(10).for_each(|seed| survive(fault, seed));
 }
 
 #[test]
 fn the_disk_is_full_when_a_segment_is_made() {
     let fault = || Fault::always(Operation::Allocate, Effect::NoSpace).on_path("commitlog-");
-    (0..5).for_each(|seed| survive(fault, seed));
+    espalier_testing::seeds(5).for_each(|seed| survive(fault, seed));
 }
 
 #[test]
 fn writes_are_torn_by_a_full_disk() {
     let fault = || Fault::always(Operation::Write, Effect::Torn).on_path("commitlog-");
-    (0..10).for_each(|seed| survive(fault, seed));
+    espalier_testing::seeds(10).for_each(|seed| survive(fault, seed));
 }
 
 /// Tables may be on different disks.

@@ -127,7 +127,7 @@ fn a_table_made_again_under_its_old_id_begins_empty() {
         write_narrow(&database, &["later"]).await;
     });
     let disk = file_system.simulated_disk().unwrap().clone();
-    for seed in 0..8 {
+    for seed in espalier_testing::seeds(8) {
         let file_system = FileSystem::on(disk.crash(seed));
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
@@ -156,7 +156,7 @@ fn a_table_made_again_under_its_old_id_after_a_restart_begins_empty() {
 
 #[test]
 fn a_truncation_whose_record_may_not_be_durable_is_never_half_done() {
-    for seed in 0..8 {
+    for seed in espalier_testing::seeds(8) {
         let file_system = FileSystem::simulated(1);
         let disk = file_system.simulated_disk().unwrap().clone();
         run(async {

@@ -42,7 +42,7 @@ fn all_or_nothing_over_shards_and_crashes() {
     })
     .unwrap();
     let (mut whole, mut none) = (0, 0);
-    for seed in 0..25 {
+    for seed in espalier_testing::seeds(25) {
         let mut random = Generator::from_seed(seed);
         let disk = file_system.simulated_disk().unwrap().clone();
         let cut_after = random.below(150);

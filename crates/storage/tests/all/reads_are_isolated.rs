@@ -20,7 +20,7 @@ const ROWS: i32 = 700;
 
 #[test]
 pub fn a_long_read_sees_one_version_of_a_partition() {
-    for seed in 0..12 {
+    for seed in espalier_testing::seeds(12) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
@@ -96,7 +96,7 @@ pub fn a_long_read_sees_one_version_of_a_partition() {
 /// Rows that are written one by one, without a yield between them.
 #[test]
 pub fn a_long_read_sees_one_version_of_single_rows() {
-    for seed in 0..12 {
+    for seed in espalier_testing::seeds(12) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
@@ -164,7 +164,7 @@ pub fn a_long_read_sees_one_version_of_single_rows() {
 
 #[test]
 pub fn scans_during_flushes_see_each_row_once() {
-    for seed in 0..8 {
+    for seed in espalier_testing::seeds(8) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();

@@ -116,5 +116,5 @@ fn lives(seed: u64) {
 
 #[test]
 fn on_any_number_of_shards() {
-    (0..15).for_each(lives);
+    espalier_testing::seeds(15).for_each(lives);
 }

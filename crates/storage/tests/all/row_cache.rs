@@ -235,7 +235,7 @@ fn a_million_steps() {
 fn readers_see_whole_writes_while_flushes_update_the_cache() {
     // On a busy machine all reads of one seed may have had misses.
     let without_misses = Cell::new(0);
-    for seed in 0..10 {
+    for seed in espalier_testing::seeds(10) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             espalier_runtime::preempt::force_yields(Some(seed));
@@ -282,7 +282,7 @@ fn readers_see_whole_writes_while_flushes_update_the_cache() {
             espalier_runtime::preempt::force_yields(None);
         });
     }
-    assert!(without_misses.get() > 0);
+    assert!(without_misses.get() > 0 || !espalier_testing::runs_all());
 }
 
 async fn write_version(database: &Database, table: &Arc<TableMetadata>, rows: i32, version: i64) {

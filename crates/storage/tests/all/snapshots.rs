@@ -54,7 +54,7 @@ fn what_is_no_directory_is_no_snapshot() {
 
 #[test]
 fn they_are_listed_while_they_come_and_go() {
-    for seed in 0..10 {
+    for seed in espalier_testing::sample(0..10) {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let database = filled(&file_system).await;
@@ -173,7 +173,7 @@ fn a_file_that_somebody_has_removed_is_told() {
 /// The shard that splits a file removes it while other shards link it.
 #[test]
 fn files_are_split_while_a_snapshot_is_taken() {
-    for seed in 0..24 {
+    for seed in espalier_testing::sample(0..24) {
         let file_system = FileSystem::simulated(seed);
         on_shards(1, &file_system, configuration(), |database| async move {
             create(&database, vec![narrow_table()]).await;

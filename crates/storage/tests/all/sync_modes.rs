@@ -29,7 +29,7 @@ fn in_one_segment(period: Duration) -> StorageConfiguration {
 
 /// Opens the disk after simulated crashes, and looks for partitions of `narrow` there.
 async fn assert_durable(disk: &SimulatedDisk, configuration: &StorageConfiguration, keys: &[&str]) {
-    for seed in 0..20 {
+    for seed in espalier_testing::seeds(20) {
         let after = FileSystem::on(disk.crash(seed));
         let database = open(&after, configuration.clone()).await.unwrap();
         let narrow = table(&database, "narrow");

@@ -110,22 +110,22 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
 
 #[test]
 pub fn wide_partitions() {
-    (0..40).for_each(|seed| check(seed, wide_table, 3, 6, 60));
+    espalier_testing::seeds(40).for_each(|seed| check(seed, wide_table, 3, 6, 60));
 }
 
 #[test]
 pub fn partitions_of_many_rows_are_read_in_several_looks() {
-    (0..6).for_each(|seed| check(100 + seed, wide_table, 1, 300, 250));
+    espalier_testing::seeds(6).for_each(|seed| check(100 + seed, wide_table, 1, 300, 250));
 }
 
 #[test]
 pub fn single_row_partitions() {
-    (0..20).for_each(|seed| check(200 + seed, narrow_table, 12, 1, 60));
+    espalier_testing::seeds(20).for_each(|seed| check(200 + seed, narrow_table, 12, 1, 60));
 }
 
 #[test]
 pub fn clusterings_of_several_columns_in_both_orders() {
-    (0..20).for_each(|seed| check(300 + seed, mixed_table, 2, 4, 60));
+    espalier_testing::seeds(20).for_each(|seed| check(300 + seed, mixed_table, 2, 4, 60));
 }
 
 #[test]

@@ -132,15 +132,22 @@ const fn without_room(shape: Shape, cache_bytes: usize) -> Shape {
     Shape { cache_bytes, has_room: false, ..shape }
 }
 
+/// Checks histories from seeds that begin `first` after the run's first seed. Only a full run asserts
+/// that the rare events were met.
 fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
     let mut seen = Seen::default();
-    (first..first + seeds).for_each(|seed| check(seed, shape, steps, &mut seen));
+    for seed in espalier_testing::seeds(seeds) {
+        check(first + seed, shape, steps, &mut seen);
+    }
     let Seen { claims, reads_with_misses, reads_without_misses, row_merges, row_evictions, scans } =
         seen;
-    assert!(scans > seeds / 2 || !shape.has_room, "{seen:?}");
-    assert!(claims > seeds * steps / 4, "{seen:?}");
+    assert!(claims > espalier_testing::cases(seeds) * steps / 8, "{seen:?}");
     assert!(reads_with_misses > 0 && reads_without_misses > 0, "{seen:?}");
-    assert!(row_merges > 0 && row_evictions > 0, "{seen:?}");
+    if espalier_testing::runs_all() {
+        assert!(scans > seeds / 2 || !shape.has_room, "{seen:?}");
+        assert!(claims > seeds * steps / 4, "{seen:?}");
+        assert!(row_merges > 0 && row_evictions > 0, "{seen:?}");
+    }
 }
 
 #[test]

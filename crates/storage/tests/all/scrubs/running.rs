@@ -60,7 +60,7 @@ fn a_scrub_waits_for_compactions() {
 #[test]
 fn the_power_goes_while_a_table_is_scrubbed() {
     let _installed = compaction_crashes::clock().install();
-    for operations in (0..400).step_by(7) {
+    for operations in espalier_testing::sample(0..400).step_by(3) {
         let file_system = FileSystem::simulated(operations);
         let disk = file_system.simulated_disk().unwrap().clone();
         run(async {
