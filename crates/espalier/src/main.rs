@@ -4,7 +4,6 @@ mod admin_client;
 mod bench;
 mod command_line;
 mod configuration;
-mod heap;
 mod logging;
 mod nodetool;
 mod serve;
@@ -14,8 +13,11 @@ mod svg;
 use std::process::ExitCode;
 
 use command_line::{Command, parse_from};
-use espalier_runtime::{heap::fill_ahead, time::Instant};
+use espalier_runtime::{heap, time::Instant};
 use sstable::{INTERRUPTED, ToolError, report};
+
+#[global_allocator]
+static ALLOCATOR: heap::Allocator = heap::allocator();
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => error.exit(),
     };
-    if let Err(error) = fill_ahead() {
+    if let Err(error) = heap::fill_ahead() {
         report(format_args!(
             "huge pages are not prepared ahead: cannot start their thread: {error}; reads may be slower"
         ));
@@ -46,5 +48,19 @@ fn main() -> ExitCode {
             report(format_args!("{message}"));
             code
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::heap;
+
+    #[test]
+    fn objects_are_where_the_runtime_gave_memory() {
+        let object = Box::new([7u8; 100]);
+        assert!(heap::has(object.as_ptr()));
+        let large = vec![1u8; 5 << 20];
+        assert!(heap::has(large.as_ptr()));
+        assert_eq!(heap::refused_parts(), 0);
     }
 }

@@ -1,26 +1,60 @@
-//! Counts how often a thread allocates.
+//! Counts how often a thread allocates, and prepares the allocator at the first allocation.
 //!
 //! Nothing is counted before [`count_allocations`] is called. Until then an allocation costs, over
-//! one without this counter, the load of a byte that never changes and a branch that is never
-//! taken; a deallocation costs nothing.
+//! one without this module, the load of a byte that does not change after the first allocation, and
+//! a branch that is not taken; a deallocation costs nothing.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-static IS_COUNTED: AtomicBool = AtomicBool::new(false);
+/// The bits of [`STATE`] for which an allocation does more than to allocate.
+const IS_FIRST: u8 = 1;
+const IS_COUNTED: u8 = 2;
+
+static STATE: AtomicU8 = AtomicU8::new(IS_FIRST);
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An allocator that counts the allocations that it passes on.
+/// An allocator that counts the allocations that it passes on. A process has at most one.
 #[derive(Debug)]
-pub struct Counted<A>(pub A);
+pub struct Counted<A> {
+    allocator: A,
+    prepare: fn(),
+}
+
+impl<A> Counted<A> {
+    /// Wraps an allocator. `prepare` runs once, before the first allocation; it must not allocate.
+    pub(crate) const fn new(allocator: A, prepare: fn()) -> Self {
+        Self { allocator, prepare }
+    }
+
+    #[inline(always)]
+    fn note(&self) {
+        if STATE.load(Ordering::Relaxed) != 0 {
+            self.prepare_or_count();
+        }
+    }
+
+    #[cold]
+    fn prepare_or_count(&self) {
+        let state = STATE.fetch_and(!IS_FIRST, Ordering::Relaxed);
+        if state & IS_FIRST != 0 {
+            (self.prepare)();
+        }
+        if state & IS_COUNTED != 0 {
+            // A thread that ends may allocate after its variables are gone; such allocations are
+            // not counted.
+            let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+        }
+    }
+}
 
 /// Starts to count, in all threads, for as long as the process lives.
 pub fn count_allocations() {
-    IS_COUNTED.store(true, Ordering::Relaxed);
+    STATE.fetch_or(IS_COUNTED, Ordering::Relaxed);
 }
 
 /// Returns how many blocks of memory the calling thread has requested since [`count_allocations`],
@@ -29,48 +63,35 @@ pub fn thread_allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-#[inline(always)]
-fn note() {
-    if IS_COUNTED.load(Ordering::Relaxed) {
-        count();
-    }
-}
-
-#[cold]
-fn count() {
-    // A thread that ends may allocate after its variables are gone; such allocations are not
-    // counted.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-// SAFETY: every call goes to the allocator below with unchanged arguments; `note` neither allocates
-// (the variable is constant before its first use and has no destructor) nor unwinds.
+// SAFETY: every call goes to the allocator below with unchanged arguments; `note` does not
+// allocate (the thread's variable is constant before its first use and has no destructor, and
+// `prepare` does not allocate), so it does not call itself, and it does not unwind.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note();
+        self.note();
         // SAFETY: the caller's promises are passed on.
-        unsafe { self.0.alloc(layout) }
+        unsafe { self.allocator.alloc(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller's promises are passed on.
-        unsafe { self.0.dealloc(pointer, layout) }
+        unsafe { self.allocator.dealloc(pointer, layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        note();
+        self.note();
         // SAFETY: the caller's promises are passed on.
-        unsafe { self.0.alloc_zeroed(layout) }
+        unsafe { self.allocator.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        note();
+        self.note();
         // SAFETY: the caller's promises are passed on.
-        unsafe { self.0.realloc(pointer, layout, new_size) }
+        unsafe { self.allocator.realloc(pointer, layout, new_size) }
     }
 }
 
@@ -79,9 +100,15 @@ mod tests {
     use super::*;
     use std::alloc::System;
 
+    static PREPARED: AtomicU8 = AtomicU8::new(0);
+
+    fn prepare() {
+        PREPARED.fetch_add(1, Ordering::Relaxed);
+    }
+
     #[test]
     fn a_thread_counts_its_own() {
-        let allocator = Counted(System);
+        let allocator = Counted::new(System, prepare);
         let layout = Layout::from_size_align(64, 8).unwrap();
         let once = || {
             // SAFETY: the size is not 0, and each block is freed with the layout of its allocation.
@@ -96,5 +123,6 @@ mod tests {
         once();
         std::thread::scope(|scope| scope.spawn(once).join().unwrap());
         assert_eq!(thread_allocations() - before, 2);
+        assert_eq!(PREPARED.load(Ordering::Relaxed), 1);
     }
 }

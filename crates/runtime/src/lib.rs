@@ -12,7 +12,8 @@
 //! synced) and the clock ([`time::ManualClock`]).
 
 // The ban list of clippy.toml refers to this crate, so the banned calls are allowed here. `unsafe`
-// is needed for aligned buffers, completion buffers, the cycle counter and the signal handler.
+// is needed for aligned buffers, completion buffers, the cycle counter, the signal handler and the
+// allocator.
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod allocation;

@@ -1,4 +1,4 @@
-//! Provides memory for an allocator; a thread touches its huge pages before they are needed.
+//! The process's allocator, and its memory: a thread touches huge pages before they are needed.
 //!
 //! Reads of small objects at random places, as in looking up a row, are faster in huge pages. But a
 //! huge page arrives at its first touch, zeroed: that takes 100 µs if the machine has a free one,
@@ -11,6 +11,7 @@
 //! Memory bound: the memory that the allocator takes; ahead of it, an eighth of the most that it
 //! ever took and 16 MiB; nothing ahead below 64 MiB.
 
+mod allocator;
 mod area;
 
 use std::ffi::c_void;
@@ -21,6 +22,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
+pub use allocator::{Allocator, allocator, refused_parts, return_unused};
 use area::{Area, HUGE_PAGE, REGION};
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -38,7 +40,7 @@ static HAS_NEWS: AtomicBool = AtomicBool::new(false);
 /// Reserves addresses for as much memory as the machine has; they take no memory yet. The start and
 /// the length are multiples of 32 MiB. Returns `None` if the system gives none, and at every later
 /// call. Does not allocate.
-pub fn reserve() -> Option<NonNull<[u8]>> {
+fn reserve() -> Option<NonNull<[u8]>> {
     static IS_RESERVED: AtomicBool = AtomicBool::new(false);
     if IS_RESERVED.swap(true, Ordering::Relaxed) {
         return None;
@@ -79,7 +81,7 @@ fn is_limited() -> bool {
 
 /// Records that the memory taken so far is the allocator's own: it says nothing about the needs of
 /// the process.
-pub fn record_allocators_own() {
+fn record_allocators_own() {
     AREA.record_allocators_own();
 }
 
@@ -91,7 +93,7 @@ pub fn has(address: *const u8) -> bool {
 
 /// Records that bytes of the reserved area are about to be used. Any thread may call it; it does
 /// not allocate.
-pub fn take(start: NonNull<u8>, bytes: usize) {
+fn take(start: NonNull<u8>, bytes: usize) {
     if AREA.take(offsets(start, bytes)) {
         wake();
     }
@@ -102,7 +104,7 @@ pub fn take(start: NonNull<u8>, bytes: usize) {
 ///
 /// # Safety
 /// No thread uses the bytes. They are whole pages.
-pub unsafe fn leave(start: NonNull<u8>, bytes: usize) {
+unsafe fn leave(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, Advice::LinuxDontNeed) };
     AREA.leave(offsets(start, bytes));

@@ -20,6 +20,7 @@ use espalier_runtime::{
     block_on,
     cpu::process_time,
     file::FileSystem,
+    heap,
     preempt::take_stall_report,
     random::Generator,
     time::{self, Instant},
@@ -30,7 +31,6 @@ use espalier_sstable::{DataReader, Descriptor, PageCache, components::list_direc
 use super::{
     BenchError, arguments::CompactionArguments, node::InProcessNode, print_line, progress::Progress,
 };
-use crate::heap;
 
 const KEYSPACE: &str = "bench_compaction";
 const TABLE: &str = "t";

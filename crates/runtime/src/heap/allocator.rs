@@ -1,18 +1,25 @@
-//! The global allocator (mimalloc). Its memory comes from [`espalier_runtime::heap`], which touches
-//! huge pages before they are needed.
-
-#![allow(unsafe_code)]
+//! The global allocator (mimalloc). Its memory comes from [`super`], which touches huge pages
+//! before they are needed.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use espalier_runtime::{allocation::Counted, heap};
+use mimalloc::MiMalloc;
 
-/// Shards make and drop many small objects on the same core, for which mimalloc is good. `bench`
-/// counts the allocations.
-#[global_allocator]
-static ALLOCATOR: Counted<mimalloc::MiMalloc> = Counted(mimalloc::MiMalloc);
+use super::{leave, record_allocators_own, reserve, take};
+use crate::allocation::Counted;
+
+/// The allocator of a program that serves or measures: its `#[global_allocator]`.
+pub type Allocator = Counted<MiMalloc>;
+
+/// Creates the allocator. Its first allocation reserves memory: mimalloc uses the memory that it is
+/// given first, and later it would have taken memory of its own.
+///
+/// Shards make and drop many small objects on the same core, for which mimalloc is good.
+pub const fn allocator() -> Allocator {
+    Counted::new(MiMalloc, give_memory)
+}
 
 /// Size of the parts in which the allocator gets its memory. The allocator keeps its records of a
 /// part, 2 MiB for each GiB, in at most 32 MiB.
@@ -42,24 +49,25 @@ unsafe extern "C" {
 }
 
 /// Returns free memory to the system at once, which otherwise happens bit by bit during use. A
-/// benchmark calls it before it measures.
-pub(crate) fn return_unused() {
+/// benchmark calls it before it measures. Does nothing if the process has another allocator than
+/// [`allocator`].
+pub fn return_unused() {
     // SAFETY: may be called anywhere.
     unsafe { mi_collect(true) };
 }
 
-/// Runs before `main`: the allocator uses the memory that it is given first, and by `main` it would
-/// have taken memory of its own.
-#[cfg(target_os = "linux")]
-#[used]
-#[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = give_memory;
-
 /// Counts the parts that the allocator did not take.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-extern "C" fn give_memory() {
-    let Some(memory) = heap::reserve() else { return };
+/// Returns how many parts of the reserved area the allocator refused, so that huge pages are not
+/// prepared there.
+pub fn refused_parts() -> usize {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+/// Gives the allocator its memory. Does not allocate.
+fn give_memory() {
+    let Some(memory) = reserve() else { return };
     for offset in (0..memory.len()).step_by(PART_BYTES) {
         let size = PART_BYTES.min(memory.len() - offset);
         let start = memory.cast::<u8>().as_ptr().wrapping_add(offset).cast::<c_void>();
@@ -81,7 +89,7 @@ extern "C" fn give_memory() {
         };
         REFUSED.fetch_add(usize::from(!is_taken), Ordering::Relaxed);
     }
-    heap::record_allocators_own();
+    record_allocators_own();
 }
 
 extern "C" fn commit(
@@ -93,7 +101,7 @@ extern "C" fn commit(
 ) -> bool {
     let Some(start) = NonNull::new(start.cast::<u8>()) else { return false };
     if is_used {
-        heap::take(start, size);
+        take(start, size);
         if !is_zero.is_null() {
             // SAFETY: the pointer is the allocator's variable for this result. `false` is always
             // allowed; the allocator itself knows which memory was never used.
@@ -101,24 +109,7 @@ extern "C" fn commit(
         }
     } else {
         // SAFETY: the allocator calls this again before it uses the memory.
-        unsafe { heap::leave(start, size) };
+        unsafe { leave(start, size) };
     }
     true
-}
-
-#[cfg(test)]
-mod tests {
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn objects_are_where_we_gave_memory() {
-        assert!(
-            espalier_runtime::heap::reserve().is_none(),
-            "the memory must be reserved before main"
-        );
-        let object = Box::new([7u8; 100]);
-        assert!(espalier_runtime::heap::has(object.as_ptr()));
-        let large = vec![1u8; 5 << 20];
-        assert!(espalier_runtime::heap::has(large.as_ptr()));
-        assert_eq!(super::REFUSED.load(super::Ordering::Relaxed), 0, "parts refused");
-    }
 }
