@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use espalier_bench::arguments::BenchCommand;
+use espalier_commands::units::parse_memory;
 
-use crate::bench::arguments::BenchCommand;
-use crate::configuration::parse_memory;
 use crate::nodetool::arguments::NodetoolArguments;
 use crate::sstable::arguments::SstableCommand;
 

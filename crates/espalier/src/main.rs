@@ -1,14 +1,12 @@
 //! The espalier binary. Its commands are `serve`, `nodetool`, `sstable` and `bench`.
 
 mod admin_client;
-mod bench;
 mod command_line;
 mod configuration;
 mod logging;
 mod nodetool;
 mod serve;
 mod sstable;
-mod svg;
 
 use std::process::ExitCode;
 
@@ -40,7 +38,7 @@ fn main() -> ExitCode {
             error => failure(&error),
         }),
         Command::Nodetool(arguments) => nodetool::run(&arguments).map_err(|error| failure(&error)),
-        Command::Bench(command) => bench::run(&command).map_err(|error| failure(&error)),
+        Command::Bench(command) => espalier_bench::run(&command).map_err(|error| failure(&error)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use espalier_commands::memory::MemoryError;
 use espalier_runtime::file::FileError;
 
 /// Where a setting was given.
@@ -112,6 +113,9 @@ pub enum ConfigurationError {
         /// The second place.
         second: Origin,
     },
+    /// A memory budget that this machine cannot have.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// Settings that contradict each other.
     #[error("{0}")]
     Inconsistent(String),

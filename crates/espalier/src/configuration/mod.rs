@@ -9,28 +9,22 @@
 //! | `document` | YAML as flat keys with lines |
 //! | `settings` | the settings |
 //! | `known_keys` | keys of Cassandra and ScyllaDB that are not settings here |
-//! | `units` | sizes and durations |
 //! | `memtables` | kinds of memtables by name |
-//! | `memory` | the memory budget and its parts |
 //! | `resolve` | defaults, and settings that depend on others |
 //! | `shown` | the settings in effect, for `system_views.settings` |
 
 mod document;
 mod error;
 mod known_keys;
-mod memory;
 mod memtables;
 mod resolve;
 mod settings;
 mod shown;
 mod suggestion;
-mod units;
 
 pub use error::ConfigurationError;
-pub use memory::MemoryBudget;
 pub use resolve::NodeConfiguration;
 pub use shown::shown;
-pub use units::{display_size, parse_memory};
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -4,14 +4,14 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use espalier_commands::memory::MemoryBudget;
+use espalier_commands::units::{display_size, parse_size};
 use espalier_runtime::ShardOptions;
 use espalier_server::{ConnectionLimits, ServerConfig};
 use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
 
 use super::error::ConfigurationError;
-use super::memory::MemoryBudget;
 use super::settings::Draft;
-use super::units::display_size;
 use super::{Given, Machine};
 use crate::command_line::ServeArguments;
 
@@ -194,7 +194,7 @@ fn set_memory(
 /// Parses bytes per second, as in `64MiB/s`; 0 means no limit.
 fn throughput(rate: &str) -> Result<Option<u64>, ConfigurationError> {
     let bytes = rate.strip_suffix("/s").ok_or("expected a size by the second, such as 64MiB/s");
-    let bytes = bytes.map_err(str::to_owned).and_then(super::units::parse_size);
+    let bytes = bytes.map_err(str::to_owned).and_then(parse_size);
     match bytes {
         Ok(0) => Ok(None),
         Ok(bytes) => Ok(Some(bytes)),

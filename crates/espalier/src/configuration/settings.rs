@@ -7,8 +7,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use espalier_commands::units::{display_size, parse_duration, parse_size};
+
 use super::document::Value;
-use super::units::{parse_duration, parse_size};
 
 /// The given settings, before defaults.
 #[derive(Clone, Debug, Default)]
@@ -321,7 +322,7 @@ impl Setting {
             Kind::Size(slot, least, most) => {
                 let bytes = size(text, old)?;
                 if bytes < *least || bytes > *most {
-                    let show = super::units::display_size;
+                    let show = display_size;
                     return Err(format!("expected {} to {}", show(*least), show(*most)));
                 }
                 *slot(draft) = Some(bytes);

@@ -20,6 +20,7 @@ pub use error::ServeError;
 
 use std::sync::Arc;
 
+use espalier_commands::units::display_size;
 use espalier_cql::PreparedCache;
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::Instant;
@@ -28,7 +29,7 @@ use espalier_server::SharedState;
 use espalier_storage::SharedDatabase;
 
 use crate::command_line::ServeArguments;
-use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, display_size, shown};
+use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, shown};
 use crate::logging;
 use directories::Directories;
 use lead::Leadership;

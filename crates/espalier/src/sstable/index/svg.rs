@@ -6,10 +6,9 @@
 
 use std::fmt::Write as _;
 
+use espalier_commands::svg::{document, rectangle, text};
 use espalier_sstable::index::bti::survey::{IndexSurvey, PageTally, TrieSurvey};
 use espalier_trie::page::layout::{KINDS, NodeKind};
-
-use crate::svg::{document, rectangle, text};
 
 /// Maximum number of drawn pages, because viewers cannot open larger files. A larger index is drawn
 /// by every n-th page.
