@@ -6,7 +6,6 @@
 
 mod batch;
 #[cfg(debug_assertions)]
-mod compiled_here;
 mod consistency;
 mod current_row;
 mod ddl;
@@ -50,7 +49,6 @@ pub fn describe_table(
 
 #[cfg(debug_assertions)]
 #[doc(hidden)]
-pub use compiled_here::compiled_here;
 pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
 pub use options::{ClientState, QueryOptions, Value, Values};

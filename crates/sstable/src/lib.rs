@@ -26,7 +26,6 @@
 mod append_file;
 mod checksums;
 #[cfg(debug_assertions)]
-mod compiled_here;
 pub mod components;
 pub mod compression;
 mod data;
@@ -46,7 +45,6 @@ mod writer;
 
 #[cfg(debug_assertions)]
 #[doc(hidden)]
-pub use compiled_here::compiled_here;
 pub use components::{Component, Descriptor, SSTableId};
 pub use data::{
     column_map::ColumnSelection,

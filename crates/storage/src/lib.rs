@@ -13,7 +13,6 @@ mod checked_text;
 pub mod commitlog;
 pub mod compaction;
 #[cfg(debug_assertions)]
-mod compiled_here;
 mod configuration;
 mod database;
 mod empty_ranges;
@@ -37,7 +36,6 @@ pub use compaction::{
 };
 #[cfg(debug_assertions)]
 #[doc(hidden)]
-pub use compiled_here::compiled_here;
 pub use configuration::StorageConfiguration;
 pub use database::{
     ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead, Orphan,

@@ -24,6 +24,7 @@ use std::{
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::random;
 use espalier_storage::{Database, MemtableConfigurations};
+use futures_util::future::LocalBoxFuture;
 
 use crate::{
     ChangeKind, ChangeTarget, Error, ErrorCode, ErrorDetail, QueryResult, Result, SchemaChange,
@@ -52,28 +53,30 @@ type Outcome = Result<Option<(Schema, SchemaChange)>>;
 /// # Errors
 /// [`apply`] refuses the statement, or the storage cannot write the new schema or install it on all
 /// shards.
-pub async fn execute(
-    database: &Database,
-    text: &str,
-    keyspace: Option<&str>,
-) -> Result<QueryResult> {
-    let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
-    let memtables = database.configuration().memtables.clone();
-    let change = Arc::new(Mutex::new(None));
-    let reported = change.clone();
-    let changed = database
-        .change_schema(move |schema: &Schema| -> Result<Option<Schema>> {
-            let outcome = apply(&text, keyspace.as_deref(), schema, Some(&memtables))?;
-            Ok(outcome.map(|(schema, change)| {
-                *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
-                schema
-            }))
+pub fn execute<'a>(
+    database: &'a Database,
+    text: &'a str,
+    keyspace: Option<&'a str>,
+) -> LocalBoxFuture<'a, Result<QueryResult>> {
+    Box::pin(async move {
+        let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
+        let memtables = database.configuration().memtables.clone();
+        let change = Arc::new(Mutex::new(None));
+        let reported = change.clone();
+        let changed = database
+            .change_schema(move |schema: &Schema| -> Result<Option<Schema>> {
+                let outcome = apply(&text, keyspace.as_deref(), schema, Some(&memtables))?;
+                Ok(outcome.map(|(schema, change)| {
+                    *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
+                    schema
+                }))
+            })
+            .await??;
+        let change = change.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(match change {
+            Some(change) if changed => QueryResult::SchemaChange(change),
+            _ => QueryResult::Void,
         })
-        .await??;
-    let change = change.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Ok(match change {
-        Some(change) if changed => QueryResult::SchemaChange(change),
-        _ => QueryResult::Void,
     })
 }
 

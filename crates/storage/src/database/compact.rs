@@ -7,6 +7,7 @@ use std::{
 
 use espalier_mutation::schema::TableId;
 use espalier_sstable::Component;
+use futures_util::future::LocalBoxFuture;
 
 use super::{Database, compaction::StopRequests, first_failure::FirstFailure, one_file::Taken};
 use crate::{
@@ -44,13 +45,13 @@ impl Database {
     ///
     /// Fails if the keyspace or table is unknown, if the compaction is stopped, or with the first
     /// failure of a flush, split or compaction.
-    pub async fn compact(
-        &self,
-        keyspace: &str,
-        table: Option<&str>,
+    pub fn compact<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: Option<&'a str>,
         with_memtables: bool,
-    ) -> Result<(), StorageError> {
-        self.compact_where(keyspace, table, with_memtables, |_| true).await
+    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+        Box::pin(async move { self.compact_where(keyspace, table, with_memtables, |_| true).await })
     }
 
     /// Compacts only the files that have, or may have, partitions in a range.
@@ -58,15 +59,17 @@ impl Database {
     /// # Errors
     ///
     /// Fails as [`Database::compact`] does.
-    pub async fn compact_range(
-        &self,
-        keyspace: &str,
-        table: Option<&str>,
+    pub fn compact_range<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: Option<&'a str>,
         range: TokenRange,
         with_memtables: bool,
-    ) -> Result<(), StorageError> {
-        let is_queued = move |sstable: &SSTable| range.meets(sstable.tokens());
-        self.compact_where(keyspace, table, with_memtables, is_queued).await
+    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+        Box::pin(async move {
+            let is_queued = move |sstable: &SSTable| range.meets(sstable.tokens());
+            self.compact_where(keyspace, table, with_memtables, is_queued).await
+        })
     }
 
     async fn compact_where(
@@ -104,51 +107,58 @@ impl Database {
     ///
     /// Fails, with nothing done, if a file is unknown, ambiguous, or cannot be compacted at the
     /// moment; otherwise with the first failure of a compaction.
-    pub async fn compact_data_files(&self, files: Vec<PathBuf>) -> Result<(), StorageError> {
-        let wanted = files.clone();
-        let found = self.on_all_shards(move |database| {
-            let wanted = wanted.clone();
-            async move { database.named_files(&wanted) }
-        });
-        let mut found: Vec<NamedFile> = found.await.concat();
-        found.sort();
-        found.dedup();
-        for file in &files {
-            let those = || found.iter().filter(|found| is_named(&found.path, file));
-            let Some(first) = those().next() else {
-                return Err(StorageError::UnknownSSTable(file.clone()));
-            };
-            if those().any(|other| other.path != first.path) {
-                return Err(StorageError::AmbiguousSSTable(file.clone()));
-            }
-            if those().any(|other| !other.is_idle) {
-                return Err(StorageError::BusySSTable(first.path.clone()));
-            }
-        }
-        let mut failure = FirstFailure::none();
-        for group in found.chunk_by(|left, right| left.table == right.table) {
-            let Some(id) = group.first().map(|file| file.table) else { continue };
-            let group = group.to_vec();
-            let compacted = self.for_tables(vec![id], move |database, table| {
-                let here = database.shard().index;
-                let mut paths: Vec<PathBuf> = Vec::new();
-                paths.extend(group.iter().filter(|f| f.shard == here).map(|f| f.path.clone()));
-                async move {
-                    let path_of = |sstable: &SSTable| sstable.descriptor().path(&Component::Data);
-                    let inputs =
-                        idle_of(&database, &table, |sstable| paths.contains(&path_of(sstable)));
-                    // Another compaction may have taken a file meanwhile, and even have removed it.
-                    let is_there =
-                        |path: &&PathBuf| inputs.iter().any(|input| path_of(input) == **path);
-                    match paths.iter().find(|path| !is_there(path)) {
-                        Some(path) => Err(StorageError::BusySSTable(path.clone())),
-                        None => database.compact_as_one(&table, inputs).await,
-                    }
-                }
+    pub fn compact_data_files(
+        &self,
+        files: Vec<PathBuf>,
+    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            let wanted = files.clone();
+            let found = self.on_all_shards(move |database| {
+                let wanted = wanted.clone();
+                async move { database.named_files(&wanted) }
             });
-            failure.keep(compacted.await)?;
-        }
-        failure.into_result()
+            let mut found: Vec<NamedFile> = found.await.concat();
+            found.sort();
+            found.dedup();
+            for file in &files {
+                let those = || found.iter().filter(|found| is_named(&found.path, file));
+                let Some(first) = those().next() else {
+                    return Err(StorageError::UnknownSSTable(file.clone()));
+                };
+                if those().any(|other| other.path != first.path) {
+                    return Err(StorageError::AmbiguousSSTable(file.clone()));
+                }
+                if those().any(|other| !other.is_idle) {
+                    return Err(StorageError::BusySSTable(first.path.clone()));
+                }
+            }
+            let mut failure = FirstFailure::none();
+            for group in found.chunk_by(|left, right| left.table == right.table) {
+                let Some(id) = group.first().map(|file| file.table) else { continue };
+                let group = group.to_vec();
+                let compacted = self.for_tables(vec![id], move |database, table| {
+                    let here = database.shard().index;
+                    let mut paths: Vec<PathBuf> = Vec::new();
+                    paths.extend(group.iter().filter(|f| f.shard == here).map(|f| f.path.clone()));
+                    async move {
+                        let path_of =
+                            |sstable: &SSTable| sstable.descriptor().path(&Component::Data);
+                        let inputs =
+                            idle_of(&database, &table, |sstable| paths.contains(&path_of(sstable)));
+                        // Another compaction may have taken a file meanwhile, and even have
+                        // removed it.
+                        let is_there =
+                            |path: &&PathBuf| inputs.iter().any(|input| path_of(input) == **path);
+                        match paths.iter().find(|path| !is_there(path)) {
+                            Some(path) => Err(StorageError::BusySSTable(path.clone())),
+                            None => database.compact_as_one(&table, inputs).await,
+                        }
+                    }
+                });
+                failure.keep(compacted.await)?;
+            }
+            failure.into_result()
+        })
     }
 
     fn named_files(&self, wanted: &[PathBuf]) -> Vec<NamedFile> {
@@ -173,30 +183,32 @@ impl Database {
     /// # Errors
     ///
     /// Fails if the table is unknown or if a compaction fails.
-    pub async fn compact_sstables(
-        &self,
-        keyspace: &str,
-        table: &str,
+    pub fn compact_sstables<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: &'a str,
         names: Vec<String>,
-    ) -> Result<bool, StorageError> {
-        let ids = self.tables_named(keyspace, Some(table))?;
-        let done = self.on_all_shards(move |database| {
-            let (ids, names) = (ids.clone(), names.clone());
-            async move {
-                let mut is_done = false;
-                for id in ids {
-                    let Ok(table) = database.table(id) else { continue };
-                    let inputs = idle_of(&database, &table, |sstable| {
-                        names.contains(&sstable.descriptor().to_string())
-                    });
-                    is_done |= !inputs.is_empty();
-                    database.compact_files(&table, inputs, (0, Split::Never)).await?;
+    ) -> LocalBoxFuture<'a, Result<bool, StorageError>> {
+        Box::pin(async move {
+            let ids = self.tables_named(keyspace, Some(table))?;
+            let done = self.on_all_shards(move |database| {
+                let (ids, names) = (ids.clone(), names.clone());
+                async move {
+                    let mut is_done = false;
+                    for id in ids {
+                        let Ok(table) = database.table(id) else { continue };
+                        let inputs = idle_of(&database, &table, |sstable| {
+                            names.contains(&sstable.descriptor().to_string())
+                        });
+                        is_done |= !inputs.is_empty();
+                        database.compact_files(&table, inputs, (0, Split::Never)).await?;
+                    }
+                    Ok::<bool, StorageError>(is_done)
                 }
-                Ok::<bool, StorageError>(is_done)
-            }
-        });
-        let done: Vec<bool> = done.await.into_iter().collect::<Result<_, _>>()?;
-        Ok(done.contains(&true))
+            });
+            let done: Vec<bool> = done.await.into_iter().collect::<Result<_, _>>()?;
+            Ok(done.contains(&true))
+        })
     }
 
     /// Splits the files that several shards share, because no shard can compact such a file. If

@@ -8,6 +8,7 @@ use std::{
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{spawn_local, sync::Notify};
+use futures_util::future::LocalBoxFuture;
 
 use super::{Database, first_failure::FirstFailure};
 use crate::{
@@ -33,19 +34,21 @@ impl Database {
     ///
     /// Fails if the keyspace or table is unknown, if the rewrite is stopped, or with the first
     /// failure of a file.
-    pub async fn upgrade_sstables(
-        &self,
-        keyspace: &str,
-        table: Option<&str>,
+    pub fn upgrade_sstables<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: Option<&'a str>,
         only_others: bool,
-    ) -> Result<(), StorageError> {
-        let ids = self.tables_named(keyspace, table)?;
-        let seen = self.stop_requests().await;
-        self.for_tables(ids, move |database, table| {
-            let seen = seen.clone();
-            async move { database.upgrade_all_of(&table, only_others, &seen).await }
+    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+        Box::pin(async move {
+            let ids = self.tables_named(keyspace, table)?;
+            let seen = self.stop_requests().await;
+            self.for_tables(ids, move |database, table| {
+                let seen = seen.clone();
+                async move { database.upgrade_all_of(&table, only_others, &seen).await }
+            })
+            .await
         })
-        .await
     }
 
     /// Stops the running compactions of these kinds and removes their output. Later compactions

@@ -7,6 +7,7 @@ use espalier_runtime::{file::FileSystem, sync::Notify};
 use espalier_sstable::{
     Descriptor, SSTableId, components::components_found, versions::VersionFeatures,
 };
+use futures_util::future::LocalBoxFuture;
 
 use super::Database;
 use crate::{
@@ -44,9 +45,15 @@ impl Database {
     /// # Errors
     ///
     /// Fails if the keyspace or table is unknown, or with the first failure of a flush.
-    pub async fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), StorageError> {
-        let ids = self.tables_named(keyspace, table)?;
-        self.flush_tables(ids).await
+    pub fn flush<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: Option<&'a str>,
+    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+        Box::pin(async move {
+            let ids = self.tables_named(keyspace, table)?;
+            self.flush_tables(ids).await
+        })
     }
 
     /// Flushes the memtables of a table on all shards.

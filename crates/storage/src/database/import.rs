@@ -21,6 +21,7 @@ use espalier_sstable::{
     statistics::SerializationHeader,
     verify::{Severity, verify},
 };
+use futures_util::future::LocalBoxFuture;
 
 use super::Database;
 use crate::{
@@ -62,25 +63,27 @@ impl Database {
     /// Fails if the table is unknown or virtual, or needed for a start, if the directory has no
     /// SSTables or incomplete, damaged or foreign ones, if the disk has no room, or if a file
     /// cannot be copied.
-    pub async fn import(
-        &self,
-        keyspace: &str,
-        table: &str,
+    pub fn import<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: &'a str,
         directory: Option<PathBuf>,
-    ) -> Result<Imported, StorageError> {
-        let unknown = || StorageError::UnknownTableName {
-            keyspace: keyspace.to_owned(),
-            table: table.to_owned(),
-        };
-        let id = self.schema().table(keyspace, table).ok_or_else(unknown)?.id;
-        if is_virtual(keyspace) {
-            let reason = format!("{keyspace}.{table} is a virtual table, which stores no data");
-            return Err(StorageError::NotImportable(reason));
-        }
-        StorageError::unless_needed_for_start("an import", keyspace)?;
-        let lead =
-            move |database: Database| async move { database.lead_import(id, directory).await };
-        self.on_shard(0, lead).await
+    ) -> LocalBoxFuture<'a, Result<Imported, StorageError>> {
+        Box::pin(async move {
+            let unknown = || StorageError::UnknownTableName {
+                keyspace: keyspace.to_owned(),
+                table: table.to_owned(),
+            };
+            let id = self.schema().table(keyspace, table).ok_or_else(unknown)?.id;
+            if is_virtual(keyspace) {
+                let reason = format!("{keyspace}.{table} is a virtual table, which stores no data");
+                return Err(StorageError::NotImportable(reason));
+            }
+            StorageError::unless_needed_for_start("an import", keyspace)?;
+            let lead =
+                move |database: Database| async move { database.lead_import(id, directory).await };
+            self.on_shard(0, lead).await
+        })
     }
 
     async fn lead_import(

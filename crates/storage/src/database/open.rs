@@ -29,6 +29,7 @@ use espalier_runtime::{
     time,
 };
 use espalier_sstable::{Descriptor, PageCache, SSTableId, versions::Version};
+use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
 use super::{Database, Inner, registry};
@@ -75,29 +76,31 @@ impl Database {
     ///
     /// Fails if the settings are not supported, if the schema, an SSTable or the commit log cannot
     /// be read, or with the failure of shard 0.
-    pub async fn open(
+    pub fn open(
         context: ShardContext,
         file_system: FileSystem,
         configuration: Arc<StorageConfiguration>,
         shared: Arc<SharedDatabase>,
-    ) -> Result<Database, StorageError> {
-        let database = Self::unopened(context, file_system, configuration, shared)?;
-        registry::register(&database);
-        if context.index > 0 {
-            database.inner.opened.wait().await;
-            let outcome = database.inner.open_outcome.borrow().clone();
-            return outcome.map(|()| database);
-        }
-        let outcome = database.lead_open().await;
-        for shard in 1..context.count {
-            let outcome = outcome.clone();
-            let report = move |database: Database| async move {
-                *database.inner.open_outcome.borrow_mut() = outcome;
-                database.inner.opened.set();
-            };
-            database.on_shard(shard, report).await;
-        }
-        outcome.map(|()| database)
+    ) -> LocalBoxFuture<'static, Result<Database, StorageError>> {
+        Box::pin(async move {
+            let database = Self::unopened(context, file_system, configuration, shared)?;
+            registry::register(&database);
+            if context.index > 0 {
+                database.inner.opened.wait().await;
+                let outcome = database.inner.open_outcome.borrow().clone();
+                return outcome.map(|()| database);
+            }
+            let outcome = database.lead_open().await;
+            for shard in 1..context.count {
+                let outcome = outcome.clone();
+                let report = move |database: Database| async move {
+                    *database.inner.open_outcome.borrow_mut() = outcome;
+                    database.inner.opened.set();
+                };
+                database.on_shard(shard, report).await;
+            }
+            outcome.map(|()| database)
+        })
     }
 
     fn unopened(

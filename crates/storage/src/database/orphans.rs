@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use espalier_runtime::maybe_yield;
+use futures_util::future::LocalBoxFuture;
 
 use super::{
     Database,
@@ -53,26 +54,28 @@ impl Database {
     /// # Errors
     ///
     /// Fails if the path is not that of an orphan, or if a file cannot be removed.
-    pub async fn remove_orphan(&self, path: PathBuf) -> Result<Orphan, StorageError> {
-        self.on_shard(0, |database| async move {
-            let _turn = database.inner.schema_turn.acquire(1).await;
-            let mut found = database.find_orphans().await?.into_iter();
-            let Some(orphan) = found.find(|orphan| orphan.path == path) else {
-                return Err(StorageError::UnknownOrphan(path));
-            };
-            let file_system = database.file_system();
-            // The mark makes the next start remove the directory if a crash interrupts this.
-            let mark = orphan.path.join(DROPPED_FILE_NAME);
-            file_system.write_atomically(mark, Vec::new()).await?;
-            remove_dropped_directory(file_system, &orphan.path).await?;
-            tracing::info!(
-                path = %orphan.path.display(),
-                bytes = orphan.bytes,
-                "orphan directory removed"
-            );
-            Ok(orphan)
+    pub fn remove_orphan(&self, path: PathBuf) -> LocalBoxFuture<'_, Result<Orphan, StorageError>> {
+        Box::pin(async move {
+            self.on_shard(0, |database| async move {
+                let _turn = database.inner.schema_turn.acquire(1).await;
+                let mut found = database.find_orphans().await?.into_iter();
+                let Some(orphan) = found.find(|orphan| orphan.path == path) else {
+                    return Err(StorageError::UnknownOrphan(path));
+                };
+                let file_system = database.file_system();
+                // The mark makes the next start remove the directory if a crash interrupts this.
+                let mark = orphan.path.join(DROPPED_FILE_NAME);
+                file_system.write_atomically(mark, Vec::new()).await?;
+                remove_dropped_directory(file_system, &orphan.path).await?;
+                tracing::info!(
+                    path = %orphan.path.display(),
+                    bytes = orphan.bytes,
+                    "orphan directory removed"
+                );
+                Ok(orphan)
+            })
+            .await
         })
-        .await
     }
 
     async fn find_orphans(&self) -> Result<Vec<Orphan>, StorageError> {

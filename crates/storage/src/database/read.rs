@@ -99,10 +99,8 @@ impl Database {
         if trace::is_on() {
             trace_command(command, view.sstables.len());
         }
-        // Boxed, because the future is deep and large, and would make those of all callers large,
-        // too.
         let access = TableAccess { view: &view, cache: cache.as_ref(), empty: empty.as_ref() };
-        let result = Box::pin(read_on_shard(access, command, &own)).await;
+        let result = read_on_shard(access, command, &own).await;
         if trace::is_on()
             && let Ok(result) = &result
         {

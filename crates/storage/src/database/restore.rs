@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use espalier_sstable::{Component, Descriptor};
+use futures_util::future::LocalBoxFuture;
 
 use super::{
     Database, Imported,
@@ -22,18 +23,20 @@ impl Database {
     ///
     /// Fails if the table or the snapshot is unknown, if the node needs the table to start, if the
     /// snapshot is incomplete, damaged, of another schema or on another disk, or with an I/O error.
-    pub async fn restore(
-        &self,
-        keyspace: &str,
-        table: &str,
-        tag: &str,
-    ) -> Result<Imported, StorageError> {
-        StorageError::unless_needed_for_start("a restore", keyspace)?;
-        let (keyspace, table, tag) = (keyspace.to_owned(), table.to_owned(), tag.to_owned());
-        self.on_shard(0, move |database| async move {
-            database.lead_restore(keyspace, table, &tag).await
+    pub fn restore<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: &'a str,
+        tag: &'a str,
+    ) -> LocalBoxFuture<'a, Result<Imported, StorageError>> {
+        Box::pin(async move {
+            StorageError::unless_needed_for_start("a restore", keyspace)?;
+            let (keyspace, table, tag) = (keyspace.to_owned(), table.to_owned(), tag.to_owned());
+            self.on_shard(0, move |database| async move {
+                database.lead_restore(keyspace, table, &tag).await
+            })
+            .await
         })
-        .await
     }
 
     async fn lead_restore(

@@ -1,5 +1,7 @@
 //! Orderly shutdown: all memtables are flushed, so the next start has no commit log to replay.
 
+use futures_util::future::LocalBoxFuture;
+
 use super::Database;
 use crate::StorageError;
 
@@ -10,10 +12,12 @@ impl Database {
     /// # Errors
     ///
     /// Fails with the first failure of a flush or of a log.
-    pub async fn shutdown(&self) -> Result<(), StorageError> {
-        let outcomes =
-            self.on_all_shards(|database| async move { database.shut_down_here().await });
-        outcomes.await.into_iter().collect()
+    pub fn shutdown(&self) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            let outcomes =
+                self.on_all_shards(|database| async move { database.shut_down_here().await });
+            outcomes.await.into_iter().collect()
+        })
     }
 
     async fn shut_down_here(&self) -> Result<(), StorageError> {

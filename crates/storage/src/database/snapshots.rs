@@ -17,6 +17,7 @@ use espalier_sstable::{
     Component,
     components::{components_found, list_directory, remove_sstable},
 };
+use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
 use super::Database;
@@ -66,22 +67,25 @@ impl Database {
     ///
     /// Fails if the name is not a file name, if a table is unknown or has a snapshot of this name
     /// already, or if a flush or a link fails. A failed snapshot leaves no files behind.
-    pub async fn take_snapshot(
+    pub fn take_snapshot(
         &self,
         tag: String,
         tables: Vec<SnapshotTable>,
         with_memtables: bool,
-    ) -> Result<(), StorageError> {
-        let is_name = !tag.is_empty() && tag != "." && tag != ".." && !tag.contains(['/', '\0']);
-        if !is_name {
-            return Err(StorageError::Snapshot(format!(
-                "'{tag}' cannot be the name of a snapshot"
-            )));
-        }
-        self.on_shard(0, move |database| async move {
-            database.lead_snapshot(&tag, tables, with_memtables).await
+    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            let is_name =
+                !tag.is_empty() && tag != "." && tag != ".." && !tag.contains(['/', '\0']);
+            if !is_name {
+                return Err(StorageError::Snapshot(format!(
+                    "'{tag}' cannot be the name of a snapshot"
+                )));
+            }
+            self.on_shard(0, move |database| async move {
+                database.lead_snapshot(&tag, tables, with_memtables).await
+            })
+            .await
         })
-        .await
     }
 
     async fn lead_snapshot(

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::Schema;
 use espalier_runtime::time;
+use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
 use super::Database;
@@ -17,8 +18,10 @@ impl Database {
     /// # Errors
     ///
     /// Fails if the schema tables cannot be read or written.
-    pub async fn describe_system_keyspaces(&self) -> Result<(), StorageError> {
-        self.on_shard(0, |database| async move { database.describe_here().await }).await
+    pub fn describe_system_keyspaces(&self) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            self.on_shard(0, |database| async move { database.describe_here().await }).await
+        })
     }
 
     async fn describe_here(&self) -> Result<(), StorageError> {

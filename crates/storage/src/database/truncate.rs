@@ -14,6 +14,7 @@ use espalier_sstable::{
     Descriptor, SSTableId,
     components::{list_directory, remove_sstable},
 };
+use futures_util::future::LocalBoxFuture;
 
 use super::{
     Database,
@@ -33,8 +34,11 @@ impl Database {
     ///
     /// Fails if the table is unknown or the node needs its contents to start, or if the truncation
     /// record cannot be written or a file cannot be removed.
-    pub async fn truncate(&self, table: TableId) -> Result<(), StorageError> {
-        self.on_shard(0, move |database| async move { database.lead_truncation(table).await }).await
+    pub fn truncate(&self, table: TableId) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            self.on_shard(0, move |database| async move { database.lead_truncation(table).await })
+                .await
+        })
     }
 
     async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {

@@ -127,6 +127,6 @@ async fn read(
     empty.max_walked = Some(MAX_WALKED);
     let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
     let own = database.own_range(&command.table);
-    let result = Box::pin(read_on_shard(access, command, &own)).await?;
+    let result = read_on_shard(access, command, &own).await?;
     Ok((result, empty.is_current()))
 }

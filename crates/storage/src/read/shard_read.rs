@@ -4,6 +4,7 @@ use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream};
 use espalier_runtime::trace;
+use futures_util::future::LocalBoxFuture;
 
 use super::{
     PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
@@ -32,7 +33,18 @@ pub(crate) struct TableAccess<'a> {
 
 /// Reads a table. `own` is the range of partitions that this shard owns, because SSTables may hold
 /// others.
-pub(crate) async fn read_on_shard(
+///
+/// The future is boxed, because it is deep and large, and would make those of all callers large,
+/// too. This also compiles it here, and not again in each program that reads.
+pub(crate) fn read_on_shard<'a>(
+    access: TableAccess<'a>,
+    command: &'a ReadCommand,
+    own: &'a KeyRange,
+) -> LocalBoxFuture<'a, Result<ReadResult, StorageError>> {
+    Box::pin(read_sources(access, command, own))
+}
+
+async fn read_sources(
     access: TableAccess<'_>,
     command: &ReadCommand,
     own: &KeyRange,
