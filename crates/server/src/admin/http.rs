@@ -1,11 +1,19 @@
 //! The part of HTTP/1.1 that an admin API needs: one request after the other on a connection,
 //! bodies that are skipped, answers with a length. Sans-IO.
 //!
+//! httparse splits the head. This module decides what is served: methods, paths and bodies.
+//!
 //! Memory: a head of at most [`MAX_HEAD`] bytes and a body of at most [`MAX_BODY`] bytes, which the
 //! caller buffers with the request. Source: RFC 9112.
 
+use httparse::Status;
+use percent_encoding::percent_decode_str;
+
 /// Maximum length of request line and headers together, in bytes. Arbitrary.
 pub const MAX_HEAD: usize = 8 * 1024;
+
+/// Maximum number of headers. Arbitrary.
+const MAX_HEADERS: usize = 100;
 
 /// Maximum length of a body, which is skipped, in bytes. A longer one is refused and ends the
 /// connection. Arbitrary.
@@ -47,38 +55,30 @@ pub enum Parsed {
 
 /// Parses the request at the front of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
-    let Some(head_length) = head_length(bytes) else {
-        return match bytes.len() {
-            0..MAX_HEAD => Parsed::Incomplete,
-            _ => refuse(431, "the head of the request is too long"),
-        };
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut head = httparse::Request::new(&mut headers);
+    let window = &bytes[..bytes.len().min(MAX_HEAD)];
+    let head_length = match head.parse(window) {
+        Ok(Status::Complete(length)) => length,
+        Ok(Status::Partial) if bytes.len() < MAX_HEAD => return Parsed::Incomplete,
+        Ok(Status::Partial) => return refuse(431, "the head of the request is too long"),
+        Err(httparse::Error::TooManyHeaders) => {
+            return refuse(431, "the request has too many headers");
+        }
+        Err(httparse::Error::Version) => return refuse(505, "only HTTP/1.1 is supported"),
+        Err(reason) => return refuse(400, &format!("the request is not HTTP: {reason}")),
     };
-    let Some(head) = bytes.get(..head_length).and_then(|head| std::str::from_utf8(head).ok())
-    else {
-        return refuse(400, "the head of the request is not UTF-8");
-    };
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return refuse(400, "the request line is not METHOD TARGET VERSION");
-    };
-    if !version.starts_with("HTTP/1.") {
-        return refuse(505, "only HTTP/1.1 is supported");
-    }
-    let mut keep_alive = version != "HTTP/1.0";
+    let mut keep_alive = head.version != Some(0);
     let mut body_length = 0;
-    for line in lines {
-        let Some((name, value)) = line.split_once(':') else { continue };
-        let value = value.trim();
-        if name.eq_ignore_ascii_case("connection") {
-            keep_alive = !value.eq_ignore_ascii_case("close");
-        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+    for header in head.headers.iter() {
+        let value = header.value.trim_ascii();
+        if header.name.eq_ignore_ascii_case("connection") {
+            keep_alive = !value.eq_ignore_ascii_case(b"close");
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             return refuse(501, "a body must have a content-length");
-        } else if name.eq_ignore_ascii_case("content-length") {
-            match value.parse() {
-                Ok(length) if length <= MAX_BODY => body_length = length,
+        } else if header.name.eq_ignore_ascii_case("content-length") {
+            match str::from_utf8(value).ok().and_then(|value| value.parse().ok()) {
+                Some(length) if length <= MAX_BODY => body_length = length,
                 _ => return refuse(413, "the body is too long"),
             }
         }
@@ -87,51 +87,29 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     if bytes.len() < length {
         return Parsed::Incomplete;
     }
+    let (method, target) = (head.method.unwrap_or_default(), head.path.unwrap_or_default());
+    Parsed::Request(request(method, target, keep_alive, length))
+}
+
+/// Builds the request from the words of its first line.
+fn request(method: &str, target: &str, keep_alive: bool, length: usize) -> HttpRequest {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Parsed::Request(HttpRequest {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
+    });
+    HttpRequest {
         method: method.to_owned(),
-        path: path.split('/').filter(|part| !part.is_empty()).map(decode_percent).collect(),
-        query: query
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                (decode_percent(&key.replace('+', " ")), decode_percent(&value.replace('+', " ")))
-            })
-            .collect(),
+        path: path.split('/').filter(|part| !part.is_empty()).map(decode).collect(),
+        query: pairs.collect(),
         keep_alive,
         length,
-    })
-}
-
-/// Returns the number of bytes up to and with the empty line, if it is within [`MAX_HEAD`].
-fn head_length(bytes: &[u8]) -> Option<usize> {
-    let window = &bytes[..bytes.len().min(MAX_HEAD)];
-    window.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
-}
-
-fn decode_percent(text: &str) -> String {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        let escaped = match tail {
-            [high, low, ..] if byte == b'%' => hex(*high).zip(hex(*low)),
-            _ => None,
-        };
-        match escaped {
-            Some((high, low)) => {
-                decoded.push(high << 4 | low);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            None => decoded.push(byte),
-        }
     }
-    String::from_utf8_lossy(&decoded).into_owned()
 }
 
-fn hex(digit: u8) -> Option<u8> {
-    (digit as char).to_digit(16).map(|value| value as u8)
+/// Decodes `%20` and the like; a percent sign without two digits stays.
+fn decode(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn refuse(status: u16, message: &str) -> Parsed {
@@ -253,6 +231,12 @@ mod tests {
     }
 
     #[test]
+    fn headers_may_have_bytes_that_are_not_utf8() {
+        let parsed = parse(b"GET / HTTP/1.1\r\nX-Name: \xe4\r\n\r\n");
+        assert!(matches!(parsed, Parsed::Request(_)), "{parsed:?}");
+    }
+
+    #[test]
     fn every_prefix_is_incomplete() {
         let text = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
         for length in 0..text.len() {
@@ -267,17 +251,22 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(status("GET\r\n\r\n"), 400);
+        assert_eq!(status("GET / HTTP/1.1\r\nno colon\r\n\r\n"), 400);
         assert_eq!(status("GET / SPDY/9\r\n\r\n"), 505);
         assert_eq!(status("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), 501);
         assert_eq!(status("PUT / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"), 413);
+        assert_eq!(status("PUT / HTTP/1.1\r\nContent-Length: x\r\n\r\n"), 413);
         assert_eq!(status(&"x".repeat(MAX_HEAD)), 431);
+        let headers = |count| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(count));
+        assert_eq!(status(&headers(MAX_HEADERS + 1)), 431);
+        assert!(matches!(parse(headers(MAX_HEADERS).as_bytes()), Parsed::Request(_)));
     }
 
     #[test]
     fn percent_signs_that_mean_nothing_stay() {
-        assert_eq!(decode_percent("100%"), "100%");
-        assert_eq!(decode_percent("%zz%4"), "%zz%4");
-        assert_eq!(decode_percent("%C3%A4"), "\u{e4}");
+        assert_eq!(decode("100%"), "100%");
+        assert_eq!(decode("%zz%4"), "%zz%4");
+        assert_eq!(decode("%C3%A4"), "\u{e4}");
     }
 
     #[test]
