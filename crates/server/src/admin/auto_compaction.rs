@@ -31,7 +31,7 @@ pub(super) async fn of_table(
         return set(database, request, keyspace, &[table]).await;
     }
     match database.is_compacted_by_itself(keyspace, table) {
-        Ok(is_enabled) => HttpResponse::json(is_enabled.to_string()),
+        Ok(is_enabled) => HttpResponse::json(&is_enabled),
         Err(error) => failure(&error),
     }
 }

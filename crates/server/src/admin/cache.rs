@@ -7,8 +7,10 @@ use espalier_mutation::{
 };
 use espalier_storage::{CacheExplanation, ContinuousPartition, ExplainedRange, system::is_virtual};
 use espalier_types::literal::{from_text, to_json};
+use serde::Serialize;
+use serde_json::{to_vec, value::RawValue};
 
-use super::http::{HttpRequest, HttpResponse, json_list, json_string};
+use super::http::{HttpRequest, HttpResponse};
 use crate::shard::ShardServer;
 
 /// Answers `GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY`.
@@ -34,7 +36,7 @@ pub(super) async fn explain(
         Err(reason) => return HttpResponse::error(400, &reason),
     };
     match database.explain_cached(table, key).await {
-        Ok(explanation) => HttpResponse::json(render(table, &explanation)),
+        Ok(explanation) => HttpResponse::written(render(table, &explanation)),
         Err(error) => HttpResponse::error(500, &error.to_string()),
     }
 }
@@ -69,7 +71,45 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
     }))
 }
 
-fn render(table: &TableMetadata, explanation: &CacheExplanation) -> String {
+/// The answer.
+#[derive(Serialize)]
+struct Explained {
+    state: &'static str,
+    why: &'static str,
+    #[serde(flatten)]
+    cached: Option<Cached>,
+}
+
+/// The cached part of the partition.
+#[derive(Serialize)]
+struct Cached {
+    rows: u64,
+    row_bytes: u64,
+    static_row: bool,
+    ranges: Vec<CachedRange>,
+    more_ranges: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted_at: Option<i64>,
+}
+
+/// A continuous range; a bound is `null` where the partition begins or ends.
+#[derive(Serialize)]
+struct CachedRange {
+    from: Option<Bound>,
+    to: Option<Bound>,
+    rows: u64,
+}
+
+/// A bound. Bounds are in clustering order, in which a descending column begins with its highest
+/// value.
+#[derive(Serialize)]
+struct Bound {
+    /// Each as `SELECT JSON` prints it.
+    values: Vec<Option<Box<RawValue>>>,
+    inclusive: bool,
+}
+
+fn render(table: &TableMetadata, explanation: &CacheExplanation) -> serde_json::Result<Vec<u8>> {
     let (state, why) = match explanation {
         CacheExplanation::NodeIsOff => ("off", "the row cache is off (setting enable_cache)"),
         CacheExplanation::TableIsOff => ("off", "the table's caching has 'enabled': 'false'"),
@@ -84,22 +124,24 @@ fn render(table: &TableMetadata, explanation: &CacheExplanation) -> String {
             ("partial", "reads go to the SSTables for rows between, before and after the ranges")
         }
     };
-    let mut text = format!("{{\"state\": {}, \"why\": {}", json_string(state), json_string(why));
-    if let CacheExplanation::Known(known) = explanation {
-        let ranges = known.ranges.iter().map(|range| render_range(table, range));
-        text += &format!(
-            ", \"rows\": {}, \"row_bytes\": {}, \"static_row\": {}, \"ranges\": {}, \"more_ranges\": {}",
-            known.rows,
-            known.row_bytes,
-            known.has_static_row,
-            json_list(ranges),
-            known.unreported_ranges
-        );
-        if !known.deletion.is_live() {
-            text += &format!(", \"deleted_at\": {}", known.deletion.marked_for_delete_at);
-        }
-    }
-    text + "}"
+    let cached = match explanation {
+        CacheExplanation::Known(known) => Some(cached(table, known)?),
+        _ => None,
+    };
+    to_vec(&Explained { state, why, cached })
+}
+
+fn cached(table: &TableMetadata, known: &ContinuousPartition) -> serde_json::Result<Cached> {
+    let ranges = known.ranges.iter().map(|range| cached_range(table, range));
+    let deletion = &known.deletion;
+    Ok(Cached {
+        rows: known.rows,
+        row_bytes: known.row_bytes,
+        static_row: known.has_static_row,
+        ranges: ranges.collect::<Result<_, _>>()?,
+        more_ranges: known.unreported_ranges,
+        deleted_at: (!deletion.is_live()).then_some(deletion.marked_for_delete_at),
+    })
 }
 
 fn is_whole(known: &ContinuousPartition) -> bool {
@@ -109,22 +151,23 @@ fn is_whole(known: &ContinuousPartition) -> bool {
     )
 }
 
-fn render_range(table: &TableMetadata, range: &ExplainedRange) -> String {
-    let (start, end) = (render_bound(table, &range.start), render_bound(table, &range.end));
-    format!("{{\"from\": {start}, \"to\": {end}, \"rows\": {}}}", range.rows)
+fn cached_range(table: &TableMetadata, range: &ExplainedRange) -> serde_json::Result<CachedRange> {
+    let (from, to) = (cached_bound(table, &range.start)?, cached_bound(table, &range.end)?);
+    Ok(CachedRange { from, to, rows: range.rows })
 }
 
-/// Returns a bound as JSON: `null` where the partition begins or ends. Bounds are in clustering
-/// order, in which a descending column begins with its highest value.
-fn render_bound(table: &TableMetadata, bound: &ClusteringBound) -> String {
+fn cached_bound(
+    table: &TableMetadata,
+    bound: &ClusteringBound,
+) -> serde_json::Result<Option<Bound>> {
     if bound.is_unbounded() {
-        return "null".to_owned();
+        return Ok(None);
     }
     let columns = table.clustering_columns().iter().zip(&bound.values);
-    let values = columns.map(|(column, value)| match value {
-        Some(value) => to_json(&column.column_type, value),
-        None => "null".to_owned(),
+    let values = columns.map(|(column, value)| {
+        let value = value.as_ref().map(|value| to_json(&column.column_type, value));
+        value.map(RawValue::from_string).transpose()
     });
-    let is_inclusive = matches!(bound.kind, BoundKind::InclusiveStart | BoundKind::InclusiveEnd);
-    format!("{{\"values\": {}, \"inclusive\": {is_inclusive}}}", json_list(values))
+    let inclusive = matches!(bound.kind, BoundKind::InclusiveStart | BoundKind::InclusiveEnd);
+    Ok(Some(Bound { values: values.collect::<Result<_, _>>()?, inclusive }))
 }

@@ -2,10 +2,13 @@
 
 use std::{path::PathBuf, rc::Rc};
 
-use espalier_storage::{Database, FirstFailure, PastCompaction, StorageError, TokenRange};
+use espalier_storage::{
+    CompactionProgress, Database, FirstFailure, PastCompaction, StorageError, TokenRange,
+};
+use serde::Serialize;
 
-use super::http::{HttpRequest, HttpResponse, json_list, json_string};
-use super::long_list::long_list;
+use super::http::{HttpRequest, HttpResponse};
+use super::json::{Pair, long_list};
 use crate::shard::ShardServer;
 
 /// Answers a request with one of these paths.
@@ -35,20 +38,19 @@ pub(super) async fn answer(
             super::stop::stop_in(database, keyspace, request).await
         }
         ("GET", ["compaction_manager", "compactions" | "compaction_info"]) => {
-            HttpResponse::json(compactions(database).await)
+            let running = database.compactions().await;
+            HttpResponse::json(&running.iter().map(Running::from).collect::<Vec<_>>())
         }
         ("GET", ["compaction_manager", "compaction_history"]) => history(database).await,
         ("GET", ["compaction_manager", "metrics", "pending_tasks"]) => {
             let pending = database.pending_compactions().await;
             let count: usize = pending.iter().map(|(_, _, count)| count).sum();
-            HttpResponse::json(count.to_string())
+            HttpResponse::json(&count)
         }
         ("GET", ["compaction_manager", "metrics", "pending_tasks_by_table"]) => {
             let pending = database.pending_compactions().await.into_iter();
-            HttpResponse::json(json_list(pending.map(|(keyspace, table, count)| {
-                let (keyspace, table) = (json_string(&keyspace), json_string(&table));
-                format!("{{\"ks\":{keyspace},\"cf\":{table},\"task\":{count}}}")
-            })))
+            let tasks = pending.map(|(ks, cf, task)| Pending { ks, cf, task });
+            HttpResponse::json(&tasks.collect::<Vec<_>>())
         }
         (method, path) => super::routes::unanswered(method, path),
     }
@@ -75,7 +77,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
 /// Answers a request without a result: an empty body, as in ScyllaDB.
 pub(super) fn outcome(result: Result<(), StorageError>) -> HttpResponse {
     match result {
-        Ok(()) => HttpResponse::json(""),
+        Ok(()) => HttpResponse::done(),
         Err(error) => failure(&error),
     }
 }
@@ -179,52 +181,86 @@ async fn upgrade(database: &Database, keyspace: &str, request: &HttpRequest) -> 
     });
     match upgraded.await {
         // ScyllaDB answers with a status as a number.
-        Ok(()) => HttpResponse::json("0"),
+        Ok(()) => HttpResponse::json(&0),
         Err(error) => failure(&error),
     }
 }
 
-async fn compactions(database: &Database) -> String {
-    let running = database.compactions().await.into_iter().map(|running| {
-        format!(
-            "{{\"id\":{},\"task_type\":{},\"unit\":\"bytes\",\"ks\":{},\"cf\":{},\"completed\":{},\"total\":{},\"remaining_seconds\":{},\"shard\":{},\"sstables\":{}}}",
-            json_string(&running.id.to_string()),
-            json_string(running.kind.name()),
-            json_string(&running.keyspace),
-            json_string(&running.table),
-            running.completed_bytes,
-            running.total_bytes,
-            running.remaining.map_or("null".to_owned(), |left| left.as_secs().to_string()),
-            running.shard,
-            running.sstables
-        )
-    });
-    json_list(running)
+/// The pending compactions of a table, in ScyllaDB's form.
+#[derive(Serialize)]
+struct Pending {
+    ks: String,
+    cf: String,
+    task: usize,
+}
+
+/// A running compaction: ScyllaDB's form, with members of our own at the end.
+#[derive(Serialize)]
+struct Running<'a> {
+    id: String,
+    task_type: &'static str,
+    unit: &'static str,
+    ks: &'a str,
+    cf: &'a str,
+    completed: u64,
+    total: u64,
+    remaining_seconds: Option<u64>,
+    shard: usize,
+    sstables: usize,
+}
+
+impl<'a> From<&'a CompactionProgress> for Running<'a> {
+    fn from(running: &'a CompactionProgress) -> Self {
+        Self {
+            id: running.id.to_string(),
+            task_type: running.kind.name(),
+            unit: "bytes",
+            ks: &running.keyspace,
+            cf: &running.table,
+            completed: running.completed_bytes,
+            total: running.total_bytes,
+            remaining_seconds: running.remaining.map(|left| left.as_secs()),
+            shard: running.shard,
+            sstables: running.sstables,
+        }
+    }
+}
+
+/// A row of `system.compaction_history`, in ScyllaDB's form.
+#[derive(Serialize)]
+struct Past<'a> {
+    id: String,
+    ks: &'a str,
+    cf: &'a str,
+    compacted_at: i64,
+    bytes_in: i64,
+    bytes_out: i64,
+    rows_merged: Vec<Pair<i32, i64>>,
+    compaction_properties: Vec<Pair<&'a str, &'a str>>,
+}
+
+impl<'a> From<&'a PastCompaction> for Past<'a> {
+    fn from(past: &'a PastCompaction) -> Self {
+        let merged = past.rows_merged.iter().map(|&(key, value)| Pair { key, value });
+        let properties =
+            past.properties.iter().map(|(key, value)| Pair { key: &**key, value: &**value });
+        Self {
+            id: past.id.to_string(),
+            ks: &past.keyspace,
+            cf: &past.table,
+            compacted_at: past.compacted_at_ms,
+            bytes_in: past.bytes_in,
+            bytes_out: past.bytes_out,
+            rows_merged: merged.collect(),
+            compaction_properties: properties.collect(),
+        }
+    }
 }
 
 /// Answers with the rows of `system.compaction_history`, the newest first.
 async fn history(database: &Database) -> HttpResponse {
     match database.compaction_history().await {
-        Ok(history) => HttpResponse::json(long_list(history.iter().map(past)).await),
+        Ok(history) => HttpResponse::written(long_list(history.iter().map(Past::from)).await),
         Err(error) => failure(&error),
     }
-}
-
-fn past(past: &PastCompaction) -> String {
-    let pair = |(key, value)| format!("{{\"key\":{key},\"value\":{value}}}");
-    let merged = past.rows_merged.iter();
-    let merged = merged.map(|(files, rows)| pair((files.to_string(), rows.to_string())));
-    let properties = past.properties.iter();
-    let properties = properties.map(|(name, text)| pair((json_string(name), json_string(text))));
-    format!(
-        "{{\"id\":{},\"ks\":{},\"cf\":{},\"compacted_at\":{},\"bytes_in\":{},\"bytes_out\":{},\"rows_merged\":{},\"compaction_properties\":{}}}",
-        json_string(&past.id.to_string()),
-        json_string(&past.keyspace),
-        json_string(&past.table),
-        past.compacted_at_ms,
-        past.bytes_in,
-        past.bytes_out,
-        json_list(merged),
-        json_list(properties)
-    )
 }

@@ -6,8 +6,11 @@
 //! Memory: a head of at most [`MAX_HEAD`] bytes and a body of at most [`MAX_BODY`] bytes, which the
 //! caller buffers with the request. Source: RFC 9112.
 
+use std::borrow::Cow;
+
 use httparse::Status;
 use percent_encoding::percent_decode_str;
+use serde::Serialize;
 
 /// Maximum length of request line and headers together, in bytes. Arbitrary.
 pub const MAX_HEAD: usize = 8 * 1024;
@@ -124,30 +127,53 @@ pub struct HttpResponse {
     /// The media type of the body.
     pub content_type: &'static str,
     /// The body.
-    pub body: String,
+    pub body: Vec<u8>,
 }
 
+/// The body of an error.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    message: &'a str,
+    code: u16,
+}
+
+const JSON: &str = "application/json";
+
 impl HttpResponse {
-    /// Creates an answer with status 200 and JSON.
-    pub fn json(body: impl Into<String>) -> Self {
-        Self { status: 200, content_type: "application/json", body: body.into() }
+    /// Creates an answer with status 200 and `value` as JSON.
+    pub fn json(value: &(impl Serialize + ?Sized)) -> Self {
+        Self::written(serde_json::to_vec(value))
+    }
+
+    /// Creates an answer with status 200 and JSON that was written; an error if it was not.
+    pub fn written(json: serde_json::Result<Vec<u8>>) -> Self {
+        match json {
+            Ok(body) => Self { status: 200, content_type: JSON, body },
+            Err(error) => Self::error(500, &format!("the answer is not written as JSON: {error}")),
+        }
+    }
+
+    /// Creates an answer with status 200 and no body, ScyllaDB's answer to a request without a
+    /// result.
+    pub fn done() -> Self {
+        Self { status: 200, content_type: JSON, body: Vec::new() }
     }
 
     /// Creates an answer with status 200 and plain text in Prometheus's format.
-    pub fn text(body: impl Into<String>) -> Self {
+    pub fn text(body: String) -> Self {
         let content_type = "text/plain; version=0.0.4; charset=utf-8";
         Self { status: 200, content_type, body: body.into() }
     }
 
     /// Creates an error in the form of ScyllaDB's API.
-    pub fn error(status: u16, message: &str) -> Self {
-        let body = format!("{{\"message\": {}, \"code\": {status}}}", json_string(message));
-        Self { status, content_type: "application/json", body }
+    pub fn error(code: u16, message: &str) -> Self {
+        let body = serde_json::to_vec(&ErrorBody { message, code }).unwrap_or_default();
+        Self { status: code, content_type: JSON, body }
     }
 
     /// Returns the body if the node failed; `None` if it did not, or if the request was wrong.
-    pub fn failure(&self) -> Option<&str> {
-        (self.status == 500).then_some(self.body.as_str())
+    pub fn failure(&self) -> Option<Cow<'_, str>> {
+        (self.status == 500).then(|| String::from_utf8_lossy(&self.body))
     }
 
     /// Appends the encoded answer to `out`.
@@ -172,28 +198,8 @@ impl HttpResponse {
             self.body.len(),
         );
         out.extend_from_slice(head.as_bytes());
-        out.extend_from_slice(self.body.as_bytes());
+        out.extend_from_slice(&self.body);
     }
-}
-
-/// Returns the JSON list of `values`, which are JSON.
-pub fn json_list(values: impl Iterator<Item = String>) -> String {
-    format!("[{}]", values.collect::<Vec<_>>().join(", "))
-}
-
-/// Returns `text` as a JSON string, with its quotes.
-pub fn json_string(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => json.extend(['\\', character]),
-            '\u{0}'..='\u{1f}' => json.push_str(&format!("\\u{:04x}", character as u32)),
-            _ => json.push(character),
-        }
-    }
-    json.push('"');
-    json
 }
 
 #[cfg(test)]
@@ -270,7 +276,10 @@ mod tests {
     }
 
     #[test]
-    fn json_strings() {
-        assert_eq!(json_string("a\"b\\\n"), "\"a\\\"b\\\\\\u000a\"");
+    fn an_error_is_an_object() {
+        let error = HttpResponse::error(400, "no \"x\"");
+        assert_eq!(error.body, br#"{"message":"no \"x\"","code":400}"#);
+        assert_eq!(error.failure(), None);
+        assert!(HttpResponse::error(500, "full").failure().is_some());
     }
 }

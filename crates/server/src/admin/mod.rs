@@ -7,7 +7,7 @@ mod auto_compaction;
 mod cache;
 mod compaction;
 mod http;
-mod long_list;
+mod json;
 mod node;
 mod parameters;
 mod routes;

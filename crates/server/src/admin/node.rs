@@ -9,56 +9,54 @@ use espalier_storage::{
     system::{DATA_CENTER, RACK, TOKEN},
 };
 
-use super::http::{HttpResponse, json_list, json_string};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::http::HttpResponse;
+use super::json::{Pair, number};
 use crate::shard::ShardServer;
+
+const NO_NODES: [&str; 0] = [];
 
 /// Answers a GET of one of these paths.
 pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpResponse {
     let database = server.processor.database();
     // The address that clients read in `system.local`.
-    let address = json_string(&server.config.broadcast_address.to_string());
+    let address = server.config.broadcast_address.to_string();
     match path {
-        ["storage_service", "load"] => HttpResponse::json(load(database).await.to_string()),
-        ["storage_service", "load_map"] => pair(&address, &load(database).await.to_string()),
-        ["storage_service", "host_id"] => {
-            pair(&address, &json_string(&database.host_id().to_string()))
-        }
-        ["storage_service", "tokens"] => HttpResponse::json(list(json_string(TOKEN))),
-        ["storage_service", "tokens_endpoint"] => pair(&json_string(TOKEN), &address),
+        ["storage_service", "load"] => HttpResponse::json(&load(database).await),
+        ["storage_service", "load_map"] => pair(&address, load(database).await),
+        ["storage_service", "host_id"] => pair(&address, database.host_id().to_string()),
+        ["storage_service", "tokens"] => HttpResponse::json(&[TOKEN]),
+        ["storage_service", "tokens_endpoint"] => pair(TOKEN, &address),
         ["storage_service", "ownership", keyspace]
             if database.schema().keyspace(keyspace).is_none() =>
         {
             HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"))
         }
         ["storage_service", "ownership"] | ["storage_service", "ownership", _] => {
-            pair(&address, &json_string("1.0"))
+            pair(&address, "1.0")
         }
         ["storage_service", "generation_number"] => {
-            HttpResponse::json(server.started.generation().to_string())
+            HttpResponse::json(&server.started.generation())
         }
         ["storage_service", "nodes", "joining" | "leaving" | "moving"]
-        | ["gossiper", "endpoint", "down"] => HttpResponse::json("[]"),
-        ["gossiper", "endpoint", "live"] => HttpResponse::json(list(address)),
-        ["snitch", "datacenter"] => HttpResponse::json(json_string(DATA_CENTER)),
-        ["snitch", "rack"] => HttpResponse::json(json_string(RACK)),
-        ["system", "uptime_ms"] => {
-            HttpResponse::json(server.started.uptime().as_millis().to_string())
-        }
+        | ["gossiper", "endpoint", "down"] => HttpResponse::json(&NO_NODES),
+        ["gossiper", "endpoint", "live"] => HttpResponse::json(&[address]),
+        ["snitch", "datacenter"] => HttpResponse::json(DATA_CENTER),
+        ["snitch", "rack"] => HttpResponse::json(RACK),
+        ["system", "uptime_ms"] => HttpResponse::json(&server.started.uptime().as_millis()),
         ["cache_service", "metrics", "row", what] => match of_row_cache(what, &row_cache().await) {
-            Some(number) => HttpResponse::json(number),
+            Some(number) => HttpResponse::json(&number),
             None => super::routes::unanswered("GET", path),
         },
         path => super::routes::unanswered("GET", path),
     }
 }
 
-/// Answers with a map of one entry, both sides in JSON, in ScyllaDB's form of maps.
-fn pair(key: &str, value: &str) -> HttpResponse {
-    HttpResponse::json(list(format!("{{\"key\": {key}, \"value\": {value}}}")))
-}
-
-fn list(only: String) -> String {
-    json_list(std::iter::once(only))
+/// Answers with a map of one entry.
+fn pair(key: &str, value: impl Serialize) -> HttpResponse {
+    HttpResponse::json(&[Pair { key, value }])
 }
 
 /// Returns the bytes of all files of all SSTables.
@@ -76,17 +74,17 @@ async fn row_cache() -> RowCacheMetrics {
     sum
 }
 
-/// Returns a metric of the row cache as JSON. Entries are partitions, as in both Cassandra and
+/// Returns a metric of the row cache. Entries are partitions, as in both Cassandra and
 /// ScyllaDB.
-fn of_row_cache(what: &str, metrics: &RowCacheMetrics) -> Option<String> {
+fn of_row_cache(what: &str, metrics: &RowCacheMetrics) -> Option<Value> {
     let hits = metrics.reads_without_misses;
     Some(match what {
-        "entries" => metrics.partitions.to_string(),
-        "size" => metrics.used_bytes.to_string(),
-        "capacity" => metrics.limit_bytes.to_string(),
-        "hits" => hits.to_string(),
-        "requests" => metrics.reads().to_string(),
-        "hit_rate" => (hits as f64 / metrics.reads().max(1) as f64).to_string(),
+        "entries" => metrics.partitions.into(),
+        "size" => metrics.used_bytes.into(),
+        "capacity" => metrics.limit_bytes.into(),
+        "hits" => hits.into(),
+        "requests" => metrics.reads().into(),
+        "hit_rate" => number(hits as f64 / metrics.reads().max(1) as f64),
         _ => return None,
     })
 }
@@ -111,8 +109,9 @@ mod tests {
             ("hit_rate", "0", "0.75"),
             ("entries", "0", "2"),
         ] {
-            assert_eq!(of_row_cache(what, &nothing).as_deref(), Some(of_nothing), "{what}");
-            assert_eq!(of_row_cache(what, &some).as_deref(), Some(of_some), "{what}");
+            let shown = |metrics| of_row_cache(what, metrics).unwrap().to_string();
+            assert_eq!(shown(&nothing), of_nothing, "{what}");
+            assert_eq!(shown(&some), of_some, "{what}");
         }
         assert_eq!(of_row_cache("nothing", &some), None);
     }

@@ -7,7 +7,8 @@ use espalier_runtime::submit_to_all;
 use espalier_storage::{Database, FirstFailure, system::is_virtual};
 
 use super::compaction::outcome;
-use super::http::{HttpRequest, HttpResponse, json_list, json_string};
+use super::http::{HttpRequest, HttpResponse};
+use super::json::number;
 use crate::metrics::render;
 use crate::shard::ShardServer;
 
@@ -34,11 +35,11 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         // ScyllaDB empties its caches by this path, and its tests use it.
         ("POST", ["lsa", "compact"]) => {
             database.forget_cached_rows().await;
-            HttpResponse::json("")
+            HttpResponse::done()
         }
         ("POST", ["system", "drop_sstable_caches"]) => {
             database.drop_caches().await;
-            HttpResponse::json("")
+            HttpResponse::done()
         }
         ("GET", ["cache_service", "row_cache", "explain", keyspace]) => {
             super::cache::explain(server, keyspace, request).await
@@ -65,7 +66,7 @@ async fn storage_service(
             super::auto_compaction::of_keyspace(database, request, keyspace).await
         }
         ("GET", [_, "trace_probability"]) => {
-            HttpResponse::json(server.traces.probability().to_string())
+            HttpResponse::json(&number(server.traces.probability()))
         }
         ("POST", [_, "trace_probability"]) => {
             set_trace_probability(request.parameter("probability")).await
@@ -135,13 +136,14 @@ async fn metrics() -> HttpResponse {
 }
 
 fn node_state(server: &ShardServer, what: &str) -> HttpResponse {
-    let text = |text: &str| HttpResponse::json(json_string(text));
     match what {
-        "native_transport" | "rpc_server" => HttpResponse::json("true"),
-        "is_starting" => HttpResponse::json("false"),
-        "operation_mode" => text("NORMAL"),
-        "release_version" => text(env!("CARGO_PKG_VERSION")),
-        "schema_version" => text(&server.processor.database().schema().version.to_string()),
+        "native_transport" | "rpc_server" => HttpResponse::json(&true),
+        "is_starting" => HttpResponse::json(&false),
+        "operation_mode" => HttpResponse::json("NORMAL"),
+        "release_version" => HttpResponse::json(env!("CARGO_PKG_VERSION")),
+        "schema_version" => {
+            HttpResponse::json(&server.processor.database().schema().version.to_string())
+        }
         "keyspaces" => keyspaces(server),
         _ => unanswered("GET", &["storage_service", what]),
     }
@@ -159,7 +161,7 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
         }
     })
     .await;
-    HttpResponse::json("")
+    HttpResponse::done()
 }
 
 /// Answers a cleanup, which has nothing to remove: all tokens belong to this node.
@@ -171,7 +173,7 @@ fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> HttpR
     let named = super::compaction::names(request, "cf");
     match named.into_iter().find(|name| !known.tables.contains_key(*name)) {
         Some(name) => HttpResponse::error(400, &format!("There is no table {keyspace}.{name}")),
-        None => HttpResponse::json("0"),
+        None => HttpResponse::json(&0),
     }
 }
 
@@ -219,20 +221,20 @@ fn not_found() -> HttpResponse {
 
 fn host_id(server: &ShardServer) -> HttpResponse {
     let id = server.processor.database().host_id();
-    HttpResponse::json(json_string(&id.to_string()))
+    HttpResponse::json(&id.to_string())
 }
 
 fn keyspaces(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().schema();
-    let names = schema.keyspaces.keys().filter(|name| !is_virtual(name));
-    HttpResponse::json(json_list(names.map(|name| json_string(name))))
+    let names: Vec<_> = schema.keyspaces.keys().filter(|name| !is_virtual(name)).collect();
+    HttpResponse::json(&names)
 }
 
 fn tables(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().schema();
     let stored = schema.tables().filter(|table| !is_virtual(&table.keyspace));
     let names = stored.map(|table| format!("{}:{}", table.keyspace, table.name));
-    HttpResponse::json(json_list(names.map(|name| json_string(&name))))
+    HttpResponse::json(&names.collect::<Vec<_>>())
 }
 
 /// Flushes a keyspace, or some of its tables, which `tables` lists with commas.

@@ -30,7 +30,7 @@ pub(super) async fn scrub(
     };
     let with_snapshot = !flag(request, "disable_snapshot", false);
     match database.scrub(tables, mode, with_snapshot).await {
-        Ok(report) => HttpResponse::json(status(mode, &report).to_string()),
+        Ok(report) => HttpResponse::json(&status(mode, &report)),
         Err(error) => failure(&error),
     }
 }

@@ -7,9 +7,11 @@ use espalier_mutation::schema::{Schema, TableMetadata};
 use espalier_storage::{
     Database, Imported, Orphan, SnapshotDetails, SnapshotTable, StorageError, system::is_virtual,
 };
+use serde::Serialize;
 
 use super::compaction::{failure, flag, names, outcome};
-use super::http::{HttpRequest, HttpResponse, json_list, json_string};
+use super::http::{HttpRequest, HttpResponse};
+use super::json::Pair;
 use crate::shard::ShardServer;
 
 /// Answers a request with one of these paths.
@@ -24,16 +26,18 @@ pub(super) async fn answer(
         ("POST", [_, "snapshots"]) => take_snapshot(database, request).await,
         ("DELETE", [_, "snapshots"]) => clear_snapshots(database, request).await,
         ("GET", [_, "snapshots"]) => match database.snapshots().await {
-            Ok(found) => HttpResponse::json(snapshots(found)),
+            Ok(found) => HttpResponse::json(&by_tag(found)),
             Err(error) => failure(&error),
         },
         ("GET", [_, "orphans"]) => match database.orphans().await {
-            Ok(orphans) => HttpResponse::json(json_list(orphans.iter().map(orphan))),
+            Ok(orphans) => {
+                HttpResponse::json(&orphans.iter().map(OrphanEntry::from).collect::<Vec<_>>())
+            }
             Err(error) => failure(&error),
         },
         ("DELETE", [_, "orphans"]) => match given(request, "path") {
             Some(path) => match database.remove_orphan(path.into()).await {
-                Ok(removed) => HttpResponse::json(orphan(&removed)),
+                Ok(removed) => HttpResponse::json(&OrphanEntry::from(&removed)),
                 Err(error) => failure(&error),
             },
             None => HttpResponse::error(400, "This needs ?path=DIRECTORY; GET lists them"),
@@ -46,16 +50,45 @@ fn given<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
     request.parameter(name).filter(|value| !value.is_empty())
 }
 
-fn orphan(orphan: &Orphan) -> String {
-    format!(
-        "{{\"path\":{},\"ks\":{},\"cf\":{},\"files\":{},\"bytes\":{},\"has_copies\":{}}}",
-        json_string(&orphan.path.display().to_string()),
-        json_string(&orphan.keyspace),
-        json_string(&orphan.table),
-        orphan.files,
-        orphan.bytes,
-        orphan.has_copies
-    )
+/// An orphaned directory.
+#[derive(Serialize)]
+struct OrphanEntry<'a> {
+    path: String,
+    ks: &'a str,
+    cf: &'a str,
+    files: u64,
+    bytes: u64,
+    has_copies: bool,
+}
+
+impl<'a> From<&'a Orphan> for OrphanEntry<'a> {
+    fn from(orphan: &'a Orphan) -> Self {
+        Self {
+            path: orphan.path.display().to_string(),
+            ks: &orphan.keyspace,
+            cf: &orphan.table,
+            files: orphan.files,
+            bytes: orphan.bytes,
+            has_copies: orphan.has_copies,
+        }
+    }
+}
+
+/// The SSTables, partitions and bytes that were added to a table.
+#[derive(Serialize)]
+struct ImportedCounts {
+    sstables: u64,
+    partitions: u64,
+    bytes: u64,
+}
+
+/// A table's part of a snapshot, in ScyllaDB's form.
+#[derive(Serialize)]
+struct SnapshotEntry {
+    ks: String,
+    cf: String,
+    total: u64,
+    live: u64,
 }
 
 /// Restores a table from its snapshot; creates the table first if it was dropped. The parameters
@@ -115,10 +148,9 @@ async fn execute(server: &ShardServer, statement: &str) -> Result<(), espalier_c
 /// Answers with the SSTables, partitions and bytes that were added to a table.
 pub(super) fn imported(result: Result<Imported, StorageError>) -> HttpResponse {
     match result {
-        Ok(imported) => HttpResponse::json(format!(
-            "{{\"sstables\":{},\"partitions\":{},\"bytes\":{}}}",
-            imported.sstables, imported.partitions, imported.bytes
-        )),
+        Ok(Imported { sstables, partitions, bytes }) => {
+            HttpResponse::json(&ImportedCounts { sstables, partitions, bytes })
+        }
         Err(error) => failure(&error),
     }
 }
@@ -175,18 +207,15 @@ async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResp
 }
 
 /// Returns the snapshots by tag, in ScyllaDB's form.
-fn snapshots(found: Vec<SnapshotDetails>) -> String {
-    let mut by_tag: BTreeMap<String, Vec<String>> = BTreeMap::new();
+fn by_tag(found: Vec<SnapshotDetails>) -> Vec<Pair<String, Vec<SnapshotEntry>>> {
+    let mut by_tag = BTreeMap::<String, Vec<SnapshotEntry>>::new();
     for details in found {
-        by_tag.entry(details.tag).or_default().push(format!(
-            "{{\"ks\":{},\"cf\":{},\"total\":{},\"live\":{}}}",
-            json_string(&details.keyspace),
-            json_string(&details.table),
-            details.total_bytes,
-            details.true_bytes
-        ));
+        by_tag.entry(details.tag).or_default().push(SnapshotEntry {
+            ks: details.keyspace,
+            cf: details.table,
+            total: details.total_bytes,
+            live: details.true_bytes,
+        });
     }
-    json_list(by_tag.into_iter().map(|(tag, tables)| {
-        format!("{{\"key\":{},\"value\":[{}]}}", json_string(&tag), tables.join(", "))
-    }))
+    by_tag.into_iter().map(|(key, value)| Pair { key, value }).collect()
 }

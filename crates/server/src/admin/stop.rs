@@ -26,7 +26,7 @@ pub(super) async fn stop(database: &Database, request: &HttpRequest) -> HttpResp
     match kinds(request.parameter("type")) {
         Ok(kinds) => {
             database.stop_compactions(kinds).await;
-            HttpResponse::json("")
+            HttpResponse::done()
         }
         Err(reason) => HttpResponse::error(400, &reason),
     }

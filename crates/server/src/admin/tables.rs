@@ -4,40 +4,41 @@ use std::collections::HashMap;
 
 use espalier_storage::{Database, StorageError, TableStatistics};
 
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde_json::Value;
+
 use super::{
     compaction::failure,
-    http::{HttpResponse, json_list, json_string},
-    long_list::long_list,
+    http::HttpResponse,
+    json::{long_list, number},
 };
 
-/// Formats a metric of a table as JSON.
-type Metric = fn(&Numbers) -> String;
+/// Takes a metric from the numbers of a table.
+type Metric = fn(&Numbers) -> Value;
 
 /// The metrics of each table. Reads, writes and tombstones are not counted by table.
 const METRICS: [(&str, Metric); 20] = [
-    ("live_ss_table_count", |of| of.table.sstables.to_string()),
-    ("old_ss_table_count", |of| of.table.old_sstables.to_string()),
-    ("live_disk_space_used", |of| of.table.sstable_bytes.to_string()),
+    ("live_ss_table_count", |of| of.table.sstables.into()),
+    ("old_ss_table_count", |of| of.table.old_sstables.into()),
+    ("live_disk_space_used", |of| of.table.sstable_bytes.into()),
     // The files that a compaction has replaced are unlinked at once, so they add nothing.
-    ("total_disk_space_used", |of| of.table.sstable_bytes.to_string()),
-    ("snapshots_size", |of| of.snapshots_bytes.to_string()),
-    ("compression_ratio", |of| compression_ratio(&of.table).to_string()),
-    ("estimated_row_count", |of| of.table.partitions_estimate.to_string()),
-    ("memtable_live_data_size", |of| of.table.memtable_content_bytes.to_string()),
-    ("memtable_off_heap_size", |of| of.table.memtable_bytes.to_string()),
-    ("memtable_partition_count", |of| of.table.memtable_partitions.to_string()),
-    ("memtable_row_count", |of| of.table.memtable_rows.to_string()),
-    ("pending_flushes", |of| of.table.pending_flushes.to_string()),
-    ("pending_compactions", |of| of.table.pending_compactions.to_string()),
-    ("running_compactions", |of| of.table.running_compactions.to_string()),
-    ("bloom_filter_disk_space_used", |of| of.table.filter_bytes.to_string()),
-    ("bloom_filter_off_heap_memory_used", |of| of.table.filter_memory_bytes.to_string()),
-    ("min_row_size", |of| of.table.min_partition_bytes.to_string()),
-    ("max_row_size", |of| of.table.max_partition_bytes.to_string()),
-    ("mean_row_size", |of| of.table.mean_partition_bytes.to_string()),
-    ("sstables_per_level", |of| {
-        json_list(of.table.sstables_by_level.iter().map(|count| count.to_string()))
-    }),
+    ("total_disk_space_used", |of| of.table.sstable_bytes.into()),
+    ("snapshots_size", |of| of.snapshots_bytes.into()),
+    ("compression_ratio", |of| number(compression_ratio(&of.table))),
+    ("estimated_row_count", |of| of.table.partitions_estimate.into()),
+    ("memtable_live_data_size", |of| of.table.memtable_content_bytes.into()),
+    ("memtable_off_heap_size", |of| of.table.memtable_bytes.into()),
+    ("memtable_partition_count", |of| of.table.memtable_partitions.into()),
+    ("memtable_row_count", |of| of.table.memtable_rows.into()),
+    ("pending_flushes", |of| of.table.pending_flushes.into()),
+    ("pending_compactions", |of| of.table.pending_compactions.into()),
+    ("running_compactions", |of| of.table.running_compactions.into()),
+    ("bloom_filter_disk_space_used", |of| of.table.filter_bytes.into()),
+    ("bloom_filter_off_heap_memory_used", |of| of.table.filter_memory_bytes.into()),
+    ("min_row_size", |of| of.table.min_partition_bytes.into()),
+    ("max_row_size", |of| of.table.max_partition_bytes.into()),
+    ("mean_row_size", |of| of.table.mean_partition_bytes.into()),
+    ("sstables_per_level", |of| of.table.sstables_by_level.clone().into()),
 ];
 
 /// The numbers of a table.
@@ -47,11 +48,24 @@ struct Numbers {
     snapshots_bytes: u64,
 }
 
+/// The names of the table, and all metrics.
+impl Serialize for Numbers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("ks", &self.table.keyspace)?;
+        map.serialize_entry("cf", &self.table.table)?;
+        for (name, metric) in METRICS {
+            map.serialize_entry(name, &metric(self))?;
+        }
+        map.end()
+    }
+}
+
 /// Answers `GET /column_family/statistics`, a path of our own: all metrics of all tables, read at
 /// the same time.
 pub(super) async fn statistics(database: &Database) -> HttpResponse {
     match numbers(database).await {
-        Ok(numbers) => HttpResponse::json(long_list(numbers.iter().map(object)).await),
+        Ok(numbers) => HttpResponse::written(long_list(numbers.iter()).await),
         Err(error) => failure(&error),
     }
 }
@@ -70,7 +84,7 @@ pub(super) async fn metric(database: &Database, name: &str, table: &str) -> Http
     };
     match numbers(database).await {
         Ok(numbers) => match numbers.iter().find(is_it) {
-            Some(of) => HttpResponse::json(metric(of)),
+            Some(of) => HttpResponse::json(&metric(of)),
             None => HttpResponse::error(400, &format!("Column family '{table}' not found")),
         },
         Err(error) => failure(&error),
@@ -89,14 +103,6 @@ async fn numbers(database: &Database) -> Result<Vec<Numbers>, StorageError> {
         Numbers { table, snapshots_bytes }
     });
     Ok(tables.collect())
-}
-
-fn object(of: &Numbers) -> String {
-    let name = [("ks", &of.table.keyspace), ("cf", &of.table.table)];
-    let name = name.map(|(key, name)| format!("\"{key}\": {}", json_string(name)));
-    let metrics = METRICS.iter().map(|(name, metric)| format!("\"{name}\": {}", metric(of)));
-    let members: Vec<String> = name.into_iter().chain(metrics).collect();
-    format!("{{{}}}", members.join(", "))
 }
 
 /// Returns stored bytes divided by uncompressed bytes, of the compressed SSTables; −1 if there are
@@ -122,14 +128,12 @@ mod tests {
             sstables_by_level: vec![1, 0, 2],
             ..TableStatistics::default()
         };
-        let shown = object(&Numbers { table, snapshots_bytes: 7 });
-        assert!(
-            shown.starts_with("{\"ks\": \"k\\\"s\", \"cf\": \"t\", \"live_ss_table_count\": 0, ")
-        );
+        let shown = serde_json::to_string(&Numbers { table, snapshots_bytes: 7 }).unwrap();
+        assert!(shown.starts_with(r#"{"ks":"k\"s","cf":"t","live_ss_table_count":0,"#), "{shown}");
         for part in [
-            "\"snapshots_size\": 7,",
-            "\"compression_ratio\": 0.25,",
-            "\"sstables_per_level\": [1, 0, 2]}",
+            r#""snapshots_size":7,"#,
+            r#""compression_ratio":0.25,"#,
+            r#""sstables_per_level":[1,0,2]}"#,
         ] {
             assert!(shown.contains(part), "{part} {shown}");
         }

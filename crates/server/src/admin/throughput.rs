@@ -2,14 +2,14 @@
 
 use espalier_storage::Database;
 
-use super::http::HttpResponse;
+use super::{http::HttpResponse, json::number};
 
 const MEBIBYTE: u64 = 1 << 20;
 
 /// Answers `GET /storage_service/compaction_throughput`. The answer 0 means that there is no limit.
 pub(super) fn get(database: &Database) -> HttpResponse {
     let bytes = database.compaction_bytes_per_second().unwrap_or(0);
-    HttpResponse::json((bytes as f64 / MEBIBYTE as f64).to_string())
+    HttpResponse::json(&number(bytes as f64 / MEBIBYTE as f64))
 }
 
 /// Answers `POST /storage_service/compaction_throughput?value=NUMBER`.
@@ -17,7 +17,7 @@ pub(super) async fn set(database: &Database, given: Option<&str>) -> HttpRespons
     match parse(given.unwrap_or_default()) {
         Some(mebibytes) => {
             database.set_compaction_throughput(mebibytes).await;
-            HttpResponse::json("")
+            HttpResponse::done()
         }
         None => HttpResponse::error(
             400,

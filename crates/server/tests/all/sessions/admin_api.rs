@@ -392,16 +392,16 @@ fn the_node_is_all_of_the_ring() {
                 ("/storage_service/nodes/leaving", "[]".into()),
                 (
                     "/storage_service/host_id",
-                    format!("[{{\"key\": \"{address}\", \"value\": {host_id}}}]"),
+                    format!("[{{\"key\":\"{address}\",\"value\":{host_id}}}]"),
                 ),
                 ("/storage_service/tokens", format!("[{token}]")),
                 (
                     "/storage_service/tokens_endpoint",
-                    format!("[{{\"key\": {token}, \"value\": \"{address}\"}}]"),
+                    format!("[{{\"key\":{token},\"value\":\"{address}\"}}]"),
                 ),
                 (
                     "/storage_service/ownership/system",
-                    format!("[{{\"key\": \"{address}\", \"value\": \"1.0\"}}]"),
+                    format!("[{{\"key\":\"{address}\",\"value\":\"1.0\"}}]"),
                 ),
                 ("/snitch/datacenter", "\"datacenter1\"".into()),
                 ("/snitch/rack", "\"rack1\"".into()),
@@ -455,7 +455,7 @@ fn statistics_of_a_table_are_asked_for_together_or_one_by_one() {
             let get = async |target: &str| ask(node.admin, "GET", target).await;
             let (status, all) = get("/column_family/statistics").await;
             assert_eq!(status, 200);
-            assert!(all.contains("{\"ks\": \"system\", \"cf\": \"local\", "), "{all}");
+            assert!(all.contains("{\"ks\":\"system\",\"cf\":\"local\","), "{all}");
             let metric = async |rest: &str| get(&format!("/column_family/metrics/{rest}")).await;
             assert_eq!(metric("live_ss_table_count/system:peers").await, (200, "0".into()));
             for wrong in ["live_ss_table_count/system:no", "live_ss_table_count/system"] {
