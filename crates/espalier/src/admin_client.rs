@@ -1,18 +1,26 @@
-//! A client of a node's admin API. Each request uses a connection of its own.
+//! A client of a node's admin API. Each request uses a connection of its own, on a helper thread.
+//!
+//! A request has no time limit: a compaction or a scrub may take hours.
 
-use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-use bytes::BytesMut;
-use espalier_runtime::net::TcpStream;
+use espalier_runtime::spawn_blocking;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use ureq::Agent;
 
 /// The port of the admin API unless `api_port` says otherwise.
 const DEFAULT_PORT: u16 = 10_000;
-/// Maximum size of an answer in bytes; the client stops reading after it.
-const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// Maximum size of an answer in bytes. A longer one is an error. Arbitrary.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+
+/// Characters of a name that are sent as `%20` and the like.
+const IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// Characters of a parameter's value that are sent so. A value may be a path.
+const IN_VALUE: &AsciiSet = &IN_NAME.remove(b'/');
 
 /// The error of a request: the node refused it, failed, or could not be reached.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -29,37 +37,43 @@ pub struct NodeError {
 /// The address of a node's admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAddress {
-    /// The address as the user gave it, with the port.
+    /// The address as the user gave it, with the port. A host name may have several addresses; the
+    /// client takes the first that accepts the connection.
     name: String,
-    /// At least one. A host name may have several, and the node may listen on only some of them.
-    addresses: Vec<SocketAddr>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Get,
+    Post,
+    Delete,
 }
 
 /// A request to the admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    method: &'static str,
+    method: Method,
     target: String,
     has_parameters: bool,
 }
 
 impl Request {
     pub fn get(path: &str) -> Self {
-        Self { method: "GET", target: path.to_owned(), has_parameters: false }
+        Self { method: Method::Get, target: path.to_owned(), has_parameters: false }
     }
 
     pub fn post(path: &str) -> Self {
-        Self { method: "POST", ..Self::get(path) }
+        Self { method: Method::Post, ..Self::get(path) }
     }
 
     pub fn delete(path: &str) -> Self {
-        Self { method: "DELETE", ..Self::get(path) }
+        Self { method: Method::Delete, ..Self::get(path) }
     }
 
     /// Appends a name, percent-encoded, to the path.
     pub fn below(mut self, name: &str) -> Self {
         self.target.push('/');
-        percent_encode(name.as_bytes(), false, &mut self.target);
+        self.target.extend(percent_encode(name.as_bytes(), IN_NAME));
         self
     }
 
@@ -81,7 +95,7 @@ impl Request {
         self.has_parameters = true;
         self.target.push_str(name);
         self.target.push('=');
-        percent_encode(value, true, &mut self.target);
+        self.target.extend(percent_encode(value, IN_VALUE));
         self
     }
 }
@@ -124,71 +138,53 @@ pub async fn ask<T: DeserializeOwned>(
     request: &Request,
 ) -> Result<T, NodeError> {
     let error = |status, reason| NodeError { node: node.name.clone(), status, reason };
-    let (status, body) = exchange(node, request)
-        .await
-        .map_err(|why| error(None, format!("{why}; is a node running there (its api_port)?")))?;
+    let url = format!("http://{}{}", node.name, request.target);
+    let method = request.method;
+    let answer = spawn_blocking(move || exchange(method, &url)).await;
+    let (status, body) = answer.map_err(|why| {
+        error(None, format!("{}; is a node running there (its api_port)?", reason(&why)))
+    })?;
     if status != 200 {
-        let said: Value = serde_json::from_str(&body).unwrap_or_default();
+        let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         let message = said.get("message").and_then(|message| message.as_str());
+        let body = String::from_utf8_lossy(&body);
         return Err(error(Some(status), message.unwrap_or(&body).to_owned()));
     }
-    let text = if body.trim().is_empty() { "null" } else { &body };
-    serde_json::from_str(text).map_err(|_| no_admin_api(node))
+    let text = if body.trim_ascii().is_empty() { b"null" } else { body.as_slice() };
+    serde_json::from_slice(text).map_err(|_| no_admin_api(node))
 }
 
-fn percent_encode(bytes: &[u8], keep_slashes: bool, out: &mut String) {
-    for &byte in bytes {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(byte));
-            }
-            b'/' if keep_slashes => out.push('/'),
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
+/// Sends a request and returns status and body of the answer. Blocks.
+fn exchange(method: Method, url: &str) -> Result<(u16, Vec<u8>), ureq::Error> {
+    let agent = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        // The environment may name a proxy, which does not reach a loopback address.
+        .proxy(None)
+        .timeout_global(None)
+        .build()
+        .new_agent();
+    let mut answer = match method {
+        Method::Get => agent.get(url).call(),
+        Method::Post => agent.post(url).send_empty(),
+        Method::Delete => agent.delete(url).call(),
+    }?;
+    let body = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec()?;
+    Ok((answer.status().as_u16(), body))
 }
 
-/// Connects to the first address that accepts the connection.
-async fn connect(node: &NodeAddress) -> std::io::Result<TcpStream> {
-    let mut outcome = Err(std::io::Error::other("this host has no address"));
-    for address in &node.addresses {
-        outcome = TcpStream::connect(*address).await;
-        if outcome.is_ok() {
-            break;
+/// Says for people why there was no answer.
+fn reason(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            "the connection closed before an answer arrived".to_owned()
         }
-    }
-    outcome
-}
-
-/// Sends a request and returns status and body of the answer.
-async fn exchange(node: &NodeAddress, request: &Request) -> std::io::Result<(u16, String)> {
-    let stream = connect(node).await?;
-    let (Request { method, target, .. }, host) = (request, &node.name);
-    let request = format!(
-        "{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.into_bytes()).await.0?;
-    let mut answer = BytesMut::new();
-    loop {
-        let mut piece = BytesMut::with_capacity(16 << 10);
-        let read;
-        (read, piece) = stream.read(piece).await;
-        if read? == 0 || answer.len() > MAX_ANSWER_BYTES {
-            break;
+        ureq::Error::Io(error) => error.to_string(),
+        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
+            "the answer is not HTTP".to_owned()
         }
-        answer.extend_from_slice(&piece);
-    }
-    if answer.is_empty() {
-        return Err(std::io::Error::other("the connection closed before an answer arrived"));
-    }
-    let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    match status {
-        Some(status) => Ok((status, body.to_owned())),
-        None => Err(std::io::Error::other("the answer is not HTTP")),
+        ureq::Error::BodyExceedsLimit(bytes) => format!("the answer is longer than {bytes} bytes"),
+        other => other.to_string(),
     }
 }
 
@@ -197,12 +193,8 @@ async fn exchange(node: &NodeAddress, request: &Request) -> std::io::Result<(u16
 /// # Errors
 /// Fails if the text is neither, or if the host name has no address.
 pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
-    let address = |ip| NodeAddress {
-        name: SocketAddr::new(ip, DEFAULT_PORT).to_string(),
-        addresses: vec![SocketAddr::new(ip, DEFAULT_PORT)],
-    };
     if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse() {
-        return Ok(address(ip));
+        return Ok(NodeAddress { name: SocketAddr::new(ip, DEFAULT_PORT).to_string() });
     }
     let wrong = |reason: String| {
         format!("'{text}' is not a host and a port, such as 127.0.0.1:{DEFAULT_PORT}: {reason}")
@@ -211,35 +203,92 @@ pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
         return Err(wrong("it is empty".to_owned()));
     }
     let name = if text.contains(':') { text.to_owned() } else { format!("{text}:{DEFAULT_PORT}") };
-    let found = name.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    let addresses: Vec<_> = found.collect();
-    if addresses.is_empty() {
-        Err(wrong("the host has no address".to_owned()))
-    } else {
-        Ok(NodeAddress { name, addresses })
+    let mut found = name.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    if found.next().is_none() {
+        return Err(wrong("the host has no address".to_owned()));
     }
+    Ok(NodeAddress { name })
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+    use espalier_runtime::net::{ListenOptions, TcpListener};
+    use espalier_runtime::{block_on, spawn_local};
+
     use super::*;
+
+    /// Asks a node that sends `answer` and closes the connection; returns its request too.
+    fn asked(request: &Request, answer: &'static str) -> (String, Result<Value, NodeError>) {
+        block_on(async {
+            let any_port = "127.0.0.1:0".parse().unwrap();
+            let listener = TcpListener::bind(any_port, ListenOptions::default()).unwrap();
+            let node = parse_node(&listener.local_address().unwrap().to_string()).unwrap();
+            let serving = spawn_local(async move {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (read, sent) = stream.read(BytesMut::with_capacity(4096)).await;
+                read.unwrap();
+                stream.write_all(answer.as_bytes().to_vec()).await.0.unwrap();
+                String::from_utf8(sent.to_vec()).unwrap()
+            });
+            let result = ask(&node, request).await;
+            (serving.await, result)
+        })
+    }
+
+    #[test]
+    fn the_answer_is_json_or_empty() {
+        let request = Request::post("/storage_service/keyspace_flush").below("my ks");
+        let (sent, answer) = asked(&request, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[1]");
+        let line = "POST /storage_service/keyspace_flush/my%20ks HTTP/1.1\r\n";
+        assert!(sent.starts_with(line) && sent.contains("content-length: 0\r\n"), "{sent}");
+        assert_eq!(answer.unwrap(), serde_json::json!([1]));
+        for request in [Request::get("/x"), Request::delete("/x")] {
+            let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+            let (sent, answer) = asked(&request, empty);
+            assert!(!sent.contains("transfer-encoding"), "{sent}");
+            assert_eq!(answer.unwrap(), Value::Null);
+        }
+    }
+
+    #[test]
+    fn an_error_tells_the_operator_what_to_do() {
+        let get = Request::get("/x");
+        for (answer, status, reason) in [
+            (
+                "HTTP/1.1 409 Conflict\r\nContent-Length: 21\r\n\r\n{\"message\":\"is busy\"}",
+                Some(409),
+                "is busy",
+            ),
+            ("HTTP/1.1 500 X\r\nContent-Length: 5\r\n\r\nwords", Some(500), "words"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwords", None, "check host and port"),
+            ("", None, "closed before an answer arrived; is a node running there (its api_port)?"),
+            ("\u{4}\0\0\0\0\0", None, "the answer is not HTTP; is a node running there"),
+        ] {
+            let error = asked(&get, answer).1.unwrap_err();
+            assert_eq!(error.status, status, "{answer}: {error}");
+            assert!(error.reason.contains(reason), "{answer}: {error}");
+        }
+        let nobody = parse_node("127.0.0.1:1").unwrap();
+        let error = block_on(ask::<Value>(&nobody, &get)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "127.0.0.1:1: Connection refused (os error 111); is a node running there (its api_port)?"
+        );
+    }
 
     #[test]
     fn a_node_is_an_address_or_a_name() {
-        let ports = |text: &str| -> Vec<u16> {
-            parse_node(text).unwrap().addresses.iter().map(SocketAddr::port).collect()
-        };
-        for (text, port) in [
-            ("127.0.0.1:10001", 10_001),
-            ("127.0.0.1", 10_000),
-            ("::1", 10_000),
-            ("[::1]", 10_000),
-            ("[::1]:10001", 10_001),
-            ("localhost", 10_000),
-            ("localhost:10001", 10_001),
+        for (text, name) in [
+            ("127.0.0.1:10001", "127.0.0.1:10001"),
+            ("127.0.0.1", "127.0.0.1:10000"),
+            ("::1", "[::1]:10000"),
+            ("[::1]", "[::1]:10000"),
+            ("[::1]:10001", "[::1]:10001"),
+            ("localhost", "localhost:10000"),
+            ("localhost:10001", "localhost:10001"),
         ] {
-            let found = ports(text);
-            assert!(!found.is_empty() && found.iter().all(|found| *found == port), "{text}");
+            assert_eq!(parse_node(text).unwrap().name, name, "{text}");
         }
         for wrong in ["", "localhost:", "localhost:x", "127.0.0.1:", "a:b:c"] {
             assert!(parse_node(wrong).is_err(), "{wrong}");
