@@ -1,49 +1,57 @@
 //! Shows the progress of a long command: one line on a terminal, redrawn a few times a second.
 //! Nothing is shown if standard error is not a terminal.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use espalier_runtime::time::Instant;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A command that takes less time shows no line.
 const PATIENCE: Duration = Duration::from_millis(700);
-const PERIOD: Duration = Duration::from_millis(200);
-/// The clock is read only after this many more bytes.
+/// Maximum drawings a second.
+const MAX_HZ: u8 = 5;
+/// The line is updated only after this many more bytes.
 const STEP_BYTES: u64 = 1 << 20;
+
+const KNOWN_TOTAL: &str = "{prefix} {bar:20} {percent:>3} %  {decimal_bytes} of \
+    {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left";
+const UNKNOWN_TOTAL: &str = "{prefix} {decimal_bytes}  {decimal_bytes_per_sec}";
 
 /// The progress line.
 pub struct Progress {
-    what: String,
-    total_bytes: u64,
+    bar: ProgressBar,
     began: Instant,
-    last_drawn: Option<Instant>,
     next_bytes: u64,
-    is_shown: bool,
+    /// Whether the line awaits the end of [`PATIENCE`].
+    is_awaited: bool,
 }
 
 impl Progress {
     /// Starts the progress of a command with `total_bytes` of work; 0 if the amount is unknown.
     pub fn new(what: impl Into<String>, total_bytes: u64) -> Self {
-        Self {
-            what: what.into(),
-            total_bytes,
+        let mut progress = Self {
+            bar: ProgressBar::hidden().with_prefix(what.into()),
             began: Instant::now(),
-            last_drawn: None,
             next_bytes: 0,
-            is_shown: std::io::stderr().is_terminal(),
-        }
+            is_awaited: std::io::stderr().is_terminal(),
+        };
+        progress.of(total_bytes);
+        progress
     }
 
     /// Shows no line if the command prints to a terminal, which is probably the same one.
     pub fn unless_stdout_is_a_terminal(mut self) -> Self {
-        self.is_shown &= !std::io::stdout().is_terminal();
+        self.is_awaited &= !std::io::stdout().is_terminal();
         self
     }
 
     /// Changes the amount of work.
     pub fn of(&mut self, total_bytes: u64) {
-        self.total_bytes = total_bytes;
+        if self.bar.length() != Some(total_bytes) {
+            self.bar.set_style(style(total_bytes));
+            self.bar.set_length(total_bytes);
+        }
     }
 
     /// Reports that `done_bytes` are done.
@@ -51,31 +59,22 @@ impl Progress {
     pub fn at(&mut self, done_bytes: u64) {
         if done_bytes >= self.next_bytes {
             self.next_bytes = done_bytes + STEP_BYTES;
-            self.draw(done_bytes);
+            self.update(done_bytes);
         }
     }
 
-    fn draw(&mut self, done_bytes: u64) {
-        if !self.is_shown {
-            return;
+    fn update(&mut self, done_bytes: u64) {
+        if self.is_awaited && self.began.elapsed() >= PATIENCE {
+            self.is_awaited = false;
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(MAX_HZ));
         }
-        let now = Instant::now();
-        let elapsed = now.since(self.began);
-        let is_due = self.last_drawn.is_none_or(|last| now.since(last) >= PERIOD);
-        if elapsed < PATIENCE || !is_due {
-            return;
-        }
-        self.last_drawn = Some(now);
-        let line = line(&self.what, done_bytes, self.total_bytes, elapsed);
-        // A failure is ignored, because the command goes on without its terminal.
-        let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        self.bar.set_position(done_bytes);
     }
 
     /// Removes the line.
     pub fn finish(&mut self) {
-        if self.last_drawn.take().is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+        self.is_awaited = false;
+        self.bar.finish_and_clear();
     }
 }
 
@@ -85,24 +84,10 @@ impl Drop for Progress {
     }
 }
 
-fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs_f64().max(1e-9);
-    if total == 0 {
-        return format!("{what} {}  {}", bytes(done), rate(done, elapsed));
-    }
-    let part = (done as f64 / total as f64).min(1.0);
-    let filled = (part * 20.0) as usize;
-    let bar = format!("{}{}", "█".repeat(filled), "░".repeat(20 - filled));
-    let rate = done as f64 / seconds;
-    let left = (total.saturating_sub(done)) as f64 / rate.max(1.0);
-    format!(
-        "{what} {bar} {:3.0} %  {} of {}  {}/s  {} left",
-        part * 100.0,
-        bytes(done),
-        bytes(total),
-        bytes(rate as u64),
-        duration(left)
-    )
+fn style(total_bytes: u64) -> ProgressStyle {
+    let template = if total_bytes == 0 { UNKNOWN_TOTAL } else { KNOWN_TOTAL };
+    // A test checks that both are well formed.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Formats a number of bytes for people: `1.5 GB`, in powers of 1000, as disks are sold.
@@ -127,16 +112,13 @@ pub fn rate(count: u64, elapsed: Duration) -> String {
     format!("{}/s", bytes((count as f64 / elapsed.as_secs_f64().max(1e-6)) as u64))
 }
 
-fn duration(seconds: f64) -> String {
-    match seconds as u64 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
     use super::*;
 
     #[test]
@@ -154,11 +136,71 @@ mod tests {
         }
     }
 
+    /// A terminal that keeps the last line.
+    #[derive(Clone, Debug, Default)]
+    struct Terminal(Arc<Mutex<String>>);
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            100
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.0.lock().unwrap().clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
     fn a_line_tells_part_rate_and_rest() {
-        let line = line("dump", 250_000_000, 1_000_000_000, Duration::from_secs(1));
-        assert_eq!(line, "dump █████░░░░░░░░░░░░░░░  25 %  250 MB of 1.00 GB  250 MB/s  3 s left");
-        let line = super::line("write", 250_000_000, 0, Duration::from_secs(1));
-        assert_eq!(line, "write 250 MB  250 MB/s");
+        let shown = |total, done| {
+            let terminal = Terminal::default();
+            let mut progress = Progress::new("dump", total);
+            progress.is_awaited = false;
+            let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+            progress.bar.set_draw_target(target);
+            progress.at(done);
+            progress.bar.force_draw();
+            let line = terminal.0.lock().unwrap().trim_end().to_owned();
+            progress.finish();
+            assert_eq!(terminal.0.lock().unwrap().trim_end(), "", "the line is removed");
+            line
+        };
+        let line = shown(1_000_000_000, 250_000_000);
+        let part = "dump █████░░░░░░░░░░░░░░░  25 %  250.00 MB of 1.00 GB  ";
+        assert!(
+            line.starts_with(part) && line.contains("/s  ") && line.ends_with(" left"),
+            "{line}"
+        );
+        let line = shown(0, 250_000_000);
+        assert!(line.starts_with("dump 250.00 MB  ") && line.ends_with("/s"), "{line}");
+    }
+
+    #[test]
+    fn nothing_is_shown_before_the_end_of_patience() {
+        let mut progress = Progress::new("dump", 1_000_000_000);
+        progress.at(250_000_000);
+        assert!(progress.bar.is_hidden());
     }
 }

@@ -104,10 +104,8 @@ impl Wide {
         salt: u64,
         progress: &mut Progress,
     ) -> Result<(), BenchError> {
-        let step = progress.step("a partition is read", rows);
-        self.read_pages(partition, rows, salt).await?;
-        drop(step);
-        Ok(())
+        progress.step("a partition is read", rows);
+        self.read_pages(partition, rows, salt).await
     }
 
     /// Reads a partition from its beginning to its end and compares every row.
