@@ -76,6 +76,8 @@ lint() {
 unit() {
   begin "unit tests"
   export PROPTEST_RNG_SEED=$TEST_SEED
+  # No setting of the caller's environment changes a snapshot.
+  export INSTA_UPDATE=no
   # Properties without a number of cases of their own have 256.
   [ -n "${NIGHTLY:-}" ] || export PROPTEST_CASES=26
   echo "random cases: $([ -n "${NIGHTLY:-}" ] && echo all || echo a tenth), from seed $TEST_SEED"

@@ -9,6 +9,8 @@ use espalier_mutation::{
 use espalier_runtime::file::FileSystem;
 use espalier_storage::{CacheExplanation, ContinuousPartition, Database, ReadTarget};
 
+use insta::assert_snapshot;
+
 use crate::{row_cache::settings, support::*};
 
 async fn known(database: &Database, table: &Arc<TableMetadata>) -> ContinuousPartition {
@@ -97,4 +99,66 @@ fn a_partition_of_one_row_is_known_or_not() {
         let off = database.explain_cached(&narrow, key("p")).await.unwrap();
         assert_eq!(off, CacheExplanation::NodeIsOff);
     });
+}
+
+/// Shows the partition's state: its continuous ranges, and their rows.
+async fn shown(database: &Database, table: &Arc<TableMetadata>) -> String {
+    match database.explain_cached(table, key("p")).await.unwrap() {
+        CacheExplanation::Known(known) => ranges(&known).join(", "),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn continuity_follows_reads_flushes_and_evictions() {
+    let file_system = FileSystem::simulated(1);
+    let history = run(async {
+        let database = open(&file_system, settings(1 << 20)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        let write = async |rows: &[i32]| {
+            for at in rows {
+                database.apply(insert(&wide, "p", Some(*at), 10, &[("v", "x")])).await.unwrap();
+            }
+            database.flush("ks", None).await.unwrap();
+        };
+        let mut history = String::new();
+        let mut record = async |step: &str| {
+            history += &format!("{step}: {}\n", shown(&database, &wide).await);
+        };
+        write(&[0, 2, 4, 6, 8, 10, 12, 14, 16, 18]).await;
+        record("even rows are written").await;
+        read_slice(&database, &wide, 0, 5).await;
+        record("0 to 5 are read").await;
+        read_slice(&database, &wide, 11, 15).await;
+        record("11 to 15 are read").await;
+        write(&[3, 7, 13]).await;
+        record("3, 7 and 13 are written").await;
+        read_slice(&database, &wide, 5, 11).await;
+        record("5 to 11 are read").await;
+        // One byte too much moves the clock hand once. It leaves the rows of the last flush, which
+        // are the youngest.
+        let used = database.row_cache_metrics().used_bytes as usize;
+        database.set_row_cache_limit(used - 1);
+        database.set_row_cache_limit(1 << 20);
+        record("the clock hand makes a step").await;
+        read_slice(&database, &wide, 0, 4).await;
+        record("0 to 4 are read").await;
+        read_partition(&database, &wide, "p").await.unwrap();
+        record("all is read").await;
+        database.forget_cached_rows().await;
+        record("all is dropped").await;
+        history
+    });
+    assert_snapshot!(history, @r"
+    even rows are written: Unknown
+    0 to 5 are read: [0, 5) 3
+    11 to 15 are read: [0, 5) 3, [11, 15) 2
+    3, 7 and 13 are written: [0, 5) 4, [11, 15) 3
+    5 to 11 are read: [0, 15) 11
+    the clock hand makes a step: [3, 3] 1, [13, 13] 1
+    0 to 4 are read: [0, 4) 3, [13, 13] 1
+    all is read: […, …] 13
+    all is dropped: Unknown
+    ");
 }

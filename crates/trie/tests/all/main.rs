@@ -9,6 +9,7 @@ mod long_history;
 mod model;
 mod owner;
 mod page_hostile;
+mod page_layout;
 mod page_long_keys;
 mod page_model;
 mod page_small_tries;

@@ -3,6 +3,7 @@
 
 mod garbage_picks;
 mod option_errors;
+mod same_files;
 mod scores;
 mod tiers_and_levels;
 mod unified_picks;
