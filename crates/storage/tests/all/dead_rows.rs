@@ -153,17 +153,19 @@ pub fn what_is_deleted_and_written_again_is_seen() {
     }
 }
 
+/// Number of rows that are deleted before the row that a read looks for.
+const GONE: i32 = 20_000;
+
 /// Deletes rows with `delete`. Returns the seconds to find the first row behind them, and the
 /// seconds to read as many live rows.
 async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> (f64, f64) {
-    const ROWS: i32 = 60_000;
     let file_system = FileSystem::simulated(1);
     let database = open(&file_system, configuration()).await.unwrap();
     create(&database, vec![keeping_tombstones(wide_table())]).await;
     let wide = table(&database, "wide");
-    for first in (0..=ROWS).step_by(1000) {
+    for first in (0..=GONE).step_by(1000) {
         let mut update = PartitionUpdate::new(wide.id, key("p"));
-        let last = (first + 1000).min(ROWS + 10);
+        let last = (first + 1000).min(GONE + 10);
         update.rows.extend((first..last).map(|number| row(&wide, Some(number), 1, &[("v", "x")])));
         database.apply(Mutation { updates: vec![update] }).await.unwrap();
     }
@@ -174,19 +176,17 @@ async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> (f64, 
         let result = database.read(command).await.unwrap();
         (began.elapsed().as_secs_f64(), result.partitions[0].rows.clone())
     };
-    let (walked_s, _) = read(ROWS as usize).await;
+    let (walked_s, _) = read(GONE as usize).await;
     delete(&database, &wide).await;
     let mut min_s = f64::MAX;
     for _ in 0..5 {
         let (seconds, rows) = read(10).await;
         assert_eq!(rows.len(), 10);
-        assert_eq!(rows[0].clustering, Clustering::new([int(ROWS)]));
+        assert_eq!(rows[0].clustering, Clustering::new([int(GONE)]));
         min_s = min_s.min(seconds);
     }
     (min_s, walked_s)
 }
-
-const GONE: i32 = 20_000;
 
 #[test]
 pub fn a_read_seeks_past_deleted_rows() {
