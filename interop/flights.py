@@ -16,7 +16,7 @@ from cassandra.metadata import Murmur3Token
 from cassandra.query import UNSET_VALUE
 
 KEYSPACE = "interop"
-# What the node goes through in test_flights.py, in this order.
+# The states of the node in test_flights.py, in this order.
 STAGES = ("memtable", "replayed", "flushed", "changed", "restarted")
 TYPES = {
     "carrier": "text",

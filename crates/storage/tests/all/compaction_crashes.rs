@@ -76,7 +76,8 @@ pub fn clock() -> ManualClock {
 
 /// Fills a table and cuts power after each possible number of operations of its compaction. Counts
 /// how often a check of the disk finds as many files as before, and as many as after the
-/// compaction, which is `files`. The gate tries every third number, with one crash of the disk each.
+/// compaction, which is `files`. The gate tries every third number, with one crash of the disk
+/// each.
 pub fn lose_power_at_every_operation(
     fill: impl AsyncFn(&Database),
     check: impl AsyncFn(&FileSystem, &str) -> usize,

@@ -132,8 +132,8 @@ const fn without_room(shape: Shape, cache_bytes: usize) -> Shape {
     Shape { cache_bytes, has_room: false, ..shape }
 }
 
-/// Checks histories from seeds that begin `first` after the run's first seed. Only a full run asserts
-/// that the rare events were met.
+/// Checks histories from seeds that begin `first` after the run's first seed. Only a full run
+/// asserts that the rare events were met.
 fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
     let mut seen = Seen::default();
     for seed in espalier_testing::seeds(seeds) {
