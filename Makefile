@@ -1,4 +1,5 @@
-# What a developer runs. `make test` is everything; it installs what it needs into .deps/, which git ignores.
+# The commands of a developer. `make test` is the gate of each commit; it installs the tools that it
+# needs into .deps/, which git ignores.
 
 .PHONY: help test nightly deps fmt lint build release unit loom interop bench clean-deps
 
@@ -8,7 +9,7 @@ help: ## This list
 test: ## Formatting, lints, unit tests, and tests against real drivers and Cassandra
 	@interop/scripts/test.sh
 
-nightly: ## All of `make test`, with the checks of the trie even if it has not changed
+nightly: ## `make test` with all random cases and stages, and always the checks of the trie
 	@NIGHTLY=1 interop/scripts/test.sh
 
 deps: ## What the interop tests need: a Python environment and Cassandra's jars, in .deps/

@@ -137,7 +137,7 @@ public class GrammarOracle
 
     /**
      * Compares the recorded output of each case with Cassandra's. Cases are separated by blank
-     * lines: a statement, a line `----`, an output; see crates/cql/tests/support/cases.rs.
+     * lines: a statement, a line `----`, an output; see crates/cql/tests/all/support/cases.rs.
      */
     static boolean compare(String file, Function<String, String> recorded, Function<String, String> cassandra) throws IOException
     {

@@ -7,7 +7,7 @@
 #                       interop tests then use that
 #   PYTEST_ARGUMENTS    more arguments for pytest
 #   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change,
-#                       and all random cases instead of a tenth
+#                       all random cases instead of a tenth, and all stages of the interop tests
 #   TEST_SEED=N         the first seed of the random cases; otherwise from the day of the last commit
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -34,7 +34,7 @@ pub enum Command {
     Serve(ServeArguments),
     /// Administer a running node, with the commands of Cassandra's nodetool
     Nodetool(NodetoolArguments),
-    /// Inspect, check, convert, write and import SSTables without a node
+    /// Inspect, check, convert and write SSTables without a node; import them into a running one
     #[command(subcommand)]
     Sstable(SstableCommand),
     /// Measure this build on this machine

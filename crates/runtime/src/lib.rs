@@ -1,15 +1,15 @@
 //! This crate runs a shard per core: tasks, cross-shard calls, files, sockets, timers, random
 //! numbers, and a simulated disk for tests.
 //!
-//! It is the only crate that knows the operating system and the async runtime underneath (compio:
-//! completion-based, io_uring with a polling fallback); neither shows in its API. A shard is one OS
-//! thread with one event loop that shares nothing: it reaches other shards only by [`mailbox`]
-//! calls. The shape is Seastar's. The scheduling loop, preemption and cross-shard calls are written
-//! here because the runtime underneath has no yield, no stall detector and no safe bounded
-//! cross-thread queue.
+//! All access of a node to files, sockets, clock, random numbers and threads goes through this
+//! crate (ARCHITECTURE.md lists the exceptions). Its API hides the async runtime underneath
+//! (compio: completion-based, io_uring with a polling fallback). A shard is one OS thread with one
+//! event loop that shares nothing: it reaches other shards only by [`mailbox`] calls. The shape is
+//! Seastar's. The scheduling loop, preemption and cross-shard calls are written here because compio
+//! has no yield, no stall detector and no safe bounded cross-thread queue.
 //!
-//! Tests can replace two things: the disk ([`file::FileSystem::simulated`], which knows what was
-//! synced) and the clock ([`time::ManualClock`]).
+//! Tests can replace two things: the disk (by [`file::FileSystem::simulated`], which can lose each
+//! change that was not synced) and the clock (by [`time::ManualClock`]).
 
 // The ban list of clippy.toml refers to this crate, so the banned calls are allowed here. `unsafe`
 // is needed for aligned buffers, completion buffers, the cycle counter, the signal handler and the

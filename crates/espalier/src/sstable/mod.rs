@@ -1,5 +1,5 @@
 //! `espalier sstable`: reads, checks, converts and writes SSTables without a node, including those
-//! of Cassandra and ScyllaDB. It never changes its input.
+//! of Cassandra and ScyllaDB, and imports them into a running node. It never changes its input.
 //!
 //! Memory bound: about a row and a small page cache; `write` also sorts in memory, in at most
 //! `--sort-memory`.

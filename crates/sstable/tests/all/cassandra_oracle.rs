@@ -1,9 +1,9 @@
-//! Apache Cassandra's own code reads files that Espalier wrote: it returns what was written, and
+//! Apache Cassandra's own code reads files that Espalier wrote: it returns the written rows, and
 //! its verifier finds no number wrong, not even an estimate.
 //!
 //! The test needs Java and the peer in `.deps/cassandra` below the repository's root;
-//! `shared/peers/cassandra/install.sh .deps/cassandra` installs it. Without it the test prints that
-//! it was skipped.
+//! `interop/scripts/install_cassandra.sh` installs it. Without it the test prints that it was
+//! skipped.
 #![allow(clippy::disallowed_methods, reason = "the files are for another process")]
 
 use crate::support;

@@ -187,7 +187,7 @@ fn compare<'a, C: espalier_trie::cursor::Cursor<Content = &'a Box<u64>>>(
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a million operations; tests/model.rs has short histories")]
+#[cfg_attr(miri, ignore = "a million operations; model.rs has short histories")]
 fn a_million_operations_leave_what_a_map_has() {
     let seed = setting("HISTORY_SEED", 1);
     let operations = setting("HISTORY_OPERATIONS", 1_000_000);
