@@ -20,7 +20,7 @@ const SLICES_AT_ONCE: usize = 16;
 pub enum Shutdown {
     /// Nothing more will be read: a read under way ends as if the peer had closed.
     Read,
-    /// Nothing more will be written: the peer sees the end after what was written so far.
+    /// Nothing more will be written: the peer sees the end after the bytes written so far.
     Write,
     /// Closes both directions.
     Both,

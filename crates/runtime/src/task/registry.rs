@@ -1,5 +1,5 @@
-//! The registry of the live tasks of one event loop ends them in order, and reports when a
-//! cancelled task is gone.
+//! The registry wakes all live tasks of an event loop when the loop ends, so that they end before
+//! the executor drops them. It also reports when a cancelled task is gone.
 //!
 //! The executor underneath drops its tasks while it walks its own queue; a destructor that wakes
 //! another task would then change that queue. So the loop ends its tasks itself, by polling them,
@@ -44,7 +44,7 @@ impl Registry {
             return TaskName { slot, generation: slots[slot as usize].generation };
         }
         slots.push(Slot::default());
-        // A task takes more than a byte, so there are never more than u32 of them.
+        // A shard never has 2^32 live tasks: their slots alone would take 160 GiB.
         TaskName { slot: (slots.len() - 1) as u32, generation: 0 }
     }
 
@@ -52,7 +52,7 @@ impl Registry {
         self.with(name, |slot| slot.task = Some(waker.clone()));
     }
 
-    /// Whether the task is gone; if not, `waker` is woken when it goes.
+    /// Returns whether the task is gone; if not, `waker` is woken when the task is dropped.
     pub(super) fn is_gone(&self, name: TaskName, waker: &Waker) -> bool {
         self.with(name, |slot| slot.canceller = Some(waker.clone())).is_none()
     }
@@ -96,7 +96,7 @@ impl Registry {
     }
 }
 
-/// Signs the task off when it is dropped, so it must be dropped after the task's future.
+/// Removes the task from the registry on drop. Must be dropped after the task's future.
 pub(super) struct SignOff(pub(super) TaskName);
 
 impl Drop for SignOff {

@@ -1,7 +1,7 @@
 //! The part of HTTP/1.1 that an admin API needs: one request after the other on a connection,
 //! bodies that are skipped, answers with a length. Sans-IO.
 //!
-//! httparse splits the head. This module decides what is served: methods, paths and bodies.
+//! httparse splits the head. This module decides which methods, paths and bodies are served.
 //!
 //! Memory: a head of at most [`MAX_HEAD`] bytes and a body of at most [`MAX_BODY`] bytes, which the
 //! caller buffers with the request. Source: RFC 9112.

@@ -22,13 +22,13 @@ use crate::protocol::{
 };
 use crate::traces::TraceChoice;
 
-/// Space for a read, in bytes, on a connection that receives little and on one that receives much.
-/// Arbitrary: the first is the cost of an idle connection; beyond the second, fewer system calls
-/// gain nothing.
+/// Minimum and maximum space for a read, in bytes. An idle connection holds the minimum. Above the
+/// maximum, fewer system calls bring no gain. Arbitrary.
 const MIN_READ_BYTES: usize = 4 * 1024;
 const MAX_READ_BYTES: usize = 64 * 1024;
 
-/// Limit of the bytes by which the receive buffer grows before they have arrived.
+/// Maximum growth of the receive buffer for one read, in bytes. The buffer grows by no more than it
+/// holds, or by `read_bytes`, so a header alone reserves little.
 const MAX_GROWTH: usize = 1024 * 1024;
 
 /// Bytes of an unfinished envelope that are not counted as in flight. Arbitrary: a thousand
@@ -36,19 +36,18 @@ const MAX_GROWTH: usize = 1024 * 1024;
 const FREE_UNFINISHED_BYTES: usize = 64 * 1024;
 
 /// Time for which the reader waits for memory for an unfinished envelope before it refuses the
-/// request: as long as a read waits for memory. The reader retries after each pause.
+/// request: the same 5 s as `PATIENCE` in `room.rs`. The reader retries after each pause.
 const PATIENCE_FOR_MEMORY: Duration = Duration::from_secs(5);
 const PAUSE_FOR_MEMORY: Duration = Duration::from_millis(20);
 
 /// Slowest pace of an envelope that is counted as in flight: the node closes the connection unless
 /// it receives this many bytes in this time. Arbitrary: at 26 KB/s an envelope holds 16 MiB for at
-/// most 11 minutes.
+/// most 11 minutes, not counting the waits for memory.
 const STEP_BYTES: usize = 256 * 1024;
 const STEP_TIME: Duration = Duration::from_secs(10);
 
-/// Limits of the requests that are taken out of the buffer together, so that the memory they will
-/// touch is fetched together: their number, and the number of their bytes at which no more are
-/// taken.
+/// Limits of a batch of requests, whose memory is prefetched together: the number of requests, and
+/// the bytes after which the batch takes no more.
 const MAX_AHEAD: usize = 16;
 const MAX_AHEAD_BYTES: usize = 64 * 1024;
 
@@ -63,9 +62,9 @@ type Admitted = Result<InFlight, &'static str>;
 /// A large envelope that has arrived in part.
 struct Unfinished {
     in_flight: InFlight,
-    /// Bytes at which the client has kept up the pace.
+    /// Size of the envelope, in bytes, at which the client gets another [`STEP_TIME`].
     next_step: usize,
-    /// Time that the client has left until then.
+    /// Time that the client has left to reach `next_step`.
     time_left: Duration,
 }
 
@@ -132,7 +131,7 @@ where
     pub async fn fill(&mut self) -> io::Result<usize> {
         let mut buffer = std::mem::take(&mut self.buffer);
         if buffer.is_empty() && buffer.capacity() > 2 * self.read_bytes {
-            buffer = BytesMut::new(); // a large frame, or a busy time, is over
+            buffer = BytesMut::new(); // returns memory that a large frame or a busy time took
         }
         let missing = self.decoder.bytes_wanted(&buffer).saturating_sub(buffer.len());
         if buffer.capacity() - buffer.len() < MIN_READ_BYTES / 2 {
@@ -159,8 +158,8 @@ where
     ///
     /// # Errors
     ///
-    /// Fails with `TimedOut` if the client has sent a large envelope in part and its time for the
-    /// rest ends, because the envelope holds memory meanwhile.
+    /// Fails with `TimedOut` if the client does not send the rest of a large envelope in its time.
+    /// The limit exists because the envelope holds memory.
     pub async fn ease(&mut self) -> io::Result<()> {
         self.flush().await;
         match &mut self.unfinished {
@@ -237,12 +236,12 @@ where
     }
 
     /// Counts the bytes of an envelope that has arrived in part. While there is no memory for them,
-    /// the client has to wait. After [`PATIENCE_FOR_MEMORY`] the node refuses the request and frees
+    /// the reader waits. After [`PATIENCE_FOR_MEMORY`] the node refuses the request and frees
     /// its bytes, so that unfinished requests do not block each other.
     async fn count_unfinished(&mut self) {
         let held = self.decoder.unfinished_bytes(&self.buffer);
         if held <= FREE_UNFINISHED_BYTES {
-            self.unfinished = None; // the envelope was refused: its pace no longer matters
+            self.unfinished = None; // the envelope was refused, so the client needs no pace
             return;
         }
         let connection = &self.connection;
@@ -274,8 +273,8 @@ where
         }
     }
 
-    /// Takes the requests of a started connection that are served together out of the buffer.
-    /// Returns the decoder's result that ended the batch; `None` if the batch ended at its limits.
+    /// Takes a batch of requests out of the buffer, if the connection has started. Returns the
+    /// decoder's result that ended the batch; `None` if the batch ended at its limits.
     fn take_arrived(&mut self) -> Option<Result<Option<Envelope>, DecodeFailure>> {
         let (mut bytes, mut taken_at) = (0, None);
         while self.arrived.len() < MAX_AHEAD && bytes < MAX_AHEAD_BYTES {

@@ -1,4 +1,4 @@
-//! A disk in memory that knows what was synced, loses the rest in a crash, and fails on demand.
+//! A disk in memory that keeps synced changes in a crash, may lose the others, and fails on demand.
 //!
 //! The model is the strict reading of POSIX: written bytes are durable after a successful sync of
 //! the file; a name is durable after a sync of its directory (even if the file itself was synced);

@@ -401,7 +401,9 @@ fn every_error() {
                 ErrorDetail::ReadFailure { .. } | ErrorDetail::WriteFailure { .. }
             );
             if mode.version == ProtocolVersion::V5 && reasons_differ {
-                continue; // tested below: the reference implementation adds ports that the specification lacks
+                // Tested below: the reference implementation adds ports that the specification
+                // lacks.
+                continue;
             }
             let error = ErrorResponse::new(detail, "what went wrong");
             match understood(mode, &Response::Error(&error)) {
