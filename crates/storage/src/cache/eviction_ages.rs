@@ -4,27 +4,27 @@
 //! Time is counted in insertions: a step is 1/32 of the number of cached entries, so the order
 //! among entries is exact to within a step. Entries that were used again after their insertion have
 //! an order of their own. So a scan, which reads each row once, evicts only rows that were not used
-//! again (rule 12). The two orders follow 2Q (T. Johnson and D. Shasha, VLDB 1994).
+//! again (docs/cache.md, rule 12). The two orders follow 2Q (T. Johnson and D. Shasha, VLDB 1994).
 //!
-//! Memory: a counter for each step between the oldest entry and the present, at most
-//! [`MAX_STEPS`].
+//! Memory: in each of the two orders, a counter for each step between the oldest entry and the
+//! present, at most [`MAX_STEPS`].
 
 use std::collections::VecDeque;
 
 use super::entry::Entry;
 
-/// A step is this part of all entries.
+/// A step is 1/`STEPS` of the cached entries, in insertions.
 const STEPS: u64 = 32;
 /// The minimum length of a step, in insertions.
 const MIN_STEP: u64 = 64;
-/// The maximum number of steps that are counted separately; older entries count as being of the
+/// The maximum number of steps that are counted separately; older entries count as entries of the
 /// oldest step.
 const MAX_STEPS: usize = 512;
 /// The clock hand looks for the oldest 1/8 of the entries, so it passes eight on average before it
 /// finds one.
 const VICTIM_PART: u64 = 8;
-/// Entries that were used once keep at least this part of the cache, which is the time that a new
-/// row has to be used again.
+/// While entries used once are at most 1/`ONCE_PART` of all entries, none of them is evicted. This
+/// gives a new row time to be used again.
 const ONCE_PART: u64 = 8;
 
 #[derive(Default)]
@@ -112,13 +112,14 @@ impl EvictionAges {
         self.once.total + self.again.total
     }
 
-    /// Returns the oldest entries that were used once, as long as these hold more than 1/8 of the
-    /// cache; else the oldest of the others.
+    /// Returns the oldest entries among those used once, if entries used once are more than 1/8 of
+    /// all; else the oldest among those used again.
     pub(super) fn victims(&self) -> Victims {
         let wanted = (self.len() / VICTIM_PART).max(1);
         let takes_once = self.once.total > self.len() / ONCE_PART;
         if takes_once {
-            // If there are few entries, the newest half stays.
+            // If fewer than a quarter of all entries were used once, about the newest half of these
+            // stays.
             let wanted = wanted.min(self.once.total.div_ceil(2));
             Victims { once: self.once.reaching(wanted), again: None }
         } else {

@@ -226,7 +226,7 @@ impl RangeWalk {
     fn end_range(&mut self) {
         let Some(mut range) = self.range.take() else { return };
         range.end.clone_from(&self.at);
-        // A single position between rows is what remains of a range that is no longer continuous.
+        // A range that is no longer continuous leaves a single position between rows.
         if range.start == range.end && !is_row(&range.start) {
             return;
         }

@@ -149,7 +149,8 @@ impl Database {
         }
     }
 
-    /// Returns why the last flush on this shard failed; `None` once it has succeeded.
+    /// Returns the error of a table of this shard whose last flush failed; `None` if there is no
+    /// such table.
     pub(super) fn flush_failure(&self) -> Option<String> {
         let tables = self.inner.tables.borrow();
         tables.values().find_map(|table| table.flush_failure())
@@ -209,8 +210,8 @@ impl Database {
         Ok(appended)
     }
 
-    /// Ends a write that was applied. Returns the ticket, with the throttle slot to wait for if
-    /// writers are slowed down.
+    /// Counts a write that was applied, and wakes the flush if the memtables want one. Returns the
+    /// ticket; while writes are throttled, it also waits for its turn in the write pace.
     #[inline]
     fn end_write(&self, encoder: &mut EncodedMutation, ticket: CommitTicket) -> CommitTicket {
         let inner = &*self.inner;

@@ -11,7 +11,7 @@ use espalier_trie::prefetch::prefetch_range;
 
 use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
 
-/// The part of a row on the heap that a look-up is likely to read, and that is prefetched.
+/// Bytes at the start of a row on the heap that a look-up prefetches.
 pub(super) const LIKELY_BYTES: usize = 256;
 
 /// A row as a memtable holds it, not yet reconciled with the deletions that cover it.
@@ -58,8 +58,8 @@ impl RowLookup<'_> {
         })
     }
 
-    /// Returns whether a reader sees the cell under `deletion`, which is that of the row, or of its
-    /// complex column if that is stronger.
+    /// Returns whether a reader sees the cell under `deletion`, which is the stronger of the row's
+    /// and its complex column's.
     pub fn is_cell_visible(deletion: DeletionTime, cell: &CellRef<'_>, now_s: u32) -> bool {
         !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
     }
@@ -129,7 +129,8 @@ impl Memtable {
         if self.format.is_single_row {
             buffer.push(path::FIRST_ROW);
             let row = store.get(buffer);
-            // Contents that are no rows are partition deletions.
+            // Such a memtable stores only rows and partition deletions, so more contents than rows
+            // means that there are deletions.
             let has_deletions = store.content_count() as u64 > self.statistics.borrow().rows;
             if has_deletions
                 && let Some(Content::Partition(deletion)) = store.get(&buffer[..prefix_length])

@@ -1,12 +1,12 @@
 //! Branches that are finished but not yet in the file.
 //!
-//! Nodes are finished in post-order, so everything pending lies on one stack, and a branch is a
-//! range at its top. Distances inside a branch do not depend on the branch's later position: as
-//! long as all descendants are pending too, the branch is kept as the very bytes that will be
-//! written, and its parent's bytes are appended after it. Only nodes above an already placed
-//! branch, one in a few hundred, must wait until their own position is known; a branch that holds
-//! such nodes is a list of pieces in post-order, evaluated with a stack of root positions. There is
-//! no object per node.
+//! A branch is a node with its descendants. Nodes are finished in post-order, so everything pending
+//! lies on one stack, and a branch is a range at its top. Distances inside a branch do not depend
+//! on the branch's later position: as long as all descendants are pending too, the branch is kept
+//! as the very bytes that will be written, and its parent's bytes are appended after it. Only nodes
+//! above an already placed branch, one in a few hundred, must wait until their own position is
+//! known; a branch that holds such nodes is a list of pieces in post-order, evaluated with a stack
+//! of root positions. There is no object per node.
 
 use std::ops::Range;
 
@@ -20,14 +20,15 @@ pub(super) enum Piece {
     Placed { position: u64 },
     /// A branch in its final form; its root is the last `root_size` bytes.
     Bytes { start: usize, length: u16, root_size: u16 },
-    /// A node over the `children` branches before it. Its transitions are kept at `start`, the
-    /// payload after them.
+    /// A node above the `children` branches before this piece. Its transitions start at `start`,
+    /// and its payload follows them.
     Node { start: usize, children: u16, payload_size: u16, payload_bits: u8 },
-    /// Nodes with one child each, over the branch before it: `length` transitions in key order.
+    /// A chain of `length` nodes with one child each, above the branch before this piece. Its
+    /// transitions start at `start`, in key order.
     Chain { start: usize, length: u16 },
 }
 
-/// The height of the stack at a moment, to return to it.
+/// The lengths of `pieces` and `bytes`; [`Pending::truncate`] returns to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     pub pieces: usize,
@@ -42,10 +43,12 @@ pub(super) struct Placement {
     pub end: u64,
 }
 
+/// The stack of pending branches. The pieces refer to ranges of `bytes`.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub pieces: Vec<Piece>,
     pub bytes: Vec<u8>,
+    // Buffers of `evaluate`, kept for reuse.
     roots: Vec<u64>,
     edges: Vec<Edge>,
 }
@@ -103,7 +106,9 @@ impl Pending {
     ) -> Placement {
         let Pending { pieces: all, bytes, roots, edges } = self;
         let mut position = position;
-        // Returns the position for a piece of a size that may itself depend on the position.
+        // If `scatter` is set and the piece does not fit in the rest of the page, pads to the next
+        // page. Returns the piece's position. The caller measures again, because the size may
+        // depend on the position.
         let settle = |position: u64, output: &mut Option<&mut Vec<u8>>, size: usize| {
             let left = PAGE_SIZE - (position % PAGE_SIZE as u64) as usize;
             if !scatter || size <= left {
