@@ -8,7 +8,8 @@ use super::block::Data;
 use super::keys::{number_of_value, token};
 use crate::BenchError;
 
-/// Checks rows in the order in which they are returned.
+/// Checks rows in the order in which they are returned. It finds wrong, repeated and misplaced
+/// rows, not missing ones; the caller counts the rows.
 pub struct RowCheck<'a> {
     data: &'a Data,
     last: Option<(Token, i64)>,
@@ -16,7 +17,7 @@ pub struct RowCheck<'a> {
 }
 
 impl<'a> RowCheck<'a> {
-    /// Creates a check that expects the first row.
+    /// Creates a check that has seen no row yet.
     pub fn new(data: &'a Data) -> Self {
         Self { data, last: None, expected: Vec::new() }
     }

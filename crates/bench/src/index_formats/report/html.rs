@@ -28,8 +28,8 @@ pub fn document(record: &Record, machine: &Machine, arguments: &IndexFormatsArgu
          compression {:?}; {} seconds for each load; a load is good \
          enough with a 99th percentile of at most {} ms. One shard in one process on one core, \
          without sockets, its load generator on the same core; \
-         only the typical test has a row cache. Every row that was read was compared with what was \
-         written.</p>\n",
+         only the typical test has a row cache. Every row that was read was compared with the row \
+         that was written.</p>\n",
         env!("CARGO_PKG_VERSION"),
         build(),
         escape(&machine.line()),

@@ -15,7 +15,7 @@ use crate::machine::{Machine, build};
 pub fn report(record: &Record, machine: &Machine, arguments: &IndexFormatsArguments) -> String {
     let mut out = format!(
         "espalier {} ({}) on {}\nlegacy {} against trie {}, compression {:?}, every row was \
-         compared with what was written\n",
+         compared with the written one\n",
         env!("CARGO_PKG_VERSION"),
         build(),
         machine.line(),

@@ -53,7 +53,7 @@ impl Known {
         let Ok(statistics) = read else { return Err(error) };
         let table = names.table_of(file_system, descriptor, &statistics.header).await?;
         let components = components_found(file_system, descriptor).await?;
-        report(format_args!("{error}; showing what is in Statistics.db alone"));
+        report(format_args!("{error}; showing Statistics.db alone"));
         let descriptor = descriptor.clone();
         Ok(Self { descriptor, features, statistics, table, components, reader: None })
     }
