@@ -255,8 +255,8 @@ def tell(document):
     print(
         "\nwritten: bytes to the disk, the commit log's among them, for each byte of keys and "
         "values; stored: bytes of files for each\n"
-        "of these in the end, and the most while it ran, of that share of what was written by "
-        "then\n"
+        "byte of keys and values at the end; most: the largest such ratio during the run, divided "
+        "by the one at the end\n"
     )
     outcomes = list(judge(found, document["servers"], bool(document.get("most_minutes"))))
     for text, is_met in outcomes:

@@ -127,7 +127,7 @@ def test_values_that_are_none_of_their_type(node, kind):
             for prepared, values in statements:
                 answer = wire.execute(prepared, values(bad))
                 assert answer.code == INVALID, (kind, bad, answer)
-                assert len(answer.message) > 10, "the error must say what is wrong"
+                assert len(answer.message) > 10, "the error must give a reason"
             answer = wire.query(f"INSERT INTO bad.cell_{index} (k, it) VALUES (?, ?)", (one, bad))
             assert answer.code == INVALID, (kind, bad, answer)
         assert wire.query(f"SELECT count(*) FROM bad.cell_{index}").rows() == [

@@ -74,10 +74,10 @@ pub fn clock() -> ManualClock {
     ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle()
 }
 
-/// Fills a table and cuts power after each possible number of operations of its compaction. Counts
-/// how often a check of the disk finds as many files as before, and as many as after the
-/// compaction, which is `files`. The gate tries every third number, with one crash of the disk
-/// each.
+/// Fills a table and cuts power after each possible number of operations of its compaction. `files`
+/// holds the numbers of files before and after the compaction. Returns how often a check of the
+/// disk finds each of them. The gate tries every third number of operations, with one crash of the
+/// disk each.
 pub fn lose_power_at_every_operation(
     fill: impl AsyncFn(&Database),
     check: impl AsyncFn(&FileSystem, &str) -> usize,

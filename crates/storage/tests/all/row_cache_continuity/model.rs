@@ -274,13 +274,13 @@ impl Continuity {
             let is_known = |places| known.is_some_and(|known: Places| known.has(places));
             assert!(
                 is_miss || is_known(must),
-                "a hit of what is not known: {} {command:?}",
+                "a hit at places that the cache did not claim: {} {command:?}",
                 self.context
             );
             Learned::add(&mut learned.must, at, must);
         }
         if known.is_some_and(|known| known.has(may)) && !is_flushing {
-            assert!(!is_miss, "a miss of what is known: {} {command:?}", self.context);
+            assert!(!is_miss, "a miss at claimed places: {} {command:?}", self.context);
         }
         Learned::add(&mut learned.may, at, may);
     }
