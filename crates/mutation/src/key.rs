@@ -210,7 +210,7 @@ pub fn put_composite_component(component: &[u8], key: &mut impl BufMut) {
 ///
 /// # Errors
 ///
-/// Returns an error if the bytes end inside a component or go on after the last one.
+/// Returns an error if the bytes end inside a component or continue after the last one.
 pub fn split_composite(key: &Bytes, count: usize) -> Result<Vec<Bytes>, CompositeError> {
     let mut components = Vec::with_capacity(count);
     let mut offset = 0;

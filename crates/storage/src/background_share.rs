@@ -48,8 +48,8 @@ impl BackgroundShare {
         (elapsed >= SLICE).then(|| elapsed.saturating_sub(waited).min(MAX_WORK))
     }
 
-    /// Rests after a slice. The task left the core to others at `left` and may go on. Waits until
-    /// it has had no more than `share` of the time, unless no other task wants the core, or
+    /// Rests after a slice, until the task has had no more than `share` of the time. `left` is the
+    /// time at which it left the core to others. Ends early if no other task wants the core, or if
     /// `is_ended` returns true.
     pub(crate) async fn rest(
         &mut self,

@@ -1,6 +1,6 @@
-//! Decides what of a reconciled row is dead, and what of that may be removed. One rule serves
-//! readers, which remove everything dead, and compactions, which keep tombstones as long as they
-//! may cover something elsewhere. Source: docs/formats/data.md.
+//! Decides which parts of a reconciled row are dead, and which of these may be removed. One rule
+//! serves readers, which remove everything dead, and compactions, which keep tombstones as long as
+//! they may cover something elsewhere. Source: docs/formats/data.md.
 
 use espalier_mutation::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
 use espalier_runtime::time;

@@ -40,7 +40,7 @@ impl Argument<'_> {
         }
     }
 
-    /// Returns the type that the argument has by itself, if it is known.
+    /// Returns the type that the argument has without a receiver, if it is known.
     pub fn known_type(&self) -> Option<CqlType> {
         match self {
             Self::Typed(known) => Some(known.clone()),

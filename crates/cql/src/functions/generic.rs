@@ -44,7 +44,7 @@ impl GenericCall<'_, '_> {
         )))
     }
 
-    /// Returns the type that an argument has by itself.
+    /// Returns the type that an argument has without a receiver.
     ///
     /// # Errors
     /// The argument has no type of its own: it is a bind marker or `null`, for example.
@@ -58,7 +58,7 @@ impl GenericCall<'_, '_> {
         })
     }
 
-    /// Returns the type that an argument has by itself, frozen.
+    /// Returns the type that an argument has without a receiver, frozen.
     pub fn known_type(&self, index: usize) -> Option<CqlType> {
         self.arguments.get(index)?.known_type().map(|known| known.freeze())
     }

@@ -1,4 +1,4 @@
-//! Errors of the settings. Each names the key, its place, and what would be right.
+//! Errors of the settings. Each names the key, its place and the allowed values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ pub enum ConfigurationError {
         /// The feature that does not exist.
         reason: String,
     },
-    /// A key that is accepted only with the values that describe what this node does.
+    /// A key that is accepted only with the values that describe this node's behaviour.
     #[error("{origin}: {key}: {value} is not supported here, only {allowed}")]
     OnlyValue {
         /// Where the key was given.

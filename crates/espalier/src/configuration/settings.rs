@@ -275,7 +275,7 @@ impl Setting {
     /// Stores a value in the draft.
     ///
     /// # Errors
-    /// Fails if the value is not of the setting's type or range; the text says what would be right.
+    /// Fails if the value is not of the setting's type or range; the text names the allowed values.
     pub fn set(
         &self,
         draft: &mut Draft,

@@ -62,7 +62,7 @@ pub async fn info(node: &NodeAddress) -> Result<String, NodeError> {
     Ok(info.show())
 }
 
-/// Sums the memory of memtables and filters, which is what Cassandra counts.
+/// Sums the memory of memtables and filters, as Cassandra does.
 fn off_heap_bytes(tables: &Value) -> u64 {
     let of = |table: &Value| {
         number(table, "memtable_off_heap_size") + number(table, "bloom_filter_off_heap_memory_used")

@@ -1,4 +1,4 @@
-//! The errors of `serve`: one line each, with what the operator can do.
+//! The errors of `serve`: one line each, with advice to the operator.
 
 use std::io;
 use std::net::SocketAddr;

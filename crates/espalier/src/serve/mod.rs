@@ -1,7 +1,7 @@
 //! `espalier serve`: starts a node, runs it, and stops it.
 //!
 //! Order: settings, directories (created and locked), addresses (checked), shards (data, then
-//! server), `ready`. An error before `ready` ends the process with one line that says what to do.
+//! server), `ready`. An error before `ready` ends the process with one line that names a remedy.
 //!
 //! | module | what it does |
 //! | --- | --- |

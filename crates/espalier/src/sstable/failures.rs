@@ -27,8 +27,8 @@ impl Shortfall {
         self.failed == 0 && self.not_verified == 0 && self.unread_directories == 0
     }
 
-    /// Returns the command's last line. `of_one` and `of_several` say what happened to the failed
-    /// SSTables.
+    /// Returns the command's last line. `of_one` and `of_several` are the verbs for one failed
+    /// SSTable and for several.
     pub fn in_words(&self, of_one: &str, of_several: &str) -> String {
         let Self { failed, not_verified, looked_at, unread_directories } = *self;
         let by = |count, of_one, of_several| if count == 1 { of_one } else { of_several };

@@ -37,7 +37,7 @@ const TURN: Duration = Duration::from_micros(50);
 /// Slots that a group without members keeps.
 const KEPT_SLOTS: usize = 64;
 
-/// A group of tasks of one shard that share their turns. Dropping the group lets its tasks go on.
+/// A group of tasks of one shard that share their turns. Its tasks outlive the group.
 pub struct TaskGroup {
     members: Rc<Members>,
     location: &'static Location<'static>,

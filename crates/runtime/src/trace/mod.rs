@@ -4,7 +4,7 @@
 //! A [`Trace`] is a list of events. It is *entered* while its request is polled ([`Traced`]), and
 //! any code below it adds an event by [`trace_event!`](crate::trace_event), without a parameter. A
 //! call to another shard carries a seed of the trace, collects events there, and returns them with
-//! its answer; the mailbox does that by itself. Spawned tasks do not inherit the trace.
+//! its answer; the mailbox does all of that. Spawned tasks do not inherit the trace.
 //!
 //! Cost for a request that is not traced: at each possible event, a load of a thread-local byte and
 //! a branch that is never taken. Nothing is formatted or allocated.

@@ -72,7 +72,7 @@ impl DataStream {
     }
 
     /// Makes a stream for a scan that probably ends after some rows: it uses the page cache as
-    /// look-ups do, so that the next scan finds the chunks there. If the scan goes on, the stream
+    /// look-ups do, so that the next scan finds the chunks there. If the scan continues, the stream
     /// becomes a sequential one.
     pub(crate) fn short(file: DataFile, position: u64) -> Self {
         let access = match file.caching() {

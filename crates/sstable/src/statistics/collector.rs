@@ -1,6 +1,6 @@
 //! The collector computes the numbers of Statistics.db while an SSTable is written. It follows
-//! Cassandra in what counts as a cell, a column or a row, and in which times are taken, so that
-//! equal data gives equal statistics.
+//! Cassandra's rules for counting cells, columns and rows and for taking times, so that equal data
+//! gives equal statistics.
 //!
 //! Memory: bounded by the sketches; two clusterings are kept as minimum and maximum.
 

@@ -9,7 +9,7 @@
 //!   begins where a row begins, with the deletion that is open there;
 //! * Statistics.db recomputed.
 //!
-//! Memory: a row, and what a writer needs for statistics.
+//! Memory: a row, and a writer's memory for statistics.
 
 mod content;
 mod files;

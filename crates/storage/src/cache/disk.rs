@@ -40,7 +40,7 @@ enum Outcome {
     Over(Gap),
     /// It reached the end of the gap and has returned the row there.
     Given,
-    /// The buffer is full for now; the gap goes on.
+    /// The buffer is full; the rest of the gap follows.
     More(Gap),
 }
 

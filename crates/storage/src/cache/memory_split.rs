@@ -27,7 +27,7 @@ const MIN_PART: usize = 8;
 /// The largest part of the limit that changes sides in one step.
 const STEP_PART: usize = 32;
 /// The maximum number of turns of the clock hand in one step. If readers retain so much memory that
-/// the hand does not reach the new limit, the next step goes on.
+/// the hand does not reach the new limit, the next step continues.
 const MAX_TURNS: usize = 1 << 14;
 
 /// The ghost list: rows that were evicted lately, by a hash of their keys.

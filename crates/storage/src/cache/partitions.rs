@@ -35,7 +35,7 @@ const PASSED_AT_ONCE: usize = 1024;
 pub(super) struct ContinuousRange {
     pub(super) partitions: VecDeque<ContinuousPartition>,
     pub(super) end: ContinuousEnd,
-    /// The bound at which to go on, if only fences were passed so far.
+    /// The bound at which the next batch begins, if this one has passed only fences.
     pub(super) passed: Option<KeyBound>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct ContinuousPartition {
 /// How a batch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContinuousEnd {
-    /// The batch is full, and the range may go on.
+    /// The batch is full; the range may have more partitions.
     More,
     /// No more partitions follow, up to the end of the requested range.
     Range,

@@ -172,10 +172,10 @@ impl Inner {
         is_low_continuous && self.add(prefix, place, Entry::row(true, deletion, row))
     }
 
-    /// Records that nothing lies between two positions, under `deletion`; of the positions
-    /// themselves this says nothing. Both have entries afterwards if there is room. Works a part at
-    /// a time: returns the position reached, from which the caller goes on as long as the statement
-    /// is true of the files. Returns `None` if all is done, or if there is no room.
+    /// Records that nothing lies between two positions, under `deletion`; the positions themselves
+    /// may have rows. Both have entries afterwards if there is room. Works a part at a time and
+    /// returns the position reached; the caller continues there as long as the files have nothing
+    /// between the positions. Returns `None` if all is done, or if there is no room.
     fn add_some_of_range(
         &mut self,
         prefix: &[u8],

@@ -126,8 +126,8 @@ impl<'a> ContinuousScan<'a> {
         empty: Option<&EmptyRangeAccess>,
     ) -> Result<ContinuousStep, StorageError> {
         let CacheAccess { cache, ticket, scan } = &self.access;
-        // After a partition had to be read from the files on its own, the scan goes on in the
-        // files: to read all that follow one by one would cost more.
+        // After a partition had to be read from the files on its own, the scan reads the files: it
+        // would cost more to read the partitions that follow one by one.
         let has_missed = scan.as_ref().is_some_and(|scan| scan.has_missed.get());
         while self.continuous_range.partitions.is_empty()
             && self.continuous_range.end == ContinuousEnd::More

@@ -2,7 +2,7 @@
 //! writer and the reader.
 //!
 //! ```text
-//! segment  header, records, unused space (zeros, or what a recycled file held before)
+//! segment  header, records, unused space (zeros, or the earlier bytes of a recycled file)
 //! header   "ESPALLOG", version u32, shard u32, shard count u32, segment id u64,
 //!          crc32 u32 of the preceding bytes
 //! record   length u32 of the body, crc32 u32, body

@@ -75,9 +75,8 @@ impl Outside {
         }
     }
 
-    /// Returns the inputs that hold only expired, purgeable data and cover no other data. Data that
-    /// they cover in files of the same kind is dead by itself, whether those are removed too or
-    /// not.
+    /// Returns the inputs that hold only expired, purgeable data and cover no other data. They may
+    /// cover data of other expired files, removed or not, because that data is expired as well.
     pub(crate) fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
         self.refresh();
         if self.is_counter {

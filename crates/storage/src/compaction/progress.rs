@@ -206,7 +206,7 @@ impl TableCompactions {
         let running = self.running.borrow();
         let meant = running.iter().filter(|running| running.is_meant_by(kinds));
         meant.for_each(|running| running.stop());
-        // The request may concern a compaction that waits for a file of another one that goes on.
+        // The request may concern a compaction that waits for a file of another, running one.
         self.ended.notify_all();
     }
 

@@ -232,7 +232,7 @@ impl Database {
         failure.into_result()
     }
 
-    /// Rewrites a file by itself, if the table still has it and this shard leads.
+    /// Rewrites a single file, if the table still has it and this shard leads.
     pub(super) async fn compact_one(
         &self,
         table: &Rc<Table>,

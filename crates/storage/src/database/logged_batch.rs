@@ -78,7 +78,7 @@ impl Database {
     ///
     /// Fails if a table is unknown, if a write cannot be stored, if too many batches are
     /// unfinished, or if the log or memtables take no write. An error means that the mutation is
-    /// not acknowledged; once it is noted, the node goes on to retry it.
+    /// not acknowledged; if the node has stored the batch, it still retries the mutation.
     pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
         if self.split_by_shard(mutation.clone()).len() <= 1 {
             return self.apply(mutation).await;

@@ -1,5 +1,5 @@
 //! The empty-range cache: ranges of a table in which reads have found no visible row. A read that
-//! comes into such a range goes on behind it.
+//! comes into such a range skips to its end.
 //!
 //! A queue whose items were all consumed, or a table whose rows were all deleted, is full of
 //! tombstones in memtables and of the rows they cover in files. To walk them takes a second for
@@ -62,8 +62,8 @@ use crate::{
     read::ReadPosition,
 };
 
-/// The maximum number of rows noted while recorders are active. If more are written, what these
-/// recorders found is lost.
+/// The maximum number of rows noted while recorders are active. If more are written, the findings
+/// of these recorders are dropped.
 const MAX_RECORDED: usize = 1024;
 
 /// Rows deleted after which the beginnings of their partition and of the table are queued.
@@ -378,7 +378,7 @@ impl EmptyRanges {
         }
     }
 
-    /// Queues the walk that goes on from a place reached at second `now_s`. It starts at the
+    /// Queues the walk that continues from a place reached at second `now_s`. It starts at the
     /// beginning of the range that ends there, so that the ranges are joined, or at the place
     /// itself if that range was lost.
     fn queue_from(&self, at: Place, now_s: u32) {

@@ -120,7 +120,7 @@ impl<'a> Copy<'a> {
         let (memtable, table) = (self.memtable, self.table);
         let (all, direction) = (&self.all, Direction::Forward);
         let stream = MemtablePartition::open(memtable, table, key, all, direction, usize::MAX)?;
-        // The merge of one stream drops what its own deletions cover.
+        // The merge of one stream drops the rows and cells that its own deletions cover.
         let streams = stream.into_iter().collect();
         let merged = MergedPartition::new(table.clone(), direction, streams).await?;
         if let Some(mut partition) = merged {

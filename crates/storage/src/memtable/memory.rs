@@ -1,4 +1,4 @@
-//! Reports what a memtable's memory is used for.
+//! Reports the memory of a memtable by its use.
 
 use super::{Memtable, content::Content};
 

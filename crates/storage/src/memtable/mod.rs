@@ -11,9 +11,9 @@
 //! the partition: while a snapshot exists, writes go to copies of the nodes on their paths, and
 //! become visible by one store (`memory::Transaction`).
 //!
-//! **Memory bound.** [`Memtable::memory_bytes`] is exactly what trie and contents take; the shard's
-//! budget (`MemtableBudget`) is checked before each write. Contents that were overwritten while a
-//! reader had a snapshot count until they are freed.
+//! **Memory bound.** [`Memtable::memory_bytes`] is exactly the memory of trie and contents; the
+//! shard's budget (`MemtableBudget`) is checked before each write. Contents that were overwritten
+//! while a reader had a snapshot count until they are freed.
 
 mod budget;
 mod content;
@@ -141,7 +141,7 @@ impl Memtable {
     }
 
     /// Returns whether a trie has reached 5/8 of its own limit (4 GiB of structure and contents),
-    /// whatever the budget. So a memtable may hold more than 2 GiB, and writes go on while the
+    /// whatever the budget. So a memtable may hold more than 2 GiB, and writes have room while the
     /// previous flush ends.
     #[inline]
     pub(crate) fn wants_flush(&self) -> bool {

@@ -17,7 +17,7 @@ pub(crate) struct NextInMemory {
 }
 
 impl NextInMemory {
-    /// Merges what another memtable has of the partition.
+    /// Merges the state of the partition in another memtable.
     pub(crate) fn join(&mut self, other: &Self) {
         self.deletion = self.deletion.max(other.deletion);
         self.is_only_deletion &= other.is_only_deletion;

@@ -201,7 +201,7 @@ mod interleavings {
             Arc::new(Model { epochs: Epochs::new(), link: AtomicUsize::new(0), nodes })
         }
 
-        /// Replaces each of the nodes by the next, and recycles what it may.
+        /// Replaces each of the nodes by the next, and recycles those that no reader can reach.
         fn write(&self) {
             let mut retired: Vec<(u64, usize)> = Vec::new();
             for next in 1..NODES {

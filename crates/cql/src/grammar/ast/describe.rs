@@ -29,7 +29,7 @@ pub enum DescribeTarget<'a> {
     Keyspace {
         /// The keyspace.
         name: Option<Name<'a>>,
-        /// `ONLY`: the keyspace without what it contains.
+        /// `ONLY`: the keyspace without its tables and other contents.
         only: bool,
     },
     /// `TABLES`.

@@ -8,8 +8,8 @@
 //! Each operation may first yield to other tasks (by the seed), so that concurrent code meets many
 //! interleavings. Memory: everything ever written stays until the disk is dropped; it is for tests.
 //!
-//! Lineage: FoundationDB's and TigerBeetle's simulated storage, and the ALICE paper's survey of
-//! what file systems reorder.
+//! Lineage: FoundationDB's and TigerBeetle's simulated storage, and the ALICE paper's survey of the
+//! operations that file systems reorder.
 
 mod crash;
 mod disk;

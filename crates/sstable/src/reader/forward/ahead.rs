@@ -58,7 +58,7 @@ impl ForwardRows {
         self.is_index_sought = false;
     }
 
-    /// Returns whether the next item can be copied by itself: no range deletion is open and no skip
+    /// Returns whether the next item can be copied alone: no range deletion is open and no skip
     /// is under way.
     pub(in crate::reader) fn is_free(&self) -> bool {
         self.open.is_live() && self.skip.is_none() && !self.is_finished

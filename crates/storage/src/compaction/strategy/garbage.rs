@@ -41,7 +41,7 @@ impl CompactionStrategy {
             && file.age_s >= self.common.tombstone_interval_s
     }
 
-    /// Picks each of some files by itself.
+    /// Picks a compaction of each file alone.
     fn alone(
         &self,
         candidates: &CompactionCandidates<'_>,

@@ -289,7 +289,7 @@ impl CompactionStrategy {
         }
     }
 
-    /// Returns level and split for rewriting one file of a level by itself.
+    /// Returns level and split for rewriting a single file of a level.
     pub fn rewrite(&self, level: u32) -> (u32, Split) {
         match &self.kind {
             Kind::Leveled(strategy) => (level, strategy.split()),

@@ -209,8 +209,8 @@ impl Unified {
         self.planned(candidates, files)
     }
 
-    /// Picks all files at once. Cassandra compacts each token range by itself as far as the files
-    /// allow.
+    /// Picks all files at once. Cassandra compacts each token range separately if the files allow
+    /// it.
     pub(super) fn one_run(
         &self,
         candidates: &CompactionCandidates<'_>,
