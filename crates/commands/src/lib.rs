@@ -1,5 +1,5 @@
-//! This crate has the parts that several commands of the binary share: sizes and durations in
-//! texts, the memory budget, and drawings.
+//! This crate has the parts that several commands of the binary share. It parses and prints sizes
+//! and durations, splits the memory budget, and draws SVG.
 
 pub mod memory;
 pub mod svg;
