@@ -1,7 +1,7 @@
 //! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus.
 //!
-//! It has no authentication, as in ScyllaDB, so that it listens on the loopback address unless the
-//! configuration names another.
+//! It has no authentication, as in ScyllaDB. Therefore it listens on the loopback address, unless
+//! the configuration names another one.
 
 mod auto_compaction;
 mod cache;
