@@ -99,8 +99,8 @@ pub async fn files_found(
     Ok(files)
 }
 
-/// Fails if any file of the SSTable's name exists. A writer calls it first, because after an error
-/// the writer removes all files of the name.
+/// Returns an error if a file with the SSTable's name exists. A writer calls this first, because
+/// after an error the writer removes all files with the name.
 pub(crate) async fn check_name_is_free(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -114,8 +114,8 @@ pub(crate) async fn check_name_is_free(
     }
 }
 
-/// Removes an SSTable, whole or garbage, with all files of its name. A crash during the removal
-/// leaves the whole SSTable or garbage.
+/// Removes all files with an SSTable's name, also if the SSTable is unsealed. A crash during the
+/// removal of a sealed SSTable leaves it whole, or leaves files that a listing reports as unsealed.
 ///
 /// # Errors
 /// Fails if a file operation fails. A missing file is no error.

@@ -1,12 +1,14 @@
 //! A uniform row: all its cells carry the row's timestamp. The reader reads only the parts that a
 //! copy needs.
 //!
-//! This node's writer would write a uniform row with the same bytes, except for two numbers that
-//! depend on the file: the length of the preceding item, and the timestamp, which is stored as the
-//! difference to the file's least timestamp. So a copy takes over the flags, the clustering and all
-//! bytes after the timestamp, and encodes the two numbers again. [`UniformRow::read`] returns
-//! `None` for any other row, and for a damaged one. The caller then uses
-//! [`RowRef`](super::RowRef) or the decoder.
+//! This node's writer would write a uniform row with the same bytes, except for three numbers. Two
+//! of them depend on the file: the length of the preceding item, and the timestamp, which is stored
+//! as the difference to the file's least timestamp. The third one, the length of the row's body,
+//! includes these two. So a copy takes over the flags, the clustering and all bytes after the
+//! timestamp, and encodes the three numbers again.
+//!
+//! [`UniformRow::read`] returns `None` for any other row, and for a damaged one. The caller then
+//! uses [`RowRef`](super::RowRef) or the decoder.
 
 use std::cmp::Ordering;
 
@@ -29,8 +31,8 @@ use super::{
     row_ref::Span,
 };
 
-/// Most columns of a file with uniform rows: columns are the bits of an integer, one bit of which
-/// stays free.
+/// Maximum number of columns in a file with uniform rows. Columns are the bits of an integer, one
+/// bit of which stays free.
 const MAX_COLUMNS: usize = 63;
 
 /// A uniform row in the bytes from which it was read.
@@ -139,7 +141,7 @@ impl UniformRow {
         Some(UniformStep::Row)
     }
 
-    /// Returns the row's position. `bytes` are those from which the row was read, and `forms` those
+    /// Returns the row's position. The row was read from `bytes`, and `forms` are the value forms
     /// of the file.
     #[inline]
     pub(crate) fn place<'a>(&self, bytes: &'a Bytes, forms: &'a [ValueForm]) -> UniformPlace<'a> {
@@ -220,7 +222,7 @@ impl<'a> UniformPlace<'a> {
     }
 }
 
-/// The clustering values of a row that was checked, so that reading them cannot fail.
+/// The clustering values of a checked row. Reading them cannot fail.
 #[derive(Clone, Debug)]
 pub(crate) struct UniformValues<'a> {
     cursor: Cursor<'a>,

@@ -134,7 +134,7 @@ impl RowEncoder {
         &self.forms
     }
 
-    /// The data by which uniform rows are compared that this encoder copies.
+    /// Returns the data by which the uniform rows that this encoder copies are compared.
     #[inline]
     pub(crate) fn uniform_order<'a>(
         &'a self,
@@ -177,12 +177,11 @@ impl RowEncoder {
     }
 }
 
-/// The longest start and rest of a uniform row that are copied with a fixed length; the bytes that
-/// are too many are cut off. A copy of variable length would be a call.
+/// Maximum lengths of the start and the rest of a uniform row for a copy of fixed length. The copy
+/// cuts off excess bytes. A copy of variable length would be a call.
 const SHORT_START: usize = 16;
 const SHORT_REST: usize = 128;
-/// The length of both with three numbers in between, each of which takes as many bytes as any
-/// number may.
+/// Length of the longest start, three numbers of the longest form, and the longest rest.
 const SHORT_ROW: usize = SHORT_START + 3 * vint::MAX_BYTES + SHORT_REST;
 
 /// Appends a uniform row with these numbers, if it is short and does not lie at the end of `bytes`.
@@ -210,8 +209,8 @@ fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec
     let mut end = start_length;
     for number in numbers {
         if number < 0x80 {
-            // Usually two numbers take one byte: the next store then does not wait for their
-            // lengths.
+            // Usually two of the numbers take one byte each. The next store then does not wait
+            // for their lengths.
             room[end] = number as u8;
             end += 1;
             continue;
@@ -234,9 +233,9 @@ struct RowDeletions {
 }
 
 impl RowDeletions {
-    /// Chooses the forms. ScyllaDB's files hold both deletions. Cassandra's files hold one: of two
-    /// deletions the later one is written as an ordinary deletion, so that no deleted data returns;
-    /// data that a newer liveness would have brought back stays deleted.
+    /// Chooses the forms. ScyllaDB's files hold both deletions. Cassandra's files hold one. Of two
+    /// deletions, the writer keeps the later one as an ordinary deletion, so that no deleted data
+    /// returns. Data that a newer liveness would have brought back stays deleted.
     #[inline]
     fn of(row: &impl RowContent, family: Family) -> Self {
         let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());

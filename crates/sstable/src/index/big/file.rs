@@ -28,7 +28,7 @@ pub trait IndexFile {
     /// after it.
     fn page(&self, number: u64) -> impl Future<Output = Result<Bytes>>;
 
-    /// Reads a piece of the file that the cache does not keep. The piece must lie inside the file.
+    /// Reads a piece of the file and adds nothing to the cache. The piece must lie inside the file.
     fn piece(&self, offset: u64, length: usize) -> impl Future<Output = Result<Bytes>>;
 
     /// Returns the page that `make` builds from a part of the file. If an earlier result is cached

@@ -49,7 +49,7 @@ pub struct PromotedBlock {
     pub offset: u64,
     /// Length in bytes. For the last block see [`LastBlockLength`].
     pub length: u64,
-    /// The range deletion that is open at the end of the block, or a live one if there is none.
+    /// The range deletion that is open at the end of the block, or [`DeletionTime::LIVE`].
     pub open_at_end: DeletionTime,
 }
 
@@ -139,7 +139,7 @@ impl BlockSpans {
         if input.offset() == bytes.len() {
             Ok(Self { first, last, offset, length, open_at_end, bytes })
         } else {
-            Err(Malformed::Wrong("a block is shorter than its place"))
+            Err(Malformed::Wrong("a block is shorter than the offsets of the blocks say"))
         }
     }
 

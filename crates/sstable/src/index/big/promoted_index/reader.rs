@@ -1,8 +1,8 @@
 //! This module reads a promoted index: one block by binary search, or all blocks in order.
 //!
-//! The reader holds the head before the blocks and the locations of the parts, and no blocks. It
-//! checks the facts that a look-up relies on when it reads them: the place of a block lies inside
-//! the index, and a block follows the one before it.
+//! The reader holds the head of the index and the positions of the other parts, but no blocks. Each
+//! look-up reads the places and blocks that it needs, and checks them: a place lies inside the
+//! index, and a block begins where the one before it ends.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct Block {
     /// Offset after its last byte. For the last block, this may be the offset of the byte that ends
     /// the partition, or the offset after that byte.
     pub end: u64,
-    /// The range deletion that is open at the start of the block, or a live one.
+    /// The range deletion that is open at the start of the block, or [`DeletionTime::LIVE`].
     pub open_deletion: DeletionTime,
     /// Whether it is the last block.
     pub is_last: bool,
@@ -261,8 +261,8 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         self.decode(bytes, position)
     }
 
-    /// Returns the position of a block's place, and the length of that place and the next one
-    /// together in bytes.
+    /// Returns the position of a block's place, and the number of bytes to read there: the place
+    /// and, if there is another block, the next place.
     fn place_position(&self, number: u64) -> (u64, usize) {
         let count = if number + 1 == self.block_count { 1 } else { 2 };
         (self.places_start + number * PLACE_BYTES, PLACE_BYTES as usize * count)
@@ -283,7 +283,8 @@ impl<F: IndexFile> PromotedIndexReader<F> {
             Some(length) => Ok((self.blocks_start + start, length)),
             None => {
                 let (position, _) = self.place_position(number);
-                let reason = "a block's place is outside of the index, or after the next one's";
+                let reason =
+                    "offsets of blocks do not start at 0, do not increase, or are too large";
                 Err(SSTableError::corrupt(self.file.name(), position, reason))
             }
         }
@@ -344,7 +345,8 @@ impl<F: IndexFile> PromotedBlocks<'_, F> {
     }
 }
 
-/// The result of a binary search: `number` blocks lie before it.
+/// The result of a binary search: the number of the found block, the block before it, and the block
+/// itself, if they exist.
 struct Found {
     number: u64,
     before: Option<BlockSpans>,

@@ -21,7 +21,7 @@ pub struct Block {
     pub start: u64,
     /// Offset after its last byte: the start of the next block, or the end-of-partition byte.
     pub end: u64,
-    /// The range deletion that is open at the start of the block, or a live one.
+    /// The range deletion that is open at the start of the block, or [`DeletionTime::LIVE`].
     pub open_deletion: DeletionTime,
 }
 
