@@ -1,15 +1,15 @@
 //! The compaction pace limits the core and the disk bandwidth that compactions take.
 //!
-//! A compaction yields after each slice of work. While other tasks are busy it keeps to a share of
-//! the core, and while their reads wait for the disk it waits for the disk for no more than the
-//! same share of the time. It also keeps within `compaction_throughput`.
+//! A compaction yields after each slice of work. While other tasks are busy, it takes no more than
+//! its share of the core. While other reads wait for the disk, its own waits for the disk take no
+//! more than the same share of the time. It also keeps within `compaction_throughput`.
 //!
 //! While other tasks are busy, all compactions of a shard together get a quarter of the core. They
-//! get more as they fall behind: an eighth for each pending compaction, or up to half of the core
-//! by the lag, whichever is more. (The lag begins at half of the overlap at which flushes wait.)
-//! The maximum is three quarters. Beside a flush it is three eighths, rising with the lag to three
-//! quarters, because writes go no faster than the flush makes room for them. While no other task
-//! wants the core, compactions take all of it.
+//! get more as they fall behind: an additional eighth for each pending compaction, or up to an
+//! additional half in proportion to the lag ([`CompactionBacklog::lag`]), whichever is more. The
+//! maximum is three quarters. While a flush is under way, the maximum is three eighths without lag
+//! and rises with the lag to three quarters: the flush makes room for writes, and needs the core
+//! for that. While no other task wants the core, compactions take all of it.
 
 use std::{future::poll_fn, pin::pin, rc::Rc, task::Poll, time::Duration};
 
@@ -27,12 +27,15 @@ use crate::{
 
 /// Pause between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
-/// Shares of the core: of compactions that keep up, added for each pending one, added at full lag,
-/// the maximum, and the maximum beside a flush.
+/// Share of the core of compactions that keep up.
 const MIN_SHARE: f64 = 0.25;
+/// Additional share for each pending compaction.
 const SHARE_OF_WAITING: f64 = 0.125;
+/// Additional share at full lag.
 const SHARE_OF_DEPTH: f64 = 0.5;
+/// Maximum share.
 const MAX_SHARE: f64 = 0.75;
+/// Maximum share without lag while a flush is under way.
 const MAX_SHARE_BESIDE_FLUSH: f64 = 0.375;
 /// Interval in which the backlog is determined.
 const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
@@ -40,23 +43,25 @@ const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
 const THROTTLED_BYTES: u64 = 256 << 10;
 /// Seconds of unused throughput that a compaction may catch up on.
 const BURST_S: f64 = 1.0;
-/// Maximum time between two checks for a stop while a compaction waits for `compaction_throughput`.
+/// Interval of the check for a stop while a compaction waits for `compaction_throughput`.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Pace {
     database: Database,
     slices: BackgroundShare,
     waits: Rc<DiskWaits>,
-    /// The share of the core that all compactions want while other tasks are busy, their lag, their
-    /// number, and when these were determined.
+    /// Share of the core that all compactions of the shard want while other tasks are busy.
     wanted_share: f64,
+    /// Lag of the shard's compactions, from 0 to 1.
     lag: f64,
+    /// Number of running compactions, at least 1.
     running: f64,
+    /// Time at which the three values above were determined.
     share_found: Option<Instant>,
     started: Instant,
     /// Last known limit in stored bytes per second, for all shards together.
     bytes_per_second: Option<u64>,
-    /// Time in seconds since the start up to which the bytes read so far use the limit.
+    /// Time in seconds after the start at which the limit allows the bytes read so far.
     paid_s: f64,
     /// Bytes read at the last check, before compression.
     bytes: u64,
@@ -83,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// Returns the counter of the waits for the disk at this pace.
+    /// Returns the counter of the time for which the compaction waits for the disk.
     pub(super) fn waits(&self) -> Rc<DiskWaits> {
         self.waits.clone()
     }
@@ -98,8 +103,8 @@ impl Pace {
         self.keep_within(running).await
     }
 
-    /// Runs work that yields by itself, with the pauses of a compaction. Ends early if the
-    /// compaction is stopped.
+    /// Runs work that yields by itself, and calls [`Self::look`] after each of its yields. Ends
+    /// early if the compaction is stopped.
     pub(super) async fn paced<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -108,7 +113,7 @@ impl Pace {
         let mut work = pin!(work);
         loop {
             let mut is_begun = false;
-            // The future returns before the work is polled again, so that the pause comes first.
+            // The future ends when it is polled again, so the pause precedes more work.
             let done = poll_fn(|context| {
                 if std::mem::replace(&mut is_begun, true) {
                     return Poll::Ready(None);
@@ -122,8 +127,9 @@ impl Pace {
         }
     }
 
-    /// Yields if the slice is over. A flush that writes may soon wait for gets nearly all of the
-    /// time.
+    /// Yields if the slice is over, and rests to keep the share. While a flush is under way and
+    /// memory is short, it also sleeps for [`FLUSH_PAUSE`], which leaves nearly all of the core to
+    /// the flush.
     async fn keep(&mut self, running: &Running) {
         let Some(worked) = self.slices.worked(self.waits.all()) else { return };
         let slice = Slice { worked, waited: self.waits.take_contended() };

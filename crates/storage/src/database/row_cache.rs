@@ -54,8 +54,8 @@ impl Database {
         self.on_shard(shard, explain).await
     }
 
-    /// Drops everything that is cached of files, on all shards: rows, and pages of data and
-    /// indexes. Memtables are not touched.
+    /// Drops all cached rows, and all cached pages of data and indexes, on all shards. Memtables
+    /// are not touched.
     pub async fn drop_caches(&self) {
         self.forget_cached_rows().await;
         self.on_all_shards(|database| async move {

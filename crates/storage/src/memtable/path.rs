@@ -4,16 +4,17 @@
 //! partition   40 token 40 escaped key 38
 //!   + 10 bound       a boundary of range deletions: prefix values, then 20 (before) or 60
 //!                    (behind)
-//!   + 14 path        a tombstone run: path of its first row, or a bound; the content is the path
-//!                    of its end
+//!   + 14 position    a tombstone run at its first position (the path of a row, or a bound); the
+//!                    content is its last position
 //!   + 18             the static row
 //!   + clustering     a row: its values, then 38 (a table without clustering columns: just 38)
 //! ```
 //!
-//! All keys are byte-comparable in the ordered form, so that rows have the comparator's order. The
-//! order of keys is: the partition, its deletion branch, its runs, its static row, its rows in
-//! clustering order. The deletion branch and the rows use the same encoding, so that bounds and
-//! rows compare by their bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
+//! Clustering values have the ordered byte-comparable form, whose byte order is the comparator's
+//! order. The order of keys is: the partition, its deletion branch, its runs, its static row, its
+//! rows in clustering order. The deletion branch and the rows use the same encoding, so bounds and
+//! rows compare by their bytes. After a common prefix of values comes a bound before it (20), the
+//! end of a row (38), another value (3E, 3F, 40 or 41) or a bound behind it (60), in this order.
 
 use crate::StorageError;
 use espalier_mutation::{
@@ -67,8 +68,8 @@ pub(crate) fn token_bound(path: &[u8]) -> Option<KeyBound> {
     }
 }
 
-/// Appends a path that is greater than those of all partitions in front of the bound, and not
-/// greater than those of all partitions behind it.
+/// Appends the path from which a seek finds the first partition behind the bound. All partitions
+/// before the bound have smaller paths; no partition behind it has a smaller path.
 pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
     match bound {
         KeyBound::Unbounded => {}
@@ -85,9 +86,9 @@ pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
     }
 }
 
-/// Returns the key of the partition to which the entry at `path` belongs. `is_own` says that the
-/// entry is the partition's own; otherwise it is the partition's only row, one byte below. `store`
-/// is for errors.
+/// Returns the key of the partition to which the entry at `path` belongs. If `is_own`, `path` is
+/// the partition's own path. Otherwise it is the path of the partition's only row, in a table
+/// without clustering columns; that path is one byte longer. Errors name the `store`.
 pub(crate) fn partition_key(
     path: &[u8],
     is_own: bool,
@@ -134,8 +135,9 @@ pub(crate) fn clustering(
     Ok(Clustering { values: values.into() })
 }
 
-/// Returns a bound from its path in the deletion branch, always as a start; the deletions around it
-/// say whether it is one.
+/// Returns a bound from its path in the deletion branch. The path does not say whether the bound
+/// starts or ends a deletion, so the kind is always a start. The caller knows the deletions on both
+/// sides.
 pub(crate) fn bound(
     comparator: &ClusteringComparator,
     path: &[u8],
@@ -144,8 +146,8 @@ pub(crate) fn bound(
     Ok(ClusteringBound { kind: kind_of(terminator), values: values.into() })
 }
 
-/// Returns the bound behind a row, or the bound with this path, as the far end of a range that is
-/// walked in `direction`.
+/// Returns the far end of a range that is walked in `direction`. If `path` is a bound, the range
+/// ends there. If it is a row, the range includes the row.
 pub(crate) fn far_end(
     comparator: &ClusteringComparator,
     path: &[u8],
