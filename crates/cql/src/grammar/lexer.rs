@@ -41,8 +41,9 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns the byte `ahead` of the current one, or zero past the end. A zero byte in the text
-    /// begins no token, so callers need to distinguish the two only at the start of a token.
+    /// Returns the byte that is `ahead` bytes after the current one, or zero past the end. A zero
+    /// byte in the text begins no token, so callers need to distinguish the two only at the start
+    /// of a token.
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }

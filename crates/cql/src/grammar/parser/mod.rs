@@ -106,12 +106,12 @@ fn parse_with<'a, T>(
 }
 
 impl<'a> Parser<'a> {
-    /// Returns the token `ahead` of the current one.
+    /// Returns the token that is `ahead` tokens after the current one.
     fn token(&self, ahead: usize) -> Token {
         self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
     }
 
-    /// Returns the kind of the token `ahead` of the current one.
+    /// Returns the kind of the token that is `ahead` tokens after the current one.
     fn kind(&self, ahead: usize) -> TokenKind {
         self.token(ahead).kind
     }
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         self.is(TokenKind::Keyword(keyword))
     }
 
-    /// Whether the token `ahead` of the current one is this keyword.
+    /// Whether the token that is `ahead` tokens after the current one is this keyword.
     fn is_keyword_ahead(&self, ahead: usize, keyword: Keyword) -> bool {
         self.kind(ahead) == TokenKind::Keyword(keyword)
     }
@@ -172,8 +172,8 @@ impl<'a> Parser<'a> {
         self.expect(TokenKind::Keyword(keyword), keyword.text()).map(drop)
     }
 
-    /// Whether the token `ahead` of the current one is this word of an extension, which is no
-    /// keyword.
+    /// Whether the token that is `ahead` tokens after the current one is this word of an extension,
+    /// which is no keyword.
     fn is_word_ahead(&self, ahead: usize, word: &str) -> bool {
         let token = self.token(ahead);
         token.kind == TokenKind::Identifier && self.text_of(token).eq_ignore_ascii_case(word)

@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
         Ok(ExpressionKind::Cast(Box::new(operand), type_name))
     }
 
-    /// Whether a function call begins `ahead` of the current token.
+    /// Whether a function call begins `ahead` tokens after the current one.
     pub(super) fn is_function(&self, ahead: usize) -> bool {
         let is_qualified = self.is_name(ahead) && self.kind(ahead + 1) == TokenKind::Dot;
         let name = if is_qualified { ahead + 2 } else { ahead };
