@@ -2,8 +2,9 @@
 //!
 //! A schema statement accepts only types that all readers can read: the decoder of the schema
 //! tables, the reader of SSTable headers, and the parser of DESCRIBE's output. Functions over types
-//! recurse, so the depth is bounded. The number of parts is bounded too, because it doubles with
-//! every level if each user type has two fields of the next one.
+//! recurse, so the depth is bounded. The number of parts has a bound of its own: if a user type has
+//! two fields of a second type, which has two fields of a third type, and so on, the number doubles
+//! with each level.
 
 use thiserror::Error;
 
@@ -17,7 +18,7 @@ pub const MAX_TYPE_DEPTH: usize = 50;
 /// Arbitrary.
 pub const MAX_TYPE_PARTS: usize = 4096;
 
-/// The limit that a type exceeds; readers of types refuse it.
+/// The limit that a type exceeds. Readers of types refuse such a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe the variants
 pub enum TypeLimitError {
@@ -27,9 +28,9 @@ pub enum TypeLimitError {
         "Types nested deeper than {MAX_TYPE_DEPTH} levels, those of user types included, are not supported"
     )]
     Depth,
-    #[error("A value of a vector may have at most 2^31-1 bytes, and this type's need more")]
+    #[error("A value of this vector type would have more than 2^31-1 bytes")]
     VectorBytes,
-    #[error("The elements of a vector must have a value, which those of type 'empty' have not")]
+    #[error("The elements of a vector cannot be of type 'empty', whose values have no bytes")]
     VectorOfEmpty,
 }
 
@@ -75,8 +76,8 @@ impl CqlType {
     }
 }
 
-/// Checks that the values of a vector fit into 2^31-1 bytes, and that its elements are not empty:
-/// otherwise the size of a value would not bound the time to read it.
+/// Checks that the values of a vector fit into 2^31-1 bytes, and that its elements have bytes.
+/// Without bytes in the elements, the size of a value would not bound the time to read it.
 pub(super) fn check_vector(element: &CqlType, dimension: usize) -> Result<(), TypeLimitError> {
     // An element of variable length takes at least one byte.
     let element_bytes = match element.fixed_length() {
@@ -107,7 +108,7 @@ mod tests {
         Arc::new(UserType { keyspace: "ks".into(), name: name.into(), fields })
     }
 
-    /// Both names of the deepest types are read again, in every kind of outer type.
+    /// Each kind of type, nested as deeply as possible, is parsed back from both of its names.
     #[test]
     fn the_deepest_types_are_read_again() {
         let wraps: [fn(CqlType) -> CqlType; 5] = [
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(wide.check_limits(), Err(TypeLimitError::Parts));
     }
 
-    /// Vectors that readers of names refuse are refused before they are stored.
+    /// The check before a type is stored refuses the same vectors as the readers of names.
     #[test]
     fn vectors_have_bytes_and_not_too_many() {
         let vector = |element: CqlType, dimension: usize| CqlType::Vector {
@@ -158,7 +159,7 @@ mod tests {
             vector(CqlType::Bigint, (1 << 28) - 1),
             vector(vector(CqlType::Bigint, 16383), 16384),
             vector(CqlType::Text, i32::MAX as usize),
-            // The bytes of such an element are unknown before the value is.
+            // The elements have no fixed length, so the check counts one byte for each.
             vector(vector(CqlType::Tinyint, 1 << 16), 1 << 16),
         ];
         for ty in accepted {

@@ -114,8 +114,8 @@ impl<'a> Scanner<'a> {
         self.depth -= 1;
     }
 
-    /// Makes a vector. Refuses values that are longer than any value may be, and elements without
-    /// bytes: then the size of a value would not bound the time to read it.
+    /// Makes a vector type. Fails if its values would be longer than any value may be, or if its
+    /// elements have no bytes ([`check_vector`]).
     pub(super) fn vector(
         &self,
         element: Arc<CqlType>,
