@@ -114,8 +114,9 @@ pub struct SchemaChange {
 }
 
 impl SchemaChange {
-    /// Appends the body of RESULT after its kind, and of EVENT after its type. Version 3 knows
-    /// neither functions nor aggregates; it reports a change of their keyspace instead.
+    /// Appends the change. It follows the kind in the body of RESULT, and the type in the body of
+    /// EVENT. Version 3 knows neither functions nor aggregates; it reports a change of their
+    /// keyspace instead.
     pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         let is_function =
             matches!(self.target, SchemaTarget::Function(..) | SchemaTarget::Aggregate(..));
@@ -159,7 +160,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the event type that a client registers for to get the event.
+    /// Returns the type of the event. Clients register for types.
     pub fn event_type(&self) -> EventType {
         match self {
             Self::Topology(..) => EventType::TopologyChange,

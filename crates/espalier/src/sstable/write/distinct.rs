@@ -3,7 +3,8 @@
 //! Tokens are hashes, so 1 of 2^k tokens ends in `k` zero bits, whatever the keys are. Only such
 //! tokens are kept, and `k` grows when they become too many.
 //!
-//! Memory bound: 65,536 tokens. Error: about 0.4 % above that number of partitions, none below.
+//! Memory bound: 65,536 tokens. Up to this number of partitions, the estimate is exact. For more
+//! partitions, its standard error is 0.3 to 0.6 %.
 
 use std::collections::HashSet;
 

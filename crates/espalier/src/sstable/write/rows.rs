@@ -4,8 +4,8 @@
 //! collection that is not frozen replaces the old one: its deletion is one microsecond before the
 //! row.
 //!
-//! All list elements of an input have different paths, so that the lists of two records with one
-//! timestamp follow each other, as after two INSERTs.
+//! Each list element of an input has a path of its own. If two records write the same list with the
+//! same timestamp, the list therefore has the elements of both, as after two INSERTs.
 
 use std::cell::Cell as Counter;
 use std::collections::HashSet;

@@ -130,8 +130,8 @@ impl DiskState {
         Ok(())
     }
 
-    /// Simulates a failed sync: some changes become durable, the others never will (the kernel
-    /// marks its pages clean all the same), although the content still shows them.
+    /// Simulates a failed sync. Some changes become durable; the others never do, because the
+    /// kernel marks their pages clean all the same. The content still shows all changes.
     pub(super) fn half_sync_content(&mut self, node: NodeId) -> io::Result<()> {
         let changes = std::mem::take(&mut self.file(node)?.unsynced);
         for change in changes {
