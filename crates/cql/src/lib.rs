@@ -5,7 +5,6 @@
 //! [`QueryProcessor`].
 
 mod batch;
-#[cfg(debug_assertions)]
 mod consistency;
 mod current_row;
 mod ddl;
@@ -47,8 +46,6 @@ pub fn describe_table(
         + "\n"
 }
 
-#[cfg(debug_assertions)]
-#[doc(hidden)]
 pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
 pub use options::{ClientState, QueryOptions, Value, Values};

@@ -25,7 +25,6 @@
 
 mod append_file;
 mod checksums;
-#[cfg(debug_assertions)]
 pub mod components;
 pub mod compression;
 mod data;
@@ -43,8 +42,6 @@ pub mod versions;
 mod write_behind;
 mod writer;
 
-#[cfg(debug_assertions)]
-#[doc(hidden)]
 pub use components::{Component, Descriptor, SSTableId};
 pub use data::{
     column_map::ColumnSelection,

@@ -12,7 +12,6 @@ mod cache;
 mod checked_text;
 pub mod commitlog;
 pub mod compaction;
-#[cfg(debug_assertions)]
 mod configuration;
 mod database;
 mod empty_ranges;
@@ -34,8 +33,6 @@ pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use compaction::{
     CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,
 };
-#[cfg(debug_assertions)]
-#[doc(hidden)]
 pub use configuration::StorageConfiguration;
 pub use database::{
     ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead, Orphan,

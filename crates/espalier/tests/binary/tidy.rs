@@ -125,6 +125,10 @@ fn check_lines(name: &str, text: &str, faults: &mut Vec<String>) {
         if let Some(limit) = LIMITS.iter().find(|limit| has_prefix(line, limit)) {
             fault(&format!("a limit is MAX_ or MIN_, not {limit}"));
         }
+        // The gate builds no release; an item that only one kind of build has would break the other.
+        if name.ends_with(".rs") && line.contains("cfg(debug_assertions)]") {
+            fault("an item must exist in every build; use cfg!(debug_assertions) in code");
+        }
         if let Some(found) = NAMES.iter().find(|word| line.contains(*word)) {
             fault(&format!("{found} has another name in docs/glossary.md"));
         }
