@@ -8,7 +8,8 @@
 #   PYTEST_ARGUMENTS    more arguments for pytest
 #   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change,
 #                       all random cases instead of a tenth, and all stages of the interop tests
-#   TEST_SEED=N         the first seed of the random cases; otherwise from the day of the last commit
+#   TEST_SEED=N         the first seed of the random cases; otherwise from the day of the last
+#                       commit
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -70,10 +71,22 @@ count_tests() { # name, pattern of summary lines, command...
   [ "$bad" -eq 0 ] || failures+=("$name")
 }
 
+# Runs cargo with clippy's driver as the compiler, which lints what it compiles. `cargo clippy` would
+# check all crates first, and the tests would compile them again. CLIPPY_ARGS is how `cargo clippy`
+# hands `-D warnings` to the driver.
+linting() {
+  if has clippy-driver; then
+    RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ "$@"
+  else
+    "$@"
+  fi
+}
+
 format() { begin "formatting"; check "formatting" cargo fmt --all --check; }
 lint() {
-  begin "lints"
-  check "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
+  begin "lints and build"
+  has clippy-driver || leave_out "lints: there is no clippy-driver (rustup component add clippy)"
+  check "lints and build" linting cargo test --quiet --workspace --all-targets --no-run
 }
 unit() {
   begin "unit tests"
@@ -84,7 +97,7 @@ unit() {
   [ -n "${NIGHTLY:-}" ] || export PROPTEST_CASES=26
   echo "random cases: $([ -n "${NIGHTLY:-}" ] && echo all || echo a tenth), from seed $TEST_SEED"
   count_tests "unit tests" '^test result:' \
-    cargo test --quiet --workspace --lib --bins --tests --no-fail-fast
+    linting cargo test --quiet --workspace --lib --bins --tests --no-fail-fast
   [ -n "${NIGHTLY:-}" ] || leave_out "nine tenths of the random cases (make nightly runs them)"
 }
 release() {
@@ -151,7 +164,7 @@ interop() {
   begin "interop tests"
   export ESPALIER_BINARY=${ESPALIER_BINARY:-$PWD/target/debug/espalier}
   if [ "$ESPALIER_BINARY" = "$PWD/target/debug/espalier" ] &&
-    ! cargo test --quiet --workspace --no-run --test binary; then
+    ! linting cargo test --quiet --workspace --no-run --test binary; then
     failed=$((failed + 1))
     failures+=("the build for the interop tests")
   elif [ -z "${WITHOUT_PYTHON:-}" ]; then
