@@ -17,7 +17,7 @@ const MAX_WORK: Duration = Duration::from_millis(1);
 /// rest of many minutes.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Minimum poll interval: a rest notices its end only this often.
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The core is idle if other tasks took less than this fraction (1/4) of the slice in their turn.
 const IDLE_PART: u32 = 4;
 
@@ -64,7 +64,7 @@ impl BackgroundShare {
         let due = had.max(slice.waited.min(MAX_WAIT)).mul_f64(1.0 / share - 1.0);
         let mut rest = due.saturating_sub(others);
         while !rest.is_zero() && !is_ended() {
-            let part = rest.min(MIN_POLL_INTERVAL);
+            let part = rest.min(POLL_INTERVAL);
             time::sleep(part).await;
             rest -= part;
         }
@@ -144,9 +144,9 @@ mod tests {
             assert_eq!(left.elapsed(), MAX_WAIT * 15);
             // A rest that is ended stops within the poll interval.
             let left = Instant::now();
-            let is_ended = || left.elapsed() > MIN_POLL_INTERVAL * 3;
+            let is_ended = || left.elapsed() > POLL_INTERVAL * 3;
             BackgroundShare::new().rest(slice, left, share, is_ended).await;
-            assert_eq!(left.elapsed(), MIN_POLL_INTERVAL * 4);
+            assert_eq!(left.elapsed(), POLL_INTERVAL * 4);
         });
     }
 

@@ -44,7 +44,7 @@ const THROTTLED_BYTES: u64 = 256 << 10;
 /// Seconds of unused throughput that a compaction may catch up on.
 const BURST_S: f64 = 1.0;
 /// Interval of the check for a stop while a compaction waits for `compaction_throughput`.
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Pace {
     database: Database,
@@ -191,7 +191,7 @@ impl Pace {
             if running.is_stopped() {
                 return Err(Ended::Stopped);
             }
-            let pause = Duration::from_secs_f64(left_s.min(MIN_POLL_INTERVAL.as_secs_f64()));
+            let pause = Duration::from_secs_f64(left_s.min(POLL_INTERVAL.as_secs_f64()));
             // A change of the limit ends the pause, because its length depends on the old limit.
             let changed = self.database.compaction_throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();

@@ -23,7 +23,7 @@ const PART_WORTH_A_FILE: usize = 8;
 const PAUSE_LOOK: Duration = Duration::from_secs(1);
 /// Minimum interval between two passes while a flush waits, because each write wakes the scheduler
 /// then.
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A table with a flush that waits for compactions. Other tables are flushed meanwhile.
 struct Paused<'a> {
@@ -41,7 +41,7 @@ pub(crate) async fn run(database: Database) {
     let mut paused: Vec<Paused<'_>> = Vec::new();
     loop {
         if !paused.is_empty() {
-            time::sleep(MIN_POLL_INTERVAL).await;
+            time::sleep(POLL_INTERVAL).await;
         }
         let now = Instant::now();
         let waits = paused.iter().map(|paused| paused.until.since(now));

@@ -32,7 +32,7 @@ use espalier_types::{
 /// Leads to the boundaries of range deletions.
 pub(crate) const DELETIONS: u8 = 0x10;
 /// Leads to the tombstone runs.
-pub(crate) const DEAD_RUNS: u8 = 0x14;
+pub(crate) const TOMBSTONE_RUNS: u8 = 0x14;
 /// Leads to the static row.
 pub(crate) const STATIC: u8 = 0x18;
 /// The least byte with which a row's clustering can begin.

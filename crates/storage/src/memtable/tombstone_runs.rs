@@ -53,7 +53,7 @@ fn run_behind(partition: PartitionView<'_>, at: &[u8]) -> Option<Run> {
 }
 
 fn runs_from<'a>(partition: PartitionView<'a>, direction: Direction, at: &[u8]) -> Entries<'a> {
-    let mut runs = partition.subtrie(&[path::DEAD_RUNS]).entries(walk_direction(direction));
+    let mut runs = partition.subtrie(&[path::TOMBSTONE_RUNS]).entries(walk_direction(direction));
     runs.seek(at);
     runs
 }
@@ -235,7 +235,7 @@ impl Memtable {
 
 fn run_key(start: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(start.len() + 1);
-    key.push(path::DEAD_RUNS);
+    key.push(path::TOMBSTONE_RUNS);
     key.extend_from_slice(start);
     key
 }

@@ -109,7 +109,7 @@ impl Fixture {
 
     /// Scans a small table. From then on the shard has a continuous range of partitions and keeps
     /// it so.
-    async fn teach_a_range_of_partitions(&self) {
+    async fn cache_a_range_of_partitions(&self) {
         create(&self.database, vec![narrow_table()]).await;
         let narrow = table(&self.database, "narrow");
         self.database.apply(insert(&narrow, "p", None, 1, &[("v", "x")])).await.unwrap();
@@ -223,7 +223,7 @@ fn forgetting_many_rows_gives_way() {
 #[test]
 fn forgetting_many_rows_gives_way_where_ranges_of_partitions_are_known() {
     check(covered_rows() as u64, 64, async |fixture| {
-        fixture.teach_a_range_of_partitions().await;
+        fixture.cache_a_range_of_partitions().await;
         fixture.cache("p", covered_rows()).await;
         Work::new(async move { fixture.forget().await })
     });

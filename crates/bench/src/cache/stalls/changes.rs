@@ -15,7 +15,7 @@ pub(super) async fn measure(
     progress: &mut Progress,
 ) -> Result<Vec<Stall>, BenchError> {
     let wide = Wide::create(node, "wide").await?;
-    wide.teach_a_range_of_partitions().await?;
+    wide.cache_a_range_of_partitions().await?;
     let mut stalls = Vec::new();
 
     wide.write(0, 0..rows, 0, progress).await?;

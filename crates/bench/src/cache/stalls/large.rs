@@ -17,7 +17,7 @@ pub(super) async fn measure(
     progress: &mut Progress,
 ) -> Result<Vec<Vec<Stall>>, BenchError> {
     let wide = Wide::create(node, "large").await?;
-    wide.teach_a_range_of_partitions().await?;
+    wide.cache_a_range_of_partitions().await?;
     for partition in [0, 1] {
         wide.write(partition, 0..rows, partition, progress).await?;
         wide.flush().await?;

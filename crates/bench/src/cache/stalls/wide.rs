@@ -37,7 +37,7 @@ impl Wide {
 
     /// Scans a small table, so that the shard knows a continuous range of partitions, which it must
     /// keep true from then on.
-    pub(super) async fn teach_a_range_of_partitions(&self) -> Result<(), BenchError> {
+    pub(super) async fn cache_a_range_of_partitions(&self) -> Result<(), BenchError> {
         let node = &self.node;
         node.query("CREATE TABLE bench_cache.small (k bigint PRIMARY KEY, v bigint)").await?;
         node.query("INSERT INTO bench_cache.small (k, v) VALUES (1, 1)").await?;

@@ -101,10 +101,12 @@ impl IndexFile for CachedFile {
         let key = self.made_key(number);
         if trace::is_on() {
             let (interval, name) = (number & INTERVAL_BITS, self.name().short());
-            let outcome = match self.cache().holds(key) {
-                true => "hit",
-                false if self.cache().is_being_read(key) => "miss, read by another",
-                false => "miss",
+            let outcome = if self.cache().holds(key) {
+                "hit"
+            } else if self.cache().is_being_read(key) {
+                "miss, read by another"
+            } else {
+                "miss"
             };
             trace_event!("Page cache {outcome}: interval {interval} of {name}");
         }
