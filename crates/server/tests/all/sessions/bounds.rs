@@ -246,7 +246,9 @@ fn unfinished_requests_count_as_in_flight() {
         |node| async move {
             let in_flight =
                 || metric(node.admin, "espalier_transport_in_flight_bytes{shard=\"0\"}");
-            for mode in [MODES[0], MODES[3]] {
+            // Each mode waits for 6 s; the gate takes the second.
+            let left_out = usize::from(!espalier_testing::runs_all());
+            for mode in [MODES[0], MODES[3]].into_iter().skip(left_out) {
                 let mut clients = Vec::new();
                 for _ in 0..4 {
                     let client = node.client(mode).await;
@@ -311,8 +313,8 @@ fn an_unfinished_request_that_stops_is_closed() {
 /// and the node serves other clients meanwhile.
 #[test]
 fn pipelined_reads_wait_in_the_socket() {
-    const CLIENTS: usize = 20;
-    const REQUESTS: usize = 20_000;
+    const CLIENTS: usize = 10;
+    const REQUESTS: usize = 5_000;
     with_node(
         1,
         |config| config.max_request_data_in_flight = 2_000_000,
