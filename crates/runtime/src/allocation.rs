@@ -33,21 +33,27 @@ impl<A> Counted<A> {
 
     #[inline(always)]
     fn note(&self) {
-        if STATE.load(Ordering::Relaxed) != 0 {
-            self.prepare_or_count();
+        let state = STATE.load(Ordering::Relaxed);
+        if state != 0 {
+            self.prepare_or_count(state);
         }
     }
 
     #[cold]
-    fn prepare_or_count(&self) {
-        let state = STATE.fetch_and(!IS_FIRST, Ordering::Relaxed);
+    fn prepare_or_count(&self, state: u8) {
         if state & IS_FIRST != 0 {
-            (self.prepare)();
+            self.prepare_once();
         }
         if state & IS_COUNTED != 0 {
             // A thread that ends may allocate after its variables are gone; such allocations are
             // not counted.
             let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+        }
+    }
+
+    fn prepare_once(&self) {
+        if STATE.fetch_and(!IS_FIRST, Ordering::Relaxed) & IS_FIRST != 0 {
+            (self.prepare)();
         }
     }
 }
