@@ -71,9 +71,9 @@ count_tests() { # name, pattern of summary lines, command...
   [ "$bad" -eq 0 ] || failures+=("$name")
 }
 
-# Runs cargo with clippy's driver as the compiler, which lints what it compiles. `cargo clippy` would
-# check all crates first, and the tests would compile them again. CLIPPY_ARGS is how `cargo clippy`
-# hands `-D warnings` to the driver.
+# Runs cargo with clippy's driver as the compiler, which lints what it compiles. `cargo clippy`
+# would check all crates first, and the tests would compile them again. CLIPPY_ARGS is how `cargo
+# clippy` hands `-D warnings` to the driver.
 linting() {
   if has clippy-driver; then
     RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ "$@"

@@ -7,9 +7,12 @@ use espalier_runtime::{file::FileSystem, sync::Notify};
 use espalier_sstable::{
     Descriptor, SSTableId, components::components_found, versions::VersionFeatures,
 };
-use futures_util::future::LocalBoxFuture;
+use futures_util::{
+    future::LocalBoxFuture,
+    stream::{self, StreamExt},
+};
 
-use super::Database;
+use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
     commitlog::CommitLog,
@@ -22,6 +25,10 @@ use crate::{
 /// have to write. It is somewhat less than the room at the start of a flush that starts at half of
 /// the memory or earlier (`memtable_cleanup_threshold`).
 const ROOM_OF_SLOW_FLUSH: f64 = 0.75;
+
+/// Maximum number of flushes that a request or a shutdown runs at once on a shard. Each holds about
+/// 2 MiB of buffers.
+const FLUSHES_AT_ONCE: usize = 16;
 
 /// Counts something in a cell until it is dropped: a flush under way, or a task that waits for one.
 pub(crate) struct Counted<'a>(&'a Cell<usize>);
@@ -62,21 +69,34 @@ impl Database {
     }
 
     async fn flush_tables(&self, ids: Vec<TableId>) -> Result<(), StorageError> {
-        let flush = |database: Database, table: Rc<Table>| async move {
-            database.flush_table(&table).await
-        };
-        self.for_tables(ids, flush).await
+        let outcomes = self.on_all_shards(move |database| {
+            let ids = ids.clone();
+            async move {
+                // The tables that were dropped meanwhile, or belong to another shard alone, are
+                // left out.
+                let tables = ids.into_iter().filter_map(|id| database.table(id).ok()).collect();
+                database.flush_side_by_side(tables).await
+            }
+        });
+        FirstFailure::of_shards(outcomes.await)
     }
 
     /// Flushes all tables on this shard.
     pub(super) async fn flush_here(&self) -> Result<(), StorageError> {
-        let mut outcome = Ok(());
-        for table in self.tables_here() {
-            if let Err(error) = self.flush_table(&table).await {
-                outcome = Err(error);
-            }
+        self.flush_side_by_side(self.tables_here()).await
+    }
+
+    /// Flushes tables on this shard. Most of a small flush waits for the disk, which syncs several
+    /// files in about the time of one. A failure stops no other flush; returns the first one.
+    async fn flush_side_by_side(&self, tables: Vec<Rc<Table>>) -> Result<(), StorageError> {
+        let flushes = tables.iter().map(|table| self.flush_table(table));
+        let mut outcomes = stream::iter(flushes).buffer_unordered(FLUSHES_AT_ONCE);
+        let (mut failure, mut ended) = (FirstFailure::none(), Ok(()));
+        while let Some(outcome) = outcomes.next().await {
+            // Whatever ends one flush, the others under way are not dropped half done.
+            ended = ended.and(failure.keep(outcome));
         }
-        outcome
+        ended.and_then(|()| failure.into_result())
     }
 
     /// Makes the logs release the segments that hold flushed writes only.

@@ -4,6 +4,7 @@ use std::{path::PathBuf, rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::{Schema, TableMetadata};
 use espalier_sstable::Component;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Database, open::FoundTables};
 use crate::{
@@ -14,6 +15,10 @@ use crate::{
     table::{SSTable, Table},
 };
 
+/// Maximum number of tables whose SSTables are opened at once on a shard; most of it waits for the
+/// disk.
+const OPENED_AT_ONCE: usize = 32;
+
 impl Database {
     /// Installs a schema snapshot: creates new tables, opening the SSTables that `found` has of
     /// them, and alters changed ones. Dropped tables stay until [`Database::forget_tables`].
@@ -22,26 +27,27 @@ impl Database {
         schema: &Arc<Schema>,
         found: &FoundTables,
     ) -> Result<(), StorageError> {
-        for metadata in schema.tables() {
-            let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
-            if (is_schema && self.inner.context.index != 0) || is_virtual(&metadata.keyspace) {
-                continue;
-            }
+        let is_here = |metadata: &&Arc<TableMetadata>| {
+            let is_of_first_shard = metadata.keyspace == SCHEMA_KEYSPACE;
+            let is_elsewhere = is_of_first_shard && self.inner.context.index != 0;
+            !is_elsewhere && !is_virtual(&metadata.keyspace)
+        };
+        let is_new =
+            |metadata: &&Arc<TableMetadata>| !self.inner.tables.borrow().contains_key(&metadata.id);
+        let new: Vec<_> = schema.tables().filter(is_here).filter(is_new).collect();
+        let created = new.into_iter().map(|metadata| self.create_table(metadata, found));
+        stream::iter(created).buffered(OPENED_AT_ONCE).try_collect::<()>().await?;
+        for metadata in schema.tables().filter(is_here) {
             let keyspace = schema.keyspace(&metadata.keyspace);
             let is_durable = keyspace.is_none_or(|keyspace| keyspace.durable_writes);
-            let present = self.inner.tables.borrow().get(&metadata.id).cloned();
-            let table = match present {
-                Some(table) => {
-                    if *table.metadata() != **metadata {
-                        let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
-                        table.alter(metadata.clone(), mapping)?;
-                        // The new strategy may want a compaction at once.
-                        self.compaction_wanted().notify_one();
-                    }
-                    table
-                }
-                None => self.create_table(metadata, found).await?,
-            };
+            let table = self.table(metadata.id)?;
+            let installed = table.metadata();
+            if !Arc::ptr_eq(&installed, metadata) && *installed != **metadata {
+                let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
+                table.alter(metadata.clone(), mapping)?;
+                // The new strategy may want a compaction at once.
+                self.compaction_wanted().notify_one();
+            }
             table.set_durable(is_durable);
         }
         *self.inner.schema.borrow_mut() = schema.clone();
@@ -52,7 +58,7 @@ impl Database {
         &self,
         metadata: &Arc<TableMetadata>,
         found: &FoundTables,
-    ) -> Result<Rc<Table>, StorageError> {
+    ) -> Result<(), StorageError> {
         // An operator may have copied the directory under another name; the copy is not the table.
         let directory = self.directory_of(metadata);
         let files = found
@@ -82,8 +88,8 @@ impl Database {
             }
         }
         table.change_view(|view| view.with_sstables(sstables));
-        self.inner.tables.borrow_mut().insert(metadata.id, table.clone());
-        Ok(table)
+        self.inner.tables.borrow_mut().insert(metadata.id, table);
+        Ok(())
     }
 
     /// Returns the directory for the files of a table that has none yet.

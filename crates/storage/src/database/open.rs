@@ -29,7 +29,10 @@ use espalier_runtime::{
     time,
 };
 use espalier_sstable::{Descriptor, PageCache, SSTableId, versions::Version};
-use futures_util::future::LocalBoxFuture;
+use futures_util::{
+    future::LocalBoxFuture,
+    stream::{self, StreamExt, TryStreamExt},
+};
 use uuid::Uuid;
 
 use super::{Database, Inner, registry};
@@ -62,6 +65,9 @@ pub(super) struct FoundTable {
     /// SSTables without TOC.txt.
     pub(super) incomplete: Vec<Descriptor>,
 }
+
+/// Maximum number of tables' directories that are listed at once.
+const FOUND_AT_ONCE: usize = 32;
 
 /// Segment size of the schema's log, in bytes. Schemas are small, and a first start preallocates a
 /// segment.
@@ -228,22 +234,24 @@ impl Database {
     }
 
     async fn find_tables(&self) -> Result<FoundTables, StorageError> {
+        let data_directory = &self.inner.configuration.data_directory;
+        let directories = find_tables(&self.inner.file_system, data_directory).await?;
+        let found = directories.into_iter().map(|directory| self.find_table(directory));
+        Ok(Arc::new(stream::iter(found).buffered(FOUND_AT_ONCE).try_collect().await?))
+    }
+
+    async fn find_table(&self, directory: TableDirectory) -> Result<FoundTable, StorageError> {
         let inner = &self.inner;
-        let mut found = Vec::new();
-        let data_directory = &inner.configuration.data_directory;
-        for directory in find_tables(&inner.file_system, data_directory).await? {
-            crate::compaction::recover(&inner.file_system, &directory.path).await?;
-            let files = find_sstables(&inner.file_system, &directory.path).await?;
-            let (mut sstables, incomplete) = (files.sealed, files.incomplete);
-            for descriptor in &sstables {
-                if let SSTableId::Generation(generation) = descriptor.id {
-                    inner.shared.record_generation(directory.id, generation.get());
-                }
+        crate::compaction::recover(&inner.file_system, &directory.path).await?;
+        let files = find_sstables(&inner.file_system, &directory.path).await?;
+        let (mut sstables, incomplete) = (files.sealed, files.incomplete);
+        for descriptor in &sstables {
+            if let SSTableId::Generation(generation) = descriptor.id {
+                inner.shared.record_generation(directory.id, generation.get());
             }
-            self.remove_truncated(&directory, &mut sstables).await?;
-            found.push(FoundTable { directory, sstables, incomplete });
         }
-        Ok(Arc::new(found))
+        self.remove_truncated(&directory, &mut sstables).await?;
+        Ok(FoundTable { directory, sstables, incomplete })
     }
 
     /// Opens the schema: the SSTables of `system_schema`, then the writes that only their log has.

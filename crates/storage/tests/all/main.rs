@@ -27,6 +27,7 @@ mod kinds_of_memtables;
 mod large_memtable;
 mod logged_batches;
 mod looks;
+mod many_tables;
 mod memory_of_flushed;
 mod memory_pressure;
 mod model;
