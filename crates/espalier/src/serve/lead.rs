@@ -4,10 +4,11 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::time::Duration;
 
 use espalier_runtime::signal::{StopSignal, stop_requested};
 use espalier_runtime::sync::Event;
-use espalier_runtime::time::Instant;
+use espalier_runtime::time::{Instant, sleep};
 use espalier_runtime::{spawn_local, submit_to_all};
 
 use super::ServeError;
@@ -102,8 +103,12 @@ async fn stop_servers() {
     .await;
 }
 
-/// Returns an event that the first SIGTERM or SIGINT sets. A second signal ends the process at
-/// once, which is safe because acknowledged writes are in the commit log.
+/// Time after the first signal in which another one is the same request: `timeout` and some service
+/// managers signal the process and then its group.
+const SAME_REQUEST: Duration = Duration::from_millis(300);
+
+/// Returns an event that the first SIGTERM or SIGINT sets. A later signal ends the process at once,
+/// which is safe because acknowledged writes are in the commit log.
 ///
 /// # Errors
 /// Fails if signals cannot be caught.
@@ -112,13 +117,13 @@ pub fn stop_at_signal() -> Result<Event, ServeError> {
     let (first, reported) = (stop_requested().map_err(ServeError::Start)?, stop.clone());
     spawn_local(async move {
         let signal = first.await;
-        let second = stop_requested();
         tracing::info!(
             signal = name(signal),
             "stopping on a signal; a second one ends the process at once"
         );
         reported.set();
-        if let Ok(second) = second {
+        sleep(SAME_REQUEST).await;
+        if let Ok(second) = stop_requested() {
             let signal = second.await;
             tracing::warn!(
                 signal = name(signal),
