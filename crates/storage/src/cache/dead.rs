@@ -2,9 +2,9 @@
 //! met it (rule 17).
 //!
 //! The condition is the same as in a compaction (`purge`): the tombstones are older than
-//! `gc_grace_seconds`, and no memtable holds data of the partition that they could cover. Older
-//! data in files needs no check, because the files have the tombstones too, and because the range
-//! stays continuous, so that reads do not go to the files.
+//! `gc_grace_seconds`, and no memtable holds data of the partition that the tombstones could cover.
+//! Older data in files needs no check: the files have the tombstones too, and the range stays
+//! continuous, so reads do not go to the files.
 
 use std::rc::Rc;
 
@@ -50,8 +50,8 @@ impl DeadRows {
         }
     }
 
-    /// Returns whether nothing is left of a row if deletions with a timestamp of `uncovered_below`
-    /// or above must stay.
+    /// Returns whether a purge leaves nothing of a row. Deletions with a timestamp of
+    /// `uncovered_below` or above must stay.
     fn is_dead(&self, mut row: Row, uncovered_below: i64) -> bool {
         let may_go = &mut |timestamp, second| {
             self.limits.are_old_enough(second) && timestamp < uncovered_below
@@ -73,9 +73,9 @@ impl DeadRows {
             return Ok(());
         }
         let places = std::mem::take(&mut self.places);
-        // A deleted counter stays dead whatever is written later. If the view's memtable is frozen,
-        // this reader does not see the memtable that replaced it, so it removes nothing; a later
-        // reader will.
+        // Counter tables are excluded, because a deleted counter stays dead whatever is written
+        // later. If the view's memtable is frozen, this reader does not see the memtable that
+        // replaced it. This reader then removes nothing; a later reader will.
         if !access.cache.is_valid(access.ticket) || table.is_counter() || view.memtable.is_frozen()
         {
             return Ok(());

@@ -20,8 +20,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Rows that are added between two looks at the clock: some ten microseconds if others are evicted
-/// for them.
+/// Rows that are added between two looks at the clock: some ten microseconds if other rows must be
+/// evicted to make room.
 const ROWS_WITHOUT_PAUSE: usize = 16;
 /// Bytes of rows that are added between two looks at the clock, so that large rows are counted one
 /// by one.

@@ -16,9 +16,9 @@ const LIKELY_BYTES: usize = 256;
 
 const DELETION_BYTES: usize = 12;
 
-/// The range from the previous entry up to this one is continuous: it holds nothing but these
-/// entries, and this entry's deletion covers it. For an entry of a partition or a fence, the range
-/// from the previous entry of that kind.
+/// The range from the previous entry up to this one is continuous: nothing lies between the two
+/// entries, and this entry's deletion covers the range. In the entry of a partition or a fence, the
+/// flag concerns the range from the previous entry of a partition or a fence.
 const CONTINUOUS: u8 = 1;
 /// The entry holds a row.
 const ROW: u8 = 2;
@@ -30,7 +30,8 @@ const REUSED: u8 = 8;
 /// The entry is a partition's header: it holds the partition's deletion, and its static row if
 /// there is one.
 const HEADER: u8 = 16;
-/// The entry is a whole partition: its only row, or that it has none.
+/// The entry stands for a whole partition: it holds the partition's only row, or says that the
+/// partition has no row.
 const ONLY: u8 = 32;
 /// The entry belongs to no partition: it marks an end of a continuous range of partitions.
 const FENCE: u8 = 64;
@@ -42,8 +43,8 @@ const KIND: u8 = CONTINUOUS | ROW | HEADER | ONLY | FENCE;
 /// of the trie.
 ///
 /// In a header, the deletion is the partition's. In other entries, it is the range deletion over
-/// this position and, if the entry is continuous, over the range before it. An entry between rows
-/// that is not continuous has a deletion without a meaning.
+/// this position and, if the entry is continuous, over the range before it. In an entry between
+/// rows that is not continuous, the deletion has no meaning.
 #[derive(Clone)]
 pub(super) struct Entry {
     used_at: Cell<u32>,
@@ -79,7 +80,8 @@ impl Owner {
     pub(super) fn new() -> Self {
         HEAP_BYTES.with_borrow_mut(|all| {
             all.push(0);
-            // Unreachable in practice: more than `u32::MAX` caches share one number.
+            // Caches beyond number `u32::MAX` share that number; in practice no thread creates so
+            // many.
             Self(u32::try_from(all.len()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
         })
     }
@@ -131,7 +133,7 @@ impl Clone for Data {
     }
 }
 
-/// Replaced data counts until it is dropped.
+/// Replaced data stays in its owner's count until this drop, because readers may retain it.
 impl Drop for Data {
     fn drop(&mut self) {
         self.count_for(None);

@@ -95,10 +95,10 @@ impl Inner {
         self.is_over(self.limit_bytes / ROOM_PART * 2)
     }
 
-    /// Moves the hand on if memory is short. An insertion calls this once; a step evicts more than
-    /// an insertion takes, so that room grows faster than it is used up. Returns whether anything
-    /// changed: an entry is gone, or a header counts as newer. Without insertions and uses,
-    /// repeated calls end with `false`.
+    /// Advances the clock hand by one step if memory is short. Each insertion calls this once. A
+    /// step evicts more than an insertion takes, so that room grows faster than insertions use it
+    /// up. Returns whether anything changed: an entry was evicted, or a header became newer. If no
+    /// entry is inserted or used meanwhile, repeated calls eventually return `false`.
     pub(super) fn make_room(&mut self) -> bool {
         self.settle();
         if !self.is_over(self.limit_bytes / ROOM_PART) {
@@ -129,10 +129,12 @@ impl Inner {
                 if !key.starts_with(&header_key) {
                     keys.push(header_key);
                 } else if !victims.contain(entry) {
-                    // The header cannot go yet. Flushes add rows below headers that no reader looks
-                    // at: if such headers stayed the oldest entries, nothing else would be evicted.
-                    // If they were the only entries used once, nothing would be evicted either, so
-                    // they take the flag from their rows.
+                    // The header cannot be evicted before the entry that follows it, so it becomes
+                    // as new as an inserted entry. Otherwise headers that no reader looks at would
+                    // stay the oldest entries while flushes add rows below them, and nothing else
+                    // would be evicted. A header also counts as used again if its row does.
+                    // Otherwise nothing would be evicted if such headers were the only entries used
+                    // once.
                     is_changed |= if entry.is_reused() {
                         eviction_ages.touch(header)
                     } else {
@@ -215,8 +217,8 @@ mod tests {
     use super::*;
     use crate::memtable::{MemtableBudget, path};
 
-    /// A header that was used once and cannot go before its row, which was used again, must not be
-    /// all that the hand looks for.
+    /// Headers used once cannot be evicted before their rows. If the rows were used again, the hand
+    /// must not look for these headers alone.
     #[test]
     fn headers_take_after_their_rows() {
         let budget = MemtableBudget::new(1 << 20, 1 << 20);

@@ -44,7 +44,8 @@ struct Histogram {
     total: u64,
 }
 
-/// The entries that may be evicted: those last used at these steps or before.
+/// The entries that may be evicted. In each order, these are the entries whose last use was at the
+/// given step or before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Victims {
     once: Option<u32>,
@@ -95,8 +96,8 @@ impl EvictionAges {
         true
     }
 
-    /// Makes an entry as old as a new one and leaves its order (used once, or again) as it is.
-    /// Returns `false` if it has the present step already.
+    /// Makes an entry as new as one that is inserted now. The entry stays in its order (used once,
+    /// or used again). Returns `false` if the entry has the present step already.
     pub(super) fn renew(&mut self, entry: &Entry) -> bool {
         if entry.used_at() == self.now {
             return false;
@@ -118,8 +119,8 @@ impl EvictionAges {
         let wanted = (self.len() / VICTIM_PART).max(1);
         let takes_once = self.once.total > self.len() / ONCE_PART;
         if takes_once {
-            // If fewer than a quarter of all entries were used once, about the newest half of these
-            // stays.
+            // At most about half of the entries used once may be evicted. This limit matters if
+            // fewer than a quarter of all entries were used once.
             let wanted = wanted.min(self.once.total.div_ceil(2));
             Victims { once: self.once.reaching(wanted), again: None }
         } else {

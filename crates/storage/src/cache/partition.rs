@@ -55,8 +55,8 @@ pub(crate) struct CachedPartition {
     slices_done: usize,
     pub(super) range: Option<Range>,
     snapshot: Option<Snapshot<Entry>>,
-    /// Whether the cache is not read any more, because it is ahead of the view or has nothing of
-    /// the rest.
+    /// Set once the stream no longer reads the cache: the cache is ahead of the view, or has
+    /// nothing of the rest.
     is_from_files: bool,
     pub(super) buffer: VecDeque<Unfiltered>,
     pub(super) next_fill: usize,

@@ -1,11 +1,11 @@
 //! Continuous ranges of partitions: ranges in which each partition that the files have has an entry
 //! (rule 15).
 //!
-//! The entries of partitions form a sequence in ring order: headers, or the only rows of partitions
-//! that have no more. Each says whether the files have a partition between the entry before it and
-//! itself, as a row's entry says it of rows; the first one says it of all partitions before it.
-//! Where a range ends at no partition, a fence stands in the sequence: at a token, or behind all
-//! partitions.
+//! The entries of partitions form a sequence in ring order. Such an entry is a header or, in a
+//! table whose partitions are one row, the entry of that row. It is continuous if the files have no
+//! partition between the previous entry of the sequence and this one. The first entry is continuous
+//! if the files have no partition before it. A fence is an entry of the sequence where a range does
+//! not end at a partition: at a token, or behind all partitions.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -196,8 +196,8 @@ impl TableCache {
 }
 
 impl Inner {
-    /// Returns whether the files are known to have no partition at a path without an entry, nor
-    /// between it and its neighbours.
+    /// Returns whether a path without an entry lies in a continuous range of partitions. The files
+    /// then have no partition at the path.
     pub(super) fn are_partitions_continuous(&self, path: &[u8]) -> bool {
         self.has_partition_ranges && are_continuous(&self.trie, path)
     }
@@ -211,10 +211,11 @@ impl Inner {
         }
     }
 
-    /// Marks the range of partitions behind a removed entry as not continuous; `path` is that
-    /// entry's. The partition's rows may still be there; a seek skips them, however many there are.
-    /// A fence has no rows, and the paths of a token's partitions begin with the path of the fence
-    /// before that token.
+    /// Marks the range of partitions behind a removed entry as not continuous. `path` is the path
+    /// of that entry. The rows of the removed partition may still be there. A seek behind all paths
+    /// with this prefix skips them, however many there are. A fence needs no such seek, because it
+    /// has no rows. The seek would also skip the partitions of the fence's token, because their
+    /// paths begin with the fence's path.
     pub(super) fn forget_partitions_behind(&self, path: &[u8], is_fence: bool) {
         if is_fence {
             self.forget_partitions_before(path)
@@ -285,8 +286,8 @@ impl Inner {
     }
 }
 
-/// Returns the first entry of the sequence of partitions at or behind a path. The path has the
-/// table's number in front; the key returned has not.
+/// Returns the first entry of the sequence of partitions at or behind a path. The path begins with
+/// the table's number; the returned key does not contain the number.
 fn next_of_partitions<'a>(
     trie: &'a InMemoryTrie<Entry>,
     from: &[u8],

@@ -25,9 +25,9 @@ pub(super) struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// Adds the next row, and that nothing lies between `near` and it. Returns its length in bytes,
-    /// a lower bound of the length if the row is too large to be added, or 0 if the read may not
-    /// add anything.
+    /// Adds the next row, and records that nothing lies between `near` and the row. Returns the
+    /// row's length in bytes. Returns a lower bound of the length if the row is too large to be
+    /// added, and 0 if the read may not add anything.
     pub(super) async fn add_row(
         &self,
         near: &[u8],
@@ -136,16 +136,17 @@ impl Inner {
         if let Some(present) = self.get(prefix, place) {
             return present.is_row();
         }
-        // The row is missing in a continuous range: a deletion that the cache and the files both
-        // have covers it.
+        // A continuous range lacks the row, so a deletion covers the row. Both the cache and the
+        // files have that deletion.
         if self.successor(prefix, place).is_some_and(|(_, is_continuous, _)| is_continuous) {
             return false;
         }
         self.add(prefix, place, Entry::row(false, deletion, row))
     }
 
-    /// Adds a row, and that nothing lies between `low` and it, in the usual case: `low` has an
-    /// entry, and the range behind it is not continuous. Returns `false` if nothing was done.
+    /// Adds a row, and records that nothing lies between `low` and the row. Handles only the usual
+    /// case: `low` has an entry, and the range behind `low` is not continuous. Returns `false` if
+    /// nothing was done.
     pub(super) fn add_next_row(
         &mut self,
         prefix: &[u8],

@@ -83,9 +83,9 @@ impl TableCache {
         Ok(())
     }
 
-    /// Adds an empty partition that no file had. Its rows follow. If there is no room, the range of
-    /// partitions around it is no longer continuous, because data that no read has asked for must
-    /// not evict data that reads use.
+    /// Adds an empty partition that no file had; the update adds its rows next. If there is no
+    /// room, nothing is evicted for the partition, because no read has asked for it. The range of
+    /// partitions around it is then no longer continuous.
     fn add_new(&self, key: &DecoratedKey) -> bool {
         let mut prefix = Vec::new();
         self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
@@ -193,9 +193,10 @@ impl TableCache {
                 }
             }
         };
-        // A header cannot go before its rows, so if it may not hold its static row, the whole table
-        // is forgotten. A static row that has not grown is exempt: it was cached before the limit
-        // went down, and each flush would forget the table again.
+        // A header cannot be evicted before its rows. So if the header may not hold its static row,
+        // the whole table is forgotten. A static row that has not grown may stay even if it is too
+        // large: it was cached before the limit went down, and otherwise each flush would forget
+        // the table again.
         let is_changed = static_row.is_some_and(|static_row| {
             let has_grown = static_row.len() > present_length;
             !(has_grown && inner.is_too_large(static_row.len()))
@@ -275,9 +276,9 @@ impl Inner {
             None => match self.successor(change.prefix, place) {
                 Some((next, true, deletion)) => {
                     let entry = Entry::row(true, deletion, row);
-                    // A write to a partition that is read repeatedly counts as an insertion and a
-                    // use. Otherwise rows of earlier flushes, which were read since and will not be
-                    // read again, would leave it no room (rule 12).
+                    // In a partition that is read repeatedly, a written row counts as inserted and
+                    // used. Otherwise rows of earlier flushes would leave it no room: reads have
+                    // used these rows since, but will not use them again (rule 12).
                     if is_queued {
                         entry.set_reused();
                     }
@@ -374,8 +375,9 @@ impl Inner {
         Ok(Some(at))
     }
 
-    /// Removes a row that a deletion covers, if the range before it is continuous and under the
-    /// same deletion. The entry behind it then says the same of both ranges.
+    /// Removes a row that a deletion covers, if the range before the row is continuous and under
+    /// the same deletion, and the range behind the row is continuous too. The entry behind the row
+    /// then stands for both ranges.
     fn drop_covered(&mut self, change: &Change<'_>, place: &[u8], deletion: DeletionTime) {
         let Some(entry) = self.get(change.prefix, place) else { return };
         if !entry.is_row() || !entry.is_continuous() || entry.deletion() != deletion {
@@ -389,8 +391,8 @@ impl Inner {
         if follows
             .is_some_and(|(_, is_continuous, next)| is_continuous && next.max(deletion) == deletion)
         {
-            // The entry behind it is under the deletion as well, or will be after the next step;
-            // until then the memtable supplies the deletion.
+            // The entry behind the row is under the deletion already, or will be after the next
+            // step. Until then, readers get the deletion from the memtable.
             self.remove(&[change.prefix, place].concat());
             self.metrics.row_removals += 1;
         }

@@ -3,8 +3,8 @@
 //!
 //! When files overlap more than their strategy leaves them, compactions first get more of the core
 //! ([`CompactionBacklog::lag`]). If they still cannot keep up, flushes wait, the longer the more
-//! files overlap ([`flush_pause`]). Meanwhile memtables fill up, and acknowledgements leave as
-//! slowly as memtables are flushed. The pause has an upper limit, at which practically no more
+//! files overlap ([`flush_pause`]). Meanwhile memtables fill up, and the node acknowledges writes
+//! as slowly as it flushes memtables. The pause has an upper limit, at which practically no more
 //! files arrive. Where compactions cannot begin, because one has just failed or they are disabled,
 //! flushes do not wait, and the number of files grows.
 

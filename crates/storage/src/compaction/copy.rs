@@ -1,9 +1,10 @@
 //! This module copies the inputs of a compaction to its outputs, partition by partition.
 //!
-//! Most rows are in one file only, or the row of one file hides all others, and nothing of them can
-//! be purged: such rows are copied raw. Most of these are uniform rows, written at once, and are
-//! copied without looking at each cell ([`SSTableWriter::copy_uniform`]). The rest of a partition
-//! with any other row goes through the merge that reads use, and the purge. The output is the same
+//! Most rows are in one file only, or the row of one file hides the rows of all others. Such a row
+//! is copied raw, not decoded, if nothing of it can be purged. Most raw rows are uniform: all cells
+//! carry the row's timestamp. Uniform rows are copied without looking at each cell
+//! ([`SSTableWriter::copy_uniform`]). From the first row on that cannot be copied raw, the rest of
+//! a partition goes through the merge that reads use, and through the purge. The output is the same
 //! either way.
 
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
@@ -176,8 +177,8 @@ impl<'a> Merge<'a> {
             writer.put(fragment)?;
             writer.make_room().await?;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
-            // The merge borrows the scans, so estimate the progress from the output: not much more
-            // was written than read.
+            // The merge borrows the scans, so estimate the progress from the output: a merge writes
+            // hardly more than it reads.
             let more = writer.data_length().saturating_sub(self.began.written);
             report(self.running, self.began.read, more);
         }

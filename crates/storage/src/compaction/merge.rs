@@ -1,8 +1,8 @@
 //! This module merges the partitions of several SSTables in order.
 //!
-//! Memory: for each file that spans the current position a piece of Data.db and a row. The caller
-//! limits the size of all pieces together; each has at least 64 KiB. Other files are not open,
-//! however many there are.
+//! Memory: each file that spans the current position takes a piece of Data.db and a row. The caller
+//! limits the size of all pieces together; each piece has at least 64 KiB. Other files are not
+//! open, however many there are.
 
 use std::{rc::Rc, sync::Arc};
 

@@ -14,9 +14,9 @@
 //! | `backlog` | how far compactions are behind, and how long flushes wait for them |
 //! | `pace`, `throughput` | limits on the core and the disk bandwidth that compactions take |
 //!
-//! Each shard compacts its own files. Memory of a compaction: for each input that spans the current
-//! position 1 MiB of Data.db, a chunk and a row; for the output as much as a flush needs. Its reads
-//! bypass the page cache.
+//! Each shard compacts its own files. A compaction takes memory for each input that spans the
+//! current position: 1 MiB of Data.db, a chunk and a row. The output takes as much memory as a
+//! flush needs. The reads of a compaction bypass the page cache.
 
 mod backlog;
 mod copy;

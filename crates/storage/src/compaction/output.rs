@@ -146,8 +146,8 @@ impl Outputs {
     /// committed yet.
     pub(crate) async fn finish(
         mut self,
-        // Whether only dead data is missing in the outputs. Otherwise the commit log may still have
-        // to supply it.
+        // Whether the outputs lack only dead data. If they lack live data, the commit log may still
+        // have to supply that data.
         has_left_out_dead_only: bool,
     ) -> (Result<Vec<WrittenSSTable>, StorageError>, Transaction) {
         let sealed = async {

@@ -1,5 +1,5 @@
-//! This module finds the data outside of a compaction: as long as it may hold something that a
-//! deletion covers, the deletion stays.
+//! This module finds the data outside of a compaction. A deletion stays as long as that data may
+//! hold something that the deletion covers.
 
 use std::rc::{Rc, Weak};
 
@@ -11,8 +11,8 @@ use crate::table::{SSTable, SSTableSet, Table, TableView};
 pub(crate) struct Outside {
     table: Rc<Table>,
     inputs: Vec<Rc<SSTable>>,
-    /// The view that `sstables` belongs to. A compaction lasts longer than memtables live, and must
-    /// keep none of them.
+    /// The view that `sstables` belongs to. The reference is weak, because a compaction outlasts
+    /// memtables and must not retain them.
     view: Weak<TableView>,
     sstables: Vec<Rc<SSTable>>,
     is_counter: bool,

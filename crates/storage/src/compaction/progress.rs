@@ -128,11 +128,11 @@ impl Running {
 pub(crate) struct TableCompactions {
     running: std::cell::RefCell<Vec<Rc<Running>>>,
     pauses: Cell<usize>,
-    /// Whether the outcome of a commit is unknown. The present files must stay until the next start
-    /// then.
+    /// Whether the outcome of a commit is unknown. If so, the present files must stay until the
+    /// next start.
     is_undecided: Cell<bool>,
-    /// For each kind, the number of the last stop request that meant it. Requests are numbered over
-    /// the shard.
+    /// For each kind, the number of the last request to stop compactions of that kind. A shard
+    /// numbers all its stop requests in one sequence.
     stopped_by: [Cell<u64>; CompactionKind::ALL.len()],
     ended: Notify,
     /// No automatic compaction begins before this time.
@@ -206,7 +206,8 @@ impl TableCompactions {
         let running = self.running.borrow();
         let meant = running.iter().filter(|running| running.is_meant_by(kinds));
         meant.for_each(|running| running.stop());
-        // The request may concern a compaction that waits for a file of another, running one.
+        // Wake the compactions that wait for a file of a running one: the request may stop them
+        // too.
         self.ended.notify_all();
     }
 

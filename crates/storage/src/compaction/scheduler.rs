@@ -30,9 +30,10 @@ use crate::{
 const TICK: Duration = Duration::from_secs(60);
 /// Pause of a table after a failed compaction, or one without room.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// Compactions of a shard that run at once. A long compaction must not keep the files of flushes
-/// waiting. Two long ones must not do so either; so beside them more may run that are short: with
-/// at most 1/[`SHORT_PART`] of the bytes of the shortest one that runs.
+/// Compactions of any size that run at once on a shard, so that a long one does not keep the files
+/// of flushes waiting. Beside them short ones may run, up to [`CONCURRENT_WITH_SHORT`] in all. A
+/// compaction is short if it reads at most 1/[`SHORT_PART`] of the bytes of the smallest running
+/// one.
 const CONCURRENT: usize = 2;
 const CONCURRENT_WITH_SHORT: usize = 4;
 const SHORT_PART: u64 = 4;
@@ -341,8 +342,9 @@ pub(crate) fn split_plan(
 }
 
 /// Removes the largest files from a pick until it fits into the available bytes. A leveled pick
-/// keeps all its files or none, or files of a level would overlap; so does a garbage pick that
-/// would lose its garbage file, because nothing could be purged without it.
+/// that does not fit loses all its files, because otherwise files of a level would overlap. A
+/// garbage pick that would lose its garbage file loses all its files too, because nothing could be
+/// purged without that file.
 fn within(
     mut pick: PickedCompaction,
     bytes_of: impl Fn(usize) -> u64,

@@ -94,7 +94,7 @@ impl Scrub {
         }
     }
 
-    /// Returns the report, which takes the faults out.
+    /// Returns the report, and moves the collected faults into it.
     pub(crate) fn report(&self) -> ScrubReport {
         let (count, left_out) = (self.fault_count.get(), self.left_out.get());
         if count > MAX_REPORTED {

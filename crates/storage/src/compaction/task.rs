@@ -210,8 +210,8 @@ impl Task<'_> {
         }
     }
 
-    /// Keeps the old files in use. No later compaction may touch them, or the next start could
-    /// restore data that it removed.
+    /// Keeps the old files in use after a commit with an unknown outcome. No later compaction may
+    /// touch them, because the next start could restore data that the later compaction removed.
     async fn leave_undecided(&self, error: &StorageError) {
         self.table.compactions.set_undecided();
         self.unstage().await;

@@ -301,8 +301,8 @@ async fn leftover_of(
         let Some(descriptor) = record.descriptor(directory) else { continue };
         match record.kind {
             Kind::Remove if is_committed => {
-                // An interrupted removal takes the youngest file last, or leaves no file that is
-                // younger than recorded.
+                // An interrupted removal leaves no file that is younger than recorded. So a younger
+                // file was changed after the line was written.
                 let found = files_found(file_system, &descriptor).await?;
                 let is_changed = youngest_ms(&found) > record.modified_ms;
                 if is_changed { &mut changed } else { &mut dead }.push(descriptor);
@@ -325,8 +325,9 @@ async fn leftover_of(
     Ok(Leftover { is_committed, dead, changed })
 }
 
-/// Parses the intact lines. Any part of one write may have reached the disk; so damage counts only
-/// before a COMMIT, which is written after all lines before it are synced.
+/// Parses the intact lines. A crash may leave any part of a write on the disk, so damage is not an
+/// error by itself. Before a COMMIT it is an error, because the COMMIT is written after all lines
+/// before it are synced.
 fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let text = String::from_utf8_lossy(bytes);
     let mut records = Vec::new();

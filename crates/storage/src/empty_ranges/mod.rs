@@ -18,18 +18,17 @@
 //! **Invariant.** A read that begins after a range was recorded sees no row in it, unless the
 //! read's clock is behind that of the recording read. It does not matter where the tombstones are:
 //! flushes and compactions change nothing. A write of anything but tombstones removes the position
-//! of its row from the range at the moment when it is applied. Data that comes in another way
-//! (import, an undone truncation, other columns) clears the cache.
+//! of its row from the range when the write is applied. Data that comes in another way (import, an
+//! undone truncation, other columns) clears the cache.
 //!
 //! **Recording.** A read sees the table as of the moment when it took its view, and other writes go
-//! on meanwhile. So while any recorder is active, all rows written are noted, and their positions
-//! are removed from the range that is recorded in the end. The row that ends the range may be
-//! deleted meanwhile, too: if there were deletions, the end of the range is queued for another
-//! walk.
+//! on meanwhile. So while any recorder is active, the cache notes all rows written, and cuts their
+//! positions out of the range that is recorded in the end. The row that ends the range may be
+//! deleted meanwhile, too. So if there were deletions, the range is queued for another walk.
 //!
 //! **Memory bound.** For each table and shard, [`MAX_RANGES`](ranges::MAX_RANGES) ranges and
-//! [`MAX_RECORDED`] noted rows of two keys each, and a queue of one key each, twice as long as the
-//! list of ranges.
+//! [`MAX_RECORDED`] noted rows, of two keys each. The queue is twice as long as the list of ranges;
+//! an entry has one key.
 
 mod lookup;
 mod place;
@@ -356,8 +355,9 @@ impl EmptyRanges {
         }
     }
 
-    /// Records a deletion between two places of a partition. If a range ended there, the deleted
-    /// row may have kept it from being longer, so its start is queued.
+    /// Records a deletion between two places of a partition. If an empty range ends there, the
+    /// deleted row may have bounded it, and the range may grow. So the start of the range is
+    /// queued.
     fn record_deletion(&self, before: Place, behind: Place, partition: &[u8]) {
         let count = self.deletions.get() + 1;
         self.deletions.set(count);
@@ -397,9 +397,9 @@ impl EmptyRanges {
     }
 
     /// Records the range from `start` to `end` as empty. The reader saw the live writes
-    /// 1..=`since`; rows written later are cut out. If rows were deleted since `deletions`, the row
-    /// that bounds the range may be gone too, and the deletion met no range that ended there, so
-    /// the range is queued for another walk.
+    /// 1..=`since`; rows written later are cut out of the range. If rows were deleted since the
+    /// count was `deletions`, the row behind the range may be among them. Its deletion found no
+    /// range that ended there and queued nothing, so the range is queued now for another walk.
     fn add(&self, start: Place, end: Place, weight: u64, as_of_s: u32, since: u64, deletions: u64) {
         let mut inner = self.inner.borrow_mut();
         if since < inner.lost_before || start >= end {

@@ -22,8 +22,9 @@ use crate::{
 const MAX_WALKED: u64 = 16_384;
 
 /// The prefetcher rests for this multiple of its last step's time. It does not rest while a paging
-/// read crosses tombstones: the prefetcher is faster than the read, because it walks in long steps
-/// and opens the table once for each, and the read need not walk the ranges that are recorded.
+/// read crosses tombstones, because the read need not walk the ranges that the prefetcher has
+/// recorded. The prefetcher stays ahead of the read: it walks in long steps, and opens the table
+/// once for each step.
 const REST: u32 = 1;
 
 /// The minimum rest, so that deletions gather.
@@ -64,7 +65,7 @@ fn next(database: &Database, last: &mut Option<TableId>) -> Option<(Rc<Table>, P
     Some((table, place))
 }
 
-/// Walks from a place to the first visible row, or for one step; then the rest is queued.
+/// Walks from a place to the first visible row. After one step, the rest of the walk is queued.
 async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<(), StorageError> {
     let metadata = table.metadata();
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
@@ -104,7 +105,7 @@ async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<()
     }
     let (walked, is_current) = read(database, table, &command).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
-        // If there is a new memtable, nothing was recorded from that partition on.
+        // If there is a new memtable, the read recorded nothing from the partition reached on.
         let at = if is_current {
             KeyBound::AfterKey(reached.key)
         } else {

@@ -10,8 +10,8 @@ const MAX_PLACES: usize = 2 * MAX_RANGES;
 /// Rows deleted in one partition after which its beginning is queued, if the cache is not idle.
 const DELETIONS_IN_PARTITION: u32 = 512;
 
-/// The number of deletion counters. Partitions whose tokens end alike share one, so with many
-/// partitions some are queued early.
+/// The number of deletion counters. Partitions whose tokens end in the same bits share a counter,
+/// so some are queued early if there are many partitions.
 const COUNTS_BY_TOKEN: usize = 4096;
 
 #[derive(Default)]
@@ -58,8 +58,8 @@ impl Queue {
         *count += 1;
         let is_enough = *count >= DELETIONS_IN_PARTITION;
         if is_enough {
-            // The start value alternates, so that of several partitions that share a counter it is
-            // not always the same one at which the counter is full.
+            // The start value alternates. Otherwise, if partitions that share a counter take turns,
+            // the same partition might fill it each time.
             self.looks ^= 1;
             *count = self.looks;
         }

@@ -1,4 +1,4 @@
-//! The recorder: notes from where to where a read met nothing but dead rows.
+//! The recorder: notes the start and the end of each run of dead rows that a read meets.
 //!
 //! Usually visible rows follow one another, and then the recorder costs one comparison a row:
 //! places are built only after a fragment was dropped.
@@ -16,8 +16,8 @@ pub(crate) struct EmptyRangeRecorder<'a> {
     start: Start,
     /// Fragments dropped since the run began, including the weights of the ranges passed.
     dropped: u64,
-    /// Fragments that this read dropped itself in all, without the weights of the ranges that it
-    /// passed.
+    /// All fragments that this read itself has dropped. The weights of the ranges that it passed do
+    /// not count.
     walked: u64,
     /// The read has seen the first `since` live writes, as far as they are in the run.
     since: u64,
@@ -29,8 +29,8 @@ pub(crate) struct EmptyRangeRecorder<'a> {
     is_within: bool,
     /// Whether live writes are noted for this recorder.
     is_registered: bool,
-    /// Set if nothing is recorded in this partition, because it was opened before live writes were
-    /// noted, and there were some.
+    /// Set if the recorder missed live writes of the present run. It then records nothing in the
+    /// present partition.
     is_blind: bool,
     /// Set if nothing more can be recorded.
     is_over: bool,
@@ -167,8 +167,8 @@ impl<'a> EmptyRangeRecorder<'a> {
         if self.is_over || self.is_registered || self.dropped < self.access.ranges.min_dropped {
             return;
         }
-        // The live writes since the run began were not noted, so the run counts only if there were
-        // none.
+        // No live write since the start of the run was noted. So the run is dropped if there were
+        // any.
         if self.since != self.access.ranges.live_writes.get() {
             self.start = Start::Unknown;
             self.dropped = 0;

@@ -62,8 +62,8 @@ impl CompactionStrategy {
     }
 
     /// Picks files together with the files that they may cover, so that both deletions and covered
-    /// data are purged. The purgeable share of all of them must be as large as that of a file
-    /// alone.
+    /// data are purged. The purgeable share of all files of a pick must exceed
+    /// `tombstone_threshold`, as that of a single file must.
     ///
     /// Cassandra waits until as many files as for any other compaction exist, and so never purges a
     /// table in which all data was deleted. In leveled compaction a file moves down with the files
@@ -110,9 +110,9 @@ impl CompactionStrategy {
 /// Returns the estimated share of the cells of a file and of others that can be purged if they are
 /// compacted together.
 ///
-/// These are the cells that are old enough, and the cells that the deletions of the file are likely
-/// to cover in the others: for a row deletion the average cells of a row there, for a partition
-/// deletion those of a partition.
+/// The purgeable cells are the cells that are old enough, and the cells of the other files that the
+/// deletions of the file are likely to cover. A row deletion covers the average number of cells of
+/// a row there, a partition deletion that of a partition.
 fn dead_share(others: Amounts, garbage: &SSTableInfo) -> f64 {
     let cells = others.cells + garbage.cells as f64;
     let old = others.old_cells + garbage.old_cells();

@@ -106,12 +106,12 @@ impl Leveled {
         Some(PickedCompaction::new(files, 1, self.split()))
     }
 
-    /// Picks files that can be purged together with data that they cover in deeper levels or in
-    /// level 0. Each moves to the next level with the files that it overlaps there, and from level
-    /// 0 all files do; so they reach the data that they cover.
+    /// Picks garbage files that cover data in deeper levels or in level 0, so that both can be
+    /// purged. A file moves to the next level with the files that it overlaps there. All files of
+    /// level 0 move together. So the deletions reach the data that they cover.
     ///
     /// `older` holds for each idle file the amounts of the files that it may cover. `is_worth`
-    /// receives the amounts of all files that move down with a file, and its index.
+    /// receives the amounts of all files of a pick together, and the index of its garbage file.
     pub(super) fn downwards(
         &self,
         candidates: &CompactionCandidates<'_>,
@@ -162,7 +162,7 @@ impl Leveled {
     }
 
     /// Returns the score: the maximum number of files of level 0 over one token, without the number
-    /// that is too small to move up. Each other level has one file there.
+    /// that is too small to move up. Each other level has at most one file over a token.
     pub(super) fn score(&self, candidates: &CompactionCandidates<'_>) -> usize {
         let files: Vec<&SSTableInfo> = candidates.all().collect();
         let of_level_0 = levels_of(&files).filter(|(_, level)| *level == 0);
@@ -170,16 +170,17 @@ impl Leveled {
             .saturating_sub(self.tiers.thresholds.minimum - 1)
     }
 
-    /// Returns how many times the levels above 0 hold their maximum size, in sum over the levels
-    /// that exceed it.
+    /// Returns the sum of the fill factors of the levels above 0, without the last level. A fill
+    /// factor is a level's bytes divided by its maximum, rounded down.
     pub(super) fn level_score(&self, candidates: &CompactionCandidates<'_>) -> usize {
         let levels = levels(candidates.idle, candidates.busy);
         let times = (1..LEVELS - 1).map(|level| levels.bytes[level] / self.maximum_bytes(level));
         usize::try_from(times.sum::<u64>()).unwrap_or(usize::MAX)
     }
 
-    /// Picks all files for the lowest level that has room for them. Some files of one level stay
-    /// there if no others lie between them.
+    /// Picks a compaction of these files. All files of the table go to the lowest level that has
+    /// room for them. Some files of one level stay there if no other file of the level lies between
+    /// them; otherwise they go to level 0.
     pub(super) fn one_run(
         &self,
         candidates: &CompactionCandidates<'_>,
@@ -211,7 +212,8 @@ impl Leveled {
 }
 
 /// Returns the files of level 0 with the files that they overlap in the next level. Returns `None`
-/// if one of either is being compacted: no older file that overlaps the moved ones may remain.
+/// if a file of either level is being compacted, because no older file that overlaps the moved ones
+/// may remain.
 fn all_of_level_0(candidates: &CompactionCandidates<'_>, levels: &Levels) -> Option<Vec<usize>> {
     if levels.is_level_0_busy {
         return None;

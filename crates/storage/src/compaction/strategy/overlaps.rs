@@ -46,8 +46,8 @@ pub(super) fn overlap_sets(files: &[SSTableInfo], among: &[usize]) -> Vec<Overla
     sets
 }
 
-/// Takes files in this order, and leaves out each one with which more than `most` files would lie
-/// over one token.
+/// Takes files in this order. Leaves out each file that would raise the number of files over some
+/// token above `most`.
 pub(super) fn within_depth(files: &[SSTableInfo], order: Vec<usize>, most: usize) -> Vec<usize> {
     // Tokens at which the number of files may change.
     let mut firsts: Vec<i64> = order.iter().map(|index| files[*index].first_token).collect();

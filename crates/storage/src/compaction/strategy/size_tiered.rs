@@ -37,9 +37,9 @@ impl SizeTiered {
         picked.into_iter().map(|files| PickedCompaction::new(files, 0, Split::Never)).collect()
     }
 
-    /// Returns the buckets to compact, of the files in `among` and among the buckets with enough
-    /// files. The bucket with the most files comes first, because it relieves reads most; then the
-    /// one with the smallest files.
+    /// Groups the files in `among` into buckets, and returns the buckets with enough files for a
+    /// compaction. The bucket with the most files comes first, because its compaction relieves
+    /// reads most. If the numbers are equal, the bucket with the smallest files comes first.
     pub(super) fn pick_among(&self, files: &[SSTableInfo], among: &[usize]) -> Vec<Vec<usize>> {
         let mut full: Vec<(f64, Vec<usize>)> = self
             .buckets(among.iter().map(|index| (&files[*index], *index)))
@@ -53,7 +53,7 @@ impl SizeTiered {
         full.into_iter().map(|(_, bucket)| bucket).collect()
     }
 
-    /// Returns the files without the ones that stay: the largest files of each bucket, one less
+    /// Returns the files that are left to compact. In each bucket the largest files stay, one fewer
     /// than a compaction needs.
     pub(super) fn unsettled<'f>(&self, files: &[&'f SSTableInfo]) -> Vec<&'f SSTableInfo> {
         let buckets = self.buckets(files.iter().map(|file| (*file, *file)));

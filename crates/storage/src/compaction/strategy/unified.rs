@@ -314,8 +314,8 @@ fn density(candidates: &CompactionCandidates<'_>, bytes: u64, span: (i64, i64)) 
     bytes as f64 / if share < MIN_SPAN { 1.0 } else { share.min(1.0) }
 }
 
-/// Returns the last tokens of the parts of a range, without that of the last part, limited to those
-/// from `within.0` up to but not including `within.1`.
+/// Returns the boundaries between the parts of a range: the last token of each part but the last
+/// part. Only boundaries from `within.0` up to but not including `within.1` are returned.
 pub(super) fn boundaries((first, last): (i64, i64), parts: u64, within: (i64, i64)) -> Vec<i64> {
     let tokens = i128::from(last) - i128::from(first) + 1;
     let count = i128::from(parts.max(1));
