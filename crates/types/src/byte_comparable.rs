@@ -2,19 +2,23 @@
 //!
 //! The encoding is Cassandra's "OSS50" (`ByteComparable.md` upstream;
 //! docs/formats/byte-comparable.md), bit for bit, because it is the alphabet of the trie indexes on
-//! disk. A value's encoding is prefix-free once a separator or terminator follows it, so a key can
-//! be cut anywhere and still be ordered. Encoding never fails. Values are validated where they
-//! enter the node ([`CqlType::validate`]); for others the order is unspecified, but nothing panics.
-//! Encoding allocates only `out`, except for decimals with an unscaled value of more than 16 bytes.
-//! Decoding accepts any bytes, returns an error if they are not an encoding, and holds no more than
-//! the decoded value.
+//! disk. Once a separator or terminator follows a value, no value's encoding is a prefix of
+//! another's, so keys of several columns compare column by column.
 //!
-//! Cassandra's form disagrees with Cassandra's comparators about a few values: it orders NaN by its
-//! bits, a negative one in front of all numbers, and inside tuples and collections it writes one
-//! byte for null and for an empty value. Files are sorted by the comparators, their trie indexes
-//! hold Cassandra's form. The *ordered* form ([`encode_ordered_clustering`]) differs for those
-//! values only and agrees with [`CqlType::compare`] for all of them. It is for keys in memory and
-//! for look-ups; it is never written to a file.
+//! Encoding never fails. Values are validated where they enter the node ([`CqlType::validate`]).
+//! The order of other values is unspecified, but nothing panics. Encoding allocates only `out`,
+//! except for decimals with an unscaled value of more than 16 bytes. Decoding accepts any bytes,
+//! returns an error if they are not an encoding, and holds no more than the decoded value.
+//!
+//! Cassandra's form disagrees with Cassandra's comparators about a few values:
+//!
+//! - It orders NaN by its bits, so a negative NaN comes before all numbers.
+//! - Inside tuples and collections, it writes one byte for both null and an empty value.
+//!
+//! The comparators sort the files, but the trie indexes of the files hold Cassandra's form. The
+//! *ordered* form ([`encode_ordered_clustering`]) agrees with [`CqlType::compare`] about all values
+//! and differs from Cassandra's form for these few only. It is for keys in memory and for look-ups;
+//! it is never written to a file.
 //!
 //! Decoding takes both forms and returns the value's canonical form. The result differs from the
 //! original bytes where several forms of a value are equal:

@@ -2,13 +2,16 @@
 //! stores one of them.
 //!
 //! The elements of a set, and the keys of a map, are sorted and unique, wherever the set or map is
-//! nested. The first of equal elements stays; of equal keys the first stays, with the last value.
-//! Elements of lists, sets and maps have the shortest form of their type, because Cassandra decodes
-//! and encodes them: a varint without superfluous sign bytes, `01` for true, an IPv4 address in 4
-//! bytes. Scalars elsewhere (columns, fields of tuples and user types, elements of a vector column)
-//! keep the bytes that the client sent, as in Cassandra. One difference: Cassandra also keeps the
-//! client's bytes of sets and maps inside tuples, user types and vector columns, so that two orders
-//! of one set are two partition keys there.
+//! nested. If elements are equal, the first one stays. If keys are equal, the first key stays, with
+//! the value of the last.
+//!
+//! Elements of lists, sets and maps have the shortest form of their type,
+//! because Cassandra decodes and encodes them: a varint without superfluous sign bytes, `01` for
+//! true, an IPv4 address in 4 bytes. Scalars elsewhere (columns, fields of tuples and user types,
+//! elements of a vector column) keep the bytes that the client sent, as in Cassandra. One
+//! difference: inside tuples, user types and vector columns, Cassandra also keeps the client's
+//! bytes of sets and maps. Two orders of one set are then two partition keys in Cassandra, but one
+//! here.
 //!
 //! [`CqlType::canonical`] first checks the value without allocating, and builds a new value only if
 //! the form differs. It skips types that have only one form ([`CqlType::has_canonical_form`]).

@@ -206,8 +206,8 @@ impl Parts<'_> {
     }
 }
 
-/// Writes the decimal digits at the end of `buffer` and returns where they begin. A division of 128
-/// bits is slow, so the function makes one for 19 digits; the other divisions have 64 bits.
+/// Writes the decimal digits at the end of `buffer` and returns where they begin. A 128-bit
+/// division is slow, so the function makes one per 19 digits and divides further in 64 bits.
 fn write_digits(mut value: u128, buffer: &mut [u8; 40]) -> usize {
     const CHUNK: u128 = 10u128.pow(19);
     let mut start = buffer.len();
@@ -215,8 +215,8 @@ fn write_digits(mut value: u128, buffer: &mut [u8; 40]) -> usize {
         let mut chunk = (value % CHUNK) as u64;
         value /= CHUNK;
         let mut digits = 0;
-        // Zeros in front of the number are not written. In a chunk that is not the first of the
-        // number, they are.
+        // The number has no leading zeros, so only the chunks behind its first one are padded with
+        // zeros.
         while chunk != 0 || value != 0 && digits < 19 {
             start -= 1;
             buffer[start] = (chunk % 10) as u8;

@@ -7,8 +7,8 @@
 //!   more).
 //! - A timestamp before the year 1 prints a signed year, which can be read back (Cassandra prints
 //!   the year of the era).
-//! - The duration of zero prints as `0s` (Cassandra prints nothing). JSON prints nothing as
-//!   Cassandra does, and reads that back.
+//! - The duration of zero prints as `0s` (Cassandra prints nothing). In JSON it is an empty string,
+//!   as in Cassandra, but only this crate reads that back.
 //! - Blobs may be written with and without `0x`.
 //! - The word `now` is not a timestamp, because this crate has no clock.
 //!

@@ -1,8 +1,9 @@
 //! Orders UUIDs by ranks, which are unsigned integers of 128 bits.
 //!
-//! `uuid` sorts by version first, then version 1 by its time and the others by their bytes; ties by
-//! the last 8 bytes, unsigned. `timeuuid` sorts by time, and ties by the last 8 bytes as *signed*
-//! bytes. Comparison and the byte-comparable form both use these integers, so they cannot disagree.
+//! The type `uuid` sorts by version first. UUIDs of version 1 then sort by time, and those of other
+//! versions by their bytes. The last 8 bytes, unsigned, decide ties. The type `timeuuid` sorts by
+//! time, and the last 8 bytes decide ties as *signed* bytes. Comparison and the byte-comparable
+//! form both use these integers, so they cannot disagree.
 
 /// Returns the rank of a UUID of any version in a column of type `uuid`.
 #[inline]

@@ -1,6 +1,6 @@
 //! Checks that bytes are a value of a type.
 //!
-//! Values are validated once, where they enter the node; all code behind may rely on it. The rules
+//! Values are validated once, where they enter the node, and all later code relies on it. The rules
 //! are those of Cassandra 5.0.9, as measured: zero-length values are valid for all types but
 //! `tinyint`, `smallint`, `date`, `time`, `duration`, collections and vectors. Two rules are
 //! stricter than Cassandra's: text is UTF-8 as Unicode defines it (no surrogates, no `c0 80`), and

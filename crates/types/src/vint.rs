@@ -47,8 +47,8 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
-/// Returns bytes and a length: so many of the first bytes are `value` in its shortest form. The
-/// other bytes have no meaning.
+/// Returns a buffer and a length. The first `length` bytes of the buffer are `value` in its
+/// shortest form; the other bytes have no meaning.
 #[inline]
 pub fn encoded_unsigned(value: u64) -> ([u8; MAX_BYTES], usize) {
     let length = unsigned_length(value);

@@ -68,7 +68,8 @@ impl QueryProcessor {
                 MAX_STATEMENT_BYTES >> 20
             )));
         }
-        // The cache keeps a statement that names all its keyspaces without the session's.
+        // A statement that names all its keyspaces is cached under an id without the session's
+        // keyspace.
         let unbound = self.prepared(&statement_id(None, text));
         let unbound = unbound.filter(|prepared| keyspace.is_none() || prepared.plan.names_tables());
         let of_keyspace = || self.prepared(&statement_id(keyspace, text));

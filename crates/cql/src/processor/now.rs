@@ -165,16 +165,16 @@ fn point_values<'v>(
     select: &PlannedSelect,
     options: &QueryOptions<'v>,
 ) -> Option<&'v [Value]> {
-    // A page of one row is full after this row: the general path returns the start of the next
-    // page.
+    // With a page size of 1, the row fills the page, and the answer may need a paging state. Only
+    // the general path makes one.
     if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1) {
         return None;
     }
     borrow_values(&prepared.bind.columns, options.values)
 }
 
-/// Returns table and key of the only row of a statement that look-ahead supports, and whether the
-/// statement writes the row.
+/// Returns the table and key of the only row that the statement names, and whether the statement
+/// writes it. Returns `None` if look-ahead does not support the statement.
 fn row_ahead(prepared: &Prepared) -> Option<(&Arc<TableMetadata>, &PointKey, bool)> {
     match &prepared.plan {
         Plan::Select(select) if select.bypass_cache => None,

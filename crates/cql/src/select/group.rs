@@ -109,8 +109,8 @@ impl<'s> Output<'s> {
         group.aggregation.add(&context)
     }
 
-    /// Encodes the result row of the open group. Without GROUP BY, there is one even if no row was
-    /// read.
+    /// Encodes the result row of the open group. Without GROUP BY, the result has this row even if
+    /// no row was read.
     ///
     /// # Errors
     /// As [`Aggregation::finish`] and [`SelectExpression::value`].

@@ -43,8 +43,8 @@ pub struct PlannedSelect {
     pub is_distinct: bool,
     /// Whether rows are read against the clustering order.
     pub is_reversed: bool,
-    /// With IN on the partition key and ORDER BY, the clustering columns that the rows are sorted
-    /// by (position, whether descending); otherwise empty.
+    /// The clustering columns that the rows are sorted by (position, whether descending). Empty
+    /// unless the statement has both IN on the partition key and ORDER BY.
     pub sort: Vec<(usize, bool)>,
     /// `GROUP BY`: the number of leading primary key columns that identify a group; `None` without
     /// GROUP BY.

@@ -47,8 +47,9 @@ impl PointSelect {
             && !select.is_distinct
             && select.limit.is_none()
             && select.per_partition_limit.is_none();
-        // If different bytes can be equal as a clustering value, the stored row has the bytes that
-        // were written first, which need not be those of the statement.
+        // A point read returns the clustering as the statement has it. Where different bytes are
+        // equal in the clustering order, the stored row has the bytes that were written first, and
+        // these may differ from the statement's.
         if !is_plain || select.table.is_counter() || !gives_values_back(select.table.comparator()) {
             return None;
         }

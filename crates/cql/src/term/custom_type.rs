@@ -5,8 +5,8 @@ use espalier_types::CqlType;
 
 use crate::{Error, ErrorCode, Result};
 
-/// Returns the type that a Java class names. The schema tables must be able to store it: the user
-/// types inside it are those of the keyspace, and all its classes are known.
+/// Returns the type that a Java class names. The schema tables must be able to store the type, so
+/// its user types must be those of the keyspace, and this node must know all its classes.
 ///
 /// # Errors
 /// Code 0x2000 with Cassandra's text.

@@ -88,8 +88,8 @@ impl CompositeTerm {
     }
 }
 
-/// Serialises a literal of type `column_type` from its parts. Sets and maps are sorted. Of equal
-/// keys in a map, the literal has the bytes of the first and the value of the last.
+/// Serialises a literal of type `column_type` from its parts. Sets and maps are sorted. If
+/// a map literal repeats a key, the map has the bytes of the first key and the value of the last.
 ///
 /// # Errors
 /// An element, key or value of a collection is null.

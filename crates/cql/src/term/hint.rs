@@ -1,8 +1,8 @@
 //! Type hints, `(type) term`: the term must have that type, and the receiver must accept the type.
 //!
 //! As in Cassandra, a hinted literal or marker becomes a value of the receiver's type, not of the
-//! hinted type: the four bytes of an `int` are no encoding of a `varint`. Only the result of a call
-//! is stored in the type of the hint.
+//! hinted type: the four bytes of an `int` are no encoding of a `varint`. Function calls, casts and
+//! operators are the exception: their result has the hinted type.
 
 use espalier_types::CqlType;
 
@@ -72,8 +72,8 @@ fn without_parentheses<'e, 'a>(mut expression: &'e Expression<'a>) -> &'e Expres
     expression
 }
 
-/// Whether the types are equal except for `ascii` where `to` has `text`: the elements then have the
-/// same bytes and order.
+/// Whether the types are equal apart from frozenness, or have `ascii` in `from` where `to` has
+/// `text`. Values of `ascii` and `text` have the same bytes and order.
 fn is_ascii_for_text(from: &CqlType, to: &CqlType) -> bool {
     use CqlType as T;
     match (from, to) {

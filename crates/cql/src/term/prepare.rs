@@ -37,7 +37,7 @@ pub struct Preparation<'a> {
     pub markers: &'a BindMarkers<'a>,
     /// The receiver of each marker, once it is known.
     pub bound: Vec<Option<ColumnSpec>>,
-    /// The name that every marker without a name of its own has, regardless of its receiver.
+    /// The name of each anonymous marker; `None` gives it the name of its receiver.
     pub marker_name: Option<&'static str>,
     /// Pairs of a partition key column (by position) and a marker that was bound to it, in the
     /// order of binding.
@@ -128,8 +128,8 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// Returns, for each partition key column of `table`, the last marker that is bound to it;
-    /// empty if a column has no marker.
+    /// Returns the last marker that is bound to each partition key column of `table`. The list is
+    /// empty if one of these columns has no marker.
     pub fn key_indices(&self, table: &TableMetadata) -> Vec<u16> {
         let last = |position| {
             let mut markers = self.key_markers.iter().rev();
@@ -222,7 +222,8 @@ pub fn resolve_type(
         TypeNameKind::Frozen(inner) => resolve(inner)?.freeze(),
         TypeNameKind::UserDefined(type_name) => {
             let owner = type_name.keyspace.as_ref().map_or(keyspace, Name::as_str);
-            // The schema tables name the types of columns without a keyspace.
+            // The schema tables store a column's type without its keyspace, so a user type must be
+            // in the keyspace of the statement.
             if owner != keyspace {
                 let message = format!(
                     "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {owner}; user types can only be used in the keyspace they are defined in"

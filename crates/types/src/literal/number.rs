@@ -17,8 +17,8 @@ pub fn print_float(value: f32) -> String {
     java_style(f64::from(value), plain, [format!("{value:e}"), format!("{value:.1e}")])
 }
 
-/// Turns Rust's `1.5e-7` into Java's form. It takes the text with the fewest digits and the one
-/// with two, because Java prints at least two digits, the nearest ones.
+/// Turns Rust's `1.5e-7` into Java's form. `shortest` has the fewest digits. Java prints at least
+/// two digits, so `two_digits` replaces a `shortest` of one digit.
 fn java_style(value: f64, plain: bool, [shortest, two_digits]: [String; 2]) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

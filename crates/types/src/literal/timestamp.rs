@@ -9,8 +9,8 @@ use crate::literal::zone::parse_zone;
 ///
 /// The default zone is UTC. Digits behind the third of the fraction are ignored. As in Cassandra, a
 /// day that the month does not have becomes its last day, 24:00 is the next midnight, and the
-/// numbers of a date with a clock have one to 19 digits. Such a date may have a year below 1 or
-/// with a sign only in the form of [`print_timestamp`]; Cassandra refuses these years.
+/// numbers of a date with a clock have one to 19 digits. In a date with a clock, a year below 1 or
+/// with a sign needs the zone `Z`, as [`print_timestamp`] prints it. Cassandra refuses these years.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     if parse_integer(text).is_some() {
         return text.parse().ok();
@@ -23,8 +23,8 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
         }
         None => {
             let (date, zone) = split_date(text)?;
-            // Cassandra counts the years of an era, which has no year 0, where it reads a zone in a
-            // form of its own.
+            // Before a zone in a form other than that of ISO 8601, Cassandra reads the year as the
+            // year of an era. Eras have no year 0.
             let is_iso = zone.is_empty()
                 || zone.eq_ignore_ascii_case("z")
                 || zone.as_bytes().get(3) == Some(&b':');
@@ -36,7 +36,7 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
 
 fn in_zone(mut date: CivilDate, millis_of_day: i64, zone: &str, has_clock: bool) -> Option<i64> {
     date.day = date.day.min(days_in_month(date.year, date.month));
-    // The first day begins before the least time that 64 bits can express.
+    // The midnight of the first day is below the least 64-bit time, hence 128 bits.
     let midnight_ms = i128::from(days_from_civil(date)) * i128::from(MILLIS_PER_DAY);
     let local_ms = midnight_ms + i128::from(millis_of_day);
     let offset_ms = parse_zone(zone, has_clock, local_ms)?;

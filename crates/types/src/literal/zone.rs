@@ -32,8 +32,8 @@ enum OffsetForm {
 
 /// Returns the offset of `zone` east of UTC in milliseconds at a local time.
 ///
-/// `local_ms` is in milliseconds since 1970 on the clocks there. `zone` is the text behind the date
-/// or clock; an empty text means UTC.
+/// `local_ms` is the local time in `zone`, in milliseconds since 1970. `zone` is the text behind
+/// the date or clock; an empty text means UTC.
 pub(super) fn parse_zone(zone: &str, has_clock: bool, local_ms: i128) -> Option<i64> {
     if zone.is_empty() || zone == "Z" || (zone == "z" && !has_clock) {
         return Some(0);
@@ -99,8 +99,8 @@ fn offset_at(zone: &TimeZone, local_ms: i128) -> Option<i64> {
     let day = i64::try_from(local_ms.div_euclid(i128::from(MILLIS_PER_DAY))).ok()?;
     let seconds = i64::try_from(local_ms.rem_euclid(i128::from(MILLIS_PER_DAY))).ok()? / 1000;
     let CivilDate { year, month, day } = civil_from_days(day);
-    // The library ends at year 9999. The calendar repeats after 400 years, and so do a zone's rules
-    // far from today.
+    // The library's years end at 9999. A year far from today is replaced by one with the same
+    // calendar, which repeats after 400 years. A zone's rules no longer change that far from today.
     let year = match year {
         ..=-9000 => year.rem_euclid(400) - 2400,
         9000.. => year.rem_euclid(400) + 2400,

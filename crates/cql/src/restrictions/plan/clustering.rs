@@ -118,9 +118,10 @@ impl<'e> ColumnRelations<'e> {
     }
 }
 
-/// Whether all multi-column relations of the column at `at` begin with it, and no other relation of
-/// their columns excludes them. A bound of the first column may be combined with a bound of
-/// several: `c > 1 AND (c, d) < (3, 'a')`.
+/// Whether the multi-column relations can be planned together. Each must begin with the column at
+/// `at`, and no single-column relation may restrict the columns of the first of them. One exception:
+/// a bound of the first column may accompany a single multi-column relation, as in
+/// `c > 1 AND (c, d) < (3, 'a')`.
 fn may_combine(
     tuples: &[TupleRelation<'_>],
     at: usize,
@@ -136,7 +137,8 @@ fn may_combine(
     alone && tuples.iter().all(|tuple| tuple.start == at)
 }
 
-/// Returns the error for a restricted column after one that is not restricted, or not by = or IN.
+/// Returns the error for a column that may not be restricted because of a column before it. `gap`
+/// names that column if it is not restricted; `None` means that it has a range.
 fn behind_the_prefix(column: &ColumnDefinition, gap: Option<&str>) -> Error {
     let message = match gap {
         Some(gap) => format!(

@@ -19,9 +19,9 @@ enum Restricted {
     Contains,
 }
 
-/// Refuses a relation that conflicts with an earlier one of the same column, with Cassandra's text.
-/// An equality excludes all other relations, a range has one bound on each side, and CONTAINS and
-/// CONTAINS KEY can be combined only with each other.
+/// Refuses a relation that conflicts with an earlier one of the same column. The error has
+/// Cassandra's text. An equality excludes all other relations. A range has one bound on each side.
+/// CONTAINS and CONTAINS KEY can be combined only with each other.
 pub(super) fn check_repeated(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
@@ -57,7 +57,8 @@ fn kind_of(relation: &Relation<'_>) -> Option<Restricted> {
     })
 }
 
-/// Returns the reason to refuse `found` beside `earlier`, or adds its bounds to `earlier`.
+/// Returns the reason to refuse `found` beside `earlier`. If there is none, adds the bounds of
+/// `found` to `earlier`.
 fn conflict(column: &str, earlier: &mut Restricted, found: &Restricted) -> Option<String> {
     match (earlier, found) {
         (Restricted::Equal, _) => Some(format!(

@@ -9,12 +9,14 @@ use crate::{
 
 /// Rows per chunk if not every row read is a row of the page (filters, aggregates).
 pub const CHUNK_ROWS: usize = 4096;
-/// Bytes of rows per chunk, a soft limit: a page ends early rather than grow beyond it.
+/// Bytes of rows per chunk, and of encoded rows per page. A page ends with the row that reaches the
+/// limit.
 pub const CHUNK_BYTES: usize = 4 << 20;
 /// A statement that may not return a short page ends its chunk after `CHUNK_PAGES` × the page
 /// tombstone limit, because a chunk pins its sources, including memtables that were flushed
-/// meanwhile. `CHUNK_TOMBSTONES` applies where the page tombstone limit is disabled.
+/// meanwhile.
 const CHUNK_PAGES: usize = 10;
+/// Tombstones per chunk if the page tombstone limit is disabled.
 const CHUNK_TOMBSTONES: usize = 100_000;
 /// Maximum bytes of a result without paging: drivers accept no longer frame.
 pub const MAX_RESULT_BYTES: usize = 256 << 20;
@@ -27,7 +29,8 @@ pub struct PageLimits {
     pub bytes: usize,
     /// Tombstones after which a chunk ends.
     pub tombstones: usize,
-    /// Whether the page ends with such a chunk, even if it is empty.
+    /// Whether the page ends with a chunk that reached the tombstone limit, even if the page is
+    /// empty.
     pub ends_among_tombstones: bool,
 }
 

@@ -41,8 +41,9 @@ struct Execution<'s> {
     /// Result rows that LIMIT still allows.
     rows_left: usize,
     per_partition_limit: usize,
-    /// The last row in the output (or in a complete group), and the rows of its partition so far.
+    /// The position of the last row that was encoded or added to a group.
     last: Option<ReadPosition>,
+    /// Result rows or groups of the current partition so far, for PER PARTITION LIMIT.
     partition_rows: usize,
     /// The start of the current chunk.
     resumed: Option<ReadPosition>,
@@ -173,8 +174,8 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Returns the next read: the rows that the page lacks if each row read is a row of the page,
-    /// otherwise a chunk.
+    /// Returns the next read. If each row read is a row of the page, it reads the rows that the
+    /// page lacks, at most 16 × [`CHUNK_ROWS`]. Otherwise it reads one chunk.
     fn command(
         &self,
         target: ReadTarget,
