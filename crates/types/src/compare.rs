@@ -60,8 +60,8 @@ impl CqlType {
     }
 }
 
-/// Compares values of the right length by `read`, and others by their bytes, which puts an empty
-/// value first.
+/// Compares values by `read` if both have the right length. Otherwise compares their bytes, which
+/// puts an empty value first.
 #[inline]
 fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: impl Fn([u8; N]) -> T) -> Ordering {
     match (left.try_into(), right.try_into()) {

@@ -1,8 +1,8 @@
-//! The restriction to one row by its full primary key, with each column by `=` and a marker or a
-//! constant. Most statements of most applications have it. Its values are borrowed, not copied.
+//! The restriction to one row by its full primary key: `=` and a marker or a constant for each
+//! column. Most statements of most applications have it. Its values are borrowed, not copied.
 //!
-//! A value that is not valid (a null, an unset value, a length beyond the limits) yields no key
-//! here: the general path has the rules for it, and the errors.
+//! An invalid value (a null, an unset value, a length beyond the limits) yields no key here. The
+//! general path then applies the rules for such values and returns the errors.
 
 use espalier_mutation::{DecoratedKeyRef, put_composite_component, schema::TableMetadata};
 use smallvec::SmallVec;

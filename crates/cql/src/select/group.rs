@@ -136,8 +136,8 @@ impl<'s> Output<'s> {
         self.encode(row, &aggregates)
     }
 
-    /// Sorts the rows and keeps the first `limit`. `rows` has, for each row in its present order,
-    /// its clustering and the offset of its content.
+    /// Sorts the encoded rows and keeps the first `limit`. `rows` lists the rows in the order of
+    /// `content`, each with its clustering and the offset of its content.
     pub fn sort(
         &mut self,
         rows: Vec<(Option<Clustering>, usize)>,

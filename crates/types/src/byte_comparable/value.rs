@@ -213,8 +213,8 @@ fn ranked(rank: impl Fn([u8; 16]) -> u128, value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Gives a value that validation would refuse some place in the order. A separator expresses
-/// zero-length values.
+/// Encodes a value of a length that validation refuses: it gets some place in the order, because
+/// encoding never fails. A zero-length value adds nothing, because its separator expresses it.
 #[cold]
 fn odd_length(value: &[u8], out: &mut Vec<u8>) {
     if !value.is_empty() {

@@ -79,8 +79,8 @@ impl Parts<'_> {
     }
 }
 
-/// Returns 5^power. It takes the bits of `power` from the highest down, so that all multiplications
-/// but the squarings are by 5.
+/// Returns 5^power. It takes the bits of `power` from the highest down, so that each step squares
+/// the result and multiplies it by 5 at most.
 fn power_of_five(power: u32) -> BigUint {
     let mut result = BigUint::from(1u32);
     for bit in (0..u32::BITS - power.leading_zeros()).rev() {

@@ -101,7 +101,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes one level deeper. [`Self::leave`] ends it, but need not be called on errors.
+    /// Enters a level of nesting. [`Self::leave`] leaves it, but need not be called after an error.
     pub(super) fn enter(&mut self) -> Result<(), TypeParseError> {
         if self.depth == MAX_NAME_DEPTH {
             return Err(self.error(format!("types are nested deeper than {MAX_NAME_DEPTH}")));
