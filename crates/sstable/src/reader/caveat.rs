@@ -5,17 +5,18 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// A warning that Data.db has lost its end, or that it has no checksums. Reading such a file is no
-/// success, however far it gets.
+/// A warning that Data.db has lost its end, or that it has no checksums. Even a read that meets no
+/// fault ends with this warning, which is an error.
 #[derive(Clone, Debug)]
 pub struct Caveat {
     error: SSTableError,
-    /// The position before compression from which on failed reads are explained by `error`.
+    /// The position in Data.db, before compression, from which on `error` explains corrupt data.
     explained_from: u64,
 }
 
 impl Caveat {
-    /// Returns the warning for `data`. `shortfall` says that the file has lost its end, if it has.
+    /// Returns the warning for `data`, if there is a reason for one. `shortfall` is set if the file
+    /// has lost its end.
     pub(super) fn of(data: &DataFile, shortfall: Option<Shortfall>) -> Option<Self> {
         let unchecked = || {
             let why = "nothing checks it, as there is neither CompressionInfo.db nor CRC.db";
@@ -26,8 +27,9 @@ impl Caveat {
         shortfall.map(of_end).or_else(unchecked)
     }
 
-    /// Splits the outcome of a full read, `read`, into another fault, if there is one, and this
-    /// warning, which is reported last.
+    /// Splits the outcome of a full read in two. The first error is a fault that this warning does
+    /// not explain, if there is one. The second error is the warning itself, which is reported
+    /// last.
     pub fn ends(self, read: Result<()>) -> (Option<SSTableError>, SSTableError) {
         let other = read.err().filter(|error| match error {
             SSTableError::Corrupt { file, offset, .. } => {

@@ -211,9 +211,9 @@ impl ForwardRows {
         Ok(true)
     }
 
-    /// Returns whether looking up the row index is worth it, for a walk that began without one: a
-    /// skip is under way whose target is not reached within `limit` bytes. Returns true at most
-    /// once in a partition.
+    /// Returns whether looking up the row index is worth it, for a walk that began without one.
+    /// Walks about `limit` bytes towards the target of the skip under way, and returns true if the
+    /// target lies further on. Returns true at most once in a partition.
     pub(super) async fn wants_index(&mut self, limit: u64) -> Result<bool> {
         if self.is_index_sought {
             return Ok(false);
@@ -288,8 +288,8 @@ impl ForwardRows {
             self.open = block.open_deletion;
             return Ok(());
         }
-        // After the last row the index leads to the end of the partition; then only the last block
-        // is walked.
+        // If `to` lies after the last row, the index leads to the end of the partition, and the
+        // check above fails. The reader then walks the last block only.
         let last = match &self.index {
             Some((_, index)) => index.last_block_below(self.source.comparator(), None).await?,
             None => None,
@@ -322,8 +322,8 @@ impl ForwardRows {
         self.source.stream.seek(partition_start.saturating_add(offset));
         let previous = match self.source.head().await {
             Ok(Some(head)) => head.previous,
-            // After the last block lies the end of a partition, but the reader cannot see here of
-            // which partition.
+            // The end of a partition follows the last block. The reader cannot tell here whether it
+            // is the end of this partition.
             Ok(None) | Err(SSTableError::Corrupt { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };

@@ -30,8 +30,8 @@ use crate::{
 pub(crate) struct FoundPartition {
     /// The position of the partition's head in Data.db.
     pub(crate) position: u64,
-    /// The partition's deletion if it has a row index; live otherwise, for then the deletion is in
-    /// the partition's head.
+    /// The partition's deletion, if the partition has a row index. Otherwise this field is live,
+    /// and the partition's head holds the deletion.
     pub(crate) deletion: DeletionTime,
     pub(crate) index: Option<RowIndex>,
     /// A stream at the partition's head if the look-up has read the head, so that it is not read

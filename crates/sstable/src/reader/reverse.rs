@@ -216,10 +216,10 @@ impl ReverseRows {
         (skip.reported != self.open).then(|| marker_at(&skip.to, self.open, skip.reported))
     }
 
-    /// Returns the position where the part of the slice ends that is to be read.
+    /// Returns the end of the part of the slice that is still to be read.
     fn wanted_end<'a>(&'a self, slice: &'a ClusteringSlice) -> PositionRef<'a> {
         match &self.skip {
-            // It lies inside of the slice, or the skip would have ended.
+            // The target lies inside of the slice, because the skip would have ended otherwise.
             Some(skip) => skip.to.position(),
             None => slice.end.position(),
         }

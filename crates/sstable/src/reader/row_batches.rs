@@ -1,9 +1,10 @@
 //! Cuts Data.db into batches of whole rows, which other threads can decode independently.
 //!
 //! The cut reads only heads, lengths and markers. It needs the markers because the decoder of a
-//! batch that begins inside a partition must know which range deletion is open there. From an index
-//! it takes only the first position. A part that cannot be cut is read again row by row, which
-//! finds the error that a scan would report; it is returned after all batches before it.
+//! batch that begins inside a partition must know which range deletion is open there. The cut takes
+//! a single position from an index: the first one. If a part cannot be cut, it is read again row by
+//! row, to find the error that a scan would report. The error is returned after all batches before
+//! that part.
 //!
 //! Memory: one batch, one chunk more, and the bytes read ahead. A longer row is held whole.
 

@@ -25,15 +25,15 @@ use crate::{
     page_cache::Caching,
 };
 
-/// The scan steps over the rest of a partition that it leaves as long as that takes no more bytes
-/// than these. If more is left, it looks up the next partition in the index.
+/// The maximum number of bytes that the scan steps over to leave a partition. If the rest of the
+/// partition is longer, the scan looks up the next partition in the index.
 const SKIP_BYTES: u64 = 256 * 1024;
-/// This limit applies to short scans, for which [`SKIP_BYTES`] would be dozens of pages.
+/// Replaces [`SKIP_BYTES`] in short scans, for which that limit would be dozens of pages.
 const SHORT_SKIP_BYTES: u64 = 4 * 1024;
 
-/// The scan reads ahead when fewer bytes than these are left in the window. That is more than a
-/// writer copies between two checks, if rows are not long, and little beside a chunk, in front of
-/// which these bytes are copied.
+/// The scan reads ahead when fewer than this many bytes are left in the window. If rows are not
+/// long, a writer copies fewer bytes between two checks. Reading ahead copies the bytes that are
+/// left in front of the next chunk, and they are few beside a chunk.
 const SHORT_BYTES: usize = 2048;
 
 /// A scan of partitions. It reads Data.db in large pieces, around the page cache; a short scan
@@ -51,9 +51,10 @@ pub struct Scan {
     partition_start: u64,
     /// Whether the scan returns all rows with all columns, so that raw rows can be copied.
     is_whole: bool,
-    /// Whether the writer with this number can copy uniform rows, by the cheaper check for them.
+    /// The number of the last writer that asked for uniform rows, and whether it can copy those of
+    /// this file.
     is_uniform: Option<(u64, bool)>,
-    /// Whether reading ahead has not failed so far.
+    /// Whether the scan may read ahead: false after the last attempt has failed.
     may_draw_near: bool,
     /// The row that was looked at, and the offset after it (0 if there is none).
     view: RowRef,
@@ -233,8 +234,9 @@ impl Scan {
         match &self.state {
             State::Inside(current) => {
                 let (header, only_row, rows) = &**current;
-                // No data of the partition is newer than the newest data of the file. And a head
-                // that the end follows has no data.
+                // The deletion covers the partition if it covers the newest timestamp of the file.
+                // Otherwise nothing must be left to cover: no static row, and no row before the
+                // end.
                 deletion.deletes(self.reader.maximum_timestamp())
                     || (header.static_row.is_none() && only_row.is_none() && rows.is_at_end())
             }

@@ -242,8 +242,8 @@ pub(super) async fn take_back_if_failed<T>(
     outcome
 }
 
-/// Builds the content of Scylla.db. The run identifier is the SSTable's own, because nothing states
-/// which other SSTables it does not overlap.
+/// Builds the content of Scylla.db. A run is a set of SSTables that do not overlap. The writer
+/// knows of no such set, so each SSTable gets a run identifier of its own.
 fn scylla_metadata(
     descriptor: &Descriptor,
     table: &TableMetadata,

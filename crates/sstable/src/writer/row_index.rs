@@ -3,10 +3,9 @@
 //!
 //! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
 //! `column_index_size` bytes. The first block of a partition also has at least `first_block_size`
-//! bytes: a look-up reads a chunk or a page in any case, and a partition that is not longer than
-//! that needs no entry, which would be another page to read. A block does not end while a range
-//! deletion with a negative timestamp is open, if the version cannot hold such a deletion at the
-//! start of a block.
+//! bytes. A look-up reads at least a chunk or a page, so a partition of that length needs no entry:
+//! the entry would be another page to read. A block does not end while a range deletion with a
+//! negative timestamp is open, if the version cannot hold such a deletion at the start of a block.
 //!
 //! The trie keeps separators in Cassandra's byte-comparable form. That form orders a few
 //! *displaced* positions (NaN, empty values inside tuples and collections) differently from the
@@ -155,8 +154,8 @@ impl BlockBuilder {
     /// Returns whether an unfiltered that ends at `offset` bytes of the partition fills the block.
     #[inline]
     pub(super) fn is_block_full(&self, offset: u64) -> bool {
-        // The minimum of the first block applies to all, because the other blocks end after the
-        // first one.
+        // Later blocks need no exception from this minimum: they end after the first block, which
+        // has reached it.
         offset >= self.first_block_size
             && self
                 .block

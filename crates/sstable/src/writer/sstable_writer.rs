@@ -82,9 +82,9 @@ impl SSTableWriter {
         );
         let layout = FileLayout::new(&name, &header, table.clone(), features)?;
         check_name_is_free(file_system, descriptor).await?;
-        // `create_files` makes this name durable before it creates any other file. Files with
-        // neither TOC.txt nor TemporaryTOC.txt would look like an SSTable that has lost its table
-        // of contents.
+        // `create_files` makes the name of TemporaryTOC.txt durable before it creates any other
+        // file. Files with neither TOC.txt nor TemporaryTOC.txt would look like an SSTable that has
+        // lost its table of contents.
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
         let created = create_files(file_system, &options, features).await;
         let (data, index) = take_back_if_failed(file_system, descriptor, created).await?;
@@ -352,16 +352,16 @@ impl SSTableWriter {
                 Err(self.rejected(format!("{marker:?} has too many values")))
             }
             Unfiltered::Row(_) => Ok(()),
-            // A range deletion with a negative timestamp can be held, because no block begins
-            // inside it.
+            // If the row index cannot hold a range deletion with a negative timestamp, no block
+            // begins inside of one. So a range deletion has only the limits of a row deletion.
             Unfiltered::Marker(marker) => [marker.before, marker.after]
                 .into_iter()
                 .try_for_each(|deletion| self.check_storable(DeletionScope::Row, deletion)),
         }
     }
 
-    /// Checks the lengths of clustering values. Versions that store the minimum and the maximum
-    /// value in Statistics.db have lengths of two bytes for them.
+    /// Checks that no clustering value has more than 65,535 bytes. Some versions store the minimum
+    /// and the maximum value in Statistics.db, each after a length of two bytes.
     pub(super) fn check_clustering_lengths<'a>(
         &self,
         values: impl Iterator<Item = Option<&'a [u8]>>,

@@ -6,9 +6,9 @@
 //! without checksums that needs checking, damaged bytes. [`SSTableReader::read_partition`] then
 //! waits for the pages and reports errors.
 //!
-//! Usually a single page is missing. [`PointLookup`] records which, reads it and holds it, so that
-//! the same function continues there: a row on disk costs one wait for each missing page, and no
-//! stream.
+//! Usually a single page is missing. [`PointLookup`] records the page, reads it and holds it. The
+//! look-up then continues at that page. A row on disk therefore costs one wait for each missing
+//! page, and needs no stream.
 //!
 //! Page touches: two to four of the partition index (or one page of Index.db in its flat form),
 //! some of Rows.db if the partition is wide, and one of Data.db. One copy: the row, into the
