@@ -61,7 +61,7 @@ impl DataFile {
             return Err(self.other_length(chunks, expected));
         }
         let mut listed = (found - 4) / 4;
-        // Cassandra's compactions leave one more checksum, of no bytes
+        // Cassandra's compactions leave one more checksum: that of an empty chunk, which is 0
         // (docs/formats/compression.md).
         let last = self.table.read_array::<4>(found - 4).await?;
         listed -= u64::from(last == [0; 4]);
@@ -98,7 +98,8 @@ impl DataFile {
                     let place = start + 8 * number;
                     return Err(SSTableError::corrupt(self.table.name(), place, reason));
                 }
-                // The chunk before this one ends here.
+                // The chunk before this one ends at `offset`. If Data.db is shorter, that chunk is
+                // lost.
                 if offset > length {
                     lost.get_or_insert(number.saturating_sub(1));
                 }

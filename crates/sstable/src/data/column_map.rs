@@ -118,9 +118,9 @@ impl FileLayout {
 
 /// Returns whether the file holds the rows of a compact table as static rows.
 ///
-/// Cassandra keeps the columns of a compact table without clustering columns as static ones, and
-/// gives the table a clustering column that only Thrift clients ever filled. The columns of such a
-/// file show this, and the reader returns the static rows as rows.
+/// Cassandra keeps the columns of a compact table without clustering columns as static ones. It
+/// also gives the table a clustering column, which only Thrift clients ever filled. The header of
+/// the file shows both. The reader then returns the static rows as rows.
 fn is_static_compact(header: &SerializationHeader, table: &TableMetadata) -> bool {
     let is_regular = |column: &HeaderColumn| {
         table.column(&column.name).is_some_and(|column| column.kind == ColumnKind::Regular)

@@ -1,8 +1,9 @@
 //! The set of the header's columns that a row has. Format: docs/formats/data.md.
 //!
-//! Under 64 columns the set is a vint whose bit i says that column i is *missing*. From 64 columns
-//! on it is a vint with the number of missing columns, and then a vint for each index: of the
-//! present columns if fewer than half are present, else of the missing ones.
+//! If the header has fewer than 64 columns, the set is a vint, and bit i is set if column i is
+//! *missing*. Otherwise the set is a list: a vint with the number of missing columns, then a vint
+//! for each listed index. The list has the present columns if fewer than half are present, and the
+//! missing columns if not.
 
 use espalier_types::vint;
 use smallvec::SmallVec;
@@ -14,7 +15,7 @@ const BITMAP_LIMIT: usize = 64;
 /// The columns of a row, as ascending indices into the header's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnSubset {
-    /// All columns, of which there are so many.
+    /// All columns, with their number.
     All(usize),
     /// The columns whose bit is set.
     Bits(u64),

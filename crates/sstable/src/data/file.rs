@@ -411,7 +411,7 @@ impl DataFile {
 }
 
 /// Returns the length of the longest stored chunk that the reader accepts, in bytes. No compression
-/// algorithm makes random bytes as much longer as this limit allows.
+/// algorithm lengthens random bytes as much as this limit allows.
 pub(super) fn longest_stored(info: &CompressionInfo) -> u64 {
     2 * u64::from(info.chunk_length) + 65_536
 }

@@ -34,9 +34,9 @@ pub(crate) const MAX_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
 /// longer one in an array.
 pub(crate) const MAX_ROW_LENGTH: u64 = i32::MAX as u64;
 
-/// The longest row that is written, in bytes. A copy of the row in another file may have longer
-/// numbers in front: two, of up to 9 bytes each. With them, it still has at most
-/// [`MAX_ROW_LENGTH`].
+/// The longest row that is written, in bytes. Two numbers of a row, of up to 9 bytes each, may be
+/// longer in a copy of the row in another file. The limit leaves room for them, so that no copy is
+/// longer than [`MAX_ROW_LENGTH`].
 pub(crate) const MAX_WRITTEN_ROW_LENGTH: u64 = MAX_ROW_LENGTH - 2 * 9;
 
 /// A reading position in `bytes`.

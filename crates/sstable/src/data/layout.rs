@@ -28,8 +28,9 @@ pub(crate) const CELL_ROW_TIMESTAMP: u8 = 0x08;
 pub(crate) const CELL_ROW_TTL: u8 = 0x10;
 pub(crate) const CELL_FLAGS: u8 = 0x1F;
 
-/// The values from which timestamps, deletion times and TTLs are deltas. Differences wrap: at 64
-/// bits for timestamps, and at 32 bits for the others, whose vints are sign-extended.
+/// The baselines of a file, which stores timestamps, deletion times and TTLs as differences from
+/// them. Differences of timestamps wrap at 64 bits. All others wrap at 32 bits, and their vints are
+/// sign-extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Baselines {
     timestamp: i64,

@@ -67,7 +67,8 @@ impl Ranking {
     }
 }
 
-/// Pads a short value with zeros. A value that begins with it does not sort before the padded one.
+/// Returns the first eight bytes of a value, with zeros after a shorter one. If a value sorts
+/// before another by its bytes, its result is not greater than that of the other.
 fn padded(value: &[u8]) -> [u8; 8] {
     let mut padded = [0; 8];
     padded.iter_mut().zip(value).for_each(|(to, from)| *to = *from);

@@ -20,9 +20,10 @@ pub const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
 pub(crate) struct ReadAhead {
     offset: u64,
     buffer: Option<PageBuffer>,
-    /// Bytes to be read at once, if that is more than usual.
+    /// Minimum number of bytes of each read. If it is 0, each read is larger than the one before,
+    /// up to a limit.
     pub(crate) at_once: usize,
-    /// Bytes of the last read: a reader that continues reads more at once.
+    /// Bytes of the last read while reads grow; 0 before the first one.
     last: usize,
 }
 
@@ -49,7 +50,8 @@ impl DataFile {
         self.chunk_behind(&[], index, ahead).await
     }
 
-    /// Returns chunk `index` after the bytes `first`, which precede it in the file.
+    /// Returns the bytes `first` and then chunk `index` in one piece. In the uncompressed data,
+    /// `first` lies directly before the chunk.
     pub(crate) async fn chunk_behind(
         &self,
         first: &[u8],

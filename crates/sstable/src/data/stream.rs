@@ -1,10 +1,10 @@
 //! The bytes of Data.db from a position on, across chunks.
 //!
-//! Usually the window is a slice of one chunk, and no byte is copied. A sequential reader has the
-//! end of one chunk and all of the next in one window: the next chunk is decompressed after the
-//! rest of the one before it. In all other cases a row that lies across chunks is joined in memory
-//! of its own, and the row after it is read from the chunk again. Memory: two chunks and the bytes
-//! that the caller wants at once, which are never more than the file has.
+//! Usually the window is a slice of one chunk, and no byte is copied. Where a chunk ends inside a
+//! row, a sequential reader copies the rest of the window to a new one and decompresses the next
+//! chunk behind it. In all other cases, the stream joins a row that lies across chunks in memory of
+//! its own, and reads the next row from the chunk again. Memory: two chunks and the bytes that the
+//! caller wants at once, which are never more than the file has.
 
 use bytes::{Bytes, BytesMut};
 
@@ -51,8 +51,8 @@ const RUN_BEGINS: u32 = 2;
 /// The limit of `DataStream::run`, and with it of the doubling: one read takes no more.
 const MAX_RUN: u32 = 6;
 
-/// A scan that has taken so many chunks is no short one, and does not change the page cache any
-/// more (arbitrary).
+/// Number of chunks (arbitrary) after which a scan is not short any more. From there on it leaves
+/// the page cache unchanged.
 const SHORT_SCAN_CHUNKS: u32 = 32;
 
 impl DataStream {

@@ -7,9 +7,9 @@ use espalier_types::{CqlType, vint};
 /// The form of a value that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueForm {
-    /// So many bare bytes.
+    /// A fixed number of bytes, without a length before them.
     Fixed(usize),
-    /// Bytes after their length.
+    /// A vint length, and then the bytes.
     Prefixed,
 }
 

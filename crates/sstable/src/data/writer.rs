@@ -25,17 +25,17 @@ use crate::{
 pub enum ChunkFormat {
     /// Compressed chunks, with the options of the table.
     Compressed(CompressionOptions),
-    /// Plain chunks of so many bytes, each with a checksum in CRC.db. A read must check a whole
-    /// chunk, so that it reads at least one.
+    /// Plain chunks, each with a checksum in CRC.db. A read must check whole chunks, so it reads at
+    /// least one.
     Plain {
-        /// In bytes.
+        /// Length of a chunk in bytes.
         chunk_length: u32,
     },
 }
 
 impl ChunkFormat {
-    /// Plain chunks of a page: a look-up then reads no more than it needs. Cassandra writes 64 KiB
-    /// and reads any length.
+    /// Plain chunks of one page: a look-up then reads no more than it needs. Cassandra writes
+    /// chunks of 64 KiB, and reads chunks of any length.
     pub const PLAIN: ChunkFormat = ChunkFormat::Plain { chunk_length: 4096 };
 }
 
@@ -234,8 +234,9 @@ impl DataWriter {
     }
 }
 
-/// Stores a chunk raw, if compression would make it too long. A short one is padded to the length
-/// from which the reader recognises raw chunks.
+/// Stores a chunk uncompressed, because compression would make it too long. The reader takes a
+/// chunk of at least `limit` bytes for an uncompressed one, so a shorter chunk is padded to
+/// `limit`.
 fn store_raw(plain: &[u8], limit: usize, out: &mut [u8]) -> Option<usize> {
     let length = plain.len().max(limit);
     let (chunk, padding) = out.get_mut(..length)?.split_at_mut(plain.len());

@@ -74,8 +74,8 @@ pub(super) fn read_cell(
     Ok((path, Cell { timestamp, ttl, local_deletion_time, value }))
 }
 
-/// Reads a ttl. A ttl of 0 would turn a value into a tombstone, and an overflow leaves a negative
-/// one; both are errors.
+/// Reads a ttl, and rejects a ttl that is not positive. A ttl of 0 would turn a value into a
+/// tombstone. A negative ttl is the result of an overflow.
 pub(super) fn read_positive_ttl(input: &mut DataInput<'_>, baselines: &Baselines) -> Decoded<u32> {
     match baselines.read_ttl(input)? {
         ttl @ 1..=0x7FFF_FFFF => Ok(ttl),

@@ -32,8 +32,8 @@ pub(crate) struct RowDecoder {
     wanted_regulars: Wanted,
 }
 
-/// Whether the reader wants values of a column, by the column's index in the file; `None`: it wants
-/// all.
+/// For each column, by its index in the file, whether the reader wants the column's values. `None`
+/// if the reader wants the values of all columns.
 type Wanted = Option<Box<[bool]>>;
 
 impl RowDecoder {
@@ -196,8 +196,9 @@ impl RowDecoder {
     }
 }
 
-/// Reads a shadowable deletion. Cassandra's flag says that the deletion that was read is
-/// shadowable, ScyllaDB's that another one follows.
+/// Reads a shadowable deletion, which a newer liveness of the row cancels. Cassandra's flag says
+/// that the row deletion, which was read before, is the shadowable one. ScyllaDB's flag says that a
+/// shadowable deletion follows.
 #[cold]
 fn read_shadowable_deletion(
     input: &mut DataInput<'_>,

@@ -9,7 +9,8 @@ use super::input::MAX_WRITTEN_ROW_LENGTH;
 pub(crate) use marker::write_marker;
 pub(crate) use row::RowEncoder;
 
-/// Checks that the row can be read again: the files that it comes from may be gone by then.
+/// Checks that readers will accept the length of the row. The files from which a row was copied may
+/// be deleted later, so that a copy that cannot be read would lose the row.
 fn check_row_length(body: usize) -> Result<(), String> {
     if body as u64 <= MAX_WRITTEN_ROW_LENGTH {
         Ok(())

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The page is one allocation for all entries and keys, so it is built, moved and evicted as one
-//! piece. Memory: 16 bytes for each partition besides its key (an entry of Index.db takes 6 to 8
-//! bytes besides it). Promoted indexes are not part of the page. Tokens are not either: a search
-//! needs only the tokens of the few keys that it compares, and starts near the key because it
-//! interpolates by the token.
+//! piece. Memory: 16 bytes for each partition besides its key. (In Index.db, an entry takes 6 to 8
+//! bytes besides its key.) A page holds neither promoted indexes nor tokens. A search interpolates
+//! by the token of the wanted key and therefore starts near it. It computes the tokens of only
+//! those few keys that it compares.
 //!
 //! The idea of dense pages is from ScyllaDB's change "Fix bad performance for densely populated
 //! partition index pages".
@@ -53,9 +53,10 @@ impl FlatPageBuilder {
         Self { start, ..Self::default() }
     }
 
-    /// Adds the next entry. Returns false if the page cannot hold it: the page would be too large,
-    /// or the interval is longer than 4 GiB, or the integers of the entry are longer than
-    /// necessary, so that the position of the promoted index cannot be derived from the page.
+    /// Adds the next entry. Returns false if the page cannot hold it. Either the page would be too
+    /// large, or the interval is longer than 4 GiB, or the integers of the entry are longer than
+    /// necessary. In the last case, the position of the promoted index cannot be derived from the
+    /// page.
     pub(super) fn add(&mut self, key: &[u8], entry: &FlatEntry) -> bool {
         let Some(relative) = entry.position.checked_sub(self.start) else { return false };
         let Ok(relative) = u32::try_from(relative) else { return false };

@@ -1,13 +1,13 @@
 //! This module reads and writes the index of `oa`, `nb`, `me` and older SSTables: Index.db and
 //! Summary.db.
 //!
-//! Index.db has an entry for each partition, in the order of Data.db: the whole key, the position,
-//! and for a wide partition a promoted index, which leads from a clustering position to a block of
-//! rows. Index.db can only be read from front to back. Summary.db has the key of every 128th entry
-//! and its position in Index.db, and is held in memory. A look-up searches the summary by halves,
-//! then reads entries up to the next sample. The content of Summary.db is a hint: all of it is
-//! compared with Index.db, and a summary that is missing, damaged or contradicts Index.db is
-//! rebuilt.
+//! Index.db has an entry for each partition, in the order of Data.db: the whole key and the
+//! position. The entry of a wide partition also has a promoted index, which leads from a clustering
+//! position to a block of rows. Index.db can only be read from front to back. Summary.db has the
+//! key of every 128th entry and its position in Index.db, and is held in memory. A look-up searches
+//! the summary by halves, then reads entries up to the next sample. The content of Summary.db is a
+//! hint: the index compares it with Index.db as far as an answer relies on it. The index rebuilds a
+//! summary that is missing or damaged, or that contradicts Index.db.
 //!
 //! | module | content |
 //! | --- | --- |

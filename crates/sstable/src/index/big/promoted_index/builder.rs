@@ -3,9 +3,9 @@
 //! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
 //! `column_index_size` bytes. A partition that fits into one block has no index.
 //!
-//! Memory: the index of one partition, about 50 bytes and two positions for each block. In the
-//! file, the index comes before the key of the next entry, and its length comes first, so the
-//! builder holds it until the partition ends.
+//! Memory: the index of one partition, about 50 bytes and two positions for each block. The file
+//! has the length of the index before the index itself, so the builder holds the index until the
+//! partition ends.
 
 use espalier_mutation::DeletionTime;
 use espalier_types::CqlType;

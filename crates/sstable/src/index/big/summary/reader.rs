@@ -191,8 +191,8 @@ impl Summary {
         &self.last_key
     }
 
-    /// Returns the number of entries between two samples if no sample was removed. ScyllaDB's files
-    /// give a number here that its sampling does not follow.
+    /// Returns the number of entries between two samples if no sample was removed. ScyllaDB stores
+    /// a number here too, but does not sample by it.
     pub fn min_index_interval(&self) -> u32 {
         self.min_index_interval
     }
@@ -247,7 +247,7 @@ impl Summary {
         low
     }
 
-    /// Returns the interval that begins with the last of the first `count` samples.
+    /// Returns the interval that begins with sample `count - 1`, or with Index.db if `count` is 0.
     fn interval_behind(&self, count: usize) -> Interval {
         let sample = |index: usize| self.position(index).map(|position| (index, position));
         Interval { start: count.checked_sub(1).and_then(sample), end: sample(count) }

@@ -197,8 +197,8 @@ impl<S: PageSource> RowIndexReader<S> {
     }
 }
 
-/// The checks of an iteration over blocks. It returns at most as many blocks as the entry counts,
-/// because a hostile trie can encode more than a walk could ever finish, and no block may be empty.
+/// The checks of an iteration over blocks. An empty block is an error, and so are more blocks than
+/// the entry counts. A hostile trie can encode more blocks than a walk could ever finish.
 struct Bounds {
     root: u64,
     blocks_left: u64,
@@ -222,7 +222,8 @@ impl Bounds {
 pub struct ForwardBlocks<'index, S: PageSource> {
     cursor: Cursor<&'index S>,
     bounds: Bounds,
-    /// Start of the next block. The cursor is one block ahead; `None` if it is past the end.
+    /// The start of the next block; after the last block, its end. The cursor stands at the
+    /// separator with this offset. `None` if the iteration has ended.
     start: Option<BlockStart>,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn between(before: &[u8], first: &[u8], output: &mut Vec<u8>) -> Opti
 pub(super) fn after(previous: &[u8], last: &[u8], output: &mut Vec<u8>) {
     let shared = common_prefix_length(previous, last);
     output.clear();
-    // A byte FF cannot be incremented, but a byte after it can.
+    // The first byte after the shared prefix that is not FF is incremented: FF has no successor.
     match last[shared..].iter().position(|&byte| byte != 0xFF) {
         Some(skipped) => {
             let end = shared + skipped;

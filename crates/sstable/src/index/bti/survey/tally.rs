@@ -55,7 +55,8 @@ pub struct TrieSurvey {
     pub pages: Vec<PageTally>,
     /// For each depth in bytes of key below the root, the number of nodes with a payload.
     pub depths: Vec<u64>,
-    /// For each number of pages read, the number of nodes with a payload that are reached with it.
+    /// For each number of pages, the number of nodes with a payload that a look-up reaches by
+    /// reading that many pages.
     pub pages_of_look_ups: Vec<u64>,
 }
 
