@@ -269,8 +269,8 @@ mod tests {
             assert_eq!(error.status, status, "{answer}: {error}");
             assert!(error.reason.contains(reason), "{answer}: {error}");
         }
-        let nobody = parse_node("127.0.0.1:1").unwrap();
-        let error = block_on(ask::<Value>(&nobody, &get)).unwrap_err().to_string();
+        let unused = parse_node("127.0.0.1:1").unwrap();
+        let error = block_on(ask::<Value>(&unused, &get)).unwrap_err().to_string();
         assert_eq!(
             error,
             "127.0.0.1:1: Connection refused (os error 111); is a node running there (its api_port)?"

@@ -125,7 +125,7 @@ fn check_lines(name: &str, text: &str, faults: &mut Vec<String>) {
         if let Some(limit) = LIMITS.iter().find(|limit| has_prefix(line, limit)) {
             fault(&format!("a limit is MAX_ or MIN_, not {limit}"));
         }
-        // The gate builds no release; an item that only one kind of build has would break the other.
+        // The gate builds no release; an item of one kind of build would break the other kind.
         if name.ends_with(".rs") && line.contains("cfg(debug_assertions)]") {
             fault("an item must exist in every build; use cfg!(debug_assertions) in code");
         }
