@@ -1,6 +1,10 @@
 //! Defines a write: changes to one partition, and several such updates applied together.
 
-use crate::{DecoratedKey, DeletionTime, RangeTombstone, Row, schema::TableId};
+use crate::{
+    ClusteringComparator, ColumnData, DecoratedKey, DeletionTime, RangeTombstone, Row,
+    reconcile::merge_rows_into,
+    schema::{TableId, TableMetadata},
+};
 
 /// Changes to one partition of one table, which become visible together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +43,54 @@ impl PartitionUpdate {
             && self.rows.is_empty()
             && self.range_tombstones.is_empty()
     }
+
+    /// Gives the writes of an update one timestamp in µs, and its deletions the one before, as
+    /// Cassandra does for a lightweight transaction: the update deletes what was there before, and
+    /// nothing of its own. Rows with equal clusterings are merged first, at the timestamps that
+    /// they have.
+    pub fn set_timestamp(&mut self, table: &TableMetadata, timestamp: i64) {
+        join_rows(table, table.comparator(), &mut self.rows);
+        let delete = |deletion: &mut DeletionTime| {
+            if !deletion.is_live() {
+                deletion.marked_for_delete_at = timestamp.saturating_sub(1);
+            }
+        };
+        delete(&mut self.deletion);
+        self.range_tombstones.iter_mut().for_each(|range| delete(&mut range.deletion));
+        for row in self.static_row.iter_mut().chain(&mut self.rows) {
+            delete(&mut row.deletion);
+            if !row.liveness.is_none() {
+                row.liveness.timestamp = timestamp;
+            }
+            for (_, data) in &mut row.columns {
+                match data {
+                    ColumnData::Simple(cell) => cell.timestamp = timestamp,
+                    ColumnData::Complex(column) => {
+                        delete(&mut column.deletion);
+                        column.cells.iter_mut().for_each(|(_, cell)| cell.timestamp = timestamp);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn join_rows(table: &TableMetadata, comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
+    if rows.len() < 2 {
+        return;
+    }
+    let order = |left: &Row, right: &Row| {
+        comparator.compare(left.clustering.position(), right.clustering.position())
+    };
+    rows.sort_by(order);
+    rows.dedup_by(|later, earlier| {
+        let is_same = order(later, earlier).is_eq();
+        if is_same {
+            let later = std::mem::replace(later, Row::empty(later.clustering.clone()));
+            merge_rows_into(table, earlier, later);
+        }
+        is_same
+    });
 }
 
 /// Partition updates that are logged and acknowledged together.
