@@ -27,6 +27,7 @@ pub mod system;
 mod table;
 #[cfg(test)]
 mod test_database;
+mod turns;
 
 pub use cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
@@ -48,3 +49,4 @@ pub use read::{
 };
 pub use recovery::read_segments;
 pub use shared::SharedDatabase;
+pub use turns::{Turn, TurnRows};

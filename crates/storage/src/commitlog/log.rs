@@ -129,6 +129,8 @@ pub(super) struct State {
     pub(super) being_made: Option<u64>,
     /// Segments of the sync batch that the writer is writing.
     pub(super) being_written: Vec<u64>,
+    /// The sync batch that the writer is writing.
+    pub(super) sync_batch_being_written: Option<Rc<SyncBatch>>,
     tasks: Vec<JoinHandle<()>>,
 }
 

@@ -18,6 +18,7 @@
 //! | `intervals`, `discarded` | intervals that SSTables hold or compactions purged |
 
 mod allocator;
+mod barrier;
 mod columns;
 mod configuration;
 mod decode;

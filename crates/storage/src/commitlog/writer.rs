@@ -79,10 +79,16 @@ pub(super) async fn run(shared: Rc<Shared>) {
             let mut state = shared.state.borrow_mut();
             state.pending_bytes = 0;
             state.being_written = state.buffers.iter().map(|buffer| buffer.segment.id).collect();
-            (std::mem::take(&mut state.buffers), std::mem::take(&mut state.sync_batch))
+            let sync_batch = std::mem::take(&mut state.sync_batch);
+            state.sync_batch_being_written = Some(Rc::clone(&sync_batch));
+            (std::mem::take(&mut state.buffers), sync_batch)
         };
         write_sync_batch(&shared, &mut progress, buffers, sync_batch).await;
-        shared.state.borrow_mut().being_written.clear();
+        {
+            let mut state = shared.state.borrow_mut();
+            state.being_written.clear();
+            state.sync_batch_being_written = None;
+        }
         shared.room.notify_all();
     }
     if progress.is_dirty()

@@ -1,5 +1,5 @@
-//! Counter updates: read this node's share, add, write the new share. A shard runs one update at a
-//! time, so that none is lost. Source: docs/formats/data.md.
+//! Counter updates: read this node's share, add, write the new share. Each update takes a turn on
+//! its rows, so that none is lost. Source: docs/formats/data.md.
 //!
 //! The new state is written, not the change, so replaying it is harmless. The clock of a share is
 //! the write timestamp, or the last clock plus one if that is greater. A share that starts again
@@ -17,6 +17,7 @@ use super::Database;
 use crate::{
     StorageError,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
+    turns::TurnRows,
 };
 
 impl Database {
@@ -42,7 +43,7 @@ impl Database {
         let comparator = table.comparator();
         join_rows(comparator, &mut update.rows);
         let ticket = {
-            let _turn = self.inner.counter_turn.acquire(1).await;
+            let turn = self.take_turn(rows_of(&table, &update)).await;
             let host = *self.host_id().as_bytes();
             let old_static = self.present_static_row(&update).await?;
             let present = self.present_rows(&update).await?;
@@ -57,7 +58,7 @@ impl Database {
             if let Some(row) = &mut update.static_row {
                 add_row(row, old_static.as_ref(), host);
             }
-            self.write_when_room(&Mutation { updates: vec![update] }).await?
+            self.write_in_turn(&Mutation { updates: vec![update] }, turn).await?
         };
         ticket.wait().await
     }
@@ -105,6 +106,16 @@ impl Database {
         let command = ReadCommand { slices, limits, ..ReadCommand::of_all(table, target, now_s) };
         Ok(self.read_here(&command).await?.partitions)
     }
+}
+
+/// Returns the rows of an update that hold counters.
+fn rows_of(table: &TableMetadata, update: &PartitionUpdate) -> TurnRows {
+    let mut rows = TurnRows::new(table, update.key.borrowed());
+    update.rows.iter().for_each(|row| rows.add_row(table, &row.clustering));
+    if update.static_row.is_some() {
+        rows.add_static_row();
+    }
+    rows
 }
 
 /// Joins rows with equal clusterings (1 and 1.0 are equal) and adds up their changes.

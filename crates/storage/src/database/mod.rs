@@ -5,7 +5,8 @@
 //! | --- | --- |
 //! | `open`, `install`, `replay`, `shutdown` | start and end |
 //! | `routing`, `registry` | the shard that owns a token, and calls to it |
-//! | `write`, `logged_batch`, `counters` | the write path: commit log and memtable |
+//! | `write`, `logged_batch` | the write path: commit log and memtable |
+//! | `turns`, `counters` | writes that read rows first |
 //! | `read` | reads on this shard and over all of them |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
 //! | `row_cache` | metrics and maintenance of the row cache |
@@ -60,6 +61,7 @@ mod system_keyspaces;
 mod table_statistics;
 mod throughput;
 mod truncate;
+mod turns;
 mod virtual_tables;
 mod write;
 
@@ -90,6 +92,7 @@ use crate::{
     flush::{FlushEstimate, WritePace},
     memtable::{MemtableBudget, MemtableFactory},
     table::Table,
+    turns::Turns,
 };
 
 /// A database on one shard. Clones are the same handle, which stays on its thread.
@@ -149,8 +152,8 @@ struct Inner {
     schema_turn: Semaphore,
     /// Held by the compaction that writes discarded intervals.
     discarded_turn: Semaphore,
-    /// Held by the counter update under way.
-    counter_turn: Semaphore,
+    /// The statements under way that read rows before they write them.
+    turns: Turns,
     /// Bytes of logged batches that are being retried, and of retried removals from
     /// `system.batches`.
     unfinished_batch_bytes: Cell<usize>,

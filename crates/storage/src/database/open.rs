@@ -52,6 +52,7 @@ use crate::{
     },
     system::{self, SCHEMA_KEYSPACE},
     table::{TableDirectory, TruncationRecord, find_sstables, find_tables},
+    turns::Turns,
 };
 
 /// The SSTables of each table, as shard 0 found them.
@@ -165,7 +166,7 @@ impl Database {
             compacts: Cell::new(false),
             schema_turn: Semaphore::new(1),
             discarded_turn: Semaphore::new(1),
-            counter_turn: Semaphore::new(1),
+            turns: Turns::default(),
             unfinished_batch_bytes: Cell::default(),
             counters: super::Counters::default(),
             clients: OnceCell::new(),

@@ -162,7 +162,7 @@ impl Database {
         self.log(is_schema)
     }
 
-    fn log(&self, is_schema: bool) -> Result<&CommitLog, StorageError> {
+    pub(super) fn log(&self, is_schema: bool) -> Result<&CommitLog, StorageError> {
         let log = if is_schema { self.inner.schema_log.get() } else { self.inner.log.get() };
         log.ok_or(StorageError::ShuttingDown)
     }

@@ -159,6 +159,11 @@ impl Memtable {
         self.statistics.borrow().clone()
     }
 
+    /// Returns the greatest write timestamp in µs; `i64::MIN` if there is none.
+    pub(crate) fn maximum_timestamp(&self) -> i64 {
+        self.statistics.borrow().maximum_timestamp
+    }
+
     /// Returns the least write timestamp in µs; `i64::MAX` if there is none.
     pub(crate) fn minimum_timestamp(&self) -> i64 {
         self.statistics.borrow().minimum_timestamp

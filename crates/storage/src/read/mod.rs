@@ -19,6 +19,8 @@ pub use command::{
 
 pub(crate) use partition::Opened;
 pub(crate) use resume::slices_behind;
-pub(crate) use shard_read::{TableAccess, file_sources, memtable_sources, read_on_shard};
+pub(crate) use shard_read::{
+    TableAccess, file_sources, memtable_sources, read_on_shard, sources_of,
+};
 pub(crate) use source::Source;
 pub(crate) use trace::{record_fragment, trace_point, trace_point_sources, trace_result};

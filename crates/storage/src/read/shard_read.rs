@@ -136,7 +136,7 @@ pub(super) async fn read_one(
 }
 
 /// Opens the streams that may hold something of a partition, newest first.
-pub(super) async fn sources_of(
+pub(crate) async fn sources_of(
     view: &TableView,
     command: &ReadCommand,
     key: &DecoratedKey,

@@ -1,0 +1,26 @@
+//! A barrier resolves when all records that were appended before it are acknowledged.
+//!
+//! A statement that answers from rows which it read, and writes nothing, waits for one: the rows
+//! may come from writes of other clients that are not durable yet. Without the barrier, a crash
+//! could take back what the statement has already told its client.
+
+use std::rc::Rc;
+
+use super::{CommitLog, CommitTicket};
+
+impl CommitLog {
+    /// Returns a ticket that resolves when the records appended so far are acknowledged under
+    /// `commitlog_sync`. It is acknowledged at once under `periodic`, and if no record waits.
+    pub fn barrier(&self) -> CommitTicket {
+        if self.shared.configuration.sync.period().is_some() {
+            return CommitTicket::acknowledged();
+        }
+        let state = self.shared.state.borrow();
+        // Batches resolve in the order of their records, so the last one covers all.
+        let gathering = (!state.buffers.is_empty()).then_some(&state.sync_batch);
+        match gathering.or(state.sync_batch_being_written.as_ref()) {
+            Some(sync_batch) => CommitTicket::of(&Rc::clone(sync_batch)),
+            None => CommitTicket::acknowledged(),
+        }
+    }
+}

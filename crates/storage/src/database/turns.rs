@@ -1,0 +1,155 @@
+//! Statements that read rows before they write them: see [`crate::turns`].
+//!
+//! All methods but [`Database::take_turn`] are for the holder of a turn, on the shard that owns the
+//! partition.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    ColumnRef, DecoratedKey, DeletionTime, KeyRange, Mutation, RowContent, Unfiltered,
+    UnfilteredStream,
+    schema::{TableId, TableMetadata},
+};
+
+use super::Database;
+use crate::{
+    CommitTicket, ReadCommand, ReadTarget, StorageError,
+    read::sources_of,
+    table::TableView,
+    turns::{Turn, TurnRows},
+};
+
+impl Database {
+    /// Waits for a turn on rows of a partition that this shard owns.
+    pub async fn take_turn(&self, rows: TurnRows) -> Turn {
+        self.inner.turns.take(rows).await
+    }
+
+    /// Returns whether no turn is under way on this shard, or waits for another. If so, a statement
+    /// that does not yield needs no turn of its own.
+    #[inline]
+    pub fn has_no_turns(&self) -> bool {
+        self.inner.turns.is_empty()
+    }
+
+    /// Returns whether a timestamp in µs is later than all timestamps of a table on this shard.
+    #[inline]
+    pub fn is_later_than_all(&self, id: TableId, timestamp_us: i64) -> bool {
+        let tables = self.inner.tables.borrow();
+        tables.get(&id).is_some_and(|table| newest_of(&table.borrow_view()) < timestamp_us)
+    }
+
+    /// Returns the greatest write timestamp in µs of everything that decides the content of the
+    /// rows of `command`, deletions included, if it may be greater than `floor_us`. Otherwise it
+    /// returns `floor_us`, and normally reads nothing for that. With a row limit of 0, only the
+    /// static row and the deletion of the partition count.
+    ///
+    /// # Errors
+    /// The table is unknown, or an SSTable is damaged or cannot be read.
+    pub async fn newest_timestamp(
+        &self,
+        command: &ReadCommand,
+        floor_us: i64,
+    ) -> Result<i64, StorageError> {
+        let table = self.table(command.table.id)?;
+        let view = table.view();
+        let ReadTarget::Partition(key) = &command.target else { return Ok(floor_us) };
+        if newest_of(&view) <= floor_us {
+            return Ok(floor_us);
+        }
+        let mut newest = floor_us;
+        for mut source in sources_of(&view, command, key, &command.slices).await? {
+            let header = source.header();
+            newest = newest.max(timestamp_of(&header.deletion));
+            newest = newest.max(header.static_row.as_ref().map_or(i64::MIN, newest_of_row));
+            while command.limits.rows > 0
+                && let Some(fragment) = source.next().await?
+            {
+                newest = newest.max(match fragment {
+                    Unfiltered::Row(row) => newest_of_row(&row),
+                    Unfiltered::Marker(marker) => {
+                        timestamp_of(&marker.before).max(timestamp_of(&marker.after))
+                    }
+                });
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Writes the outcome of a turn and ends it. Resolves when the memtables have the write; the
+    /// ticket resolves when the write is acknowledged.
+    ///
+    /// # Errors
+    /// As [`Database::apply`], except for failures of the commit log's sync, which the ticket
+    /// reports.
+    pub async fn write_in_turn(
+        &self,
+        mutation: &Mutation,
+        turn: Turn,
+    ) -> Result<CommitTicket, StorageError> {
+        let written = self.write_when_room(mutation).await;
+        drop(turn);
+        written
+    }
+
+    /// Returns a ticket that resolves when all writes to a table so far, on this shard, are
+    /// acknowledged. A statement that tells its client what it read, and that promises
+    /// linearizability, waits for it.
+    ///
+    /// # Errors
+    /// The node shuts down.
+    pub fn barrier(&self, table: &TableMetadata) -> Result<CommitTicket, StorageError> {
+        Ok(self.log(self.is_on_first_shard(table.id))?.barrier())
+    }
+
+    /// Waits until all writes so far to a partition, or to all partitions of a table, are
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// The commit log cannot be written, or the node shuts down.
+    pub async fn settle(
+        &self,
+        table: &Arc<TableMetadata>,
+        key: Option<&DecoratedKey>,
+    ) -> Result<(), StorageError> {
+        let shards = match key {
+            Some(key) => {
+                let shard = self.shard_of(table, key);
+                shard..shard + 1
+            }
+            None => self.shards_of_range(table, &KeyRange::full()),
+        };
+        for shard in shards {
+            let table = table.clone();
+            let wait = |database: Database| async move { database.barrier(&table)?.wait().await };
+            self.on_shard(shard, wait).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the greatest write timestamp in µs of a table's data; `i64::MIN` if it is empty.
+fn newest_of(view: &TableView) -> i64 {
+    let memtables = view.memtables().map(|memtable| memtable.maximum_timestamp());
+    // SSTables are sorted by descending maximum timestamp.
+    let sstables = view.sstables.first().map(|newest| newest.maximum_timestamp());
+    memtables.chain(sstables).max().unwrap_or(i64::MIN)
+}
+
+fn timestamp_of(deletion: &DeletionTime) -> i64 {
+    if deletion.is_live() { i64::MIN } else { deletion.marked_for_delete_at }
+}
+
+fn newest_of_row(row: &impl RowContent) -> i64 {
+    let deletion = timestamp_of(&row.deletion()).max(timestamp_of(&row.shadowable_deletion()));
+    let liveness = row.liveness();
+    let liveness = if liveness.is_none() { i64::MIN } else { liveness.timestamp };
+    let columns = row.columns().map(|(_, data)| match data {
+        ColumnRef::Simple(cell) => cell.timestamp,
+        ColumnRef::Complex(column) => {
+            let cells = column.cells.iter().map(|(_, cell)| cell.timestamp);
+            cells.max().unwrap_or(i64::MIN).max(timestamp_of(&column.deletion))
+        }
+    });
+    columns.fold(deletion.max(liveness), i64::max)
+}

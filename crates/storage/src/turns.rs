@@ -1,0 +1,253 @@
+//! Turns: statements that read rows before they write them exclude each other on these rows.
+//!
+//! 1. The statement lists its rows in [`TurnRows`], on the shard that owns the partition.
+//! 2. [`Turns::take`] waits until no other turn holds one of them, in the order of arrival.
+//! 3. The statement reads, decides and writes its memtables, and drops the [`Turn`]. It then waits
+//!    for the commit log without the turn.
+//!
+//! Writes that read nothing take no turn: they may come between the read and the write of a turn,
+//! as in Cassandra.
+//!
+//! **Keys.** A row is known by a 64-bit hash of its path in the memtable, where equal clusterings
+//! have equal bytes. Two rows with the same hash exclude each other needlessly, which harms nothing.
+//! A turn on a row also shares the partition, so that a turn on all rows of a partition excludes it.
+//!
+//! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them before
+//! it waits for anything else. The order is the same for all turns of the shard.
+//!
+//! **Memory.** One semaphore for each key that a turn holds or waits for.
+
+use std::{cell::RefCell, hash::BuildHasher, rc::Rc};
+
+use espalier_mutation::{Clustering, DecoratedKeyRef, schema::TableMetadata};
+use espalier_runtime::sync::{Permit, Semaphore};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::memtable::path;
+
+/// The units of a key. A turn that excludes all others takes all of them, a shared turn takes one.
+const ALL_UNITS: usize = u32::MAX as usize;
+
+/// The rows of one partition on which a statement takes a turn.
+#[derive(Clone, Debug)]
+pub struct TurnRows {
+    /// Table, then the path of the partition.
+    partition: Vec<u8>,
+    /// Hashes of keys with the units that the turn takes.
+    keys: SmallVec<[(u64, usize); 4]>,
+}
+
+impl TurnRows {
+    /// Creates a list without rows.
+    pub fn new(table: &TableMetadata, key: DecoratedKeyRef<'_>) -> Self {
+        let mut partition = table.id.0.as_bytes().to_vec();
+        path::put_partition(key, &mut partition);
+        let keys = SmallVec::from_elem((hash(&partition), 1), 1);
+        Self { partition, keys }
+    }
+
+    /// Adds a row.
+    pub fn add_row(&mut self, table: &TableMetadata, clustering: &Clustering) {
+        self.add(|path| path::put_row(table.comparator(), &clustering.values, path));
+    }
+
+    /// Adds the static row.
+    pub fn add_static_row(&mut self) {
+        self.add(|path| path.push(path::STATIC));
+    }
+
+    /// Adds all rows of the partition, for a change of a range of them.
+    pub fn add_all_rows(&mut self) {
+        self.keys.push((hash(&self.partition), ALL_UNITS));
+    }
+
+    fn add(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        let partition_bytes = self.partition.len();
+        put(&mut self.partition);
+        self.keys.push((hash(&self.partition), ALL_UNITS));
+        self.partition.truncate(partition_bytes);
+    }
+
+    /// Returns the keys in ascending order, each once, with the greater of its units.
+    fn into_keys(self) -> SmallVec<[(u64, usize); 4]> {
+        let mut keys = self.keys;
+        keys.sort_unstable();
+        keys.dedup_by(|later, earlier| {
+            let is_same = later.0 == earlier.0;
+            if is_same {
+                earlier.1 = earlier.1.max(later.1);
+            }
+            is_same
+        });
+        keys
+    }
+}
+
+fn hash(path: &[u8]) -> u64 {
+    foldhash::fast::FixedState::default().hash_one(path)
+}
+
+/// The turns of a shard. A clone is another handle.
+#[derive(Clone, Default)]
+pub(crate) struct Turns {
+    keys: Rc<RefCell<HashMap<u64, Semaphore, foldhash::fast::FixedState>>>,
+}
+
+/// A turn under way; dropping it lets the next one begin.
+#[must_use = "a dropped turn has ended"]
+pub struct Turn {
+    turns: Turns,
+    /// The held keys. A permit is taken out before its key is looked up again.
+    held: SmallVec<[(u64, Option<Permit>); 4]>,
+}
+
+impl Turns {
+    /// Waits for a turn on `rows`. Dropping the future leaves the queues.
+    pub(crate) async fn take(&self, rows: TurnRows) -> Turn {
+        let mut turn = Turn { turns: self.clone(), held: SmallVec::new() };
+        for (key, units) in rows.into_keys() {
+            let semaphore = {
+                let mut keys = self.keys.borrow_mut();
+                keys.entry(key).or_insert_with(|| Semaphore::new(ALL_UNITS)).clone()
+            };
+            // The key is in the list while it is awaited, so that its semaphore is removed by the
+            // last turn that knows it.
+            turn.held.push((key, None));
+            let permit = semaphore.acquire(units).await;
+            if let Some(last) = turn.held.last_mut() {
+                last.1 = Some(permit);
+            }
+        }
+        turn
+    }
+}
+
+impl Turns {
+    /// Returns whether no turn is under way or waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.borrow().is_empty()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        for (key, permit) in self.held.drain(..) {
+            drop(permit);
+            let mut keys = self.turns.keys.borrow_mut();
+            let is_unused = |semaphore: &mut Semaphore| {
+                semaphore.available() == ALL_UNITS && !semaphore.has_waiters()
+            };
+            if keys.get_mut(&key).is_some_and(is_unused) {
+                keys.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, time::Duration};
+
+    use espalier_runtime::{block_on, random, spawn_local, time};
+
+    use super::*;
+
+    /// Makes a list of rows by their numbers. `shared` rows are taken with one unit.
+    fn rows(exclusive: &[u64], shared: &[u64]) -> TurnRows {
+        let exclusive = exclusive.iter().map(|key| (*key, ALL_UNITS));
+        let shared = shared.iter().map(|key| (*key, 1));
+        TurnRows { partition: Vec::new(), keys: exclusive.chain(shared).collect() }
+    }
+
+    #[test]
+    fn turns_on_one_row_follow_one_another_and_others_do_not_wait() {
+        block_on(async {
+            let turns = Turns::default();
+            let first = turns.take(rows(&[1], &[0])).await;
+            let other = turns.take(rows(&[2], &[0])).await;
+            let next = {
+                let turns = turns.clone();
+                spawn_local(async move { turns.take(rows(&[1], &[0])).await })
+            };
+            time::sleep(Duration::from_millis(1)).await;
+            assert!(!next.is_finished());
+            drop(first);
+            drop(next.await);
+            drop(other);
+            assert!(turns.keys.borrow().is_empty());
+        });
+    }
+
+    #[test]
+    fn a_turn_on_all_rows_excludes_each_row() {
+        block_on(async {
+            let turns = Turns::default();
+            let row = turns.take(rows(&[1], &[0])).await;
+            let all = {
+                let turns = turns.clone();
+                spawn_local(async move { turns.take(rows(&[0], &[0])).await })
+            };
+            time::sleep(Duration::from_millis(1)).await;
+            assert!(!all.is_finished());
+            drop(row);
+            drop(all.await);
+            assert!(turns.keys.borrow().is_empty());
+        });
+    }
+
+    #[test]
+    fn a_turn_that_is_given_up_leaves_nothing_behind() {
+        block_on(async {
+            let turns = Turns::default();
+            let held = turns.take(rows(&[2], &[])).await;
+            let waiting = turns.take(rows(&[1, 2, 3], &[]));
+            let given_up = time::timeout(Duration::from_millis(1), waiting).await;
+            assert!(given_up.is_err());
+            // Row 1 was held, row 2 awaited.
+            drop(turns.take(rows(&[1], &[])).await);
+            drop(held);
+            assert!(turns.keys.borrow().is_empty());
+        });
+    }
+
+    #[test]
+    fn random_turns_exclude_each_other_and_end() {
+        block_on(async {
+            let (turns, held) = (Turns::default(), Rc::new(RefCell::new([0i64; 6])));
+            let done = Rc::new(Cell::new(0));
+            let tasks: Vec<_> = (0..200)
+                .map(|_| {
+                    let (turns, held, done) = (turns.clone(), held.clone(), done.clone());
+                    spawn_local(async move {
+                        let number = |below| random::below(below);
+                        let exclusive: Vec<u64> = (0..=number(3)).map(|_| number(6)).collect();
+                        let shared: Vec<u64> = (0..number(3)).map(|_| number(6)).collect();
+                        let turn = turns.take(rows(&exclusive, &shared)).await;
+                        // A shared holder counts 1, an exclusive one -1.
+                        let mut mine = [0i64; 6];
+                        shared.iter().for_each(|key| mine[*key as usize] = 1);
+                        exclusive.iter().for_each(|key| mine[*key as usize] = -1);
+                        for (key, count) in mine.iter().enumerate() {
+                            let now = held.borrow()[key];
+                            assert!(*count == 0 || now == 0 || (*count == 1 && now > 0));
+                            held.borrow_mut()[key] += count;
+                        }
+                        time::sleep(Duration::from_micros(number(50))).await;
+                        for (key, count) in mine.iter().enumerate() {
+                            held.borrow_mut()[key] -= count;
+                        }
+                        drop(turn);
+                        done.set(done.get() + 1);
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await;
+            }
+            assert_eq!(done.get(), 200);
+            assert!(turns.keys.borrow().is_empty());
+        });
+    }
+}
