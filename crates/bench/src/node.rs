@@ -135,7 +135,7 @@ impl InProcessNode {
         match now {
             Now::Row { .. } => {}
             Now::Done(result) => drop(result?),
-            Now::AfterSync(ticket) => ticket.await?,
+            Now::AfterSync(ticket) | Now::AppliedAfterSync(ticket, _) => ticket.await?,
             Now::MustWait => drop(self.wait_for(prepared, &options).await?),
         }
         Ok(())
@@ -158,7 +158,7 @@ impl InProcessNode {
                 Now::Row { found: false } => return Ok(Found::Nothing),
                 Now::Row { found: true } => return Ok(Found::compare(&row, expected)),
                 Now::Done(result) => Some(result?),
-                Now::AfterSync(_) => return Ok(Found::Other),
+                Now::AfterSync(_) | Now::AppliedAfterSync(..) => return Ok(Found::Other),
                 Now::MustWait => None,
             }
         };

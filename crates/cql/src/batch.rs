@@ -95,9 +95,14 @@ fn merge(
 /// batch mixes kinds of statements or tables that exclude each other.
 pub fn check_statements<'s>(
     kind: BatchKind,
-    statements: impl Iterator<Item = &'s PlannedModification>,
+    statements: impl Iterator<Item = &'s PlannedModification> + Clone,
     batch_has_timestamp: bool,
 ) -> Result<bool> {
+    let is_conditional = statements.clone().any(|statement| !statement.condition.is_none());
+    if is_conditional && batch_has_timestamp {
+        return Err(Error::invalid("Cannot provide custom timestamp for conditional BATCH"));
+    }
+    let all = statements.clone();
     let (mut counters, mut others) = (false, false);
     let (mut virtual_tables, mut stored_tables) = (false, false);
     for statement in statements {
@@ -126,17 +131,33 @@ pub fn check_statements<'s>(
         BatchKind::Logged if counters => {
             Err(Error::invalid("Cannot include a counter statement in a logged batch"))
         }
+        _ if virtual_tables && is_conditional => Err(Error::invalid(
+            "Conditional BATCH statements cannot include mutations for virtual tables",
+        )),
         _ if counters && others => {
             Err(Error::invalid("Counter and non-counter mutations cannot exist in the same batch"))
         }
         _ if counters && batch_has_timestamp => {
             Err(Error::invalid("Cannot provide custom timestamp for counter BATCH"))
         }
+        _ if is_conditional && !is_of_one_table(all) => {
+            Err(Error::invalid("Batch with conditions cannot span multiple tables"))
+        }
         _ => Ok(counters),
     }
 }
 
+fn is_of_one_table<'s>(mut statements: impl Iterator<Item = &'s PlannedModification>) -> bool {
+    let Some(first) = statements.next() else { return true };
+    statements.all(|other| other.table.id == first.table.id)
+}
+
 impl PlannedBatch {
+    /// Whether a statement has a condition.
+    pub fn is_conditional(&self) -> bool {
+        self.statements.iter().any(|statement| !statement.condition.is_none())
+    }
+
     /// Returns the batch's timestamp in µs.
     ///
     /// # Errors

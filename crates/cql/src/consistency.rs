@@ -1,17 +1,34 @@
 //! Consistency levels that Cassandra refuses for a statement, regardless of the number of nodes.
 //!
-//! Batches are not checked: Cassandra accepts each level for them.
+//! Batches without conditions are not checked: Cassandra accepts each level for them.
 
-use crate::{Error, Result, modify::PlannedModification, prepared::Plan};
+use crate::{Error, Result, modify::PlannedModification, options::QueryOptions, prepared::Plan};
 
 const ANY: u16 = 0x00;
 const SERIAL: u16 = 0x08;
 const LOCAL_SERIAL: u16 = 0x09;
 
-/// Refuses a consistency level (its code in the protocol) that is invalid for the statement.
+/// Whether the level is one of the two of lightweight transactions.
 #[inline]
-pub(crate) fn check(plan: &Plan, consistency: u16) -> Result<()> {
-    if !matches!(consistency, ANY | SERIAL | LOCAL_SERIAL) {
+pub(crate) fn is_serial(consistency: u16) -> bool {
+    matches!(consistency, SERIAL | LOCAL_SERIAL)
+}
+
+/// Refuses consistency levels (by their codes in the protocol) that are invalid for the statement.
+#[inline]
+pub(crate) fn check(plan: &Plan, options: &QueryOptions<'_>) -> Result<()> {
+    match plan {
+        Plan::Modification(statement) if !statement.condition.is_none() => {
+            check_conditional(options)
+        }
+        Plan::Batch(batch) if batch.is_conditional() => check_conditional(options),
+        _ => check_unconditional(plan, options.consistency),
+    }
+}
+
+#[inline]
+fn check_unconditional(plan: &Plan, consistency: u16) -> Result<()> {
+    if consistency != ANY && !is_serial(consistency) {
         return Ok(());
     }
     match plan {
@@ -21,6 +38,23 @@ pub(crate) fn check(plan: &Plan, consistency: u16) -> Result<()> {
         Plan::Modification(statement) => check_write(statement, consistency),
         _ => Ok(()),
     }
+}
+
+/// Refuses consistency levels that are invalid for a conditional statement or batch.
+pub(crate) fn check_conditional(options: &QueryOptions<'_>) -> Result<()> {
+    if options.serial_consistency.is_some_and(|consistency| !is_serial(consistency)) {
+        return Err(Error::invalid(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        ));
+    }
+    let name = match options.consistency {
+        SERIAL => "SERIAL",
+        LOCAL_SERIAL => "LOCAL_SERIAL",
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(format!(
+        "{name} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\""
+    )))
 }
 
 #[cold]

@@ -5,6 +5,7 @@
 //! [`QueryProcessor`].
 
 mod batch;
+mod condition;
 mod consistency;
 mod current_row;
 mod ddl;
@@ -24,6 +25,7 @@ mod restrictions;
 mod result;
 mod select;
 mod term;
+mod turn;
 
 /// Returns the statements that create a table, for a snapshot of its files.
 ///
@@ -50,5 +52,7 @@ pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
 pub use options::{ClientState, QueryOptions, Value, Values};
 pub use prepared::{Prepared, PreparedCache};
-pub use processor::{Batch, BatchStatement, BatchedStatement, Now, QueryProcessor, unprepared};
+pub use processor::{
+    APPLIED, Batch, BatchStatement, BatchedStatement, Now, QueryProcessor, unprepared,
+};
 pub use result::{ChangeKind, ChangeTarget, QueryResult, Rows, SchemaChange};

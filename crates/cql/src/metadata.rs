@@ -50,6 +50,11 @@ impl ResultMetadata {
         }
         Self { columns, id: digest.finalize().into() }
     }
+
+    /// Creates the metadata of an answer whose columns no other answer need have. It has no id.
+    pub fn of_one_answer(columns: Vec<ColumnSpec>) -> Self {
+        Self { columns, id: [0; 16] }
+    }
 }
 
 /// Computes the id of a prepared statement: MD5 of keyspace and text, as in Cassandra. The keyspace

@@ -104,6 +104,16 @@ impl Prepared {
         matches!(self.plan, Plan::Select(_) | Plan::Describe)
     }
 
+    /// Whether it has an `IF`. The columns of its answer depend on the outcome, so each answer
+    /// describes them.
+    pub fn is_conditional(&self) -> bool {
+        match &self.plan {
+            Plan::Modification(statement) => !statement.condition.is_none(),
+            Plan::Batch(batch) => batch.is_conditional(),
+            _ => false,
+        }
+    }
+
     /// Whether its metadata names result columns.
     pub fn returns_rows(&self) -> bool {
         !self.result.columns.is_empty()

@@ -16,6 +16,8 @@ mod protected;
 mod type_check;
 mod user_type;
 
+pub(crate) use type_check::contains_duration;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},

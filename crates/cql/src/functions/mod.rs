@@ -36,6 +36,8 @@ use espalier_types::CqlType;
 use crate::{Result, term::Evaluation};
 
 pub use argument::Argument;
+pub use arithmetic::operation;
+pub use number::is_numeric;
 pub use resolve::{prepare_call, resolve, resolve_arithmetic, resolve_cast, resolve_negation};
 
 /// The code of a function: from serialised arguments (`None`: null) to a serialised result.

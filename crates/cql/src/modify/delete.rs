@@ -8,7 +8,8 @@ use espalier_types::CqlType;
 use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
-    grammar::ast::{Condition, Delete, DeleteTarget},
+    condition::plan_condition,
+    grammar::ast::{Delete, DeleteTarget},
     restrictions::{self, ClusteringRestriction, Purpose},
     term::{Preparation, Term, prepare_term},
 };
@@ -16,16 +17,14 @@ use crate::{
 /// Plans a DELETE.
 ///
 /// # Errors
-/// The statement has an IF, names a column, element or field that it cannot delete, or has a USING
+/// The IF does not fit the table, or the statement names a column, element or field that it cannot delete, or has a USING
 /// or WHERE that does not fit the table.
 pub fn plan_delete(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
     statement: &Delete<'_>,
 ) -> Result<PlannedModification> {
-    if !matches!(statement.condition, Condition::None) {
-        return Err(Error::unsupported("A lightweight transaction (DELETE ... IF)"));
-    }
+    let condition = plan_condition(preparation, table, &statement.using, &statement.condition)?;
     let (timestamp, _) = plan_using(preparation, table, &statement.using)?;
     let mut operations = Vec::with_capacity(statement.targets.len());
     for target in &statement.targets {
@@ -40,8 +39,13 @@ pub fn plan_delete(
         operations,
         timestamp,
         time_to_live: None,
+        condition,
         point: None,
+        point_turn: None,
     };
+    if !plan.condition.is_none() {
+        check_conditional(&plan)?;
+    }
     if !plan.operations.is_empty() {
         check_clustering(&plan)?;
     }
@@ -109,9 +113,27 @@ fn plan_target(
     Ok((column.kind, operation))
 }
 
+/// Checks that a conditional DELETE names rows, unless it is about static columns alone.
+fn check_conditional(plan: &PlannedModification) -> Result<()> {
+    if plan.restrictions.names_whole_rows(&plan.table) {
+        return Ok(());
+    }
+    if !plan.is_static_only() {
+        return Err(Error::invalid(
+            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to delete non static columns",
+        ));
+    }
+    if plan.condition.tests_regular_columns() {
+        return Err(Error::invalid(
+            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use IF condition on non static columns",
+        ));
+    }
+    Ok(())
+}
+
 fn check_clustering(plan: &PlannedModification) -> Result<()> {
     let clustering = &plan.restrictions.clustering;
-    if plan.is_static_only() {
+    if plan.is_static_only() && !plan.condition.tests_regular_columns() {
         return if clustering.is_empty() {
             Ok(())
         } else {

@@ -8,6 +8,7 @@ use hashbrown::HashSet;
 use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
+    condition::Condition,
     grammar::ast::{Expression, Insert, InsertSource, Name},
     restrictions::{Alternatives, ClusteringRestriction, PartitionRestriction, Restrictions},
     term::{Preparation, Term, prepare_term},
@@ -16,16 +17,13 @@ use crate::{
 /// Plans an INSERT.
 ///
 /// # Errors
-/// The statement has IF NOT EXISTS, writes to a counter table, names a column that is unknown or
+/// The statement writes to a counter table, names a column that is unknown or
 /// named twice, lacks a column of the primary key, or has a value of a wrong type.
 pub fn plan_insert(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
     statement: &Insert<'_>,
 ) -> Result<PlannedModification> {
-    if statement.if_not_exists {
-        return Err(Error::unsupported("A lightweight transaction (INSERT ... IF NOT EXISTS)"));
-    }
     if table.is_counter() {
         return Err(Error::invalid(
             "INSERT statements are not allowed on counter tables, use UPDATE instead",
@@ -77,7 +75,9 @@ pub fn plan_insert(
         operations,
         timestamp,
         time_to_live,
+        condition: if statement.if_not_exists { Condition::NotExists } else { Condition::None },
         point: None,
+        point_turn: None,
     })
 }
 

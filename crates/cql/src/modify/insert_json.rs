@@ -9,7 +9,7 @@ use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_types::CqlType;
 
 use crate::{
-    Result,
+    Error, Result,
     functions::json::{Document, JsonColumn},
     grammar::ast::Expression,
     term::{Bound, Preparation, Term, prepare_term},
@@ -44,6 +44,10 @@ pub(super) fn given_by_document<'t>(
         match document.column(&column.name, &column.column_type, default_unset)? {
             Bound::Value(value) => given.push((column, Term::Constant(Some(value)))),
             Bound::Null => given.push((column, Term::NULL)),
+            Bound::Unset if column.is_primary_key() => {
+                let name = &column.name;
+                return Err(Error::invalid(format!("Invalid unset value for column {name}")));
+            }
             Bound::Unset => {}
         }
     }

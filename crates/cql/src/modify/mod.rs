@@ -7,6 +7,7 @@ mod list_path;
 mod operation;
 mod plan;
 mod point;
+mod point_turn;
 mod update;
 
 use std::sync::Arc;
@@ -23,9 +24,11 @@ use operation::with_pending;
 pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
 pub use point::{PointOutcome, PointWrite};
+pub use point_turn::PointTurn;
 
 use crate::{
     Error, Result,
+    condition::Condition,
     functions::json::DocumentScope,
     restrictions::{Partitions, Restrictions, check_key_length},
     term::{Bound, Evaluation, Term},
@@ -46,8 +49,12 @@ pub struct PlannedModification {
     pub timestamp: Option<Term>,
     /// `USING TTL`.
     pub time_to_live: Option<Term>,
+    /// `IF`.
+    pub condition: Condition,
     /// The plan of the write of one row, if the statement is one.
     pub point: Option<PointWrite>,
+    /// The plan of the conditional write of one row, if the statement is one.
+    pub point_turn: Option<PointTurn>,
 }
 
 /// The kinds of modification.
@@ -83,6 +90,19 @@ impl PlannedModification {
     pub fn is_static_only(&self) -> bool {
         !self.operations.is_empty()
             && self.operations.iter().all(|(kind, _)| *kind == ColumnKind::Static)
+    }
+
+    /// Whether the statement changes and tests static columns only, and names no row.
+    pub fn is_static_alone(&self) -> bool {
+        self.is_static_only()
+            && !self.condition.tests_regular_columns()
+            && self.restrictions.clustering.is_empty()
+            && !self.table.clustering_columns().is_empty()
+    }
+
+    /// Whether the statement reads rows before it writes them, and so takes a turn on them.
+    pub fn takes_turn(&self) -> bool {
+        !self.condition.is_none() || self.needs_read()
     }
 
     /// Returns the timestamp of the writes in µs.

@@ -11,6 +11,7 @@ use espalier_types::{CqlType, collection};
 use super::list_path;
 use crate::{
     Error, Result,
+    functions::ResolvedFunction,
     term::{Bound, Evaluation, Term},
 };
 
@@ -38,6 +39,8 @@ pub enum Operation {
     Delete(ColumnDefinition),
     /// `DELETE m[key]`, `s[element]`, `l[index]`.
     DeleteElement(ColumnDefinition, Term),
+    /// Adds a term to a number, or appends it to a string, with this function. Null stays null.
+    Increase(ColumnDefinition, Box<ResolvedFunction>, Term),
     /// Changes a counter by a term, or by its negation if the flag is set.
     Count(ColumnDefinition, Term, bool),
 }
@@ -130,6 +133,7 @@ impl Operation {
             Self::Remove(column, _)
             | Self::SetElement(column, _, _)
             | Self::DeleteElement(column, _) => is_list(column),
+            Self::Increase(..) => true,
             _ => false,
         }
     }
@@ -189,6 +193,17 @@ impl Operation {
                 if let Some(path) = element_path(column, evaluate(key)?, present, false)? {
                     let cell = context.tombstone();
                     put(context.table, column, complex(row, column), path, cell);
+                }
+            }
+            Self::Increase(column, add, term) => {
+                let present = present.and_then(|row| row.column(column.id));
+                if let Bound::Value(value) = evaluate(term)?
+                    && let Some(ColumnData::Simple(former)) = present
+                {
+                    let operands = [Some(former.value.clone()), Some(value)];
+                    if let Some(sum) = add.call(&operands, context.evaluation)? {
+                        row.set_cell(column.id, context.cell(sum));
+                    }
                 }
             }
             Self::Count(column, term, negated) => match evaluate(term)? {
@@ -442,6 +457,9 @@ fn element_path(
     };
     let key = match key {
         Bound::Value(key) => key,
+        Bound::Null if matches!(column.column_type, CqlType::Map { .. }) => {
+            return Err(Error::invalid("Invalid null map key"));
+        }
         Bound::Null => return Err(Error::invalid(format!("Invalid null value for {what}"))),
         Bound::Unset => return Err(Error::invalid(format!("Invalid unset value for {what}"))),
     };

@@ -6,7 +6,7 @@ use espalier_mutation::schema::TableMetadata;
 use espalier_storage::system::{is_changed_by_schema_statements, is_virtual};
 use espalier_types::CqlType;
 
-use super::{PlannedModification, PointWrite, delete, insert, update};
+use super::{PlannedModification, PointTurn, PointWrite, delete, insert, update};
 use crate::{
     Error, Result,
     error::ErrorCode,
@@ -38,8 +38,26 @@ pub fn plan_modification(
         Modification::Update(statement) => update::plan_update(preparation, table, statement),
         Modification::Delete(statement) => delete::plan_delete(preparation, table, statement),
     }?;
+    if !plan.condition.is_none() {
+        check_conditional(&plan)?;
+        plan.point_turn = PointTurn::plan(&plan);
+        return Ok(plan);
+    }
     plan.point = PointWrite::plan(&plan).filter(|_| !is_virtual(&table.keyspace));
     Ok(plan)
+}
+
+fn check_conditional(plan: &PlannedModification) -> Result<()> {
+    if plan.table.is_counter() {
+        return Err(Error::invalid("Conditional updates are not supported on counter tables"));
+    }
+    if plan.timestamp.is_some() {
+        return Err(Error::invalid("Cannot provide custom timestamp for conditional updates"));
+    }
+    if is_virtual(&plan.table.keyspace) {
+        return Err(Error::invalid("Conditional updates are not supported by virtual tables"));
+    }
+    Ok(())
 }
 
 /// Plans `USING TIMESTAMP` and `USING TTL`, and checks that the table allows them.

@@ -5,7 +5,7 @@
 //! reports the errors.
 
 use espalier_mutation::{
-    CellRef, DeletionTime, Liveness, RowRef,
+    CellRef, DecoratedKeyRef, DeletionTime, Liveness, RowRef,
     schema::{ColumnId, ColumnKind},
 };
 use espalier_storage::{CommitTicket, Database, StorageError};
@@ -14,14 +14,14 @@ use smallvec::SmallVec;
 use super::{Clocks, ModificationKind, Operation, PlannedModification};
 use crate::{
     options::Value,
-    restrictions::PointKey,
+    restrictions::{PointClustering, PointKey},
     term::{BorrowedBound, Evaluation, Term},
 };
 
 /// The plan of a modification that writes one row.
 #[derive(Clone, Debug)]
 pub struct PointWrite {
-    key: PointKey,
+    pub(super) key: PointKey,
     /// Ascending by id, each id once. `None` deletes the cell.
     cells: Box<[(ColumnId, Option<Term>)]>,
     is_insert: bool,
@@ -103,6 +103,21 @@ impl PlannedModification {
         let point = self.point.as_ref()?;
         let key = point.key.partition(values, buffer)?;
         let clustering = point.key.clustering(values)?;
+        self.write_row(point, database, (key, &clustering), values, clocks)?
+            .map_or(Some(PointOutcome::MustWait), |outcome| Some(PointOutcome::Done(outcome)))
+    }
+
+    /// Writes the row. Returns `None` if the general path must execute the statement, and
+    /// `Some(None)` if the write would have to wait.
+    #[inline]
+    pub(super) fn write_row(
+        &self,
+        point: &PointWrite,
+        database: &Database,
+        (key, clustering): (DecoratedKeyRef<'_>, &PointClustering<'_>),
+        values: &[Value],
+        clocks: Clocks,
+    ) -> Option<Option<Result<CommitTicket, StorageError>>> {
         let times = self.times(&Evaluation { values, now_us: 0 }, clocks).ok()?;
         let mut cells: SmallVec<[(ColumnId, CellRef<'_>); 8]> = SmallVec::new();
         for (id, term) in &point.cells {
@@ -124,9 +139,6 @@ impl PlannedModification {
             deletion: if point.deletes_row { times.deletion() } else { DeletionTime::LIVE },
             cells: &cells,
         };
-        Some(match database.try_write_row(&self.table, key, &clustering, &row) {
-            None => PointOutcome::MustWait,
-            Some(outcome) => PointOutcome::Done(outcome),
-        })
+        Some(database.try_write_row(&self.table, key, clustering, &row))
     }
 }

@@ -8,8 +8,11 @@ use espalier_types::CqlType;
 use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
+    condition::plan_condition,
+    functions,
     grammar::ast::{
-        Assignment, AssignmentOperation, Condition, Expression, Name, Position, Update,
+        ArithmeticOperator as Operator, Assignment, AssignmentOperation, Expression, Name,
+        Position, Update,
     },
     restrictions::{self, Purpose},
     term::{Preparation, Term, prepare_term},
@@ -18,16 +21,14 @@ use crate::{
 /// Plans an UPDATE.
 ///
 /// # Errors
-/// The statement has an IF, assigns to a column of the primary key, has a value of a wrong type, or
+/// The IF does not fit the table, or the statement assigns to a column of the primary key, has a value of a wrong type, or
 /// has a USING or WHERE that does not fit the table.
 pub fn plan_update(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
     statement: &Update<'_>,
 ) -> Result<PlannedModification> {
-    if !matches!(statement.condition, Condition::None) {
-        return Err(Error::unsupported("A lightweight transaction (UPDATE ... IF)"));
-    }
+    let condition = plan_condition(preparation, table, &statement.using, &statement.condition)?;
     // The order in which bind markers are resolved does not matter: USING comes before SET in the
     // text, but does not depend on it.
     let (timestamp, time_to_live) = plan_using(preparation, table, &statement.using)?;
@@ -38,7 +39,8 @@ pub fn plan_update(
             let message = format!("PRIMARY KEY part {} found in SET part", column.name);
             return Err(preparation.invalid(assignment.column.position, message));
         }
-        operations.push((column.kind, plan_assignment(preparation, column, assignment)?));
+        let reads = !condition.is_none();
+        operations.push((column.kind, plan_assignment(preparation, column, assignment, reads)?));
     }
     let restrictions =
         restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
@@ -49,7 +51,9 @@ pub fn plan_update(
         operations,
         timestamp,
         time_to_live,
+        condition,
         point: None,
+        point_turn: None,
     };
     check_clustering(&plan)?;
     Ok(plan)
@@ -59,7 +63,8 @@ pub fn plan_update(
 /// need none.
 fn check_clustering(plan: &PlannedModification) -> Result<()> {
     let table = &plan.table;
-    if plan.is_static_only() && !table.clustering_columns().is_empty() {
+    let is_static_only = plan.is_static_only() && !plan.condition.tests_regular_columns();
+    if is_static_only && !table.clustering_columns().is_empty() {
         if plan.restrictions.clustering.is_empty() {
             return Ok(());
         }
@@ -90,8 +95,9 @@ fn plan_assignment(
     preparation: &mut Preparation<'_>,
     column: &ColumnDefinition,
     assignment: &Assignment<'_>,
+    reads: bool,
 ) -> Result<Operation> {
-    let target = AssignedColumn { column, position: assignment.column.position };
+    let target = AssignedColumn { column, position: assignment.column.position, reads };
     match &assignment.operation {
         AssignmentOperation::Set(value) => target.set(preparation, value),
         AssignmentOperation::Add(value) => target.add(preparation, value),
@@ -107,6 +113,8 @@ struct AssignedColumn<'c> {
     column: &'c ColumnDefinition,
     /// Where the assignment names the column.
     position: Position,
+    /// Whether the statement has a condition, and so reads the row anyway.
+    reads: bool,
 }
 
 impl AssignedColumn<'_> {
@@ -159,9 +167,47 @@ impl AssignedColumn<'_> {
             return self.count(preparation, value, false);
         }
         if !column.is_complex() || !column.column_type.is_collection() {
-            return self.refuse(preparation, "+");
+            return self.increase(preparation, value);
         }
         Ok(Operation::Add(column.clone(), self.value(preparation, value)?))
+    }
+
+    /// Plans `v = v + 1`, which only a conditional statement may have.
+    fn increase(
+        &self,
+        preparation: &mut Preparation<'_>,
+        value: &Expression<'_>,
+    ) -> Result<Operation> {
+        let column = self.column;
+        let column_type = &column.column_type;
+        let is_string = matches!(column_type, CqlType::Text | CqlType::Ascii);
+        let is_addable = is_string || functions::is_numeric(column_type);
+        if !self.reads || !is_addable {
+            return self.refuse_change(preparation, '+', value);
+        }
+        let term = self.value(preparation, value)?;
+        let add = functions::operation(Operator::Add, column_type.clone(), column_type.clone());
+        Ok(Operation::Increase(column.clone(), Box::new(add), term))
+    }
+
+    /// Returns the error for a column that does not support `c = c + v` or `c = c - v`.
+    #[cold]
+    fn refuse_change(
+        &self,
+        preparation: &Preparation<'_>,
+        sign: char,
+        value: &Expression<'_>,
+    ) -> Result<Operation> {
+        let (name, column_type) = (&self.column.name, &self.column.column_type);
+        let kind = match column_type {
+            CqlType::Tuple(_) | CqlType::UserDefined { .. } if sign == '+' => "tuple column",
+            collection if collection.is_collection() => "frozen collection column",
+            _ if self.reads && sign == '+' => "non-numeric and non-text type",
+            _ => "non counter column",
+        };
+        let message =
+            format!("Invalid operation ({name} = {name} {sign} {value}) for {kind} {name}");
+        Err(preparation.invalid(self.position, message))
     }
 
     fn subtract(
@@ -174,7 +220,7 @@ impl AssignedColumn<'_> {
             return self.count(preparation, value, true);
         }
         if !column.is_complex() || !column.column_type.is_collection() {
-            return self.refuse(preparation, "-");
+            return self.refuse_change(preparation, '-', value);
         }
         // The keys to remove from a map are given as a set.
         let receiver = match &column.column_type {

@@ -14,18 +14,20 @@ use espalier_storage::{Database, system::is_virtual};
 pub use self::{
     error::unprepared,
     modify::{Batch, BatchStatement, BatchedStatement},
-    now::Now,
+    now::{APPLIED, Now},
 };
 use crate::{
-    ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result,
+    ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result, Value,
     batch::BatchUpdates,
     consistency, ddl, describe,
     metadata::statement_id,
     modify::Clocks,
     planner,
     prepared::{BoundedStatements, MAX_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
-    select,
+    restrictions::Partitions,
+    select::{self, PlannedSelect},
     term::{Evaluation, bind_values},
+    turn::{TurnRequest, TurnStatement},
 };
 
 /// Executes statements on one shard. Cheap to clone; not `Send`.
@@ -183,19 +185,27 @@ impl QueryProcessor {
         keyspace: Option<String>,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        consistency::check(&prepared.plan, options.consistency)?;
+        consistency::check(&prepared.plan, options)?;
         let database = &self.inner.database;
-        if let Some(rows) = self.read_point_with_waits(prepared, options).await {
+        let is_serial = consistency::is_serial(options.consistency);
+        if !is_serial && let Some(rows) = self.read_point_with_waits(prepared, options).await {
             return rows.map(QueryResult::Rows);
         }
         let values = bind_values(&prepared.bind.columns, options.values)?;
         let now_us = time::now_micros();
         let evaluation = Evaluation { values: &values, now_us };
         let clocks = clocks(options, now_us);
+        if let Some(statements) = turn_statements(prepared, &values) {
+            let is_batch = matches!(prepared.plan, Plan::Batch(_));
+            return self.take_turn(TurnRequest { statements, is_batch, clocks, now_us }).await;
+        }
         match &prepared.plan {
             Plan::Select(select) => {
                 let rows =
                     select::execute(select, database, &evaluation, options, clocks.now_s).await?;
+                if is_serial {
+                    self.settle(select, &evaluation).await?;
+                }
                 Ok(QueryResult::Rows(rows))
             }
             Plan::Modification(statement) => {
@@ -222,6 +232,21 @@ impl QueryProcessor {
                 describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
             }
         }
+    }
+
+    /// Waits until what a serial read has seen is durable, because no crash may take it back.
+    async fn settle(&self, select: &PlannedSelect, evaluation: &Evaluation<'_>) -> Result<()> {
+        let partitions = select.restrictions.partition.partitions(&select.table, evaluation)?;
+        let keys = match &partitions {
+            Partitions::Keys(keys) if keys.len() > 1 => {
+                return Err(Error::invalid(
+                    "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
+                ));
+            }
+            Partitions::Keys(keys) => keys.as_slice(),
+            Partitions::Range(_) => &[],
+        };
+        Ok(self.inner.database.settle(&select.table, keys.first()).await?)
     }
 
     async fn truncate(&self, id: TableId) -> Result<QueryResult> {
@@ -257,6 +282,24 @@ impl QueryProcessor {
         let name = content.get(4..).filter(|name| !name.is_empty())?;
         String::from_utf8(name.to_vec()).ok()
     }
+}
+
+/// Returns the statements, with their values, that must take a turn: conditional ones, and changes
+/// of lists by index or value in one partition.
+fn turn_statements(prepared: &Arc<Prepared>, values: &[Value]) -> Option<Vec<TurnStatement>> {
+    let count = match &prepared.plan {
+        Plan::Modification(statement) => {
+            let takes_turn = statement.takes_turn()
+                && (prepared.is_conditional() || !statement.restrictions.has_in());
+            takes_turn.then_some(1)?
+        }
+        Plan::Batch(batch) => batch.is_conditional().then_some(batch.statements.len())?,
+        _ => return None,
+    };
+    let values: Arc<[Value]> = values.into();
+    let statement =
+        |index| TurnStatement { prepared: prepared.clone(), index, values: values.clone() };
+    Some((0..count).map(statement).collect())
 }
 
 #[inline]

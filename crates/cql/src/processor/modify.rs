@@ -6,18 +6,20 @@ use espalier_mutation::{
     Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row, schema::TableMetadata,
 };
 use espalier_runtime::time;
-use espalier_storage::{ReadCommand, ReadTarget};
+use espalier_storage::{Database, ReadCommand, ReadTarget};
 
 use super::{QueryProcessor, clocks};
 use crate::{
     ClientState, Error, QueryOptions, QueryResult, Result, Values,
     batch::{BatchUpdates, check_statements},
+    consistency,
     grammar::ast::BatchKind,
     modify::{Clocks, PlannedModification},
     planner,
     prepared::{Plan, Prepared},
     restrictions::Partitions,
     term::{Evaluation, bind_values},
+    turn::{self, TurnRequest, TurnStatement},
 };
 
 /// A BATCH message of the protocol.
@@ -45,6 +47,18 @@ pub enum BatchedStatement<'a> {
 }
 
 impl QueryProcessor {
+    /// Executes statements that read rows before they write them, on the shard that owns their
+    /// partition.
+    pub(super) async fn take_turn(&self, request: TurnRequest) -> Result<QueryResult> {
+        let key = request.key()?;
+        let database = &self.inner.database;
+        let Some(first) = request.statements.first() else { return Ok(QueryResult::Void) };
+        let shard = database.shard_of(&first.modification()?.table, &key);
+        let execute =
+            move |database: Database| async move { turn::execute(&database, &request, key).await };
+        database.on_shard(shard, execute).await
+    }
+
     pub(super) async fn modify(
         &self,
         statement: &PlannedModification,
@@ -135,6 +149,18 @@ impl QueryProcessor {
             _ => None,
         });
         let is_counter = check_statements(batch.kind, statements.clone(), false)?;
+        if planned.iter().any(|prepared| prepared.is_conditional()) {
+            consistency::check_conditional(options)?;
+            let statements = planned.iter().zip(&batch.statements);
+            let statements = statements.map(|(prepared, sent)| {
+                let values = bind_values(&prepared.bind.columns, sent.values)?.into();
+                Ok(TurnStatement { prepared: prepared.clone(), index: 0, values })
+            });
+            let statements = statements.collect::<Result<_>>()?;
+            return self
+                .take_turn(TurnRequest { statements, is_batch: true, clocks, now_us })
+                .await;
+        }
         let mut updates = BatchUpdates::default();
         for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {
             let values = bind_values(&prepared.bind.columns, sent.values)?;

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 
 use super::{QueryProcessor, clocks, now_s_or};
 use crate::{
-    ClientState, QueryOptions, QueryResult, Result, Rows, Value, Values, consistency,
+    ClientState, QueryOptions, QueryResult, Result, ResultMetadata, Rows, Value, Values,
+    consistency,
     look_ahead::{Ahead, look_ahead},
     modify::{Clocks, PlannedModification, PointOutcome},
     prepared::{Plan, Prepared},
@@ -18,6 +19,9 @@ use crate::{
     select::{self, PlannedSelect},
     term::{Evaluation, bind_values, borrow_values},
 };
+
+/// The only row of the answer to an applied conditional write: `true`.
+pub const APPLIED: &[u8] = &[0, 0, 0, 1, 1];
 
 /// The outcome of an execution without waiting.
 pub enum Now {
@@ -30,6 +34,9 @@ pub enum Now {
     },
     /// A write was applied. The client gets `Void` once the ticket resolves.
     AfterSync(CommitTicket),
+    /// A conditional write was applied. Once the ticket resolves, the client gets
+    /// [`APPLIED`] with these columns.
+    AppliedAfterSync(CommitTicket, Arc<ResultMetadata>),
     /// The execution would have to wait: use [`QueryProcessor::execute`].
     MustWait,
 }
@@ -44,15 +51,19 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
         row: &mut Vec<u8>,
     ) -> Now {
-        if let Err(error) = consistency::check(&prepared.plan, options.consistency) {
+        if let Err(error) = consistency::check(&prepared.plan, options) {
             return Now::Done(Err(error));
         }
         match &prepared.plan {
+            Plan::Modification(statement) if statement.point_turn.is_some() => {
+                self.take_point_turn(prepared, statement, options)
+            }
             Plan::Modification(statement) => match self.write_point(prepared, statement, options) {
                 PointOutcome::Done(outcome) => acknowledged(outcome),
                 PointOutcome::MustWait => Now::MustWait,
                 PointOutcome::General => self.modify_now(prepared, statement, options),
             },
+            Plan::Select(_) if consistency::is_serial(options.consistency) => Now::MustWait,
             Plan::Select(select) => match self.read_point(prepared, select, options, row) {
                 Some(Ok(found)) => Now::Row { found },
                 Some(Err(error)) => Now::Done(Err(error)),
@@ -128,13 +139,36 @@ impl QueryProcessor {
         statement.write_point(&self.inner.database, values, clocks, &mut buffer)
     }
 
+    #[inline]
+    fn take_point_turn(
+        &self,
+        prepared: &Prepared,
+        statement: &PlannedModification,
+        options: &QueryOptions<'_>,
+    ) -> Now {
+        let Some(turn) = &statement.point_turn else { return Now::MustWait };
+        let Some(values) = borrow_values(&prepared.bind.columns, options.values) else {
+            return Now::MustWait;
+        };
+        // The timestamp that the client may have sent is not that of a conditional write.
+        let options = QueryOptions { timestamp_us: None, ..*options };
+        let clocks = clocks(&options, time::now_micros());
+        let mut buffer = self.inner.key_buffer.borrow_mut();
+        let database = &self.inner.database;
+        match statement.write_in_point_turn(database, values, clocks, &mut buffer) {
+            None => Now::MustWait,
+            Some(Ok(ticket)) => Now::AppliedAfterSync(ticket, turn.applied.clone()),
+            Some(Err(error)) => Now::Done(Err(error.into())),
+        }
+    }
+
     fn modify_now(
         &self,
         prepared: &Prepared,
         statement: &PlannedModification,
         options: &QueryOptions<'_>,
     ) -> Now {
-        if statement.needs_read() || statement.table.is_counter() {
+        if statement.takes_turn() || statement.table.is_counter() {
             return Now::MustWait;
         }
         let updates = (|| {

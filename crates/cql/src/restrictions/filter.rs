@@ -153,7 +153,16 @@ pub fn element(
     })
 }
 
-fn contains(column_type: &CqlType, value: &Bytes, wanted: &[u8], in_keys: bool) -> Result<bool> {
+/// Whether a frozen collection has an element or value, or (`in_keys`) a key.
+///
+/// # Errors
+/// The collection is malformed, or the type is not a list, set or map.
+pub fn contains(
+    column_type: &CqlType,
+    value: &Bytes,
+    wanted: &[u8],
+    in_keys: bool,
+) -> Result<bool> {
     match column_type {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             for candidate in collection::elements(value).map_err(malformed)? {

@@ -11,10 +11,10 @@ mod plan;
 mod point;
 
 pub use clustering::ClusteringRestriction;
-pub use filter::{Filter, FilterOperator, FilterTarget, element};
+pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
 pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{Purpose, plan};
-pub use point::PointKey;
+pub use point::{PointClustering, PointKey};
 
 use espalier_mutation::{ClusteringSlices, schema::TableMetadata};
 
@@ -66,6 +66,20 @@ impl Restrictions {
         let restricted: usize =
             self.clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
         restricted == table.clustering_columns().len()
+    }
+
+    /// Whether a column of the primary key has an IN.
+    pub fn has_in(&self) -> bool {
+        self.partition.has_in() || self.clustering_has_in()
+    }
+
+    /// Whether a clustering column has an IN. An IN of one term is the same as `=`.
+    pub fn clustering_has_in(&self) -> bool {
+        self.clustering.iter().any(|restriction| match restriction {
+            ClusteringRestriction::Values(alternatives)
+            | ClusteringRestriction::Tuples { alternatives, .. } => alternatives.is_in(),
+            ClusteringRestriction::Range { .. } => false,
+        })
     }
 
     /// Whether a row satisfies all filters.

@@ -67,6 +67,11 @@ impl PartitionRestriction {
         }
     }
 
+    /// Whether a partition key column has an IN. An IN of one term is the same as `=`.
+    pub fn has_in(&self) -> bool {
+        self.keys().is_some_and(|keys| keys.iter().any(Alternatives::is_in))
+    }
+
     /// Evaluates the restriction with the bound values.
     ///
     /// # Errors
@@ -91,6 +96,11 @@ impl PartitionRestriction {
 }
 
 impl Alternatives {
+    /// Whether they are an IN of other than one term.
+    pub fn is_in(&self) -> bool {
+        !matches!(self, Self::Terms(terms) if terms.len() == 1)
+    }
+
     /// Evaluates the values. `column` is the name for messages.
     ///
     /// # Errors

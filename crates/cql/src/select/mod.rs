@@ -19,10 +19,11 @@ use std::sync::Arc;
 use espalier_mutation::schema::TableMetadata;
 use espalier_storage::ColumnSelection;
 
-pub use execute::execute;
+pub use execute::{execute, key_components};
 pub use expression::SelectExpression;
+pub use group::put;
 pub use plan::plan_select;
-pub use point::{PointSelect, execute_point, execute_point_with_waits};
+pub use point::{PointSelect, execute_point, execute_point_with_waits, visible_cells};
 
 use crate::{metadata::ResultMetadata, restrictions::Restrictions, term::Term};
 

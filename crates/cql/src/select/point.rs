@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{
     PackedColumn,
-    schema::{ColumnId, ColumnKind},
+    schema::{ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_runtime::trace;
 use espalier_storage::{Database, RowLookup, gives_values_back};
@@ -152,6 +152,38 @@ fn encode(
     content: &mut Vec<u8>,
 ) -> Result<bool> {
     content.clear();
+    let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
+    if !visible_cells(lookup, &select.table, now_s, &mut cells)? {
+        return Ok(false);
+    }
+    for column in columns {
+        let value = match column {
+            PointColumn::Key(term) => match term.borrow(values) {
+                Some(BorrowedBound::Value(value)) => Some(value),
+                _ => None,
+            },
+            PointColumn::Regular(id) => {
+                let found = cells.binary_search_by_key(id, |(other, _)| *other).ok();
+                found.and_then(|index| cells.get(index)).map(|(_, value)| *value)
+            }
+        };
+        put(value, content);
+    }
+    Ok(true)
+}
+
+/// Collects the values of the visible plain cells of a row, in ascending order of their columns.
+/// Returns whether the row exists.
+///
+/// # Errors
+/// [`ErrorCode::ServerError`] if the row is malformed.
+#[inline]
+pub fn visible_cells<'r>(
+    lookup: &RowLookup<'r>,
+    table: &TableMetadata,
+    now_s: u32,
+    cells: &mut SmallVec<[(ColumnId, &'r [u8]); 8]>,
+) -> Result<bool> {
     let Some(row) = &lookup.row else { return Ok(false) };
     let deletion = lookup.deletion();
     let malformed = |error| {
@@ -159,8 +191,7 @@ fn encode(
     };
     let mut is_live = row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp);
     // Cells in memory may be older than the drop of their column. They do not keep a row alive.
-    let is_known = |id| select.table.column_by_id(id).is_some();
-    let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
+    let is_known = |id| table.column_by_id(id).is_some();
     for column in row.columns() {
         match column.map_err(malformed)? {
             PackedColumn::Simple(id, cell) => {
@@ -179,21 +210,5 @@ fn encode(
             PackedColumn::Complex(..) => {}
         }
     }
-    if !is_live {
-        return Ok(false);
-    }
-    for column in columns {
-        let value = match column {
-            PointColumn::Key(term) => match term.borrow(values) {
-                Some(BorrowedBound::Value(value)) => Some(value),
-                _ => None,
-            },
-            PointColumn::Regular(id) => {
-                let found = cells.binary_search_by_key(id, |(other, _)| *other).ok();
-                found.and_then(|index| cells.get(index)).map(|(_, value)| *value)
-            }
-        };
-        put(value, content);
-    }
-    Ok(true)
+    Ok(is_live)
 }

@@ -301,6 +301,7 @@ impl Node {
                     ticket.await.unwrap();
                     return (Ok(QueryResult::Void), true);
                 }
+                Now::AppliedAfterSync(..) => panic!("the statement has no condition"),
                 Now::MustWait => {}
             }
         }

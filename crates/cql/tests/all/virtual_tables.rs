@@ -40,7 +40,9 @@ async fn execute(
     match processor.execute_now(prepared, &client, options, &mut Vec::new()) {
         Now::MustWait => processor.execute(prepared, &client, options).await,
         Now::Done(outcome) => outcome,
-        Now::Row { .. } | Now::AfterSync(_) => panic!("there is nothing where it could be at once"),
+        Now::Row { .. } | Now::AfterSync(_) | Now::AppliedAfterSync(..) => {
+            panic!("there is nothing where it could be at once")
+        }
     }
 }
 

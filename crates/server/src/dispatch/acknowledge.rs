@@ -7,34 +7,48 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use espalier_cql as cql;
 use espalier_runtime::{maybe_yield, spawn_local};
 use espalier_storage::CommitTicket;
 
+use super::respond::{Columns, RowsRef, respond_rows};
 use crate::admission::InFlight;
 use crate::connection::Connection;
 use crate::convert::error_response;
 use crate::metrics::RequestKind;
-use crate::protocol::{Consistency, Response, ResponseExtras, StreamId};
+use crate::protocol::{Consistency, Header, Response, ResponseExtras};
 
 /// The acknowledgements that a connection still has to send.
 #[derive(Default)]
 pub(crate) struct AcknowledgementQueue {
-    waiting: RefCell<VecDeque<(StreamId, CommitTicket, InFlight)>>,
+    waiting: RefCell<VecDeque<Acknowledgement>>,
     running: Cell<bool>,
 }
 
+/// A write that waits for its ticket.
+struct Acknowledgement {
+    header: Header,
+    ticket: CommitTicket,
+    /// The columns of the answer to a conditional write.
+    applied: Option<Arc<cql::ResultMetadata>>,
+    in_flight: InFlight,
+}
+
 impl Connection {
-    /// Answers `stream` with Void once `ticket` resolves.
+    /// Answers a request once `ticket` resolves: with Void, or with the row of an applied
+    /// conditional write.
     pub(crate) fn acknowledge_later(
         self: &Rc<Self>,
-        stream: StreamId,
+        header: Header,
         ticket: CommitTicket,
+        applied: Option<Arc<cql::ResultMetadata>>,
         in_flight: InFlight,
     ) {
         self.begin_waiting();
-        self.acknowledgements.waiting.borrow_mut().push_back((stream, ticket, in_flight));
+        let acknowledgement = Acknowledgement { header, ticket, applied, in_flight };
+        self.acknowledgements.waiting.borrow_mut().push_back(acknowledgement);
         if !self.acknowledgements.running.replace(true) {
             spawn_local(acknowledge_all(Rc::clone(self))).detach();
         }
@@ -45,13 +59,21 @@ async fn acknowledge_all(connection: Rc<Connection>) {
     let queue = &connection.acknowledgements;
     loop {
         let next = queue.waiting.borrow_mut().pop_front();
-        let Some((stream, ticket, in_flight)) = next else { break };
+        let Some(Acknowledgement { header, ticket, applied, in_flight }) = next else { break };
+        let stream = header.stream;
         if !ticket.is_acknowledged() {
             // Acknowledgements that are ready go out before the next wait.
             connection.flush().await;
         }
         match ticket.await {
-            Ok(()) => connection.respond(stream, &ResponseExtras::default(), &Response::Void),
+            Ok(()) => match applied {
+                None => connection.respond(stream, &ResponseExtras::default(), &Response::Void),
+                Some(metadata) => {
+                    let rows = RowsRef { row_count: 1, content: cql::APPLIED, ..RowsRef::NONE };
+                    let columns = Columns::Prepared { skip: false, known_id: None };
+                    respond_rows(&connection, header, columns, &metadata, rows);
+                }
+            },
             Err(error) => {
                 let error = error_response(cql::Error::from(error), Consistency::One);
                 connection.refuse(stream, &error);

@@ -109,7 +109,12 @@ fn execute_now(
         cql::Now::MustWait => Ok(Some(in_flight)),
         cql::Now::AfterSync(ticket) => {
             metrics.requests_execute.increment();
-            connection.acknowledge_later(header.stream, ticket, in_flight);
+            connection.acknowledge_later(header, ticket, None, in_flight);
+            Ok(None)
+        }
+        cql::Now::AppliedAfterSync(ticket, columns) => {
+            metrics.requests_execute.increment();
+            connection.acknowledge_later(header, ticket, Some(columns), in_flight);
             Ok(None)
         }
         cql::Now::Done(result) => {
@@ -155,6 +160,14 @@ async fn execute_traced(
             Ok(()) => Ok(cql::QueryResult::Void),
             Err(error) => Err(error.into()),
         },
+        cql::Now::AppliedAfterSync(ticket, metadata) => match ticket.wait().await {
+            Ok(()) => {
+                let rows = RowsRef { row_count: 1, content: cql::APPLIED, ..RowsRef::NONE };
+                respond_rows(connection, header, columns, &metadata, rows);
+                return Ok(true);
+            }
+            Err(error) => Err(error.into()),
+        },
         cql::Now::Done(result) => result,
     };
     finish(connection, header, consistency, columns, result)?;
@@ -182,6 +195,9 @@ pub(super) async fn serve_execute(
 }
 
 fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a> {
+    if prepared.is_conditional() {
+        return Columns::Unprepared { skip: false };
+    }
     // Before version 5 the request does not say which columns the client knows: once they have
     // changed, each answer describes them.
     let knows = execute.result_metadata_id.is_some() || !prepared.result_changed;

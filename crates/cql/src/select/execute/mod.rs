@@ -113,7 +113,10 @@ pub async fn execute(
 }
 
 /// Returns the values of the partition key columns.
-fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<Bytes>> {
+///
+/// # Errors
+/// The stored key is malformed.
+pub fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<Bytes>> {
     match table.partition_key_columns().len() {
         1 => Ok(vec![key.key.clone()]),
         count => split_composite(&key.key, count)

@@ -1,0 +1,159 @@
+//! The fast path of conditional writes: one row by its full primary key, with conditions on its
+//! plain columns, in memory. The turn begins and ends in one poll, so it excludes all others
+//! without being registered.
+//!
+//! A condition that does not hold, and everything that this path does not support, goes to the
+//! general path (`turn`), which answers with the row.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    DecoratedKeyRef,
+    schema::{ColumnId, ColumnKind},
+};
+use espalier_storage::{CommitTicket, Database, RowLookup, StorageError};
+use espalier_types::CqlType;
+use smallvec::SmallVec;
+
+use super::{Clocks, PlannedModification, PointWrite};
+use crate::{
+    condition::{ColumnCondition, Condition, ConditionTarget},
+    grammar::ast::ComparisonOperator as Operator,
+    metadata::ResultMetadata,
+    options::Value,
+    restrictions::{FilterOperator, PointClustering, holds},
+    select::visible_cells,
+    term::{BorrowedBound, Term},
+    turn::applied_columns,
+};
+
+/// The plan of a conditional write of one row.
+#[derive(Clone, Debug)]
+pub struct PointTurn {
+    write: PointWrite,
+    conditions: Conditions,
+    /// The columns of the answer to an applied statement.
+    pub applied: Arc<ResultMetadata>,
+}
+
+#[derive(Clone, Debug)]
+enum Conditions {
+    Exists,
+    NotExists,
+    Columns(Box<[Comparison]>),
+}
+
+/// A comparison of a plain column.
+#[derive(Clone, Debug)]
+struct Comparison {
+    column: ColumnId,
+    column_type: CqlType,
+    operator: Operator,
+    wanted: Term,
+}
+
+impl PointTurn {
+    /// Plans the write, or returns `None` if the modification is not of this kind.
+    pub fn plan(plan: &PlannedModification) -> Option<PointTurn> {
+        let conditions = match &plan.condition {
+            Condition::None => return None,
+            Condition::Exists => Conditions::Exists,
+            Condition::NotExists => Conditions::NotExists,
+            Condition::Columns(columns) => {
+                Conditions::Columns(columns.iter().map(comparison).collect::<Option<_>>()?)
+            }
+        };
+        let applied = Arc::new(ResultMetadata::of_one_answer(applied_columns(&plan.table)));
+        Some(PointTurn { write: PointWrite::plan(plan)?, conditions, applied })
+    }
+}
+
+fn comparison(condition: &ColumnCondition) -> Option<Comparison> {
+    let ConditionTarget::Column(column) = &condition.target else { return None };
+    let FilterOperator::Compare(operator, wanted) = &condition.operator else { return None };
+    let is_plain = column.kind == ColumnKind::Regular && !column.is_complex();
+    (is_plain && wanted.is_borrowable()).then(|| Comparison {
+        column: column.id,
+        column_type: column.column_type.clone(),
+        operator: *operator,
+        wanted: wanted.clone(),
+    })
+}
+
+impl Comparison {
+    /// Whether the comparison holds; `None` if the general path must decide.
+    #[inline]
+    fn holds(&self, cells: &[(ColumnId, &[u8])], values: &[Value]) -> Option<bool> {
+        let found = cells.binary_search_by_key(&self.column, |(id, _)| *id).ok();
+        let value = found.and_then(|index| cells.get(index)).map(|(_, value)| *value);
+        match (self.wanted.borrow(values)?, value) {
+            (BorrowedBound::Unset, _) => None,
+            (BorrowedBound::Null, value) => match self.operator {
+                Operator::Equal => Some(value.is_none()),
+                Operator::NotEqual => Some(value.is_some()),
+                _ => None,
+            },
+            (BorrowedBound::Value(_), None) => Some(self.operator == Operator::NotEqual),
+            (BorrowedBound::Value(wanted), Some(value)) => {
+                Some(holds(self.operator, self.column_type.compare(value, wanted)))
+            }
+        }
+    }
+}
+
+impl PlannedModification {
+    /// Executes the write if its condition holds, without waiting. Returns `None` if the general
+    /// path must execute the statement.
+    ///
+    /// The caller has checked `values` against their markers; `buffer` is scratch space for the
+    /// key.
+    #[inline]
+    pub fn write_in_point_turn(
+        &self,
+        database: &Database,
+        values: &[Value],
+        clocks: Clocks,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Result<CommitTicket, StorageError>> {
+        let turn = self.point_turn.as_ref()?;
+        let key = turn.write.key.partition(values, buffer)?;
+        let clustering = turn.write.key.clustering(values)?;
+        let may_decide = database.has_no_turns()
+            && database.is_later_than_all(self.table.id, clocks.timestamp_us);
+        if !may_decide
+            || !self.condition_holds(turn, database, key, &clustering, values, clocks.now_s)?
+        {
+            return None;
+        }
+        self.write_row(&turn.write, database, (key, &clustering), values, clocks)?
+    }
+
+    #[inline]
+    fn condition_holds(
+        &self,
+        turn: &PointTurn,
+        database: &Database,
+        key: DecoratedKeyRef<'_>,
+        clustering: &PointClustering<'_>,
+        values: &[Value],
+        now_s: u32,
+    ) -> Option<bool> {
+        let judge = |lookup: RowLookup<'_>| {
+            let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
+            let exists = visible_cells(&lookup, &self.table, now_s, &mut cells).ok()?;
+            match &turn.conditions {
+                Conditions::Exists => Some(exists),
+                Conditions::NotExists => Some(!exists),
+                Conditions::Columns(comparisons) => {
+                    for comparison in comparisons {
+                        if !comparison.holds(&cells, values)? {
+                            return Some(false);
+                        }
+                    }
+                    Some(true)
+                }
+            }
+        };
+        database.try_read_row(&self.table, key, clustering, true, judge)?
+    }
+}

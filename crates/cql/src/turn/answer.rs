@@ -1,0 +1,124 @@
+//! The answer of a conditional statement: `[applied]`, and if the condition does not hold, the rows
+//! that it was tested on.
+//!
+//! The columns of an answer depend on the outcome, so clients receive them with each answer.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Row,
+    schema::{ColumnDefinition, ColumnKind, TableMetadata},
+};
+use espalier_types::CqlType;
+
+use super::{ReadRows, plan::Plan};
+use crate::{
+    Result,
+    current_row::CurrentRow,
+    metadata::{ColumnSpec, ResultMetadata},
+    result::Rows,
+    select::{key_components, put},
+};
+
+/// The column that tells whether the statement was applied.
+const APPLIED: &str = "[applied]";
+
+/// Returns the columns of the answer to an applied statement.
+pub fn applied_columns(table: &TableMetadata) -> Vec<ColumnSpec> {
+    vec![spec(table, APPLIED, CqlType::Boolean)]
+}
+
+fn spec(table: &TableMetadata, name: &str, column_type: CqlType) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: table.keyspace.as_str().into(),
+        table: table.name.as_str().into(),
+        name: name.to_string(),
+        column_type,
+    }
+}
+
+/// Answers an applied statement.
+pub fn applied(plan: &Plan<'_>) -> Rows {
+    let mut content = Vec::with_capacity(5);
+    put(Some(&[1]), &mut content);
+    rows(applied_columns(plan.table), 1, content)
+}
+
+/// Answers a statement that was not applied, with the rows that it has read.
+///
+/// # Errors
+/// The stored key is malformed.
+pub fn not_applied(plan: &Plan<'_>, read: &ReadRows) -> Result<Rows> {
+    let columns = shown_columns(plan);
+    let partition_key = key_components(plan.table, &plan.key)?;
+    let mut content = Vec::new();
+    let mut shown: Vec<Option<&Row>> = if plan.conditions.is_empty() {
+        read.rows.iter().map(Some).collect()
+    } else {
+        let conditions = plan.conditions.iter();
+        let found = conditions.map(|(clustering, _)| read.find(plan.table, clustering));
+        found.filter(Option::is_some).collect()
+    };
+    if shown.is_empty() {
+        if read.static_row.is_none() {
+            put(Some(&[0]), &mut content);
+            return Ok(rows(applied_columns(plan.table), 1, content));
+        }
+        // A partition with static content only is a row, too.
+        shown.push(None);
+    }
+    let row_count = i32::try_from(shown.len()).unwrap_or(i32::MAX);
+    for row in shown {
+        let row = CurrentRow {
+            table: plan.table,
+            partition_key: &partition_key,
+            static_row: read.static_row.as_ref(),
+            row,
+        };
+        put(Some(&[0]), &mut content);
+        for column in &columns {
+            put(shown_value(plan, &row, column).as_deref(), &mut content);
+        }
+    }
+    let mut specs = applied_columns(plan.table);
+    specs.extend(
+        columns.iter().map(|column| spec(plan.table, &column.name, column.column_type.clone())),
+    );
+    Ok(rows(specs, row_count, content))
+}
+
+/// Returns the columns of the answer after `[applied]`: those with conditions, each once, or all.
+fn shown_columns<'p>(plan: &Plan<'p>) -> Vec<&'p ColumnDefinition> {
+    let table: &'p TableMetadata = plan.table;
+    if plan.answers_all_columns {
+        return table.columns().iter().collect();
+    }
+    let keys = table.columns().iter().filter(|column| plan.is_batch && column.is_primary_key());
+    let mut shown: Vec<&ColumnDefinition> = Vec::new();
+    for column in keys.chain(plan.condition_columns()) {
+        if shown.iter().all(|other| other.id != column.id || other.kind != column.kind) {
+            shown.push(column);
+        }
+    }
+    shown
+}
+
+/// Returns the value of a column in an answer. A request that names no row shows no regular column.
+fn shown_value(
+    plan: &Plan<'_>,
+    row: &CurrentRow<'_>,
+    column: &ColumnDefinition,
+) -> Option<bytes::Bytes> {
+    let is_hidden = column.kind == ColumnKind::Regular && !plan.names_rows();
+    if is_hidden { None } else { row.value(column) }
+}
+
+fn rows(columns: Vec<ColumnSpec>, row_count: i32, content: Vec<u8>) -> Rows {
+    Rows {
+        metadata: Arc::new(ResultMetadata::of_one_answer(columns)),
+        row_count,
+        content,
+        paging_state: None,
+        warnings: Vec::new(),
+    }
+}

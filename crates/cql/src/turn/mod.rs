@@ -1,0 +1,202 @@
+//! Statements that read rows before they write them: conditional statements and batches, and
+//! changes of lists by index or value. See docs/decisions/0030-turns.md.
+//!
+//! 1. [`TurnRequest::key`] evaluates the partition, and the processor sends the request to the
+//!    shard that owns it.
+//! 2. [`Plan::of`] evaluates the rows and the conditions of each statement. Errors of values are
+//!    found before anything waits.
+//! 3. [`execute`] takes the turn, reads the rows, tests the conditions, and writes all changes as
+//!    one record of the commit log, or none.
+//! 4. The turn ends. The answer waits for the commit log: for its own record, or, if nothing was
+//!    written, for all records before it, which may hold the rows that it tells.
+
+mod answer;
+mod plan;
+mod rows;
+
+pub use answer::applied_columns;
+
+use std::sync::Arc;
+
+use espalier_mutation::{DecoratedKey, Mutation};
+use espalier_runtime::{time, trace_event};
+use espalier_storage::Database;
+use futures_util::future::LocalBoxFuture;
+
+use plan::Plan;
+use rows::ReadRows;
+
+use crate::{
+    Error, QueryResult, Result,
+    batch::BatchUpdates,
+    modify::{Clocks, ModificationKind, PlannedModification},
+    options::Value,
+    prepared::{self, Prepared},
+    restrictions::Partitions,
+    term::Evaluation,
+};
+
+/// A statement or batch that takes a turn. It can be sent to another shard.
+#[derive(Clone, Debug)]
+pub struct TurnRequest {
+    /// The statements in their order.
+    pub statements: Vec<TurnStatement>,
+    /// Whether they are a batch, which answers with the primary keys of its rows.
+    pub is_batch: bool,
+    /// The clocks for statements without conditions. A conditional request has a timestamp of its
+    /// own.
+    pub clocks: Clocks,
+    /// The clock in µs since 1970, for `now()` and similar functions.
+    pub now_us: i64,
+}
+
+/// A statement of a [`TurnRequest`].
+#[derive(Clone, Debug)]
+pub struct TurnStatement {
+    /// The prepared statement: a modification, or a batch.
+    pub prepared: Arc<Prepared>,
+    /// The index of the modification in the batch.
+    pub index: usize,
+    /// The bound values, checked against their markers.
+    pub values: Arc<[Value]>,
+}
+
+impl TurnStatement {
+    /// Returns the modification.
+    ///
+    /// # Errors
+    /// The prepared statement has no modification with this index.
+    pub fn modification(&self) -> Result<&PlannedModification> {
+        let found = match &self.prepared.plan {
+            prepared::Plan::Modification(statement) => Some(&**statement),
+            prepared::Plan::Batch(batch) => batch.statements.get(self.index),
+            _ => None,
+        };
+        found.ok_or_else(|| Error::invalid("only INSERT, UPDATE and DELETE can have conditions"))
+    }
+}
+
+impl TurnRequest {
+    fn evaluation<'s>(&self, statement: &'s TurnStatement) -> Evaluation<'s> {
+        Evaluation { values: &statement.values, now_us: self.now_us }
+    }
+
+    /// Returns the only partition of the request.
+    ///
+    /// # Errors
+    /// The statements name several partitions, or a value of a key is invalid.
+    pub fn key(&self) -> Result<DecoratedKey> {
+        let mut only: Option<DecoratedKey> = None;
+        for statement in &self.statements {
+            let modification = statement.modification()?;
+            let evaluation = self.evaluation(statement);
+            let partition = &modification.restrictions.partition;
+            let Partitions::Keys(keys) = partition.partitions(&modification.table, &evaluation)?
+            else {
+                return Err(Error::invalid("Some partition key parts are missing"));
+            };
+            if partition.has_in() || keys.len() > 1 {
+                return Err(self.refuse_in(modification, "partition key"));
+            }
+            for key in keys {
+                match &only {
+                    Some(first) if *first != key => {
+                        return Err(Error::invalid(
+                            "Batch with conditions cannot span multiple partitions",
+                        ));
+                    }
+                    _ => only = Some(key),
+                }
+            }
+        }
+        only.ok_or_else(|| Error::invalid("Some partition key parts are missing"))
+    }
+
+    fn refuse_in(&self, modification: &PlannedModification, columns: &str) -> Error {
+        if self.is_batch && columns == "partition key" {
+            return Error::invalid(
+                "Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)",
+            );
+        }
+        let kind = match modification.kind {
+            ModificationKind::Delete => "deletions",
+            ModificationKind::Insert | ModificationKind::Update => "updates",
+        };
+        Error::invalid(format!("IN on the {columns} is not supported with conditional {kind}"))
+    }
+}
+
+/// Executes a request on the shard that owns its partition.
+///
+/// # Errors
+/// A value is invalid, conditions of one row exclude each other, a condition compares with null, or
+/// the storage fails.
+pub fn execute<'a>(
+    database: &'a Database,
+    request: &'a TurnRequest,
+    key: DecoratedKey,
+) -> LocalBoxFuture<'a, Result<QueryResult>> {
+    Box::pin(run(database, request, key))
+}
+
+async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> Result<QueryResult> {
+    let plan = Plan::of(request, key)?;
+    let turn = database.take_turn(plan.turn_rows()).await;
+    let read = ReadRows::read(database, &plan).await?;
+    if !plan.is_conditional {
+        let mutation = updates(request, &plan, &read, request.clocks)?;
+        if !mutation.updates.is_empty() {
+            database.write_in_turn(&mutation, turn).await?.wait().await?;
+        }
+        return Ok(QueryResult::Void);
+    }
+    if !plan.holds(&read)? {
+        trace_event!("The condition does not hold: nothing is written");
+        let answer = answer::not_applied(&plan, &read)?;
+        drop(turn);
+        database.barrier(plan.table)?.wait().await?;
+        return Ok(QueryResult::Rows(answer));
+    }
+    trace_event!("The condition holds");
+    let timestamp_us = later_than(database, &read).await?;
+    let mut mutation = updates(request, &plan, &read, Clocks { timestamp_us, ..request.clocks })?;
+    for update in &mut mutation.updates {
+        update.set_timestamp(plan.table, timestamp_us);
+    }
+    let ticket = if mutation.updates.is_empty() {
+        drop(turn);
+        database.barrier(plan.table)?
+    } else {
+        database.write_in_turn(&mutation, turn).await?
+    };
+    ticket.wait().await?;
+    Ok(QueryResult::Rows(answer::applied(&plan)))
+}
+
+/// Returns a timestamp in µs that is later than everything that was read, deletions included, so
+/// that the write is visible. The deletions of the write are 1 µs older than its cells.
+async fn later_than(database: &Database, read: &ReadRows) -> Result<i64> {
+    let timestamp_us = time::next_timestamp_micros();
+    let floor_us = timestamp_us.saturating_sub(2);
+    let mut newest_us = floor_us;
+    for command in &read.commands {
+        newest_us = newest_us.max(database.newest_timestamp(command, floor_us).await?);
+    }
+    Ok(newest_us.saturating_add(2))
+}
+
+/// Returns the changes of all statements.
+fn updates(
+    request: &TurnRequest,
+    plan: &Plan<'_>,
+    read: &ReadRows,
+    clocks: Clocks,
+) -> Result<Mutation> {
+    let mut updates = BatchUpdates::default();
+    for (statement, planned) in request.statements.iter().zip(&plan.statements) {
+        let evaluation = request.evaluation(statement);
+        let current = |_: &DecoratedKey, clustering: Option<&_>| read.row(plan.table, clustering);
+        updates.add(planned.modification, &evaluation, clocks, &current)?;
+    }
+    Ok(updates.into_mutation())
+}

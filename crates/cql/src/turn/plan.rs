@@ -1,0 +1,336 @@
+//! The rows and conditions of a request, with the values of the execution.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Clustering, DecoratedKey,
+    schema::{ColumnDefinition, ColumnKind, TableMetadata},
+};
+use espalier_storage::TurnRows;
+
+use super::{ReadRows, TurnRequest};
+use crate::{
+    Error, Result,
+    condition::{BoundCondition, Condition},
+    current_row::CurrentRow,
+    modify::PlannedModification,
+    term::Evaluation,
+};
+
+/// A request with its values.
+pub struct Plan<'r> {
+    pub table: &'r Arc<TableMetadata>,
+    pub key: DecoratedKey,
+    pub statements: Vec<PlannedStatement<'r>>,
+    /// The conditions of the static row.
+    pub static_conditions: Option<RowConditions<'r>>,
+    /// The conditions of rows, in clustering order.
+    pub conditions: Vec<(Clustering, RowConditions<'r>)>,
+    pub is_conditional: bool,
+    pub is_batch: bool,
+    /// Whether an answer has all columns, because a statement has `IF [NOT] EXISTS`.
+    pub answers_all_columns: bool,
+    /// The second since 1970 at which data has expired.
+    pub now_s: u32,
+}
+
+/// A statement with the place that it changes.
+pub struct PlannedStatement<'r> {
+    pub modification: &'r PlannedModification,
+    pub place: Place,
+}
+
+/// The place that a statement changes, besides its static columns.
+pub enum Place {
+    Static,
+    Row(Clustering),
+    /// A range of rows, which only a DELETE without a condition may name.
+    Range,
+}
+
+/// The conditions of one row.
+pub enum RowConditions<'r> {
+    Exists,
+    NotExists,
+    Columns(Vec<BoundCondition<'r>>),
+}
+
+impl<'r> Plan<'r> {
+    /// Evaluates the values of a request.
+    ///
+    /// # Errors
+    /// A value is invalid, a clustering column has an IN, a batch has several tables, or conditions
+    /// of one row exclude each other.
+    pub fn of(request: &'r TurnRequest, key: DecoratedKey) -> Result<Self> {
+        let first = request.statements.first();
+        let first = first.ok_or_else(|| Error::invalid("a batch without statements"))?;
+        let mut plan = Plan {
+            table: &first.modification()?.table,
+            key,
+            statements: Vec::with_capacity(request.statements.len()),
+            static_conditions: None,
+            conditions: Vec::new(),
+            is_conditional: false,
+            is_batch: request.is_batch,
+            answers_all_columns: false,
+            now_s: request.clocks.now_s,
+        };
+        for statement in &request.statements {
+            let modification = statement.modification()?;
+            let evaluation = request.evaluation(statement);
+            let place = plan.place(request, modification, &evaluation)?;
+            plan.add_condition(modification, &place, &evaluation)?;
+            plan.statements.push(PlannedStatement { modification, place });
+        }
+        let comparator = plan.table.comparator();
+        plan.conditions
+            .sort_by(|(left, _), (right, _)| comparator.compare(left.position(), right.position()));
+        Ok(plan)
+    }
+
+    fn place(
+        &self,
+        request: &TurnRequest,
+        modification: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Place> {
+        let (table, restrictions) = (&modification.table, &modification.restrictions);
+        if modification.is_static_alone() {
+            return Ok(Place::Static);
+        }
+        if restrictions.clustering_has_in() {
+            return Err(request.refuse_in(modification, "clustering key columns"));
+        }
+        if !restrictions.names_whole_rows(table) {
+            return Ok(Place::Range);
+        }
+        let slices = restrictions.slices(table, evaluation)?;
+        match slices.slices.as_slice() {
+            [only] => Ok(Place::Row(Clustering { values: only.start.values.clone() })),
+            _ => Err(request.refuse_in(modification, "clustering key columns")),
+        }
+    }
+
+    fn add_condition(
+        &mut self,
+        modification: &'r PlannedModification,
+        place: &Place,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<()> {
+        let table = self.table;
+        match &modification.condition {
+            Condition::None => return Ok(()),
+            Condition::NotExists => {
+                self.answers_all_columns = true;
+                self.slot(table, place).add_existence(RowConditions::NotExists)?;
+            }
+            Condition::Exists => {
+                self.answers_all_columns = true;
+                self.slot(table, place).add_existence(RowConditions::Exists)?;
+            }
+            Condition::Columns(columns) => {
+                let (mut of_row, mut of_static) = (Vec::new(), Vec::new());
+                for condition in columns {
+                    let is_static = condition.target.column().kind == ColumnKind::Static;
+                    let list = if is_static { &mut of_static } else { &mut of_row };
+                    list.push(condition.bind(evaluation)?);
+                }
+                if !of_row.is_empty() {
+                    self.slot(table, place).add_columns(of_row)?;
+                }
+                if !of_static.is_empty() {
+                    self.slot(table, &Place::Static).add_columns(of_static)?;
+                }
+            }
+        }
+        self.is_conditional = true;
+        Ok(())
+    }
+
+    /// Returns the place for the conditions of a row.
+    fn slot(&mut self, table: &TableMetadata, place: &Place) -> Slot<'_, 'r> {
+        let Place::Row(clustering) = place else {
+            return Slot::Static(&mut self.static_conditions);
+        };
+        let comparator = table.comparator();
+        let at = self.conditions.iter().position(|(other, _)| {
+            comparator.compare(other.position(), clustering.position()).is_eq()
+        });
+        Slot::Row { conditions: &mut self.conditions, clustering: clustering.clone(), at }
+    }
+
+    /// Returns the rows on which the request takes its turn.
+    pub fn turn_rows(&self) -> TurnRows {
+        let mut rows = TurnRows::new(self.table, self.key.borrowed());
+        for (clustering, _) in &self.conditions {
+            rows.add_row(self.table, clustering);
+        }
+        for statement in &self.statements {
+            match &statement.place {
+                Place::Static => {}
+                Place::Row(clustering) => rows.add_row(self.table, clustering),
+                Place::Range => rows.add_all_rows(),
+            }
+        }
+        if self.static_conditions.is_some() || self.writes_static() {
+            rows.add_static_row();
+        }
+        rows
+    }
+
+    /// Whether a statement names rows, or the table has one row a partition.
+    pub fn names_rows(&self) -> bool {
+        self.table.clustering_columns().is_empty()
+            || self
+                .statements
+                .iter()
+                .any(|statement| !statement.modification.restrictions.clustering.is_empty())
+    }
+
+    fn writes_static(&self) -> bool {
+        let mut operations =
+            self.statements.iter().flat_map(|statement| &statement.modification.operations);
+        operations.any(|(kind, _)| *kind == ColumnKind::Static)
+    }
+
+    /// Whether a static column is visible to the conditions and in the answer: those of a request
+    /// that changes static columns, and those with conditions.
+    pub fn shows_static(&self, column: &ColumnDefinition) -> bool {
+        self.writes_static() || self.condition_columns().any(|tested| tested.id == column.id)
+    }
+
+    /// Returns the columns with conditions, in the order of the text, but the static columns of a
+    /// statement after the others. A column may come twice.
+    pub fn condition_columns(&self) -> impl Iterator<Item = &'r ColumnDefinition> {
+        self.statements.iter().flat_map(|statement| {
+            let conditions = statement.modification.condition.columns().iter();
+            let columns = conditions.map(|condition| condition.target.column());
+            let (statics, others): (Vec<_>, Vec<_>) =
+                columns.partition(|column| column.kind == ColumnKind::Static);
+            others.into_iter().chain(statics)
+        })
+    }
+
+    /// Returns the rows that operations on lists need, besides those with conditions. `None` is the
+    /// static row.
+    pub fn rows_of_operations(&self) -> impl Iterator<Item = Option<&Clustering>> {
+        self.statements.iter().flat_map(|statement| {
+            let operations = statement.modification.operations.iter();
+            operations.filter(|(_, operation)| operation.needs_read()).filter_map(
+                |(kind, _)| match (&statement.place, kind) {
+                    (_, ColumnKind::Static) => Some(None),
+                    (Place::Row(clustering), _) => Some(Some(clustering)),
+                    _ => None,
+                },
+            )
+        })
+    }
+
+    /// Whether all conditions hold.
+    ///
+    /// # Errors
+    /// As [`BoundCondition::holds`].
+    pub fn holds(&self, read: &ReadRows) -> Result<bool> {
+        let row = |row| CurrentRow {
+            table: self.table,
+            partition_key: &[],
+            static_row: read.static_row.as_ref(),
+            row,
+        };
+        if let Some(conditions) = &self.static_conditions
+            && !conditions.hold(read.static_row.is_some(), &row(None))?
+        {
+            return Ok(false);
+        }
+        for (clustering, conditions) in &self.conditions {
+            let found = read.find(self.table, clustering);
+            if !conditions.hold(found.is_some(), &row(found))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The place for the conditions of one row, which may have some already.
+enum Slot<'p, 'r> {
+    Static(&'p mut Option<RowConditions<'r>>),
+    Row {
+        conditions: &'p mut Vec<(Clustering, RowConditions<'r>)>,
+        clustering: Clustering,
+        at: Option<usize>,
+    },
+}
+
+impl<'r> Slot<'_, 'r> {
+    fn present(&mut self) -> Option<&mut RowConditions<'r>> {
+        match self {
+            Self::Static(conditions) => conditions.as_mut(),
+            Self::Row { conditions, at, .. } => {
+                conditions.get_mut((*at)?).map(|(_, conditions)| conditions)
+            }
+        }
+    }
+
+    fn set(self, new: RowConditions<'r>) {
+        match self {
+            Self::Static(conditions) => *conditions = Some(new),
+            Self::Row { conditions, clustering, .. } => conditions.push((clustering, new)),
+        }
+    }
+
+    fn add_existence(mut self, new: RowConditions<'r>) -> Result<()> {
+        use RowConditions::{Columns, Exists, NotExists};
+        match (self.present(), &new) {
+            (None, _) => self.set(new),
+            (Some(Exists), Exists) | (Some(NotExists), NotExists) => {}
+            (Some(Columns(_)), NotExists) => {
+                return Err(Error::invalid(
+                    "Cannot mix IF conditions and IF NOT EXISTS for the same row",
+                ));
+            }
+            (Some(Columns(_)), _) => {
+                return Err(Error::invalid(
+                    "Cannot mix IF conditions and IF EXISTS for the same row",
+                ));
+            }
+            _ => {
+                return Err(Error::invalid(
+                    "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_columns(mut self, new: Vec<BoundCondition<'r>>) -> Result<()> {
+        match self.present() {
+            None => self.set(RowConditions::Columns(new)),
+            Some(RowConditions::Columns(present)) => present.extend(new),
+            // Cassandra has one text for both.
+            Some(RowConditions::Exists | RowConditions::NotExists) => {
+                return Err(Error::invalid(
+                    "Cannot mix IF conditions and IF NOT EXISTS for the same row",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RowConditions<'_> {
+    fn hold(&self, exists: bool, row: &CurrentRow<'_>) -> Result<bool> {
+        match self {
+            Self::Exists => Ok(exists),
+            Self::NotExists => Ok(!exists),
+            Self::Columns(conditions) => {
+                for condition in conditions {
+                    if !condition.holds(row)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The rows that a request reads.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Clustering, ClusteringSlice, ClusteringSlices, Row, schema::TableMetadata,
+};
+use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
+
+use super::plan::Plan;
+use crate::Result;
+
+/// The rows that a request has read.
+pub struct ReadRows {
+    /// The static row with the columns that the request may see, if one has a value.
+    pub static_row: Option<Row>,
+    /// The static row with all columns, for operations on lists.
+    whole_static_row: Option<Row>,
+    /// The rows in clustering order.
+    pub rows: Vec<Row>,
+    /// The commands that read them.
+    pub commands: Vec<ReadCommand>,
+}
+
+impl ReadRows {
+    /// Reads the rows of the conditions and of operations on lists.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub async fn read(database: &Database, plan: &Plan<'_>) -> Result<Self> {
+        let mut rows = Self {
+            static_row: None,
+            whole_static_row: None,
+            rows: Vec::new(),
+            commands: Vec::with_capacity(2),
+        };
+        let places = plan.conditions.iter().map(|(clustering, _)| Some(clustering));
+        let places: Vec<_> = places.chain(plan.rows_of_operations()).collect();
+        let slices: Vec<_> = places
+            .iter()
+            .flatten()
+            .map(|clustering| ClusteringSlice::prefix(clustering.values.clone()))
+            .collect();
+        let reads_static = places.contains(&None)
+            || plan.static_conditions.is_some()
+            || plan.table.static_columns().iter().any(|column| plan.shows_static(column));
+        if reads_static {
+            // Without conditions on rows, the first row of the partition tells whether it exists,
+            // and stands in the answer.
+            rows.read_static(database, plan, slices.is_empty()).await?;
+        }
+        if !slices.is_empty() {
+            let slices = ClusteringSlices::normalise(slices, plan.table.comparator());
+            let command = ReadCommand { slices: Arc::new(slices), ..command(plan) };
+            let found = database.read(command.clone()).await?;
+            rows.rows = found.partitions.into_iter().flat_map(|found| found.rows).collect();
+            rows.commands.push(command);
+        }
+        Ok(rows)
+    }
+
+    async fn read_static(
+        &mut self,
+        database: &Database,
+        plan: &Plan<'_>,
+        with_first_row: bool,
+    ) -> Result<()> {
+        let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
+        let command = ReadCommand { limits, ..command(plan) };
+        let found = database.read(command.clone()).await?.partitions.into_iter().next();
+        if let Some(found) = found {
+            self.whole_static_row = found.static_row;
+            self.static_row = self.whole_static_row.clone().map(|mut row| {
+                let shown = |id| plan.table.column_by_id(id).is_some_and(|c| plan.shows_static(c));
+                row.columns.retain(|(id, _)| shown(*id));
+                row
+            });
+            self.static_row = self.static_row.take().filter(|row| !row.columns.is_empty());
+            if with_first_row {
+                self.rows = found.rows;
+            }
+        }
+        // The timestamps of other rows do not matter.
+        let limits = ReadLimits { rows: 0, ..ReadLimits::NONE };
+        self.commands.push(ReadCommand { limits, ..command });
+        Ok(())
+    }
+
+    /// Returns the row with a clustering.
+    pub fn find(&self, table: &TableMetadata, clustering: &Clustering) -> Option<&Row> {
+        let (comparator, at) = (table.comparator(), clustering.position());
+        self.rows.iter().find(|row| comparator.compare(row.clustering.position(), at).is_eq())
+    }
+
+    /// Returns a row for operations on lists; `None` is the static row.
+    pub fn row(&self, table: &TableMetadata, clustering: Option<&Clustering>) -> Option<Row> {
+        match clustering {
+            None => self.whole_static_row.clone(),
+            Some(clustering) => self.find(table, clustering).cloned(),
+        }
+    }
+}
+
+fn command(plan: &Plan<'_>) -> ReadCommand {
+    let target = ReadTarget::Partition(plan.key.clone());
+    ReadCommand::of_all(plan.table.clone(), target, plan.now_s)
+}
