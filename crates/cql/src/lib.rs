@@ -25,6 +25,7 @@ mod restrictions;
 mod result;
 mod select;
 mod term;
+mod transaction;
 mod turn;
 
 /// Returns the statements that create a table, for a snapshot of its files.

@@ -189,7 +189,7 @@ fn plan_conditions(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected>
              clustering columns the first ones by '=' or IN and the next one by a range",
         ));
     }
-    let evaluation = Evaluation { values: &[], now_us: time::now_micros() };
+    let evaluation = Evaluation { values: &[], now_us: time::now_micros(), references: &[] };
     let partitions = match planned.partition.partitions(table, &evaluation)? {
         Partitions::Keys(keys) => SelectedPartitions::Keys(keys),
         Partitions::Range(Some(range)) => SelectedPartitions::Range(range),

@@ -17,6 +17,7 @@ use crate::{
     prepared::{Plan, Prepared},
     select::plan_select,
     term::{Preparation, prepare_term},
+    transaction::plan_transaction,
 };
 
 /// Parses and plans a statement.
@@ -38,6 +39,7 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
     let keyspace = keyspace.filter(|_| uses_session_keyspace || !plan.names_tables());
     let result = match &plan {
         Plan::Select(select) => select.metadata.clone(),
+        Plan::Transaction(transaction) => transaction.metadata(),
         Plan::Describe => Arc::new(ResultMetadata::default()),
         _ => Arc::new(ResultMetadata::default()),
     };
@@ -84,6 +86,9 @@ impl<'a> Planner<'a> {
                 Ok((Plan::Modification(Box::new(planned)), preparation.into_markers()?, key))
             }
             Statement::Batch(batch) => self.batch(batch, &parsed.bind_markers),
+            Statement::Transaction(transaction) => {
+                self.transaction(transaction, &parsed.bind_markers)
+            }
             Statement::Use(statement) => {
                 let keyspace = statement.keyspace.as_str();
                 if self.schema.keyspace(keyspace).is_none() {
@@ -133,6 +138,7 @@ impl<'a> Planner<'a> {
             bound: bound.unwrap_or_else(|| vec![None; markers.len()]),
             marker_name: None,
             key_markers: Vec::new(),
+            references: None,
         }
     }
 
@@ -141,6 +147,19 @@ impl<'a> Planner<'a> {
         self.uses_session_keyspace |= name.keyspace.is_none();
         self.tables.push((table.id, table.version));
         Ok(table)
+    }
+
+    fn transaction(
+        &mut self,
+        transaction: &'a grammar::ast::Transaction<'a>,
+        markers: &'a BindMarkers<'a>,
+    ) -> Result<Planned> {
+        let (keyspace, table) = ("[txn]".into(), "[txn]".into());
+        let mut preparation = Preparation::new(self.text, self.schema, keyspace, table, markers);
+        let mut find_table = |name: &QualifiedName<'_>| self.table(name);
+        let planned = plan_transaction(&mut preparation, transaction, &mut find_table)?;
+        let markers = preparation.into_markers()?;
+        Ok((Plan::Transaction(Box::new(planned)), markers, Vec::new()))
     }
 
     fn batch(

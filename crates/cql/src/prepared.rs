@@ -17,6 +17,7 @@ use crate::{
     metadata::{BindMetadata, ResultMetadata},
     modify::PlannedModification,
     select::PlannedSelect,
+    transaction::PlannedTransaction,
 };
 
 /// The maximum number of statements that a cache keeps.
@@ -57,6 +58,7 @@ pub(crate) enum Plan {
     Select(Box<PlannedSelect>),
     Modification(Box<PlannedModification>),
     Batch(Box<crate::batch::PlannedBatch>),
+    Transaction(Box<PlannedTransaction>),
     Use(String),
     Truncate(TableId),
     /// A schema statement. It is planned at its execution, where schema changes are serialised.

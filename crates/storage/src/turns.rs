@@ -29,7 +29,8 @@ use crate::memtable::path;
 /// The units of a key. A turn that excludes all others takes all of them, a shared turn takes one.
 const ALL_UNITS: usize = u32::MAX as usize;
 
-/// The rows of one partition on which a statement takes a turn.
+/// The rows on which a statement takes a turn, of one partition or (after [`TurnRows::join`]) of
+/// several.
 #[derive(Clone, Debug)]
 pub struct TurnRows {
     /// Table, then the path of the partition.
@@ -49,12 +50,27 @@ impl TurnRows {
 
     /// Adds a row.
     pub fn add_row(&mut self, table: &TableMetadata, clustering: &Clustering) {
-        self.add(|path| path::put_row(table.comparator(), &clustering.values, path));
+        self.add(ALL_UNITS, |path| path::put_row(table.comparator(), &clustering.values, path));
+    }
+
+    /// Adds a row that the statement only reads: other turns may read it at the same time.
+    pub fn share_row(&mut self, table: &TableMetadata, clustering: &Clustering) {
+        self.add(1, |path| path::put_row(table.comparator(), &clustering.values, path));
+    }
+
+    /// Adds the static row, only to be read.
+    pub fn share_static_row(&mut self) {
+        self.add(1, |path| path.push(path::STATIC));
+    }
+
+    /// Adds the rows of another partition of the same shard.
+    pub fn join(&mut self, other: TurnRows) {
+        self.keys.extend(other.keys);
     }
 
     /// Adds the static row.
     pub fn add_static_row(&mut self) {
-        self.add(|path| path.push(path::STATIC));
+        self.add(ALL_UNITS, |path| path.push(path::STATIC));
     }
 
     /// Adds all rows of the partition, for a change of a range of them.
@@ -62,10 +78,10 @@ impl TurnRows {
         self.keys.push((hash(&self.partition), ALL_UNITS));
     }
 
-    fn add(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+    fn add(&mut self, units: usize, put: impl FnOnce(&mut Vec<u8>)) {
         let partition_bytes = self.partition.len();
         put(&mut self.partition);
-        self.keys.push((hash(&self.partition), ALL_UNITS));
+        self.keys.push((hash(&self.partition), units));
         self.partition.truncate(partition_bytes);
     }
 

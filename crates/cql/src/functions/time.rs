@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn the_present_is_that_of_the_statement() {
-        let evaluation = crate::term::Evaluation { values: &[], now_us: 1_600_000_000_123_456 };
+        let evaluation =
+            crate::term::Evaluation { values: &[], now_us: 1_600_000_000_123_456, references: &[] };
         let value = |name: &str| overloads(name)[0].call(&[], &evaluation).unwrap().unwrap();
         assert_eq!(value("current_timestamp"), 1_600_000_000_123i64.to_be_bytes().as_slice());
         assert_eq!(value("current_date"), ((1u32 << 31) + 18518).to_be_bytes().as_slice());

@@ -118,7 +118,7 @@ impl PlannedModification {
         values: &[Value],
         clocks: Clocks,
     ) -> Option<Option<Result<CommitTicket, StorageError>>> {
-        let times = self.times(&Evaluation { values, now_us: 0 }, clocks).ok()?;
+        let times = self.times(&Evaluation { values, now_us: 0, references: &[] }, clocks).ok()?;
         let mut cells: SmallVec<[(ColumnId, CellRef<'_>); 8]> = SmallVec::new();
         for (id, term) in &point.cells {
             let cell = match term {

@@ -39,7 +39,7 @@ pub fn plan_update(
             let message = format!("PRIMARY KEY part {} found in SET part", column.name);
             return Err(preparation.invalid(assignment.column.position, message));
         }
-        let reads = !condition.is_none();
+        let reads = !condition.is_none() || preparation.references.is_some();
         operations.push((column.kind, plan_assignment(preparation, column, assignment, reads)?));
     }
     let restrictions =
@@ -190,6 +190,23 @@ impl AssignedColumn<'_> {
         Ok(Operation::Increase(column.clone(), Box::new(add), term))
     }
 
+    /// Plans `v = v - 1`, which only a transaction may have.
+    fn decrease(
+        &self,
+        preparation: &mut Preparation<'_>,
+        value: &Expression<'_>,
+    ) -> Result<Operation> {
+        let column = self.column;
+        let column_type = &column.column_type;
+        if preparation.references.is_none() || !functions::is_numeric(column_type) {
+            return self.refuse_change(preparation, '-', value);
+        }
+        let term = self.value(preparation, value)?;
+        let (left, right) = (column_type.clone(), column_type.clone());
+        let subtract = functions::operation(Operator::Subtract, left, right);
+        Ok(Operation::Increase(column.clone(), Box::new(subtract), term))
+    }
+
     /// Returns the error for a column that does not support `c = c + v` or `c = c - v`.
     #[cold]
     fn refuse_change(
@@ -220,7 +237,7 @@ impl AssignedColumn<'_> {
             return self.count(preparation, value, true);
         }
         if !column.is_complex() || !column.column_type.is_collection() {
-            return self.refuse_change(preparation, '-', value);
+            return self.decrease(preparation, value);
         }
         // The keys to remove from a map are given as a set.
         let receiver = match &column.column_type {

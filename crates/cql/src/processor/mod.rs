@@ -13,7 +13,7 @@ use espalier_storage::{Database, system::is_virtual};
 
 pub use self::{
     error::unprepared,
-    modify::{Batch, BatchStatement, BatchedStatement},
+    modify::{Batch, BatchStatement, BatchedStatement, current_rows, find_row},
     now::{APPLIED, Now},
 };
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
     restrictions::Partitions,
     select::{self, PlannedSelect},
     term::{Evaluation, bind_values},
+    transaction::{self, TransactionRequest},
     turn::{TurnRequest, TurnStatement},
 };
 
@@ -193,7 +194,7 @@ impl QueryProcessor {
         }
         let values = bind_values(&prepared.bind.columns, options.values)?;
         let now_us = time::now_micros();
-        let evaluation = Evaluation { values: &values, now_us };
+        let evaluation = Evaluation { values: &values, now_us, references: &[] };
         let clocks = clocks(options, now_us);
         if let Some(statements) = turn_statements(prepared, &values) {
             let is_batch = matches!(prepared.plan, Plan::Batch(_));
@@ -223,6 +224,12 @@ impl QueryProcessor {
                 }
                 self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
                 Ok(QueryResult::Void)
+            }
+            Plan::Transaction(_) => {
+                let (prepared, values) = (prepared.clone(), values.into());
+                let now_s = clocks.now_s;
+                let request = TransactionRequest { prepared, values, now_s, now_us };
+                transaction::execute(database, request).await
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
             Plan::Truncate(table) => self.truncate(*table).await,
@@ -269,7 +276,7 @@ impl QueryProcessor {
         let database = &self.inner.database;
         let planned = planner::plan(TEXT, None, &database.schema()).ok()?;
         let Plan::Select(select) = &planned.plan else { return None };
-        let evaluation = Evaluation { values: &[], now_us: time::now_micros() };
+        let evaluation = Evaluation { values: &[], now_us: time::now_micros(), references: &[] };
         let options = QueryOptions::default();
         let rows = select::execute(
             select,

@@ -65,9 +65,10 @@ impl QueryProcessor {
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
     ) -> Result<()> {
-        let rows = self.current_rows(statement, evaluation, clocks.now_s).await?;
+        let database = &self.inner.database;
+        let rows = current_rows(database, statement, evaluation, clocks.now_s).await?;
         let updates = statement
-            .updates(evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+            .updates(evaluation, clocks, &|key, clustering| find_row(&rows, key, clustering))?;
         if statement.table.is_counter() {
             return self.apply_counters(updates).await;
         }
@@ -164,7 +165,7 @@ impl QueryProcessor {
         let mut updates = BatchUpdates::default();
         for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {
             let values = bind_values(&prepared.bind.columns, sent.values)?;
-            let evaluation = Evaluation { values: &values, now_us };
+            let evaluation = Evaluation { values: &values, now_us, references: &[] };
             self.add_to_batch(&mut updates, statement, &evaluation, clocks).await?;
         }
         self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
@@ -179,50 +180,58 @@ impl QueryProcessor {
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
     ) -> Result<()> {
-        let rows = self.current_rows(statement, evaluation, clocks.now_s).await?;
-        updates.add(statement, evaluation, clocks, &|key, clustering| find(&rows, key, clustering))
-    }
-
-    /// Reads the rows that list operations by index or value depend on.
-    async fn current_rows(
-        &self,
-        statement: &PlannedModification,
-        evaluation: &Evaluation<'_>,
-        now_s: u32,
-    ) -> Result<KnownRows> {
-        let mut known = Vec::new();
-        if !statement.needs_read() {
-            return Ok(known);
-        }
-        let table: &Arc<TableMetadata> = &statement.table;
-        let slices = Arc::new(statement.restrictions.slices(table, evaluation)?);
-        let Partitions::Keys(keys) =
-            statement.restrictions.partition.partitions(table, evaluation)?
-        else {
-            return Ok(known);
-        };
-        for key in keys {
-            let target = ReadTarget::Partition(key.clone());
-            let slices = slices.clone();
-            let command =
-                ReadCommand { slices, ..ReadCommand::of_all(table.clone(), target, now_s) };
-            for partition in self.inner.database.read(command).await?.partitions {
-                known.extend(partition.static_row.map(|row| (key.clone(), None, row)));
-                known.extend(
-                    partition
-                        .rows
-                        .into_iter()
-                        .map(|row| (key.clone(), Some(row.clustering.clone()), row)),
-                );
-            }
-        }
-        Ok(known)
+        let rows = current_rows(&self.inner.database, statement, evaluation, clocks.now_s).await?;
+        let find = |key: &_, clustering: Option<&_>| find_row(&rows, key, clustering);
+        updates.add(statement, evaluation, clocks, &find)
     }
 }
 
-type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
+/// Reads the rows that a statement's operations on lists and numbers depend on.
+///
+/// # Errors
+/// A value of a key is invalid, or the storage fails.
+pub async fn current_rows(
+    database: &Database,
+    statement: &PlannedModification,
+    evaluation: &Evaluation<'_>,
+    now_s: u32,
+) -> Result<KnownRows> {
+    let mut known = Vec::new();
+    if !statement.needs_read() {
+        return Ok(known);
+    }
+    let table: &Arc<TableMetadata> = &statement.table;
+    let slices = Arc::new(statement.restrictions.slices(table, evaluation)?);
+    let Partitions::Keys(keys) = statement.restrictions.partition.partitions(table, evaluation)?
+    else {
+        return Ok(known);
+    };
+    for key in keys {
+        let target = ReadTarget::Partition(key.clone());
+        let slices = slices.clone();
+        let command = ReadCommand { slices, ..ReadCommand::of_all(table.clone(), target, now_s) };
+        for partition in database.read(command).await?.partitions {
+            known.extend(partition.static_row.map(|row| (key.clone(), None, row)));
+            known.extend(
+                partition
+                    .rows
+                    .into_iter()
+                    .map(|row| (key.clone(), Some(row.clustering.clone()), row)),
+            );
+        }
+    }
+    Ok(known)
+}
 
-fn find(rows: &KnownRows, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<Row> {
+/// Rows with their keys; the static row has no clustering.
+pub type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
+
+/// Finds a row.
+pub fn find_row(
+    rows: &KnownRows,
+    key: &DecoratedKey,
+    clustering: Option<&Clustering>,
+) -> Option<Row> {
     rows.iter()
         .find(|(k, c, _)| k == key && c.as_ref() == clustering)
         .map(|(_, _, row)| row.clone())

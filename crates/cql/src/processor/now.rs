@@ -174,7 +174,7 @@ impl QueryProcessor {
         let updates = (|| {
             let values = bind_values(&prepared.bind.columns, options.values)?;
             let now_us = time::now_micros();
-            let evaluation = Evaluation { values: &values, now_us };
+            let evaluation = Evaluation { values: &values, now_us, references: &[] };
             statement.updates(&evaluation, clocks(options, now_us), &|_, _| None)
         })();
         let mut updates = match updates {

@@ -44,6 +44,8 @@ pub struct Evaluation<'a> {
     pub values: &'a [Value],
     /// The statement's clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
+    /// The values of a transaction's references; `None` is null.
+    pub references: &'a [Option<Bytes>],
 }
 
 impl Term {
@@ -61,6 +63,13 @@ impl Term {
                 Some(Value::Null) => Ok(Bound::Null),
                 Some(Value::Unset) => Ok(Bound::Unset),
                 None => Err(Error::invalid("Invalid amount of bind variables")),
+            },
+            Self::Reference(index) => match evaluation.references.get(usize::from(*index)) {
+                Some(Some(value)) => Ok(Bound::Value(value.clone())),
+                Some(None) => Ok(Bound::Null),
+                None => Err(Error::invalid(
+                    "A reference cannot be part of a key: the keys of a transaction are known before it reads",
+                )),
             },
             Self::Composite(composite) => composite.evaluate(evaluation),
             Self::JsonColumn(column) => column.evaluate(evaluation),

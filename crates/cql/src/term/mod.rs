@@ -11,6 +11,7 @@ mod custom_type;
 mod evaluate;
 mod hint;
 mod prepare;
+mod reference;
 
 use bytes::Bytes;
 use espalier_types::CqlType;
@@ -20,6 +21,7 @@ pub use borrow::{BorrowedBound, borrow_values};
 pub use composite::prepare_parts;
 pub use evaluate::{Bound, Evaluation, bind_values, build_literal};
 pub use prepare::{Preparation, prepare_term, resolve_type};
+pub use reference::{Reference, References, ReferredRow};
 
 use crate::functions::{ResolvedFunction, json::JsonColumn};
 
@@ -34,6 +36,8 @@ pub enum Term {
     Composite(CompositeTerm),
     /// A function applied to terms.
     Call(Box<ResolvedFunction>, Vec<Term>),
+    /// A value of a row that a transaction has read, by the index of the reference.
+    Reference(u16),
     /// A column's value in the document of INSERT JSON.
     JsonColumn(Box<JsonColumn>),
 }

@@ -13,6 +13,7 @@ use super::{
     custom_type::custom_type,
     evaluate::marker_name,
     hint::prepare_hinted,
+    reference::{References, prepare_reference},
 };
 use crate::{
     Error, Result, functions,
@@ -42,6 +43,8 @@ pub struct Preparation<'a> {
     /// Pairs of a partition key column (by position) and a marker that was bound to it, in the
     /// order of binding.
     pub key_markers: Vec<(usize, u16)>,
+    /// The rows that the terms of a transaction may refer to; `None` outside a transaction.
+    pub references: Option<References>,
 }
 
 impl<'a> Preparation<'a> {
@@ -62,7 +65,14 @@ impl<'a> Preparation<'a> {
             bound: vec![None; markers.len()],
             marker_name: None,
             key_markers: Vec::new(),
+            references: None,
         }
+    }
+
+    /// Makes `table` the table of the terms that follow.
+    pub fn enter(&mut self, table: &TableMetadata) {
+        self.keyspace = table.keyspace.as_str().into();
+        self.table = table.name.as_str().into();
     }
 
     /// Creates an error 0x2200 with the place in the text.
@@ -284,6 +294,9 @@ pub fn prepare_term(
         | ExpressionKind::Field(..)
         | ExpressionKind::Element(..)
         | ExpressionKind::Slice(..) => {
+            if let Some(term) = prepare_reference(preparation, expression, receiver)? {
+                return Ok(term);
+            }
             Err(preparation.invalid(position, format!("{expression} is not a value here")))
         }
     }

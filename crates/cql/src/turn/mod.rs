@@ -78,7 +78,7 @@ impl TurnStatement {
 
 impl TurnRequest {
     fn evaluation<'s>(&self, statement: &'s TurnStatement) -> Evaluation<'s> {
-        Evaluation { values: &statement.values, now_us: self.now_us }
+        Evaluation { values: &statement.values, now_us: self.now_us, references: &[] }
     }
 
     /// Returns the only partition of the request.

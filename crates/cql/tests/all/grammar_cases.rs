@@ -14,6 +14,7 @@ fn tree_or_error(statement: &str) -> String {
         Statement::Select(statement) => compact(statement),
         Statement::Modification(statement) => compact(statement),
         Statement::Batch(statement) => compact(statement),
+        Statement::Transaction(statement) => compact(statement),
         Statement::Use(statement) => compact(statement),
         Statement::Describe(statement) => compact(statement),
         Statement::CreateKeyspace(statement) => compact(statement),

@@ -15,7 +15,7 @@
 //!       vint length and body of a mutation record
 //! ```
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -80,8 +80,30 @@ impl Database {
     /// unfinished, or if the log or memtables take no write. An error means that the mutation is
     /// not acknowledged; if the node has stored the batch, it still retries the mutation.
     pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
+        let noted = self.note_batch(&mutation).await?;
+        let Some((table, key, bytes)) = noted else { return self.apply(mutation).await };
+        let outcome = self.apply(mutation.clone()).await;
+        match outcome {
+            Ok(()) => self.remove_note(&table, key, i64::MIN).await,
+            Err(_) => {
+                let unfinished = self.begin_unfinished(bytes);
+                let retry = async move {
+                    unfinished.database.retry_batch(&table, key, mutation).await;
+                };
+                spawn_local(retry).detach();
+            }
+        }
+        outcome
+    }
+
+    /// Writes the note of a mutation of several shards. Returns the notes' table, the key of the
+    /// note and its length in bytes; `None` if one shard owns all partitions.
+    async fn note_batch(
+        &self,
+        mutation: &Mutation,
+    ) -> Result<Option<(Arc<TableMetadata>, DecoratedKey, usize)>, StorageError> {
         if self.split_by_shard(mutation.clone()).len() <= 1 {
-            return self.apply(mutation).await;
+            return Ok(None);
         }
         let bytes = self.inner.unfinished_batch_bytes.get();
         if bytes > MAX_UNFINISHED_BYTES {
@@ -104,7 +126,7 @@ impl Database {
         };
         let id = random::timeuuid_now();
         let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
-        let content = encode(&mutation, &schema)?;
+        let content = encode(mutation, &schema)?;
         let bytes = content.len();
         let note = note(&table, &key, content);
         if let Err(error) = self.apply(Mutation { updates: vec![note] }).await {
@@ -114,18 +136,25 @@ impl Database {
             }
             return Err(error);
         }
-        let outcome = self.apply(mutation.clone()).await;
-        match outcome {
-            Ok(()) => self.remove_note(&table, key, i64::MIN).await,
-            Err(_) => {
-                let unfinished = self.begin_unfinished(bytes);
-                let retry = async move {
-                    unfinished.database.retry_batch(&table, key, mutation).await;
-                };
-                spawn_local(retry).detach();
-            }
+        Ok(Some((table, key, bytes)))
+    }
+
+    /// Applies a mutation as [`Database::apply_logged_batch`] does, but does not return before all
+    /// shards have applied it: if a shard cannot, this retries.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::apply_logged_batch`], but once the batch is stored, only if the node shuts
+    /// down. Then the next start applies it.
+    pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
+        let noted = self.note_batch(&mutation).await?;
+        let Some((table, key, _)) = noted else { return self.apply(mutation).await };
+        if self.apply(mutation.clone()).await.is_ok() {
+            self.remove_note(&table, key, i64::MIN).await;
+            return Ok(());
         }
-        outcome
+        self.retry_batch(&table, key, mutation).await;
+        if self.is_closing() { Err(StorageError::ShuttingDown) } else { Ok(()) }
     }
 
     /// Counts a retry.

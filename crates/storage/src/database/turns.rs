@@ -1,7 +1,6 @@
 //! Statements that read rows before they write them: see [`crate::turns`].
 //!
-//! All methods but [`Database::take_turn`] are for the holder of a turn, on the shard that owns the
-//! partition.
+//! All methods but [`Database::take_turn`] are for the holder of a turn.
 
 use std::sync::Arc;
 
@@ -51,9 +50,16 @@ impl Database {
         command: &ReadCommand,
         floor_us: i64,
     ) -> Result<i64, StorageError> {
+        let ReadTarget::Partition(key) = &command.target else { return Ok(floor_us) };
+        if let Some(shard) = self.other_owner(&command.table, key.token) {
+            let command = command.clone();
+            let there = move |database: Database| async move {
+                Box::pin(database.newest_timestamp(&command, floor_us)).await
+            };
+            return self.on_shard(shard, there).await;
+        }
         let table = self.table(command.table.id)?;
         let view = table.view();
-        let ReadTarget::Partition(key) = &command.target else { return Ok(floor_us) };
         if newest_of(&view) <= floor_us {
             return Ok(floor_us);
         }

@@ -3,7 +3,8 @@
 //!
 //! A *term* is the right side of a relation, or a value in `VALUES` or `SET`. The parser guarantees
 //! that a term has none of the variants that read a row: `Column`, `CountRows`, `CellMetadata`,
-//! `Field`, `Element`, `Slice`. A *selector* may have any variant, except `UserDefined`.
+//! `Field`, `Element`, `Slice`; in a transaction, a term may be a reference, which is a `Field` or
+//! an `Element`. A *selector* may have any variant, except `UserDefined`.
 //!
 //! `grammar::MAX_NESTING` bounds the depth of an expression, so that code may recurse over the tree
 //! and over a plan of it. Each operator of `1 + 1 + 1 + ...` counts as a level: the tree is flat

@@ -16,6 +16,7 @@ mod property;
 mod relation;
 mod select;
 mod table;
+mod transaction;
 mod type_name;
 mod unsupported;
 mod user_type;
@@ -43,6 +44,9 @@ pub use table::{
     AlterTable, ColumnDefinition, ColumnMask, CreateTable, DropTable, PrimaryKey, TableChange,
     TableOptions, Truncate,
 };
+pub use transaction::{
+    Let, Transaction, TransactionAnswer, TransactionCondition, TransactionPredicate,
+};
 pub use type_name::{TypeName, TypeNameKind};
 pub use unsupported::{Feature, Unsupported};
 pub use user_type::{AlterType, CreateType, DropType, TypeChange};
@@ -63,6 +67,7 @@ pub enum Statement<'a> {
     Select(Select<'a>),
     Modification(Modification<'a>),
     Batch(Batch<'a>),
+    Transaction(Box<Transaction<'a>>),
     Use(Use<'a>),
     Describe(Describe<'a>),
     CreateKeyspace(CreateKeyspace<'a>),

@@ -25,6 +25,7 @@ mod select;
 mod selector;
 mod statement;
 mod term;
+mod transaction;
 mod type_name;
 mod update;
 mod user_type;
@@ -51,6 +52,8 @@ struct Parser<'a> {
     nesting: u32,
     /// The deepest level of the expression that is being parsed, counted like `nesting`.
     deepest: u32,
+    /// Whether terms may refer to rows of `LET`.
+    has_references: bool,
     /// The names of the bind markers so far.
     markers: Vec<Option<Name<'a>>>,
 }
@@ -94,7 +97,9 @@ fn parse_with<'a, T>(
         return Err(SyntaxError::new(text, Position(0), message));
     }
     let tokens = tokenize(text);
-    let mut parser = Parser { text, tokens, at: 0, nesting: 0, deepest: 0, markers: Vec::new() };
+    let (markers, has_references) = (Vec::new(), false);
+    let mut parser =
+        Parser { text, tokens, at: 0, nesting: 0, deepest: 0, has_references, markers };
     let result = parse(&mut parser).and_then(|parsed| {
         parser.expect(TokenKind::End, "end of statement")?;
         Ok(parsed)

@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn comparison_operator(kind: TokenKind) -> Option<ComparisonOperator> {
+pub(super) fn comparison_operator(kind: TokenKind) -> Option<ComparisonOperator> {
     Some(match kind {
         TokenKind::Equal => ComparisonOperator::Equal,
         TokenKind::NotEqual => ComparisonOperator::NotEqual,

@@ -36,7 +36,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a selector and any number of `.field`, `[key]` and `[from..to]` after it.
-    fn with_modifiers(
+    pub(super) fn with_modifiers(
         &mut self,
         base: fn(&mut Self) -> Result<Expression<'a>>,
     ) -> Result<Expression<'a>> {

@@ -17,6 +17,11 @@ impl<'a> Parser<'a> {
         };
         Ok(match keyword {
             Keyword::SELECT => Statement::Select(self.select()?),
+            Keyword::BEGIN if self.is_word_ahead(1, "transaction") => {
+                self.advance();
+                self.advance();
+                Statement::Transaction(Box::new(self.transaction(position)?))
+            }
             Keyword::BEGIN => Statement::Batch(self.batch()?),
             Keyword::USE => Statement::Use(self.use_keyspace()?),
             Keyword::DESCRIBE | Keyword::DESC => Statement::Describe(self.describe()?),

@@ -52,6 +52,7 @@ impl<'a> Parser<'a> {
                 self.cast(Self::simple_term)?
             }
             _ if self.is_function(0) => ExpressionKind::Function(self.function_call(Self::term)?),
+            _ if self.is_reference() => return self.reference(),
             _ => return Err(self.expected("term")),
         };
         Ok(Expression { kind, position })

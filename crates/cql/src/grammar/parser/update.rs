@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
 
     /// Parses the text after `column =`.
     fn assigned(&mut self, column: &Name<'a>) -> Result<AssignmentOperation<'a>> {
-        if self.is_column(0) {
+        if self.is_column(0) && !self.is_reference() {
             let left = self.at;
             let same = self.take_name() == *column;
             let adds = self.accept(TokenKind::Plus);

@@ -13,6 +13,7 @@ mod relation;
 mod schema;
 mod select;
 mod statement;
+mod transaction;
 
 use std::fmt::{self, Write};
 

@@ -13,6 +13,7 @@ impl<W: Write> Printer<'_, W> {
             Statement::Select(select) => self.select(select),
             Statement::Modification(modification) => self.modification(modification),
             Statement::Batch(batch) => self.batch(batch),
+            Statement::Transaction(transaction) => self.transaction(transaction),
             Statement::Use(use_keyspace) => {
                 self.text("USE ")?;
                 self.name(&use_keyspace.keyspace)

@@ -1,0 +1,194 @@
+//! The decision of a transaction, made while it holds its turns: reads, conditions, and the writes
+//! that follow from them.
+
+use bytes::Bytes;
+use espalier_mutation::{DecoratedKey, Mutation};
+use espalier_runtime::{time, trace_event};
+use espalier_storage::{Database, PartitionRows, ReadCommand};
+
+use super::{
+    Answer, PlannedTransaction, TransactionCondition, execute::TransactionRequest, places::Places,
+    plan::NULL_COMPARISON,
+};
+use crate::{
+    Error, QueryResult, Result, Rows,
+    batch::BatchUpdates,
+    current_row::CurrentRow,
+    modify::Clocks,
+    options::QueryOptions,
+    processor::{current_rows, find_row},
+    restrictions::holds,
+    select::{self, key_components, put},
+    term::{Bound, Evaluation},
+};
+
+/// What a transaction answers and writes.
+pub struct Decision {
+    /// The answer.
+    pub answer: QueryResult,
+    /// The writes; empty if a condition does not hold.
+    pub mutation: Mutation,
+}
+
+/// The rows that the `LET`s have read.
+struct ReadRows {
+    partitions: Vec<Option<PartitionRows>>,
+}
+
+impl Decision {
+    /// Reads and decides.
+    ///
+    /// # Errors
+    /// A condition compares with null, an update has an invalid value, or the storage fails.
+    pub async fn make(database: &Database, request: &TransactionRequest) -> Result<Self> {
+        let plan = request.plan()?;
+        let places = Places::of(database, plan, &request.evaluation(), request.now_s)?;
+        let mut rows = ReadRows { partitions: Vec::with_capacity(places.reads.len()) };
+        for command in &places.reads {
+            let found = database.read(command.clone()).await?;
+            rows.partitions.push(found.partitions.into_iter().next());
+        }
+        let references = rows.references(plan, request)?;
+        let evaluation = Evaluation { references: &references, ..request.evaluation() };
+        let answer = answer(database, plan, request, &evaluation).await?;
+        let applies = rows.satisfy(plan, &evaluation)?;
+        if !plan.conditions.is_empty() {
+            let not = if applies { "" } else { " not" };
+            trace_event!("The condition of the transaction does{not} hold");
+        }
+        if !applies || plan.updates.is_empty() {
+            return Ok(Self { answer, mutation: Mutation::default() });
+        }
+        let timestamp_us = later_than(database, &places).await?;
+        let clocks = Clocks { timestamp_us, now_s: request.now_s };
+        let mut updates = BatchUpdates::default();
+        for update in &plan.updates {
+            let known = current_rows(database, update, &evaluation, request.now_s).await?;
+            let find =
+                |key: &DecoratedKey, clustering: Option<&_>| find_row(&known, key, clustering);
+            updates.add(update, &evaluation, clocks, &find)?;
+        }
+        let mut mutation = updates.into_mutation();
+        for update in &mut mutation.updates {
+            let table = plan.updates.iter().find(|planned| planned.table.id == update.table);
+            if let Some(planned) = table {
+                update.set_timestamp(&planned.table, timestamp_us);
+            }
+        }
+        Ok(Self { answer, mutation })
+    }
+}
+
+impl ReadRows {
+    /// Calls `look` with the row of a `LET`, and with whether it exists.
+    fn look<R>(
+        &self,
+        plan: &PlannedTransaction,
+        row: usize,
+        look: impl FnOnce(&CurrentRow<'_>, bool) -> Result<R>,
+    ) -> Result<R> {
+        let read = plan.reads.get(row).ok_or_else(|| Error::invalid("unknown row"))?;
+        let found = self.partitions.get(row).and_then(Option::as_ref);
+        let key = found.map(|found| key_components(&read.table, &found.key)).transpose()?;
+        let first = found.and_then(|found| found.rows.first());
+        let current = CurrentRow {
+            table: &read.table,
+            partition_key: key.as_deref().unwrap_or_default(),
+            static_row: found.and_then(|found| found.static_row.as_ref()),
+            row: first,
+        };
+        look(&current, found.is_some())
+    }
+
+    /// Returns the values of all references.
+    fn references(
+        &self,
+        plan: &PlannedTransaction,
+        request: &TransactionRequest,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let evaluation = request.evaluation();
+        let values = plan.references.iter().map(|reference| {
+            self.look(plan, reference.row, |row, _| reference.value(row, &evaluation))
+        });
+        values.collect()
+    }
+
+    /// Whether all conditions hold.
+    fn satisfy(&self, plan: &PlannedTransaction, evaluation: &Evaluation<'_>) -> Result<bool> {
+        let value = |reference: &u16| {
+            evaluation.references.get(usize::from(*reference)).and_then(Option::as_ref)
+        };
+        for condition in &plan.conditions {
+            let is_met = match condition {
+                TransactionCondition::RowExists { row, wanted } => {
+                    self.look(plan, *row, |_, exists| Ok(exists == *wanted))?
+                }
+                TransactionCondition::IsSet { reference, wanted } => {
+                    value(reference).is_some() == *wanted
+                }
+                TransactionCondition::Compare { reference, operator, term } => {
+                    let Bound::Value(right) = term.evaluate(evaluation)? else {
+                        return Err(Error::invalid(NULL_COMPARISON));
+                    };
+                    let value_type = plan
+                        .references
+                        .get(usize::from(*reference))
+                        .map(|reference| &reference.value_type);
+                    match (value(reference), value_type) {
+                        (Some(left), Some(value_type)) => {
+                            holds(*operator, value_type.compare(left, &right))
+                        }
+                        _ => false,
+                    }
+                }
+            };
+            if !is_met {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+async fn answer(
+    database: &Database,
+    plan: &PlannedTransaction,
+    request: &TransactionRequest,
+    evaluation: &Evaluation<'_>,
+) -> Result<QueryResult> {
+    match &plan.answer {
+        Answer::None => Ok(QueryResult::Void),
+        Answer::Select(select) => {
+            let options = QueryOptions::default();
+            let rows = select::execute(select, database, evaluation, &options, request.now_s);
+            rows.await.map(QueryResult::Rows)
+        }
+        Answer::References(indices, metadata) => {
+            let mut content = Vec::new();
+            for index in indices {
+                let value = evaluation.references.get(usize::from(*index));
+                put(value.and_then(Option::as_deref), &mut content);
+            }
+            Ok(QueryResult::Rows(Rows {
+                metadata: metadata.clone(),
+                row_count: 1,
+                content,
+                paging_state: None,
+                warnings: Vec::new(),
+            }))
+        }
+    }
+}
+
+/// Returns a timestamp in µs later than everything that the transaction has read or replaces. The
+/// deletions of the transaction are 1 µs older than its cells.
+async fn later_than(database: &Database, places: &Places) -> Result<i64> {
+    let timestamp_us = time::next_timestamp_micros();
+    let floor_us = timestamp_us.saturating_sub(2);
+    let mut newest_us = floor_us;
+    let commands: Vec<&ReadCommand> = places.reads.iter().chain(&places.others).collect();
+    for command in commands {
+        newest_us = newest_us.max(database.newest_timestamp(command, floor_us).await?);
+    }
+    Ok(newest_us.saturating_add(2))
+}

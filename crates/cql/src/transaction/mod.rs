@@ -1,0 +1,107 @@
+//! `BEGIN TRANSACTION`: reads and writes of any partitions and tables, in the syntax of Cassandra 6.
+//!
+//! 1. `plan` prepares the reads, the conditions and the updates. Terms refer to values of the rows
+//!    that are read (`term::reference`).
+//! 2. `places` evaluates the keys, before anything is read.
+//! 3. `execute` takes turns on all rows, shard after shard in ascending order, reads, decides,
+//!    writes, and ends the turns when all memtables have the writes. So no other transaction and no
+//!    conditional statement sees a part of them.
+//!
+//! The updates are one record of the commit log if one shard owns them all, and a logged batch
+//! otherwise: a crash keeps all or none.
+
+mod decide;
+mod execute;
+mod places;
+mod plan;
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::ColumnDefinition;
+
+pub use execute::{TransactionRequest, execute};
+pub use plan::plan_transaction;
+
+use crate::{
+    grammar::ast::ComparisonOperator,
+    metadata::ResultMetadata,
+    modify::PlannedModification,
+    select::PlannedSelect,
+    term::{Reference, Term},
+};
+
+/// A planned transaction.
+#[derive(Debug)]
+pub struct PlannedTransaction {
+    /// `LET`: each reads at most one row.
+    pub reads: Vec<PlannedSelect>,
+    /// The references of all terms.
+    pub references: Vec<Reference>,
+    /// The result.
+    pub answer: Answer,
+    /// `IF`.
+    pub conditions: Vec<TransactionCondition>,
+    /// The updates, in the order of the text.
+    pub updates: Vec<PlannedModification>,
+}
+
+/// The result of a transaction.
+#[derive(Debug)]
+pub enum Answer {
+    /// Nothing.
+    None,
+    /// A query.
+    Select(Box<PlannedSelect>),
+    /// References, by their indices.
+    References(Vec<u16>, Arc<ResultMetadata>),
+}
+
+/// A condition of a transaction.
+#[derive(Debug)]
+pub enum TransactionCondition {
+    /// The row exists, or does not.
+    RowExists {
+        /// The index of the row.
+        row: usize,
+        /// Whether it must exist.
+        wanted: bool,
+    },
+    /// The value is not null, or is.
+    IsSet {
+        /// The index of the reference.
+        reference: u16,
+        /// Whether it must not be null.
+        wanted: bool,
+    },
+    /// The value compares with a term. Null satisfies no comparison.
+    Compare {
+        /// The index of the reference.
+        reference: u16,
+        /// The operator, with the reference on its left.
+        operator: ComparisonOperator,
+        /// The right side.
+        term: Term,
+    },
+}
+
+impl PlannedTransaction {
+    /// Returns the result columns.
+    pub fn metadata(&self) -> Arc<ResultMetadata> {
+        match &self.answer {
+            Answer::None => Arc::default(),
+            Answer::Select(select) => select.metadata.clone(),
+            Answer::References(_, metadata) => metadata.clone(),
+        }
+    }
+}
+
+/// Returns the names of the columns that a query selects as they are.
+fn selected_columns(select: &PlannedSelect) -> Vec<String> {
+    let columns = select.selectors.iter().filter_map(|selector| match selector {
+        crate::select::SelectExpression::Column(ColumnDefinition { name, .. }) => {
+            Some(name.clone())
+        }
+        _ => None,
+    });
+    columns.collect()
+}

@@ -1,0 +1,172 @@
+//! The places that a transaction reads and writes, known before it reads.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::{
+    Clustering, ClusteringSlices, DecoratedKey, Direction,
+    schema::{ColumnKind, TableMetadata},
+};
+use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget, TurnRows};
+
+use super::{Answer, PlannedTransaction};
+use crate::{
+    Error, Result,
+    modify::PlannedModification,
+    restrictions::{Partitions, Restrictions},
+    select::PlannedSelect,
+    term::{Bound, Evaluation},
+};
+
+/// The places of a transaction.
+#[derive(Default)]
+pub struct Places {
+    /// The rows of each shard on which the transaction takes turns.
+    pub turns: BTreeMap<usize, TurnRows>,
+    /// For each `LET`, the read of its row.
+    pub reads: Vec<ReadCommand>,
+    /// The rows that the transaction returns or writes, whose timestamps the writes must exceed.
+    pub others: Vec<ReadCommand>,
+}
+
+impl Places {
+    /// Evaluates the keys of a transaction.
+    ///
+    /// # Errors
+    /// A value of a key is invalid or a reference, or a `LET` reads more than one row.
+    pub fn of(
+        database: &Database,
+        plan: &PlannedTransaction,
+        evaluation: &Evaluation<'_>,
+        now_s: u32,
+    ) -> Result<Self> {
+        let mut places = Self::default();
+        for select in &plan.reads {
+            check_limit(select, evaluation)?;
+            let mut commands = places.add_read(database, select, evaluation, now_s)?;
+            let Some(command) = commands.pop().filter(|_| commands.is_empty()) else {
+                return Err(Error::invalid(
+                    "Within a transaction, SELECT statements must select a single partition",
+                ));
+            };
+            places.reads.push(command);
+        }
+        if let Answer::Select(select) = &plan.answer {
+            check_limit(select, evaluation)?;
+            let commands = places.add_read(database, select, evaluation, now_s)?;
+            places.others.extend(commands);
+        }
+        for update in &plan.updates {
+            places.add_update(database, update, evaluation, now_s)?;
+        }
+        Ok(places)
+    }
+
+    fn add_read(
+        &mut self,
+        database: &Database,
+        select: &PlannedSelect,
+        evaluation: &Evaluation<'_>,
+        now_s: u32,
+    ) -> Result<Vec<ReadCommand>> {
+        let (table, restrictions) = (&select.table, &select.restrictions);
+        let slices = Arc::new(restrictions.slices(table, evaluation)?);
+        let rows = single_rows(table, restrictions, &slices);
+        let mut commands = Vec::new();
+        for key in keys(table, restrictions, evaluation)? {
+            let mut turn = TurnRows::new(table, key.borrowed());
+            match &rows {
+                Some(rows) => rows.iter().for_each(|row| turn.share_row(table, row)),
+                None => turn.add_all_rows(),
+            }
+            if table.has_static_columns() {
+                turn.share_static_row();
+            }
+            self.add_turn(database.shard_of(table, &key), turn);
+            let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
+            let direction =
+                if select.is_reversed { Direction::Reverse } else { Direction::Forward };
+            let target = ReadTarget::Partition(key);
+            let all = ReadCommand::of_all(table.clone(), target, now_s);
+            commands.push(ReadCommand { slices: slices.clone(), limits, direction, ..all });
+        }
+        Ok(commands)
+    }
+
+    fn add_update(
+        &mut self,
+        database: &Database,
+        update: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+        now_s: u32,
+    ) -> Result<()> {
+        let (table, restrictions) = (&update.table, &update.restrictions);
+        let is_static_alone = update.is_static_alone();
+        let slices = Arc::new(restrictions.slices(table, evaluation)?);
+        let rows = single_rows(table, restrictions, &slices);
+        for key in keys(table, restrictions, evaluation)? {
+            let mut turn = TurnRows::new(table, key.borrowed());
+            match &rows {
+                _ if is_static_alone => {}
+                Some(rows) => rows.iter().for_each(|row| turn.add_row(table, row)),
+                None => turn.add_all_rows(),
+            }
+            if update.operations.iter().any(|(kind, _)| *kind == ColumnKind::Static) {
+                turn.add_static_row();
+            }
+            self.add_turn(database.shard_of(table, &key), turn);
+            let rows = if is_static_alone { 0 } else { usize::MAX };
+            let limits = ReadLimits { rows, ..ReadLimits::NONE };
+            let target = ReadTarget::Partition(key);
+            let all = ReadCommand::of_all(table.clone(), target, now_s);
+            self.others.push(ReadCommand { slices: slices.clone(), limits, ..all });
+        }
+        Ok(())
+    }
+
+    fn add_turn(&mut self, shard: usize, rows: TurnRows) {
+        match self.turns.entry(shard) {
+            std::collections::btree_map::Entry::Occupied(mut entry) => entry.get_mut().join(rows),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(rows);
+            }
+        }
+    }
+}
+
+fn keys(
+    table: &TableMetadata,
+    restrictions: &Restrictions,
+    evaluation: &Evaluation<'_>,
+) -> Result<Vec<DecoratedKey>> {
+    match restrictions.partition.partitions(table, evaluation)? {
+        Partitions::Keys(keys) => Ok(keys),
+        Partitions::Range(_) => Err(Error::invalid("Some partition key parts are missing")),
+    }
+}
+
+/// Returns the rows that a statement names, or `None` if it names a range of them.
+fn single_rows(
+    table: &TableMetadata,
+    restrictions: &Restrictions,
+    slices: &ClusteringSlices,
+) -> Option<Vec<Clustering>> {
+    let rows = slices.slices.iter();
+    restrictions
+        .names_whole_rows(table)
+        .then(|| rows.map(|slice| Clustering { values: slice.start.values.clone() }).collect())
+}
+
+/// Checks a bound LIMIT: without the full primary key it must be 1.
+fn check_limit(select: &PlannedSelect, evaluation: &Evaluation<'_>) -> Result<()> {
+    let restrictions = &select.restrictions;
+    if restrictions.names_whole_rows(&select.table) && !restrictions.has_in() {
+        return Ok(());
+    }
+    let limit = select.limit.as_ref().map(|limit| limit.evaluate(evaluation)).transpose()?;
+    match limit {
+        Some(Bound::Value(bytes)) if bytes.as_ref() == 1i32.to_be_bytes() => Ok(()),
+        _ => Err(Error::invalid(
+            "SELECT must specify either all primary key elements or all partition key elements and LIMIT 1. In both cases partition key elements must be always specified with equality operators",
+        )),
+    }
+}
