@@ -37,7 +37,7 @@ COMPRESSED, TRACING = 0x01, 0x02
 SKIP_METADATA, PAGE_SIZE, PAGING_STATE = 0x02, 0x04, 0x08  # flags of parameters
 HAS_MORE, NO_METADATA = 0x02, 0x04  # flags of a result
 HEADER = struct.Struct(">BBhBi")
-ONE = 0x0001
+ONE, SERIAL = 0x0001, 0x0008
 SEGMENT_PAYLOAD = (1 << 17) - 1
 
 
@@ -83,11 +83,11 @@ def string_map(pairs):
     )
 
 
-def parameters(version, values=()):
+def parameters(version, values=(), consistency=ONE):
     """Returns consistency, flags and values of a QUERY or EXECUTE."""
     flags = struct.pack(">I" if version >= 5 else ">B", 0x01 if values else 0)
     counted = struct.pack(">H", len(values)) + b"".join(map(value, values)) if values else b""
-    return struct.pack(">H", ONE) + flags + counted
+    return struct.pack(">H", consistency) + flags + counted
 
 
 def segment(payload, self_contained=True, compressing=False):
@@ -150,9 +150,18 @@ class Answer:
     def rows(self):
         """Returns rows as lists of bytes, None for null. It skips metadata, which works for simple
         types only."""
+        return self.table()[1]
+
+    def named_rows(self):
+        """Returns rows as dictionaries of bytes by the names of their columns."""
+        names, rows = self.table()
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def table(self):
+        """Returns the names of the columns, empty if the answer has none, and the rows."""
         assert self.kind == ROWS
         flags, columns = struct.unpack_from(">ii", self.body, 4)
-        at = 12
+        at, names = 12, []
         if flags & HAS_MORE:
             (length,) = struct.unpack_from(">i", self.body, at)
             at += 4 + length
@@ -160,7 +169,9 @@ class Answer:
             for _ in range(2):
                 at += 2 + struct.unpack_from(">H", self.body, at)[0]
             for _ in range(columns):
-                at += 2 + struct.unpack_from(">H", self.body, at)[0]
+                (length,) = struct.unpack_from(">H", self.body, at)
+                names.append(self.body[at + 2:at + 2 + length].decode())
+                at += 2 + length
                 (kind,) = struct.unpack_from(">H", self.body, at)
                 assert kind < 0x20, "only simple types"
                 at += 2
@@ -175,7 +186,7 @@ class Answer:
                 row.append(None if length < 0 else self.body[at:at + length])
                 at += max(length, 0)
             table.append(row)
-        return table
+        return names, table
 
 
 class Wire:
@@ -246,14 +257,23 @@ class Wire:
             PREPARE, long_string(text) + (struct.pack(">I", 0) if self.version >= 5 else b"")
         ).prepared_id
 
-    def execute_body(self, prepared, values):
+    def execute_body(self, prepared, values, consistency=ONE):
         """Returns the body of an EXECUTE of a result of `prepare`."""
         statement, result = prepared
         return (
             string(statement)
             + (string(result) if self.version >= 5 else b"")
-            + parameters(self.version, values)
+            + parameters(self.version, values, consistency)
         )
+
+    def batch_body(self, statements):
+        """Returns the body of a logged BATCH of (result of `prepare`, values)."""
+        parts = [
+            b"\1" + string(prepared[0]) + struct.pack(">H", len(values)) + b"".join(map(value, values))
+            for prepared, values in statements
+        ]
+        flags = struct.pack(">I" if self.version >= 5 else ">B", 0)
+        return struct.pack(">BH", 0, len(parts)) + b"".join(parts) + struct.pack(">H", ONE) + flags
 
     def execute(self, prepared, values=()):
         return self.ask(EXECUTE, self.execute_body(prepared, values))

@@ -1,0 +1,118 @@
+"""Conditional writes and SERIAL reads of concurrent clients are linearizable.
+
+The registers are in memory, in flushed files or in both, and the node dies and starts again
+meanwhile. A failure leaves the history in the test's directory; `python3 linearizable.py FILE`
+checks it again.
+"""
+import collections
+import http.client
+import random
+import threading
+import time
+
+import pytest
+
+from driver import seed
+from gate import RUNS_ALL, part
+from linearizable import CAS, READ, Violation, check, write_history
+from register_load import KEYSPACE, SCHEMA, Load
+from wire import Wire
+
+SEED = seed()
+SECONDS = part(60, 5)
+KILLS = part(10, 1)
+# A write is on the disk, or at least with the system, before its answer leaves.
+SETTINGS = {"commitlog_sync": "group", "commitlog_segment_size_in_mb": 1}
+
+
+def create_schema(node):
+    with Wire(node) as wire:
+        for statement in SCHEMA:
+            answer = wire.query(statement)
+            assert answer.code is None, answer.message
+
+
+class Flushes(threading.Thread):
+    """Flushes the tables again and again until `stop`; errors are ignored, because the node may be
+    dead."""
+
+    def __init__(self, flush, pause_s):
+        super().__init__()
+        self.flush, self.pause_s, self.stopping, self.count = flush, pause_s, threading.Event(), 0
+
+    def run(self):
+        while not self.stopping.wait(self.pause_s):
+            try:
+                self.flush()
+                self.count += 1
+            except (OSError, http.client.HTTPException):
+                pass
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.join()
+
+
+def check_history(load, tmp_path):
+    """Fails with the place of the history if it is not linearizable, or tests nothing."""
+    assert not load.trouble, load.trouble[:5]
+    path = tmp_path / "history.jsonl"
+    write_history(path, load.history)
+    try:
+        check(load.history)
+    except Violation as violation:
+        pytest.fail(f"{violation}\nhistory: {path}")
+    counts = collections.Counter(
+        one.kind if one.kind == READ else f"{one.kind} {one.applied}" for one in load.history
+    )
+    print(f"{len(load.history)} operations: {dict(counts)}")
+    for kind in (READ, f"{CAS} True", f"{CAS} False"):
+        assert counts[kind] > 20 * SECONDS, f"too few operations of this kind: {kind}"
+    path.unlink()
+    return counts
+
+
+def test_conditional_writes_are_linearizable(node, tmp_path):
+    """The node runs through, and its tables are flushed."""
+    node = node(settings=SETTINGS, shards=2)
+    create_schema(node)
+    with Load(node, SEED) as load, Flushes(lambda: node.flush(KEYSPACE), 0.2) as flushes:
+        time.sleep(SECONDS)
+    node.restart()
+    load.read_all()
+    check_history(load, tmp_path)
+    assert flushes.count > SECONDS
+
+
+def test_conditional_writes_are_linearizable_over_kills(node, tmp_path):
+    """kill -9 at random moments; the history continues after the restart."""
+    draw = random.Random(SEED)
+    node = node(settings=SETTINGS, shards=2)
+    create_schema(node)
+    with Load(node, SEED) as load, Flushes(lambda: node.flush(KEYSPACE), 0.2):
+        moments = sorted(draw.uniform(0.2, SECONDS - 0.5) for _ in range(KILLS))
+        began = time.monotonic()
+        for moment in moments:
+            time.sleep(max(0.1, began + moment - time.monotonic()))
+            node.restart(kill=True)
+            load.read_all()
+        time.sleep(max(0.5, began + SECONDS - time.monotonic()))
+    node.restart(kill=True)
+    load.read_all()
+    counts = check_history(load, tmp_path)
+    assert counts[f"{CAS} None"] > KILLS, "kills must have hit requests under way"
+
+
+@pytest.mark.skipif(not RUNS_ALL, reason="validates the test itself")
+def test_the_history_of_cassandra_is_linearizable(cassandra, tmp_path):
+    """Cassandra must pass the same check, or the check is wrong."""
+    create_schema(cassandra)
+    tables = [f"flush {KEYSPACE} {table}" for table in ("rows", "cells", "pairs")]
+    with Load(cassandra, SEED) as load, Flushes(lambda: cassandra.control(tables), 5):
+        time.sleep(SECONDS)
+    load.read_all()
+    check_history(load, tmp_path)
