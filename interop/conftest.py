@@ -116,3 +116,14 @@ def cassandra(oracle):
     node.start()
     yield node
     node.stop()
+
+
+@pytest.fixture(params=["espalier", "cassandra"])
+def peer(request, node):
+    """Returns a node of ours with two shards, and in a full run Cassandra too: a test whose expected
+    results are written down is wrong if Cassandra fails it."""
+    if request.param == "espalier":
+        return node(settings={"commitlog_sync": "group"}, shards=2)
+    if not RUNS_ALL:
+        pytest.skip("Cassandra validates the test itself (make nightly)")
+    return request.getfixturevalue("cassandra")

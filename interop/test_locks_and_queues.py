@@ -8,10 +8,8 @@ import struct
 import threading
 import time
 
-import pytest
-
 from driver import seed
-from gate import RUNS_ALL, part
+from gate import part
 from wire import ERROR, EXECUTE, SERIAL, Closed, Wire
 
 SEED = seed()
@@ -19,7 +17,6 @@ SECONDS = part(30, 6)
 KILLS = part(4, 1)
 JOBS = part(2000, 400)
 WORKERS = 32
-SETTINGS = {"commitlog_sync": "group"}
 TTL_S = 2
 # The node counts whole seconds, so a row may live a second less than its TTL.
 CERTAIN_S = TTL_S - 1
@@ -131,20 +128,12 @@ def run_workers(node, texts, work, kill):
         raise trouble[0]
 
 
-@pytest.fixture(params=["espalier", "cassandra"])
-def peer(request, node):
-    if request.param == "cassandra":
-        if not RUNS_ALL:
-            pytest.skip("validates the test itself")
-        started = request.getfixturevalue("cassandra")
-    else:
-        started = node(settings=SETTINGS, shards=2)
-    with Wire(started) as wire:
+def create_schema(peer):
+    with Wire(peer) as wire:
         assert wire.query("DROP KEYSPACE IF EXISTS apps").code is None
         for text in SCHEMA:
             answer = wire.query(text)
             assert answer.code is None, answer.message
-    return started
 
 
 def killer(peer, seconds):
@@ -211,6 +200,7 @@ class Holds:
 
 
 def test_a_lock_has_one_owner_at_a_time(peer):
+    create_schema(peer)
     locks = 4
     with Wire(peer) as wire:
         for name in range(locks):
@@ -273,6 +263,7 @@ class Jobs:
 
 
 def test_each_job_is_done_once(peer):
+    create_schema(peer)
     queues = 4
     jobs = Jobs(queues)
     with Wire(peer) as wire:
