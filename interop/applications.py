@@ -10,6 +10,7 @@ secondary indexes; its queries there say ALLOW FILTERING anyway.
 import datetime
 import uuid
 
+import pytest
 from cassandra import ConsistencyLevel
 from cassandra.query import BatchStatement, BatchType
 
@@ -97,10 +98,11 @@ EPOCH = datetime.datetime(2000, 1, 1)
 
 
 class Store:
-    """A session that prepares all statements, with the consistencies that both engines use."""
+    """A session that prepares all statements, with the consistencies that both engines use. It calls
+    `before` ahead of each request."""
 
-    def __init__(self, node, keyspace, schema):
-        self.session, self.prepared = connect(node, "v4"), {}
+    def __init__(self, node, keyspace, schema, before=lambda: None):
+        self.session, self.prepared, self.before = connect(node, "v4"), {}, lambda: None
         run = self.session.execute
         run(f"DROP KEYSPACE IF EXISTS {keyspace}")
         run(
@@ -117,6 +119,7 @@ class Store:
             "INSERT into schema_version(keyspace_name, creation_time, curr_version, "
             "min_compatible_version) VALUES (?,?,?,?)", keyspace, EPOCH, "1.0", "1.0",
         )
+        self.before = before
 
     def close(self):
         self.session.cluster.shutdown()
@@ -130,14 +133,17 @@ class Store:
 
     def rows(self, text, *values):
         """Executes a statement; returns its rows as tuples."""
+        self.before()
         return list(self.session.execute(self.statement(text), values))
 
     def apply(self, text, *values):
         """Executes a conditional statement; returns what `outcome` says."""
+        self.before()
         return outcome(self.session.execute(self.statement(text), values))
 
     def batch(self, *statements):
         """Executes a logged batch of (text, value, …); returns what `outcome` says."""
+        self.before()
         batch = BatchStatement(
             BatchType.LOGGED,
             consistency_level=ConsistencyLevel.LOCAL_QUORUM,
@@ -146,6 +152,16 @@ class Store:
         for text, *values in statements:
             batch.add(self.statement(text), values)
         return outcome(self.session.execute(batch))
+
+
+def open_store(peer, place, keyspace, schema):
+    """Opens a store whose rows are in memory, or are flushed to files ahead of each request if
+    `place` is "files"; skips a test with files on Cassandra, whose flush takes seconds."""
+    if place == "memory":
+        return Store(peer, keyspace, schema)
+    if not hasattr(peer, "flush"):
+        pytest.skip("Cassandra runs this test in memory")
+    return Store(peer, keyspace, schema, before=lambda: peer.flush(keyspace))
 
 
 def outcome(result):

@@ -120,8 +120,8 @@ def cassandra(oracle):
 
 @pytest.fixture(params=["espalier", "cassandra"])
 def peer(request, node):
-    """Returns a node of ours with two shards, and in a full run Cassandra too: a test whose expected
-    results are written down is wrong if Cassandra fails it."""
+    """Returns a node of ours with two shards, and in a full run Cassandra too. A test is wrong if
+    Cassandra fails it."""
     if request.param == "espalier":
         return node(settings={"commitlog_sync": "group"}, shards=2)
     if not RUNS_ALL:

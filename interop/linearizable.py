@@ -187,7 +187,8 @@ class _UniqueValues:
 
     def _chains(self):
         """Returns the chains, each as the list of its values."""
-        firsts = [one.new for one in self.writes if id(one) in self.applied and one.expected is None]
+        applied = [one for one in self.writes if id(one) in self.applied]
+        firsts = [one.new for one in applied if one.expected is None]
         chains, reached = [], 0
         for value in firsts:
             chain = [value]
@@ -219,7 +220,9 @@ class _UniqueValues:
         if leaving:
             return _Unit(latest, first)
         closing = self._closing(values[-1])
-        return _Unit(latest, first, True) if closing is None else _Unit(latest, first, False, closing)
+        if closing is None:
+            return _Unit(latest, first, is_final=True)
+        return _Unit(latest, first, closing=closing)
 
     def _closing(self, value):
         """Returns from when on writes of unknown outcome may have led from the value to None."""
@@ -240,7 +243,7 @@ class _UniqueValues:
             if final and unit is not final[0] and final[0].end < unit.begin:
                 reason = "an operation follows the value that no operation replaced"
                 raise Violation(self.key, reason, [final[0].earliest_end, unit.latest_begin])
-            # The earlier units whose begin follows their end do not overlap, so the last is enough.
+            # Units with a begin after their end do not overlap so far: the last one is enough.
             if forward and forward.begin > unit.end and unit.begin > forward.end:
                 pair = [forward.earliest_end, forward.latest_begin]
                 pair += [unit.earliest_end, unit.latest_begin]

@@ -26,10 +26,6 @@ SCHEMA = (
 UNCERTAIN = {0x1000, 0x1001, 0x1100, 0x1200, 0x1300, 0x1500, 0x1700}
 
 
-def int_(number):
-    return struct.pack(">i", number)
-
-
 def bigint(number):
     return None if number is None else struct.pack(">q", number)
 
@@ -144,7 +140,7 @@ class Load:
 
     def __init__(self, node, random_seed, connections=4, clients=64):
         self.node, self.history, self.trouble, self.stopping = node, [], [], threading.Event()
-        self.values, self.clients = itertools.count(1), itertools.count()
+        self.values = itertools.count(1)
         # The last value that a client saw of each register; it may be old.
         self.latest = [None] * len(REGISTERS)
         self.connections = [
@@ -179,7 +175,7 @@ class Connection(threading.Thread):
     def __init__(self, load, index, clients, draw):
         super().__init__(name=f"connection {index}")
         self.load, self.clients, self.draw, self.version = load, clients, draw, 4 + index % 2
-        self.pending = {}
+        self.first_client, self.pending = index * clients, {}
 
     def run(self):
         while not self.load.stopping.is_set() and not self.load.trouble:
@@ -230,7 +226,7 @@ class Connection(threading.Thread):
     def _finish(self, answer, end):
         """Records the operation that the answer belongs to."""
         index, kind, expected, new, begin = self.pending.pop(answer.stream)
-        register, client = REGISTERS[index], id(self) % 1000 * 100 + answer.stream
+        register, client = REGISTERS[index], self.first_client + answer.stream
         if answer.opcode == ERROR:
             if answer.code not in UNCERTAIN:
                 self.load.trouble.append(f"{register.key}, {kind}: {answer.message}")
@@ -249,11 +245,12 @@ class Connection(threading.Thread):
 
     def _record(self, register, client, kind, begin, end, *outcome, **found):
         kind = READ if kind == "read" else CAS
-        self.load.history.append(Operation(register.key, client, kind, begin, end, *outcome, **found))
+        operation = Operation(register.key, client, kind, begin, end, *outcome, **found)
+        self.load.history.append(operation)
 
     def _lose_pending(self):
         """Records the requests whose answers are lost with the connection."""
         for stream, (index, kind, expected, new, begin) in self.pending.items():
-            client = id(self) % 1000 * 100 + stream
+            client = self.first_client + stream
             self._record(REGISTERS[index], client, kind, begin, None, expected, new)
         self.pending.clear()

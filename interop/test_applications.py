@@ -26,10 +26,10 @@ from applications import (
     TRANSFER_DOMAIN,
     TRANSFER_RUN,
     TRANSFER_WORKFLOW,
-    Store,
     equalities,
     execution_key,
     insert,
+    open_store,
     update,
 )
 
@@ -65,7 +65,8 @@ SELECT_EXECUTION = (
     f"buffered_events_list FROM executions WHERE {equalities(KEY)}"
 )
 SELECT_CURRENT = (
-    f"SELECT current_run_id, execution_state, workflow_state FROM executions WHERE {equalities(KEY)}"
+    "SELECT current_run_id, execution_state, workflow_state FROM executions "
+    f"WHERE {equalities(KEY)}"
 )
 SELECT_TRANSFERS = (
     f"SELECT task_id, transfer FROM executions WHERE {equalities(KEY[:6])} and task_id >= ? "
@@ -73,9 +74,9 @@ SELECT_TRANSFERS = (
 )
 
 
-@pytest.fixture
-def store(peer):
-    store = Store(peer, "temporal", TEMPORAL)
+@pytest.fixture(params=["memory", "files"])
+def store(peer, request):
+    store = open_store(peer, request.param, "temporal", TEMPORAL)
     yield store
     store.close()
 
@@ -110,13 +111,18 @@ def test_a_shard_has_one_owner(store):
     assert store.rows(text, *shard_key(9)) == []
 
 
+def change(assignments, *values):
+    """Returns an UPDATE of an execution without a condition."""
+    return (update("executions", assignments, KEY), *values)
+
+
 def reset_maps(key):
     """Returns the statements that a new or reset execution adds: whole collections."""
     return [
-        (update("executions", "activity_map = ?, activity_map_encoding = ?", KEY), {5: b"a"}, "Proto3", *key),
-        (update("executions", "timer_map = ?, timer_map_encoding = ?", KEY), {"t": b"t"}, "Proto3", *key),
-        (update("executions", "signal_requested = ?", KEY), {FIRST}, *key),
-        (update("executions", "buffered_events_list = [] ", KEY), *key),
+        change("activity_map = ?, activity_map_encoding = ?", {5: b"a"}, "Proto3", *key),
+        change("timer_map = ?, timer_map_encoding = ?", {"t": b"t"}, "Proto3", *key),
+        change("signal_requested = ?", {FIRST}, *key),
+        change("buffered_events_list = [] ", *key),
     ]
 
 
@@ -161,15 +167,16 @@ def test_a_workflow_starts_once(store):
     # The rest of a refused batch is not applied.
     assert store.rows(SELECT_TRANSFERS, *transfer, 0, 1000) == tasks
     assert store.rows(SELECT_EXECUTION, *run_key(1, SECOND)) == []
-    # A shard that was never created shows the current run alone, on a shard of its own nothing.
+    # None of these rows exists in another shard.
     assert create_workflow(store, FIRST, shard=2) == [{}]
 
 
 def update_workflow(store, run, version, current_run, range_id=1, extra=()):
     """Sends the batch that advances an execution from one database version to the next."""
     key, mutable = run_key(1, run), [b"later", "Proto3", b"running", "Proto3", 7, version + 1]
+    current = [run, b"running", "Proto3", 0, RUNNING, *run_key(1, CURRENT_RUN)]
     return store.batch(
-        (UPDATE_CURRENT, run, b"running", "Proto3", 0, RUNNING, *run_key(1, CURRENT_RUN), current_run),
+        (UPDATE_CURRENT, *current, current_run),
         (UPDATE_EXECUTION, *mutable, b"sum", "Proto3", *key, version),
         *extra,
         (LEASE, range_id, *shard_key(1), range_id),
@@ -182,12 +189,12 @@ def test_a_workflow_advances_by_versions(store):
     key = run_key(1, FIRST)
     event = ("Proto3", 1, b"event")
     changes = [
-        (update("executions", "activity_map[ ? ] = ?, activity_map_encoding = ?", KEY), 6, b"b", "Proto3", *key),
+        change("activity_map[ ? ] = ?, activity_map_encoding = ?", 6, b"b", "Proto3", *key),
         (f"DELETE activity_map[ ? ] FROM executions WHERE {equalities(KEY)} ", 5, *key),
-        (update("executions", "timer_map[ ? ] = ?, timer_map_encoding = ?", KEY), "u", b"u", "Proto3", *key),
-        (update("executions", "signal_requested = signal_requested + ?", KEY), {SECOND, THIRD}, *key),
-        (update("executions", "signal_requested = signal_requested - ?", KEY), {FIRST}, *key),
-        (update("executions", "buffered_events_list = buffered_events_list + ?", KEY), [event], *key),
+        change("timer_map[ ? ] = ?, timer_map_encoding = ?", "u", b"u", "Proto3", *key),
+        change("signal_requested = signal_requested + ?", {SECOND, THIRD}, *key),
+        change("signal_requested = signal_requested - ?", {FIRST}, *key),
+        change("buffered_events_list = buffered_events_list + ?", [event], *key),
     ]
     assert update_workflow(store, FIRST, 1, FIRST, extra=changes) is True
     state = (7, 2, {6: b"b"}, {"t": b"t", "u": b"u"}, {SECOND, THIRD}, [event])
@@ -203,7 +210,7 @@ def test_a_workflow_advances_by_versions(store):
     assert update_workflow(store, FIRST, 2, FIRST, range_id=9, extra=changes) == refused
     assert store.rows(SELECT_EXECUTION, *key) == [state]
 
-    clear = [(update("executions", "buffered_events_list = [] ", KEY), *key)]
+    clear = [change("buffered_events_list = [] ", *key)]
     assert update_workflow(store, FIRST, 2, FIRST, extra=clear) is True
     assert store.rows(SELECT_EXECUTION, *key)[0][5] is None
 
@@ -248,7 +255,9 @@ QUEUE = ["range_id", "task_queue", "task_queue_encoding"]
 CREATE_QUEUE = insert("tasks", [*QUEUE_KEY, *QUEUE])
 UPDATE_QUEUE = update("tasks", equalities(QUEUE, ", "), QUEUE_KEY, "IF range_id = ?")
 KEEP_ROW = insert("tasks", QUEUE_KEY, end="USING TTL ?")
-UPDATE_STICKY = update("tasks", equalities(QUEUE, ", "), QUEUE_KEY, "IF range_id = ?", "USING TTL ? ")
+UPDATE_STICKY = update(
+    "tasks", equalities(QUEUE, ", "), QUEUE_KEY, "IF range_id = ?", "USING TTL ? "
+)
 DELETE_QUEUE = f"DELETE FROM tasks WHERE {equalities(QUEUE_KEY, ' AND ')} IF range_id = ?"
 CREATE_TASK = insert("tasks", [*QUEUE_KEY, "task", "task_encoding"], end="")
 CREATE_TASK_WITH_TTL = insert("tasks", [*QUEUE_KEY, "task", "task_encoding"], end="USING TTL ?")
@@ -269,8 +278,9 @@ def test_a_task_queue_is_leased(store):
     assert store.apply(UPDATE_QUEUE, 2, *info, *key, 1) is True
 
     def create_tasks(range_id, *ids):
-        tasks = [(CREATE_TASK, *name, TASK, ids[0], b"task", "Proto3")]
-        tasks += [(CREATE_TASK_WITH_TTL, *name, TASK, one, b"task", "Proto3", 600) for one in ids[1:]]
+        task = [b"task", "Proto3"]
+        tasks = [(CREATE_TASK, *name, TASK, ids[0], *task)]
+        tasks += [(CREATE_TASK_WITH_TTL, *name, TASK, one, *task, 600) for one in ids[1:]]
         return store.batch(*tasks, (UPDATE_QUEUE, range_id, *info, *key, range_id))
 
     assert create_tasks(2, 10, 11, 12) is True
@@ -313,12 +323,15 @@ def test_user_data_of_task_queues_has_versions(store):
         "task_queue_user_data", [*key, "data", "data_encoding", "version"],
         "?           , ''      , ?              , ?   , ?            , 1      ",
     )
-    change = ("UPDATE task_queue_user_data SET\n\t\tdata = ?,\n\t\tdata_encoding = ?,\n\t\tversion = ?\n"
-              "\t\tWHERE namespace_id = ?\n\t\tAND build_id = ''\n\t\tAND task_queue_name = ?\n"
-              "\t\tIF version = ?")
+    change = (
+        "UPDATE task_queue_user_data SET\n\tdata = ?,\n\tdata_encoding = ?,\n\tversion = ?\n"
+        "\tWHERE namespace_id = ?\n\tAND build_id = ''\n\tAND task_queue_name = ?\n"
+        "\tIF version = ?"
+    )
     add = insert("task_queue_user_data", key, end="")
     remove = f"DELETE FROM task_queue_user_data WHERE {equalities(key, ' AND ')}"
-    assert store.batch((create, NAMESPACE, "a", b"1", "Proto3"), (add, NAMESPACE, "v1", "a")) is True
+    first = (create, NAMESPACE, "a", b"1", "Proto3")
+    assert store.batch(first, (add, NAMESPACE, "v1", "a")) is True
     both = (
         (create, NAMESPACE, "b", b"1", "Proto3"),
         (change, b"2", "Proto3", 2, NAMESPACE, "a", 1),
@@ -331,10 +344,11 @@ def test_user_data_of_task_queues_has_versions(store):
         row | {"task_queue_name": "a", "data": b"2", "version": 2},
         row | {"task_queue_name": "b", "data": b"1", "version": 1},
     ]
-    assert store.rows(
-        "SELECT build_id, task_queue_name, version FROM task_queue_user_data WHERE namespace_id = ?",
-        NAMESPACE,
-    ) == [("", "a", 2), ("", "b", 1), ("v2", "a", None)]
+    text = (
+        "SELECT build_id, task_queue_name, version FROM task_queue_user_data "
+        "WHERE namespace_id = ?"
+    )
+    assert store.rows(text, NAMESPACE) == [("", "a", 2), ("", "b", 1), ("v2", "a", None)]
 
 
 def test_namespaces_share_a_version(store):
@@ -357,7 +371,7 @@ def test_namespaces_share_a_version(store):
     assert register(SECOND, "b", 1) is True
     row = {"namespaces_partition": 0, "name": metadata, "notification_version": 2}
     assert register(THIRD, "c", 1) == [row]
-    assert register(NAMESPACE if NAMESPACE != FIRST else uuid.uuid4(), "a", 2) == [
+    assert register(NAMESPACE, "a", 2) == [
         {"namespaces_partition": 0, "name": "a", "id": FIRST, "detail": b"detail",
          "detail_encoding": "Proto3", "notification_version": 0, "is_global_namespace": False},
         row,
@@ -379,7 +393,9 @@ def test_queues_have_numbered_messages(store):
     assert store.rows(last, 1) == [(1,)]
     columns = ["queue_type", "cluster_ack_level", "data", "data_encoding", "version"]
     create = insert("queue_metadata", columns)
-    change = update("queue_metadata", equalities(columns[1:], ", "), ["queue_type"], "IF version = ?")
+    change = update(
+        "queue_metadata", equalities(columns[1:], ", "), ["queue_type"], "IF version = ?"
+    )
     assert store.apply(create, 1, {}, b"d", "Proto3", 0) is True
     assert store.apply(create, 1, {}, b"d", "Proto3", 0) == [
         {"queue_type": 1, "data": b"d", "data_encoding": "Proto3", "version": 0}
@@ -404,12 +420,13 @@ def test_endpoints_share_the_version_of_their_table(store):
     assert store.batch(first, (create_version, 0, nil, 1)) is True
     assert store.batch(second, (create_version, 0, nil, 1)) == [version]
     assert store.batch(second, (change_version, 2, 0, nil, 1)) is True
-    assert store.batch((remove, 1, THIRD), (change_version, 3, 0, nil, 2)) == [version | {"version": 2}]
+    later = version | {"version": 2}
+    assert store.batch((remove, 1, THIRD), (change_version, 3, 0, nil, 2)) == [later]
+    endpoint = {"data": b"d", "data_encoding": "Proto3", "version": 1}
     assert store.batch((remove, 1, FIRST), (change_version, 3, 0, nil, 1)) == [
-        version | {"version": 2},
-        {"partition": 0, "type": 1, "id": FIRST, "data": b"d", "data_encoding": "Proto3", "version": 1},
+        later,
+        {"partition": 0, "type": 1, "id": FIRST} | endpoint,
     ]
     assert store.batch((remove, 1, FIRST), (change_version, 3, 0, nil, 2)) is True
-    assert store.rows("SELECT id, version FROM nexus_endpoints WHERE partition = 0 ORDER BY type ASC") == [
-        (nil, 3), (SECOND, 1)
-    ]
+    text = "SELECT id, version FROM nexus_endpoints WHERE partition = 0 ORDER BY type ASC"
+    assert store.rows(text) == [(nil, 3), (SECOND, 1)]

@@ -25,10 +25,10 @@ from applications import (
     TRANSFER_DOMAIN,
     TRANSFER_RUN,
     TRANSFER_WORKFLOW,
-    Store,
     equalities,
     execution_key,
     insert,
+    open_store,
     update,
 )
 
@@ -43,7 +43,9 @@ def literal(*fields):
 
 
 SHARD_TYPE = literal("shard_id", "owner", "range_id", "updated_at", "cluster_transfer_ack_level")
-CREATE_SHARD = insert("executions", [*KEY, "shard", "range_id"], f"?, ?, ?, ?, ?, ?, ?, {SHARD_TYPE}, ?")
+CREATE_SHARD = insert(
+    "executions", [*KEY, "shard", "range_id"], f"?, ?, ?, ?, ?, ?, ?, {SHARD_TYPE}, ?"
+)
 UPDATE_SHARD = update("executions", f"shard = {SHARD_TYPE}, range_id = ?", KEY, "IF range_id = ?")
 LEASE = update("executions", "range_id = ?", KEY, "IF range_id = ?")
 CURRENT_TYPE = literal("run_id", "create_request_id", "state", "close_status")
@@ -75,9 +77,9 @@ TIMER_TYPE = literal("version", "timer_id", "expiry_time")
 UPDATE_TIMER = update("executions", f"timer_map[ ? ] = {TIMER_TYPE}", KEY)
 
 
-@pytest.fixture
-def store(peer):
-    store = Store(peer, "cadence", CADENCE)
+@pytest.fixture(params=["memory", "files"])
+def store(peer, request):
+    store = open_store(peer, request.param, "cadence", CADENCE)
     yield store
     store.close()
 

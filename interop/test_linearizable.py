@@ -341,7 +341,7 @@ def is_contradictory(history):
 
 @pytest.mark.parametrize("values", ["unique", "repeated"])
 def test_the_checker_agrees_with_all_orders(values):
-    """Short random histories, some of them damaged: the verdict is that of a trial of all orders."""
+    """Short random histories, many of them damaged, against a trial of all orders."""
     draw, refusals, accepted = random.Random(f"{seed()} {values}"), 0, 0
     for _ in range(HISTORIES // 4):
         numbers = itertools.count(1)

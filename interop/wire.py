@@ -268,10 +268,10 @@ class Wire:
 
     def batch_body(self, statements):
         """Returns the body of a logged BATCH of (result of `prepare`, values)."""
-        parts = [
-            b"\1" + string(prepared[0]) + struct.pack(">H", len(values)) + b"".join(map(value, values))
-            for prepared, values in statements
-        ]
+        parts = []
+        for (statement, _), values in statements:
+            counted = struct.pack(">H", len(values)) + b"".join(map(value, values))
+            parts.append(b"\1" + string(statement) + counted)
         flags = struct.pack(">I" if self.version >= 5 else ">B", 0)
         return struct.pack(">BH", 0, len(parts)) + b"".join(parts) + struct.pack(">H", ONE) + flags
 
