@@ -241,7 +241,8 @@ class Connection(threading.Thread):
         else:
             found = register.value(rows)
             self._record(register, client, kind, begin, end, expected, new, False, found)
-        self.load.latest[index] = found
+        if not isinstance(found, str):  # the check reports a torn pair
+            self.load.latest[index] = found
 
     def _record(self, register, client, kind, begin, end, *outcome, **found):
         kind = READ if kind == "read" else CAS
