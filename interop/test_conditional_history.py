@@ -89,16 +89,17 @@ def test_conditional_writes_are_linearizable(node, tmp_path):
 
 
 def test_conditional_writes_are_linearizable_over_kills(node, tmp_path):
-    """kill -9 at random moments; the history continues after the restart."""
+    """kill -9 at random moments, and every third time a clean stop; the history continues after the
+    restart."""
     draw = random.Random(SEED)
     node = node(settings=SETTINGS, shards=2)
     create_schema(node)
     with Load(node, SEED) as load, Flushes(lambda: node.flush(KEYSPACE), 0.2):
         moments = sorted(draw.uniform(0.2, SECONDS - 0.5) for _ in range(KILLS))
         began = time.monotonic()
-        for moment in moments:
+        for number, moment in enumerate(moments, 1):
             time.sleep(max(0.1, began + moment - time.monotonic()))
-            node.restart(kill=True)
+            node.restart(kill=number % 3 != 0)
             load.read_all()
         time.sleep(max(0.5, began + SECONDS - time.monotonic()))
     node.restart(kill=True)
