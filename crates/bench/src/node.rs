@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_cql::{
-    ClientState, Now, Prepared, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Rows,
-    Value, Values,
+    APPLIED, ClientState, Now, Prepared, PreparedCache, QueryOptions, QueryProcessor, QueryResult,
+    Rows, Value, Values,
 };
 use espalier_runtime::ShardContext;
 use espalier_runtime::file::FileSystem;
@@ -134,9 +134,9 @@ impl InProcessNode {
         };
         match now {
             Now::Row { .. } => {}
-            Now::Done(result) => drop(result?),
+            Now::Done(result) => return check_applied(&result?),
             Now::AfterSync(ticket) | Now::AppliedAfterSync(ticket, _) => ticket.await?,
-            Now::MustWait => drop(self.wait_for(prepared, &options).await?),
+            Now::MustWait => return check_applied(&self.wait_for(prepared, &options).await?),
         }
         Ok(())
     }
@@ -230,5 +230,15 @@ impl InProcessNode {
         self.database.shutdown().await?;
         drop((self.processor, self.database));
         FileSystem::real().remove_dir_all(&self.directory).await.map_err(BenchError::from)
+    }
+}
+
+/// Checks that a write with a condition was applied.
+fn check_applied(result: &QueryResult) -> Result<(), BenchError> {
+    match result {
+        QueryResult::Rows(rows) if rows.content != APPLIED => {
+            Err(BenchError::Wrong("a conditional write was not applied".to_owned()))
+        }
+        _ => Ok(()),
     }
 }

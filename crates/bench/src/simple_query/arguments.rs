@@ -64,6 +64,12 @@ pub struct SimpleQueryArguments {
     /// Measure INSERT instead of SELECT
     #[arg(long)]
     pub write: bool,
+    /// Measure UPDATE of one column of rows that exist, instead of SELECT
+    #[arg(long, conflicts_with = "write")]
+    pub update: bool,
+    /// Give the UPDATE a condition on the column (IF), which holds
+    #[arg(long, requires = "update")]
+    pub conditional: bool,
     /// Whether memtables are flushed before SELECT is measured
     #[arg(
         long,
@@ -124,7 +130,7 @@ pub struct SimpleQueryArguments {
     )]
     pub value_bytes: u32,
     /// Read keys that do not exist
-    #[arg(long, conflicts_with = "write")]
+    #[arg(long, conflicts_with_all = ["write", "update"])]
     pub absent: bool,
     /// Seed of the order of the operations
     #[arg(long, value_name = "N", default_value_t = 1)]

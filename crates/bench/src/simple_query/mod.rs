@@ -79,7 +79,7 @@ fn configuration(arguments: &SimpleQueryArguments) -> Result<StorageConfiguratio
     storage.page_cache_bytes = to_usize(arguments.file_cache_size.unwrap_or(budget.page_cache));
     storage.row_cache_bytes =
         if arguments.enable_cache { storage.page_cache_bytes / 4 * 3 } else { 0 };
-    if arguments.write {
+    if arguments.write || arguments.update {
         storage.memtable_bytes = to_usize(budget.memtables);
     } else {
         // All rows must be in one SSTable.
@@ -155,7 +155,7 @@ async fn lead(context: ShardContext, shared: &Shared, machine: &Machine) -> Resu
     for fill in fills {
         fill.await?;
     }
-    if !arguments.write && arguments.flush {
+    if !arguments.write && !arguments.update && arguments.flush {
         Shard::here()?.node().database().flush(KEYSPACE, None).await?;
     }
     report::begin(arguments, machine)?;

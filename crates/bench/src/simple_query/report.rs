@@ -23,7 +23,7 @@ pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) -> Result<(), 
         env!("CARGO_PKG_VERSION"),
         build(),
         machine.line(),
-        if arguments.write { "INSERT" } else { "SELECT" },
+        operation(arguments),
         if arguments.absent { " (of keys that are not there)" } else { "" },
         arguments.sstable_format,
         arguments.compression,
@@ -37,6 +37,18 @@ pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) -> Result<(), 
         ))?;
     }
     Ok(())
+}
+
+fn operation(arguments: &SimpleQueryArguments) -> &'static str {
+    if arguments.write {
+        "INSERT"
+    } else if arguments.conditional {
+        "UPDATE ... IF"
+    } else if arguments.update {
+        "UPDATE"
+    } else {
+        "SELECT"
+    }
 }
 
 fn instructions(iteration: &Iteration) -> String {
@@ -136,6 +148,8 @@ fn document(
             "memory": arguments.memory,
             "file_cache_size": arguments.file_cache_size,
             "write": arguments.write,
+            "update": arguments.update,
+            "conditional": arguments.conditional,
             "flush": arguments.flush,
             "absent": arguments.absent,
             "enable_cache": arguments.enable_cache,

@@ -34,6 +34,7 @@ pub struct Shard {
     context: ShardContext,
     entries: Entries,
     insert: Arc<Prepared>,
+    update: Arc<Prepared>,
     select: Arc<Prepared>,
     arguments: Arc<SimpleQueryArguments>,
     instructions: Option<InstructionCounter>,
@@ -88,11 +89,15 @@ impl Shard {
         let marks = vec!["?"; entries.columns].join(", ");
         let insert =
             node.prepare(&format!("INSERT INTO {KEYSPACE}.cf (key, {names}) VALUES (?, {marks})"))?;
+        let condition = if arguments.conditional { " IF c0 = ?" } else { "" };
+        let update =
+            node.prepare(&format!("UPDATE {KEYSPACE}.cf SET c0 = ? WHERE key = ?{condition}"))?;
         let bypass = if arguments.bypass_cache { " BYPASS CACHE" } else { "" };
         let select =
             node.prepare(&format!("SELECT {names} FROM {KEYSPACE}.cf WHERE key = ?{bypass}"))?;
         let instructions = InstructionCounter::of_this_thread().ok();
-        let shard = Self { node, context, entries, insert, select, arguments, instructions };
+        let shard =
+            Self { node, context, entries, insert, update, select, arguments, instructions };
         SHARD.set(Some(Rc::new(shard)));
         Ok(())
     }
@@ -171,7 +176,9 @@ impl Shard {
             numbers.clear();
             numbers.extend((0..count).map(|_| random.below(self.entries.count)));
             if self.arguments.write {
-                self.write(&numbers).await?
+                self.write(&self.insert, &numbers, |number| self.entries.values(number)).await?
+            } else if self.arguments.update {
+                self.write(&self.update, &numbers, |number| self.update_values(number)).await?
             } else {
                 self.read(&numbers, &mut expected).await?
             }
@@ -179,20 +186,36 @@ impl Shard {
         }
     }
 
-    async fn write(&self, numbers: &[u64]) -> Result<(), BenchError> {
+    /// Returns the values of the UPDATE: the column as it is, the key, and the column again for the
+    /// condition.
+    fn update_values(&self, number: u64) -> Vec<Value> {
+        let mut values = self.entries.values(number);
+        values.truncate(2);
+        values.reverse();
+        if self.arguments.conditional {
+            values.extend(values.first().cloned());
+        }
+        values
+    }
+
+    async fn write(
+        &self,
+        statement: &Arc<Prepared>,
+        numbers: &[u64],
+        values_of: impl Fn(u64) -> Vec<Value>,
+    ) -> Result<(), BenchError> {
         if self.arguments.pipelined == 1 {
             for &number in numbers {
-                self.node.write(&self.insert, &self.entries.values(number)).await?;
+                self.node.write(statement, &values_of(number)).await?;
                 maybe_yield().await;
             }
             return Ok(());
         }
         for numbers in numbers.chunks(self.arguments.pipelined as usize) {
-            let values: Vec<_> =
-                numbers.iter().map(|number| self.entries.values(*number)).collect();
-            self.node.look_ahead(&self.insert, values.iter().map(|values| &values[..]));
+            let values: Vec<_> = numbers.iter().map(|number| values_of(*number)).collect();
+            self.node.look_ahead(statement, values.iter().map(|values| &values[..]));
             for values in &values {
-                self.node.write(&self.insert, values).await?;
+                self.node.write(statement, values).await?;
                 maybe_yield().await;
             }
         }

@@ -13,5 +13,6 @@ mod prepared_metadata;
 mod schema_round_trip;
 mod scripts;
 mod support;
+mod transactions;
 mod unreadable_tables;
 mod virtual_tables;

@@ -4,3 +4,4 @@ pub mod cases;
 pub mod compact;
 pub mod node;
 pub mod round_trip;
+pub mod shards;

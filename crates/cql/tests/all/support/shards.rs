@@ -1,0 +1,49 @@
+//! A node of several shards on a given file system.
+
+use std::{future::Future, sync::Arc};
+
+use espalier_cql::{PreparedCache, QueryProcessor};
+use espalier_runtime::{ShardOptions, file::FileSystem, start_shards, submit_to, sync::Event};
+use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
+
+thread_local! {
+    static FINISHED: Event = Event::new();
+}
+
+/// Opens a node on `count` shards and runs `body` on shard 0, while the others serve. Returns the
+/// result of `body`, and shuts the node down: take images of a crash within `body`.
+pub fn on_shards<F, R>(
+    count: usize,
+    file_system: &FileSystem,
+    body: impl Fn(QueryProcessor) -> F + Clone + Send + 'static,
+) -> R
+where
+    F: Future<Output = R> + 'static,
+    R: Send + 'static,
+{
+    let file_system = file_system.clone();
+    let (configuration, shared) =
+        (Arc::new(StorageConfiguration::new("node")), SharedDatabase::new());
+    let options = ShardOptions { count, ..ShardOptions::default() };
+    let shards = start_shards(&options, move |context| {
+        let (file_system, configuration) = (file_system.clone(), configuration.clone());
+        let (shared, body) = (shared.clone(), body.clone());
+        async move {
+            let database = Database::open(context, file_system, configuration, shared).await?;
+            if context.index > 0 {
+                FINISHED.with(Event::clone).wait().await;
+                return Ok::<_, StorageError>(None);
+            }
+            let statements = Arc::new(PreparedCache::default());
+            let result = body(QueryProcessor::new(database.clone(), statements)).await;
+            // A shutdown frees the memory. It fails if the body has switched the power off.
+            let _ = database.shutdown().await;
+            for index in 1..context.count {
+                submit_to(index, || async { FINISHED.with(Event::set) }).await;
+            }
+            Ok(Some(result))
+        }
+    });
+    let outcomes = shards.unwrap().join().unwrap();
+    outcomes.into_iter().find_map(|outcome| outcome.unwrap()).unwrap()
+}

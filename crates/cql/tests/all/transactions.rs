@@ -1,0 +1,249 @@
+//! Transactions over shards: a crash keeps all of a transaction or nothing, and no transaction sees
+//! a part of another.
+//!
+//! Money moves between accounts in two tables, and each transfer writes a row of a ledger in the
+//! same transaction. The balances must always be what the ledger says.
+
+use std::sync::{Arc, Mutex};
+
+use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
+use espalier_runtime::{
+    file::{FileSystem, simulated::SimulatedDisk},
+    random::Generator,
+    spawn_local,
+};
+
+use crate::support::shards::on_shards;
+
+const ACCOUNTS: i64 = 6;
+const BALANCE: i64 = 100;
+
+async fn query(processor: &QueryProcessor, text: &str) -> Result<QueryResult, espalier_cql::Error> {
+    processor.query(text, &mut ClientState::default(), &QueryOptions::default()).await
+}
+
+/// Returns the rows of bigints that a query returns; null is 0.
+async fn numbers(processor: &QueryProcessor, text: &str) -> Vec<Vec<i64>> {
+    let QueryResult::Rows(rows) = query(processor, text).await.unwrap() else {
+        panic!("{text}: no rows")
+    };
+    let mut content = rows.content.as_slice();
+    let mut number = || {
+        let (length, rest) = content.split_first_chunk::<4>().unwrap();
+        let length = i32::from_be_bytes(*length).max(0) as usize;
+        let (value, rest) = rest.split_at(length);
+        content = rest;
+        value.try_into().map_or(0, i64::from_be_bytes)
+    };
+    let columns = rows.metadata.columns.len();
+    (0..rows.row_count).map(|_| (0..columns).map(|_| number()).collect()).collect()
+}
+
+async fn create(processor: &QueryProcessor) {
+    let statements = [
+        "CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.even (id bigint PRIMARY KEY, balance bigint)",
+        "CREATE TABLE ks.odd (k bigint, id bigint, balance bigint, moves bigint static, \
+         PRIMARY KEY (k, id))",
+        "CREATE TABLE ks.ledger (id bigint PRIMARY KEY, source bigint, target bigint, \
+         amount bigint)",
+    ];
+    for statement in statements {
+        query(processor, statement).await.unwrap();
+    }
+    for id in 0..ACCOUNTS {
+        let (table, key, _) = place(id);
+        let columns = if key.contains("AND") { "k, id" } else { "id" };
+        let values = if key.contains("AND") { format!("{id}, {id}") } else { id.to_string() };
+        let text = format!("INSERT INTO {table} ({columns}, balance) VALUES ({values}, {BALANCE})");
+        query(processor, &text).await.unwrap();
+    }
+}
+
+/// Returns the table of an account, its key, and the assignment that counts its moves.
+fn place(id: i64) -> (&'static str, String, &'static str) {
+    if id % 2 == 0 {
+        ("ks.even", format!("id = {id}"), "")
+    } else {
+        ("ks.odd", format!("k = {id} AND id = {id}"), ", moves = 1")
+    }
+}
+
+fn transfer(number: i64, source: i64, target: i64, amount: i64) -> String {
+    let (from, from_key, from_moves) = place(source);
+    let (to, to_key, to_moves) = place(target);
+    format!(
+        "BEGIN TRANSACTION \
+         LET a = (SELECT balance FROM {from} WHERE {from_key}); \
+         LET b = (SELECT balance FROM {to} WHERE {to_key}); \
+         SELECT a.balance, b.balance; \
+         IF a.balance >= {amount} AND b.balance IS NOT NULL THEN \
+         UPDATE {from} SET balance -= {amount}{from_moves} WHERE {from_key}; \
+         UPDATE {to} SET balance += {amount}{to_moves} WHERE {to_key}; \
+         INSERT INTO ks.ledger (id, source, target, amount) \
+         VALUES ({number}, {source}, {target}, {amount}); \
+         END IF COMMIT TRANSACTION"
+    )
+}
+
+/// Makes a transfer. Returns whether it was acknowledged, and whether its condition held.
+async fn attempt(
+    processor: &QueryProcessor,
+    number: i64,
+    source: i64,
+    target: i64,
+    amount: i64,
+) -> Option<bool> {
+    match query(processor, &transfer(number, source, target, amount)).await {
+        Ok(QueryResult::Rows(rows)) => {
+            let balance = i64::from_be_bytes(*rows.content[4..].first_chunk().unwrap());
+            Some(balance >= amount)
+        }
+        Ok(other) => panic!("{other:?}"),
+        Err(_) => None,
+    }
+}
+
+/// Checks the balances against the ledger. Returns the numbers of the transfers.
+async fn check(processor: &QueryProcessor, what: &str) -> Vec<i64> {
+    let mut balances = vec![BALANCE; ACCOUNTS as usize];
+    let mut transfers = Vec::new();
+    for row in numbers(processor, "SELECT id, source, target, amount FROM ks.ledger").await {
+        let [id, source, target, amount] = row[..] else { panic!("{row:?}") };
+        balances[source as usize] -= amount;
+        balances[target as usize] += amount;
+        transfers.push(id);
+    }
+    let mut stored = numbers(processor, "SELECT id, balance FROM ks.even").await;
+    stored.extend(numbers(processor, "SELECT id, balance FROM ks.odd").await);
+    stored.sort();
+    let expected = balances.into_iter().enumerate();
+    let expected: Vec<_> = expected.map(|(id, balance)| vec![id as i64, balance]).collect();
+    assert_eq!(stored, expected, "{what}: {transfers:?}");
+    transfers.sort();
+    transfers
+}
+
+/// Returns a disk with the tables and accounts.
+fn bank(shards: usize) -> SimulatedDisk {
+    let file_system = FileSystem::simulated(1);
+    on_shards(shards, &file_system, |processor| async move { create(&processor).await });
+    file_system.simulated_disk().unwrap().clone()
+}
+
+#[test]
+fn a_crash_keeps_all_of_a_commit_or_nothing() {
+    let bank = bank(3);
+    let (mut whole, mut none) = (0, 0);
+    for seed in espalier_testing::seeds(10_000) {
+        let mut random = Generator::from_seed(seed);
+        let disk = bank.crash(0);
+        let power = disk.clone();
+        // The commit has some 40 operations on the disk.
+        let cut_after = random.below(60);
+        let (source, target) = (random.below(3) as i64, 3 + random.below(3) as i64);
+        let (acknowledged, crashed) = on_shards(3, &FileSystem::on(disk), move |processor| {
+            let power = power.clone();
+            async move {
+                power.power_off_after(cut_after);
+                let acknowledged = attempt(&processor, 1, source, target, 30).await;
+                (acknowledged, power.crash(seed))
+            }
+        });
+        let crashed = FileSystem::on(crashed);
+        let shards = 1 + random.below(3) as usize;
+        let what = format!("seed {seed}, cut after {cut_after}, {shards} shards");
+        let transfers = on_shards(shards, &crashed, move |processor| {
+            let what = what.clone();
+            async move { check(&processor, &what).await }
+        });
+        assert!(
+            acknowledged.is_none() || transfers == [1],
+            "seed {seed}: an acknowledged transfer is lost"
+        );
+        match transfers.len() {
+            0 => none += 1,
+            _ => whole += 1,
+        }
+    }
+    let least = espalier_testing::at_least(1_000) as usize;
+    assert!(whole > least && none > least, "{whole} whole, {none} none: the cuts fall in between");
+}
+
+#[test]
+fn readers_in_transactions_see_no_part_of_another() {
+    for seed in espalier_testing::seeds(20) {
+        let disk = bank(2);
+        let power = disk.clone();
+        let acknowledged = Arc::new(Mutex::new(Vec::new()));
+        let noted = acknowledged.clone();
+        let crashed = on_shards(2, &FileSystem::on(disk), move |processor| {
+            let (power, noted) = (power.clone(), noted.clone());
+            async move {
+                let mut random = Generator::from_seed(seed);
+                power.power_off_after(2_000 + random.below(2_000));
+                let writers = (0..8).map(|writer| {
+                    let (processor, noted) = (processor.clone(), noted.clone());
+                    spawn_local(async move { write(&processor, seed, writer, &noted).await })
+                });
+                let writers: Vec<_> = writers.collect();
+                let reader = spawn_local({
+                    let processor = processor.clone();
+                    async move { read(&processor, seed).await }
+                });
+                for writer in writers {
+                    writer.await;
+                }
+                reader.await;
+                power.crash(seed)
+            }
+        });
+        let crashed = FileSystem::on(crashed);
+        let transfers = on_shards(2, &crashed, move |processor| async move {
+            check(&processor, &format!("seed {seed}")).await
+        });
+        for number in acknowledged.lock().unwrap().iter() {
+            assert!(transfers.contains(number), "seed {seed}: transfer {number} is lost");
+        }
+    }
+}
+
+/// Makes transfers until the power is off.
+async fn write(processor: &QueryProcessor, seed: u64, writer: i64, noted: &Mutex<Vec<i64>>) {
+    let mut random = Generator::from_seed(seed * 100 + writer as u64);
+    for step in 0..40 {
+        let source = random.below(ACCOUNTS as u64) as i64;
+        let target = (source + 1 + random.below(ACCOUNTS as u64 - 1) as i64) % ACCOUNTS;
+        let (number, amount) = (writer * 1000 + step, 1 + random.below(60) as i64);
+        match attempt(processor, number, source, target, amount).await {
+            Some(true) => noted.lock().unwrap().push(number),
+            Some(false) => {}
+            None => return,
+        }
+    }
+}
+
+/// Reads all balances in transactions until the power is off: their sum never changes.
+async fn read(processor: &QueryProcessor, seed: u64) {
+    let reads = (0..ACCOUNTS).map(|id| {
+        let (table, key, _) = place(id);
+        format!("LET a{id} = (SELECT balance FROM {table} WHERE {key}); ")
+    });
+    let names: Vec<_> = (0..ACCOUNTS).map(|id| format!("a{id}.balance")).collect();
+    let text = format!(
+        "BEGIN TRANSACTION {}SELECT {}; COMMIT TRANSACTION",
+        reads.collect::<String>(),
+        names.join(", ")
+    );
+    for _ in 0..60 {
+        if query(processor, &text).await.is_err() {
+            return;
+        }
+        let Ok(QueryResult::Rows(rows)) = query(processor, &text).await else { return };
+        let balances = rows.content.chunks(12);
+        let sum: i64 =
+            balances.map(|value| i64::from_be_bytes(*value[4..].first_chunk().unwrap())).sum();
+        assert_eq!(sum, ACCOUNTS * BALANCE, "seed {seed}");
+    }
+}
