@@ -122,6 +122,9 @@ pub fn check_statements<'s>(
         BatchKind::Counter if others => {
             Err(Error::invalid("Cannot include non-counter statement in a counter batch"))
         }
+        _ if counters && others => {
+            Err(Error::invalid("Counter and non-counter mutations cannot exist in the same batch"))
+        }
         BatchKind::Logged if virtual_tables => {
             Err(Error::invalid("Cannot include a virtual table statement in a logged batch"))
         }
@@ -134,9 +137,6 @@ pub fn check_statements<'s>(
         _ if virtual_tables && is_conditional => Err(Error::invalid(
             "Conditional BATCH statements cannot include mutations for virtual tables",
         )),
-        _ if counters && others => {
-            Err(Error::invalid("Counter and non-counter mutations cannot exist in the same batch"))
-        }
         _ if counters && batch_has_timestamp => {
             Err(Error::invalid("Cannot provide custom timestamp for counter BATCH"))
         }

@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use espalier_mutation::Mutation;
-use espalier_storage::{Database, Turn, TurnRows};
+use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
+use espalier_storage::{Database, StorageError, Turn, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
 use super::{PlannedTransaction, decide::Decision, places::Places};
@@ -54,7 +55,19 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
     let places = Places::of(database, request.plan()?, &request.evaluation(), request.now_s)?;
     let turns: VecDeque<(usize, TurnRows)> = places.turns.into_iter().collect();
     let is_of_one_shard = turns.len() == 1;
-    within_turns(database.clone(), Arc::new(request), turns, is_of_one_shard).await
+    let transaction = within_turns(database.clone(), Arc::new(request), turns, is_of_one_shard);
+    if is_of_one_shard {
+        return transaction.await;
+    }
+    // A task of its own: if the caller gives the request up, the turns of one shard must not end
+    // while another shard goes on.
+    let (sender, outcome) = oneshot();
+    spawn_local(async move {
+        // Without a receiver, the client is gone.
+        let _ = sender.send(transaction.await);
+    })
+    .detach();
+    outcome.await.unwrap_or_else(|_| Err(StorageError::ShuttingDown.into()))
 }
 
 /// Takes the turns of one shard after the other, runs the transaction on the last one, and ends the

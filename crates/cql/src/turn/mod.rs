@@ -142,7 +142,7 @@ pub fn execute<'a>(
 async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> Result<QueryResult> {
     let plan = Plan::of(request, key)?;
     let turn = database.take_turn(plan.turn_rows()).await;
-    let read = ReadRows::read(database, &plan).await?;
+    let mut read = ReadRows::read(database, &plan).await?;
     if !plan.is_conditional {
         let mutation = updates(request, &plan, &read, request.clocks)?;
         if !mutation.updates.is_empty() {
@@ -152,6 +152,7 @@ async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> R
     }
     if !plan.holds(&read)? {
         trace_event!("The condition does not hold: nothing is written");
+        read.find_marked_row(database, &plan).await?;
         let answer = answer::not_applied(&plan, &read)?;
         drop(turn);
         database.barrier(plan.table)?.wait().await?;

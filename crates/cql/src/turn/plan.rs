@@ -188,15 +188,17 @@ impl<'r> Plan<'r> {
     }
 
     fn writes_static(&self) -> bool {
-        let mut operations =
-            self.statements.iter().flat_map(|statement| &statement.modification.operations);
-        operations.any(|(kind, _)| *kind == ColumnKind::Static)
+        let mut statements = self.statements.iter();
+        statements.any(|statement| writes_static(statement.modification))
     }
 
-    /// Whether a static column is visible to the conditions and in the answer: those of a request
-    /// that changes static columns, and those with conditions.
+    /// Whether a static column is visible to the conditions and in the answer, as in Cassandra: all
+    /// static columns if a conditional statement changes one, and those with conditions.
     pub fn shows_static(&self, column: &ColumnDefinition) -> bool {
-        self.writes_static() || self.condition_columns().any(|tested| tested.id == column.id)
+        let mut conditional =
+            self.statements.iter().filter(|statement| !statement.modification.condition.is_none());
+        conditional.any(|statement| writes_static(statement.modification))
+            || self.condition_columns().any(|tested| tested.id == column.id)
     }
 
     /// Returns the columns with conditions, in the order of the text, but the static columns of a
@@ -250,6 +252,10 @@ impl<'r> Plan<'r> {
         }
         Ok(true)
     }
+}
+
+fn writes_static(statement: &PlannedModification) -> bool {
+    statement.operations.iter().any(|(kind, _)| *kind == ColumnKind::Static)
 }
 
 /// The place for the conditions of one row, which may have some already.

@@ -10,6 +10,9 @@ use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
 use super::plan::Plan;
 use crate::Result;
 
+/// Rows that are read at once to find one with a marker (arbitrary).
+const ROWS_AT_ONCE: usize = 128;
+
 /// The rows that a request has read.
 pub struct ReadRows {
     /// The static row with the columns that the request may see, if one has a value.
@@ -84,6 +87,28 @@ impl ReadRows {
         let limits = ReadLimits { rows: 0, ..ReadLimits::NONE };
         self.commands.push(ReadCommand { limits, ..command });
         Ok(())
+    }
+
+    /// Replaces the row of a request that names none by the first row with a live marker. Cassandra
+    /// reads no regular column for such a request, so a row without a marker is none.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub async fn find_marked_row(&mut self, database: &Database, plan: &Plan<'_>) -> Result<()> {
+        let is_marked = |row: &Row| row.liveness.is_live(plan.now_s);
+        if plan.names_rows() || self.rows.first().is_none_or(is_marked) {
+            return Ok(());
+        }
+        self.rows.clear();
+        let limits = ReadLimits { rows: ROWS_AT_ONCE, ..ReadLimits::NONE };
+        let mut command = ReadCommand { limits, ..command(plan) };
+        loop {
+            let found = database.read(command.clone()).await?;
+            let mut rows = found.partitions.into_iter().flat_map(|found| found.rows);
+            self.rows.extend(rows.find(is_marked));
+            let Some(next) = found.next.filter(|_| self.rows.is_empty()) else { return Ok(()) };
+            command.resume = Some(next);
+        }
     }
 
     /// Returns the row with a clustering.

@@ -22,8 +22,9 @@ where
     R: Send + 'static,
 {
     let file_system = file_system.clone();
-    let (configuration, shared) =
-        (Arc::new(StorageConfiguration::new("node")), SharedDatabase::new());
+    let mut configuration = StorageConfiguration::new("node");
+    configuration.commitlog_segment_bytes = 1 << 20;
+    let (configuration, shared) = (Arc::new(configuration), SharedDatabase::new());
     let options = ShardOptions { count, ..ShardOptions::default() };
     let shards = start_shards(&options, move |context| {
         let (file_system, configuration) = (file_system.clone(), configuration.clone());
