@@ -96,6 +96,13 @@ class Requests:
 
     def unconditional(self, writer, row):
         """Draws a write of the batch without a condition, often to one of its rows."""
+        # Cassandra reads a list only in rows that have a condition; we read it in each row.
+        writer.reads_lists = False
+        part = self.unconditional_part(writer, row)
+        writer.reads_lists = True
+        return part
+
+    def unconditional_part(self, writer, row):
         number = self.chance.random()
         if number < 0.25:
             # Repeated appends to a list must keep the order of the statements.

@@ -141,6 +141,8 @@ class Writer:
     def __init__(self, table, partition):
         self.table, self.chance, self.partition = table, table.chance, partition
         self.binds, self.place, self.writes, self.may_fail = 0.0, None, {}, True
+        # Whether writes may need the stored list.
+        self.reads_lists = True
 
     def go_to(self, row):
         """Names the row that the next pieces are about, None for the static row."""
@@ -318,9 +320,11 @@ class Writer:
         if type.kind == "set":
             return [f"{name} = {name} {sign} " + self.term(whole) for sign in "+-"] * 2
         if type.kind == "list":
-            return [f"{name} = {name} + " + self.term(whole), f"{name} += " + self.term(whole),
-                    f"{name} = " + self.term(whole) + f" + {name}",
-                    f"{name} = {name} - " + self.term(whole),
+            added = [f"{name} = {name} + " + self.term(whole), f"{name} += " + self.term(whole),
+                     f"{name} = " + self.term(whole) + f" + {name}"]
+            if not self.reads_lists:
+                return added
+            return [*added, f"{name} = {name} - " + self.term(whole),
                     f"{name}[" + self.index(type) + "] = " + self.value(type.parts[0])]
         keys = collection("set", type.parts[:1], True).draw(self.chance, False)
         return [f"{name} = {name} + " + self.term(whole), f"{name} = {name} - " + self.term(keys),
@@ -370,7 +374,8 @@ class Writer:
         names = []
         for column in self.chance.sample(columns, min(len(columns), self.chance.choice([1, 1, 2]))):
             type, name = column.type, Part(column.name)
-            if type.is_multi_cell and self.chance.random() < 0.6:
+            is_whole = type.kind == "list" and not self.reads_lists
+            if type.is_multi_cell and not is_whole and self.chance.random() < 0.6:
                 if type.kind == "udt":
                     name += "." + self.chance.choice(type.names)
                 else:
