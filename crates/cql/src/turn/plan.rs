@@ -7,6 +7,8 @@ use espalier_mutation::{
     schema::{ColumnDefinition, ColumnKind, TableMetadata},
 };
 use espalier_storage::TurnRows;
+use espalier_types::byte_comparable::{TERMINATOR, encode_ordered_clustering};
+use hashbrown::HashMap;
 
 use super::{ReadRows, TurnRequest};
 use crate::{
@@ -26,6 +28,8 @@ pub struct Plan<'r> {
     pub static_conditions: Option<RowConditions<'r>>,
     /// The conditions of rows, in clustering order.
     pub conditions: Vec<(Clustering, RowConditions<'r>)>,
+    /// The index of each row in `conditions` before they are sorted, by the row's ordered bytes.
+    places: HashMap<Vec<u8>, usize>,
     pub is_conditional: bool,
     pub is_batch: bool,
     /// Whether an answer has all columns, because a statement has `IF [NOT] EXISTS`.
@@ -70,6 +74,7 @@ impl<'r> Plan<'r> {
             statements: Vec::with_capacity(request.statements.len()),
             static_conditions: None,
             conditions: Vec::new(),
+            places: HashMap::new(),
             is_conditional: false,
             is_batch: request.is_batch,
             answers_all_columns: false,
@@ -152,10 +157,12 @@ impl<'r> Plan<'r> {
         let Place::Row(clustering) = place else {
             return Slot::Static(&mut self.static_conditions);
         };
-        let comparator = table.comparator();
-        let at = self.conditions.iter().position(|(other, _)| {
-            comparator.compare(other.position(), clustering.position()).is_eq()
-        });
+        let types = &table.comparator().types;
+        let mut path = Vec::new();
+        encode_ordered_clustering(types, &clustering.values, TERMINATOR, &mut path);
+        let next = self.conditions.len();
+        let index = *self.places.entry(path).or_insert(next);
+        let at = (index < next).then_some(index);
         Slot::Row { conditions: &mut self.conditions, clustering: clustering.clone(), at }
     }
 

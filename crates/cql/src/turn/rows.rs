@@ -114,7 +114,8 @@ impl ReadRows {
     /// Returns the row with a clustering.
     pub fn find(&self, table: &TableMetadata, clustering: &Clustering) -> Option<&Row> {
         let (comparator, at) = (table.comparator(), clustering.position());
-        self.rows.iter().find(|row| comparator.compare(row.clustering.position(), at).is_eq())
+        let compare = |row: &Row| comparator.compare(row.clustering.position(), at);
+        self.rows.binary_search_by(compare).ok().and_then(|index| self.rows.get(index))
     }
 
     /// Returns a row for operations on lists; `None` is the static row.
