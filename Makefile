@@ -29,8 +29,9 @@ build: ## A build for debugging
 release: ## The binary as it is meant to run: target/release/espalier
 	cargo build --release
 
-unit: ## Tests that need nothing but cargo
-	cargo test --workspace --lib --bins --tests
+unit: ## Tests that need nothing but cargo, with five random cases each (TEST_CASES=N)
+	TEST_CASES=$${TEST_CASES:-5} PROPTEST_CASES=$${PROPTEST_CASES:-8} \
+		cargo test --workspace --lib --bins --tests
 
 loom: ## What the trie's readers and writer agree on, under all interleavings
 	RUSTFLAGS="--cfg loom" cargo test --quiet --release --package espalier-trie --lib \
