@@ -20,7 +20,10 @@
 use std::{cell::RefCell, hash::BuildHasher, rc::Rc};
 
 use espalier_mutation::{Clustering, DecoratedKeyRef, schema::TableMetadata};
-use espalier_runtime::sync::{Permit, Semaphore};
+use espalier_runtime::{
+    sync::{Permit, Semaphore},
+    trace, trace_event,
+};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -130,6 +133,9 @@ impl Turns {
             // The key is in the list while it is awaited, so that its semaphore is removed by the
             // last turn that knows it.
             turn.held.push((key, None));
+            if trace::is_on() && semaphore.available() < units {
+                trace_event!("Waiting for the turn of another statement on the same row");
+            }
             let permit = semaphore.acquire(units).await;
             if let Some(last) = turn.held.last_mut() {
                 last.1 = Some(permit);
