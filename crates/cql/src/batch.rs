@@ -8,7 +8,7 @@ use espalier_storage::system::is_virtual;
 use crate::{
     Error, Result,
     grammar::ast::BatchKind,
-    modify::{Clocks, CurrentRows, PlannedModification, evaluate_timestamp},
+    modify::{Clocks, CurrentRows, PlannedModification, WrittenPlaces, evaluate_timestamp},
     term::{Evaluation, Term},
 };
 
@@ -40,15 +40,17 @@ impl BatchUpdates {
     pub fn add(
         &mut self,
         statement: &PlannedModification,
+        places: &WrittenPlaces,
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
         current: CurrentRows<'_>,
     ) -> Result<()> {
         if statement.table.is_counter() {
-            self.counter_updates.extend(statement.updates(evaluation, clocks, current)?);
+            let updates = statement.updates_at(places, evaluation, clocks, current)?;
+            self.counter_updates.extend(updates);
             return Ok(());
         }
-        for update in statement.updates(evaluation, clocks, current)? {
+        for update in statement.updates_at(places, evaluation, clocks, current)? {
             match self.updates.entry((update.table, update.key.clone())) {
                 std::collections::btree_map::Entry::Vacant(entry) => {
                     entry.insert(update);

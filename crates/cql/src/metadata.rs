@@ -51,7 +51,7 @@ impl ResultMetadata {
         Self { columns, id: digest.finalize().into() }
     }
 
-    /// Creates the metadata of an answer whose columns no other answer need have. It has no id.
+    /// Creates metadata without an id, for an answer that describes its own columns.
     pub fn of_one_answer(columns: Vec<ColumnSpec>) -> Self {
         Self { columns, id: [0; 16] }
     }

@@ -45,9 +45,8 @@ impl PartitionUpdate {
     }
 
     /// Gives the writes of an update one timestamp in µs, and its deletions the one before, as
-    /// Cassandra does for a lightweight transaction: the update deletes what was there before, and
-    /// nothing of its own. Rows with equal clusterings are merged first, at the timestamps that
-    /// they have.
+    /// Cassandra does for a lightweight transaction. The update thus deletes older data, but not
+    /// its own writes. First, it merges rows with equal clusterings at their present timestamps.
     pub fn set_timestamp(&mut self, table: &TableMetadata, timestamp: i64) {
         join_rows(table, table.comparator(), &mut self.rows);
         let delete = |deletion: &mut DeletionTime| {

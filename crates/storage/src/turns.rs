@@ -9,11 +9,14 @@
 //! as in Cassandra.
 //!
 //! **Keys.** A row is known by a 64-bit hash of its path in the memtable, where equal clusterings
-//! have equal bytes. Two rows with the same hash exclude each other needlessly, which harms nothing.
-//! A turn on a row also shares the partition, so that a turn on all rows of a partition excludes it.
+//! have equal bytes. Two rows with the same hash exclude each other needlessly, which harms
+//! nothing. A turn on a row also shares the partition, so that a turn on all rows of a partition
+//! excludes it.
 //!
-//! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them before
-//! it waits for anything else. The order is the same for all turns of the shard.
+//! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them
+//! before it waits for anything else. The order is the same for all turns of the shard. Calls to
+//! other shards that wait for turns are bounded, so that the holders can call, too
+//! (`database/turns.rs`).
 //!
 //! **Memory.** One semaphore for each key that a turn holds or waits for.
 
@@ -29,11 +32,10 @@ use smallvec::SmallVec;
 
 use crate::memtable::path;
 
-/// The units of a key. A turn that excludes all others takes all of them, a shared turn takes one.
+/// Units of one key's semaphore. An exclusive turn takes all units, a shared turn takes one.
 const ALL_UNITS: usize = u32::MAX as usize;
 
-/// The rows on which a statement takes a turn, of one partition or (after [`TurnRows::join`]) of
-/// several.
+/// The rows of a turn. They are of one partition, or of several after [`TurnRows::join`].
 #[derive(Clone, Debug)]
 pub struct TurnRows {
     /// Table, then the path of the partition.
@@ -146,7 +148,7 @@ impl Turns {
 }
 
 impl Turns {
-    /// Returns whether no turn is under way or waits.
+    /// Returns whether no statement holds a turn or waits for one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.borrow().is_empty()

@@ -7,12 +7,13 @@
 mod bound;
 mod plan;
 
-use espalier_mutation::schema::{ColumnDefinition, ColumnKind};
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
+use espalier_types::CqlType;
 
 pub use bound::BoundCondition;
 pub use plan::plan_condition;
 
-use crate::{restrictions::FilterOperator, term::Term};
+use crate::{metadata::ColumnSpec, restrictions::FilterOperator, term::Term};
 
 /// The planned `IF` of a modification.
 #[derive(Clone, Debug, Default)]
@@ -74,5 +75,23 @@ impl Condition {
     /// Whether it tests a regular column.
     pub fn tests_regular_columns(&self) -> bool {
         self.columns().iter().any(|condition| condition.target.column().kind != ColumnKind::Static)
+    }
+}
+
+/// The column that tells whether the statement was applied.
+const APPLIED: &str = "[applied]";
+
+/// Returns the columns of the answer to an applied statement.
+pub fn applied_columns(table: &TableMetadata) -> Vec<ColumnSpec> {
+    vec![spec(table, APPLIED, CqlType::Boolean)]
+}
+
+/// Returns the metadata of a column of an answer.
+pub fn spec(table: &TableMetadata, name: &str, column_type: CqlType) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: table.keyspace.as_str().into(),
+        table: table.name.as_str().into(),
+        name: name.to_string(),
+        column_type,
     }
 }

@@ -8,6 +8,7 @@ mod operation;
 mod plan;
 mod point;
 mod point_turn;
+mod stored_rows;
 mod update;
 
 use std::sync::Arc;
@@ -25,12 +26,13 @@ pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
 pub use point::{PointOutcome, PointWrite};
 pub use point_turn::PointTurn;
+pub use stored_rows::{StoredRows, WrittenPlaces};
 
 use crate::{
     Error, Result,
     condition::Condition,
     functions::json::DocumentScope,
-    restrictions::{Partitions, Restrictions, check_key_length},
+    restrictions::{Restrictions, check_key_length},
     term::{Bound, Evaluation, Term},
 };
 
@@ -140,19 +142,33 @@ impl PlannedModification {
             return Err(self.refusal());
         }
         let _document = DocumentScope;
+        // Errors of the timestamp and the TTL come before those of keys.
+        self.times(evaluation, clocks)?;
+        let places = self.places_in_document(evaluation)?;
+        self.updates_at(&places, evaluation, clocks, current)
+    }
+
+    /// Returns the partition updates of an execution whose keys are evaluated.
+    ///
+    /// # Errors
+    /// As [`Self::updates`].
+    pub fn updates_at(
+        &self,
+        places: &WrittenPlaces,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+        current: CurrentRows<'_>,
+    ) -> Result<Vec<PartitionUpdate>> {
+        if is_virtual(&self.table.keyspace) {
+            return Err(self.refusal());
+        }
+        let _document = DocumentScope;
         let times = self.times(evaluation, clocks)?;
         let context = WriteContext { table: &self.table, evaluation, times };
-        let keys = match self.restrictions.partition.partitions(&self.table, evaluation)? {
-            Partitions::Keys(keys) => keys,
-            Partitions::Range(_) => {
-                return Err(Error::invalid("Some partition key parts are missing"));
-            }
-        };
-        let slices = self.restrictions.slices(&self.table, evaluation)?;
-        check_clustering_lengths(&slices.slices)?;
-        let mut updates = Vec::with_capacity(keys.len());
-        for key in keys {
-            let mut update = PartitionUpdate::new(self.table.id, key);
+        let slices = &places.slices;
+        let mut updates = Vec::with_capacity(places.keys.len());
+        for key in &places.keys {
+            let mut update = PartitionUpdate::new(self.table.id, key.clone());
             if self.operations.is_empty() && self.kind == ModificationKind::Delete {
                 self.delete_rows(&mut update, &slices.slices, times.deletion())?;
             } else {

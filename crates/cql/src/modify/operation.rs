@@ -39,7 +39,7 @@ pub enum Operation {
     Delete(ColumnDefinition),
     /// `DELETE m[key]`, `s[element]`, `l[index]`.
     DeleteElement(ColumnDefinition, Term),
-    /// Adds a term to a number, or appends it to a string, with this function. Null stays null.
+    /// Applies the function (`+` or `-`) to the column and the term. A null column stays null.
     Increase(ColumnDefinition, Box<ResolvedFunction>, Term),
     /// Changes a counter by a term, or by its negation if the flag is set.
     Count(ColumnDefinition, Term, bool),

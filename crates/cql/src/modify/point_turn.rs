@@ -17,14 +17,13 @@ use smallvec::SmallVec;
 
 use super::{Clocks, PlannedModification, PointWrite};
 use crate::{
-    condition::{ColumnCondition, Condition, ConditionTarget},
+    condition::{ColumnCondition, Condition, ConditionTarget, applied_columns},
     grammar::ast::ComparisonOperator as Operator,
     metadata::ResultMetadata,
     options::Value,
     restrictions::{FilterOperator, PointClustering, holds},
     select::visible_cells,
     term::{BorrowedBound, Term},
-    turn::applied_columns,
 };
 
 /// The plan of a conditional write of one row.

@@ -113,7 +113,7 @@ struct AssignedColumn<'c> {
     column: &'c ColumnDefinition,
     /// Where the assignment names the column.
     position: Position,
-    /// Whether the statement has a condition, and so reads the row anyway.
+    /// Whether the statement has a condition or is part of a transaction, and so may read the row.
     reads: bool,
 }
 
@@ -172,7 +172,7 @@ impl AssignedColumn<'_> {
         Ok(Operation::Add(column.clone(), self.value(preparation, value)?))
     }
 
-    /// Plans `v = v + 1`, which only a conditional statement may have.
+    /// Plans `v = v + 1`, which needs a condition or a transaction.
     fn increase(
         &self,
         preparation: &mut Preparation<'_>,

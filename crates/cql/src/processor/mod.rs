@@ -13,7 +13,7 @@ use espalier_storage::{Database, system::is_virtual};
 
 pub use self::{
     error::unprepared,
-    modify::{Batch, BatchStatement, BatchedStatement, current_rows, find_row},
+    modify::{Batch, BatchStatement, BatchedStatement},
     now::{APPLIED, Now},
 };
 use crate::{
@@ -241,7 +241,8 @@ impl QueryProcessor {
         }
     }
 
-    /// Waits until what a serial read has seen is durable, because no crash may take it back.
+    /// Waits until the rows that a serial read returned are durable, because a crash could otherwise
+    /// undo them.
     async fn settle(&self, select: &PlannedSelect, evaluation: &Evaluation<'_>) -> Result<()> {
         let partitions = select.restrictions.partition.partitions(&select.table, evaluation)?;
         let keys = match &partitions {

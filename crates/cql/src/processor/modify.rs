@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{
-    Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row, schema::TableMetadata,
-};
+use espalier_mutation::{ColumnData, Mutation, PartitionUpdate};
 use espalier_runtime::time;
-use espalier_storage::{Database, ReadCommand, ReadTarget};
+use espalier_storage::Database;
 
 use super::{QueryProcessor, clocks};
 use crate::{
@@ -14,10 +12,9 @@ use crate::{
     batch::{BatchUpdates, check_statements},
     consistency,
     grammar::ast::BatchKind,
-    modify::{Clocks, PlannedModification},
+    modify::{Clocks, PlannedModification, StoredRows},
     planner,
     prepared::{Plan, Prepared},
-    restrictions::Partitions,
     term::{Evaluation, bind_values},
     turn::{self, TurnRequest, TurnStatement},
 };
@@ -65,10 +62,10 @@ impl QueryProcessor {
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
     ) -> Result<()> {
-        let database = &self.inner.database;
-        let rows = current_rows(database, statement, evaluation, clocks.now_s).await?;
-        let updates = statement
-            .updates(evaluation, clocks, &|key, clustering| find_row(&rows, key, clustering))?;
+        let places = statement.places(evaluation)?;
+        let rows = StoredRows::read(&self.inner.database, statement, &places, clocks.now_s).await?;
+        let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
+        let updates = statement.updates_at(&places, evaluation, clocks, &current)?;
         if statement.table.is_counter() {
             return self.apply_counters(updates).await;
         }
@@ -180,59 +177,9 @@ impl QueryProcessor {
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
     ) -> Result<()> {
-        let rows = current_rows(&self.inner.database, statement, evaluation, clocks.now_s).await?;
-        let find = |key: &_, clustering: Option<&_>| find_row(&rows, key, clustering);
-        updates.add(statement, evaluation, clocks, &find)
+        let places = statement.places(evaluation)?;
+        let rows = StoredRows::read(&self.inner.database, statement, &places, clocks.now_s).await?;
+        let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
+        updates.add(statement, &places, evaluation, clocks, &current)
     }
-}
-
-/// Reads the rows that a statement's operations on lists and numbers depend on.
-///
-/// # Errors
-/// A value of a key is invalid, or the storage fails.
-pub async fn current_rows(
-    database: &Database,
-    statement: &PlannedModification,
-    evaluation: &Evaluation<'_>,
-    now_s: u32,
-) -> Result<KnownRows> {
-    let mut known = Vec::new();
-    if !statement.needs_read() {
-        return Ok(known);
-    }
-    let table: &Arc<TableMetadata> = &statement.table;
-    let slices = Arc::new(statement.restrictions.slices(table, evaluation)?);
-    let Partitions::Keys(keys) = statement.restrictions.partition.partitions(table, evaluation)?
-    else {
-        return Ok(known);
-    };
-    for key in keys {
-        let target = ReadTarget::Partition(key.clone());
-        let slices = slices.clone();
-        let command = ReadCommand { slices, ..ReadCommand::of_all(table.clone(), target, now_s) };
-        for partition in database.read(command).await?.partitions {
-            known.extend(partition.static_row.map(|row| (key.clone(), None, row)));
-            known.extend(
-                partition
-                    .rows
-                    .into_iter()
-                    .map(|row| (key.clone(), Some(row.clustering.clone()), row)),
-            );
-        }
-    }
-    Ok(known)
-}
-
-/// Rows with their keys; the static row has no clustering.
-pub type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
-
-/// Finds a row.
-pub fn find_row(
-    rows: &KnownRows,
-    key: &DecoratedKey,
-    clustering: Option<&Clustering>,
-) -> Option<Row> {
-    rows.iter()
-        .find(|(k, c, _)| k == key && c.as_ref() == clustering)
-        .map(|(_, _, row)| row.clone())
 }

@@ -150,7 +150,7 @@ impl QueryProcessor {
         let Some(values) = borrow_values(&prepared.bind.columns, options.values) else {
             return Now::MustWait;
         };
-        // The timestamp that the client may have sent is not that of a conditional write.
+        // A conditional write ignores the client's timestamp.
         let options = QueryOptions { timestamp_us: None, ..*options };
         let clocks = clocks(&options, time::now_micros());
         let mut buffer = self.inner.key_buffer.borrow_mut();

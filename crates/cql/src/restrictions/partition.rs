@@ -96,7 +96,7 @@ impl PartitionRestriction {
 }
 
 impl Alternatives {
-    /// Whether they are an IN of other than one term.
+    /// Whether the restriction is an IN, not counting an IN of one term.
     pub fn is_in(&self) -> bool {
         !matches!(self, Self::Terms(terms) if terms.len() == 1)
     }

@@ -68,7 +68,7 @@ impl Term {
                 Some(Some(value)) => Ok(Bound::Value(value.clone())),
                 Some(None) => Ok(Bound::Null),
                 None => Err(Error::invalid(
-                    "A reference cannot be part of a key: the keys of a transaction are known before it reads",
+                    "A key, an index or a LIMIT cannot use a reference: the transaction evaluates them before it reads",
                 )),
             },
             Self::Composite(composite) => composite.evaluate(evaluation),

@@ -108,8 +108,8 @@ impl Preparation<'_> {
         })
     }
 
-    /// Prepares a reference, and returns its index. `None` if the expression is none, or if the
-    /// statement is not part of a transaction.
+    /// Prepares a reference, and returns its index. Returns `None` if the expression is not a
+    /// reference, or outside a transaction.
     ///
     /// # Errors
     /// The row, column, field or element does not exist.

@@ -2,9 +2,13 @@
 //! that follow from them.
 
 use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, Mutation};
-use espalier_runtime::{time, trace_event};
-use espalier_storage::{Database, PartitionRows, ReadCommand};
+use espalier_mutation::{
+    DecoratedKey, Mutation,
+    schema::{TableId, TableMetadata},
+};
+use espalier_runtime::{maybe_yield, trace_event};
+use espalier_storage::{Database, PartitionRows};
+use hashbrown::HashMap;
 
 use super::{
     Answer, PlannedTransaction, TransactionCondition, execute::TransactionRequest, places::Places,
@@ -14,15 +18,15 @@ use crate::{
     Error, QueryResult, Result, Rows,
     batch::BatchUpdates,
     current_row::CurrentRow,
-    modify::Clocks,
+    modify::{Clocks, StoredRows},
     options::QueryOptions,
-    processor::{current_rows, find_row},
     restrictions::holds,
     select::{self, key_components, put},
     term::{Bound, Evaluation},
+    turn::later_than,
 };
 
-/// What a transaction answers and writes.
+/// The answer and the writes of a transaction.
 pub struct Decision {
     /// The answer.
     pub answer: QueryResult,
@@ -40,9 +44,12 @@ impl Decision {
     ///
     /// # Errors
     /// A condition compares with null, an update has an invalid value, or the storage fails.
-    pub async fn make(database: &Database, request: &TransactionRequest) -> Result<Self> {
+    pub async fn make(
+        database: &Database,
+        request: &TransactionRequest,
+        places: &Places,
+    ) -> Result<Self> {
         let plan = request.plan()?;
-        let places = Places::of(database, plan, &request.evaluation(), request.now_s)?;
         let mut rows = ReadRows { partitions: Vec::with_capacity(places.reads.len()) };
         for command in &places.reads {
             let found = database.read(command.clone()).await?;
@@ -59,20 +66,23 @@ impl Decision {
         if !applies || plan.updates.is_empty() {
             return Ok(Self { answer, mutation: Mutation::default() });
         }
-        let timestamp_us = later_than(database, &places).await?;
+        let mut replaced = places.reads.clone();
+        replaced.extend(places.others.iter().cloned());
+        let timestamp_us = later_than(database, &replaced).await?;
         let clocks = Clocks { timestamp_us, now_s: request.now_s };
         let mut updates = BatchUpdates::default();
-        for update in &plan.updates {
-            let known = current_rows(database, update, &evaluation, request.now_s).await?;
-            let find =
-                |key: &DecoratedKey, clustering: Option<&_>| find_row(&known, key, clustering);
-            updates.add(update, &evaluation, clocks, &find)?;
+        let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
+        for (update, written) in plan.updates.iter().zip(&places.updates) {
+            maybe_yield().await;
+            let stored = StoredRows::read(database, update, written, request.now_s).await?;
+            let current = |key: &DecoratedKey, clustering: Option<&_>| stored.find(key, clustering);
+            updates.add(update, written, &evaluation, clocks, &current)?;
+            tables.insert(update.table.id, &update.table);
         }
         let mut mutation = updates.into_mutation();
         for update in &mut mutation.updates {
-            let table = plan.updates.iter().find(|planned| planned.table.id == update.table);
-            if let Some(planned) = table {
-                update.set_timestamp(&planned.table, timestamp_us);
+            if let Some(table) = tables.get(&update.table) {
+                update.set_timestamp(table, timestamp_us);
             }
         }
         Ok(Self { answer, mutation })
@@ -178,17 +188,4 @@ async fn answer(
             }))
         }
     }
-}
-
-/// Returns a timestamp in µs later than everything that the transaction has read or replaces. The
-/// deletions of the transaction are 1 µs older than its cells.
-async fn later_than(database: &Database, places: &Places) -> Result<i64> {
-    let timestamp_us = time::next_timestamp_micros();
-    let floor_us = timestamp_us.saturating_sub(2);
-    let mut newest_us = floor_us;
-    let commands: Vec<&ReadCommand> = places.reads.iter().chain(&places.others).collect();
-    for command in commands {
-        newest_us = newest_us.max(database.newest_timestamp(command, floor_us).await?);
-    }
-    Ok(newest_us.saturating_add(2))
 }

@@ -2,9 +2,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use espalier_mutation::Mutation;
 use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
-use espalier_storage::{Database, StorageError, Turn, TurnRows};
+use espalier_storage::{Database, ReadTarget, StorageError, Turn, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
 use super::{PlannedTransaction, decide::Decision, places::Places};
@@ -46,38 +45,63 @@ impl TransactionRequest {
     }
 }
 
+/// A transaction whose keys are evaluated.
+struct BoundTransaction {
+    request: TransactionRequest,
+    places: Places,
+    /// The shards on which it takes turns.
+    shards: Vec<usize>,
+}
+
+/// The outcome of a transaction.
+struct Outcome {
+    answer: QueryResult,
+    /// Whether the rows that it has read are durable.
+    is_settled: bool,
+}
+
 /// Executes a transaction.
 ///
 /// # Errors
 /// A value is invalid, or the storage fails. If the storage fails after it has accepted the writes,
 /// it completes them later, as it does for a logged batch.
 pub async fn execute(database: &Database, request: TransactionRequest) -> Result<QueryResult> {
-    let places = Places::of(database, request.plan()?, &request.evaluation(), request.now_s)?;
-    let turns: VecDeque<(usize, TurnRows)> = places.turns.into_iter().collect();
-    let is_of_one_shard = turns.len() == 1;
-    let transaction = within_turns(database.clone(), Arc::new(request), turns, is_of_one_shard);
-    if is_of_one_shard {
-        return transaction.await;
+    let evaluation = request.evaluation();
+    let mut places = Places::of(database, request.plan()?, &evaluation, request.now_s).await?;
+    let turns: VecDeque<(usize, TurnRows)> =
+        std::mem::take(&mut places.turns).into_iter().collect();
+    let shards: Vec<usize> = turns.iter().map(|(shard, _)| *shard).collect();
+    let call = database.begin_turn_call(&shards).await;
+    let bound = Arc::new(BoundTransaction { request, places, shards });
+    let transaction = within_turns(database.clone(), bound.clone(), turns);
+    let outcome = if bound.shards.len() == 1 {
+        transaction.await
+    } else {
+        // A task of its own: if the caller gives the request up, the turns of one shard must not
+        // end while another shard goes on.
+        let (sender, outcome) = oneshot();
+        spawn_local(async move {
+            let outcome = transaction.await;
+            drop(call);
+            // Without a receiver, the client is gone.
+            let _ = sender.send(outcome);
+        })
+        .detach();
+        outcome.await.unwrap_or_else(|_| Err(StorageError::ShuttingDown.into()))
+    }?;
+    if !outcome.is_settled {
+        settle(database, &bound.places).await?;
     }
-    // A task of its own: if the caller gives the request up, the turns of one shard must not end
-    // while another shard goes on.
-    let (sender, outcome) = oneshot();
-    spawn_local(async move {
-        // Without a receiver, the client is gone.
-        let _ = sender.send(transaction.await);
-    })
-    .detach();
-    outcome.await.unwrap_or_else(|_| Err(StorageError::ShuttingDown.into()))
+    Ok(outcome.answer)
 }
 
 /// Takes the turns of one shard after the other, runs the transaction on the last one, and ends the
 /// turns in reverse order.
 fn within_turns(
     database: Database,
-    request: Arc<TransactionRequest>,
+    bound: Arc<BoundTransaction>,
     mut turns: VecDeque<(usize, TurnRows)>,
-    is_of_one_shard: bool,
-) -> LocalBoxFuture<'static, Result<QueryResult>> {
+) -> LocalBoxFuture<'static, Result<Outcome>> {
     Box::pin(async move {
         let Some((shard, rows)) = turns.pop_front() else {
             return Err(Error::invalid("Transaction contains no reads or writes"));
@@ -85,45 +109,45 @@ fn within_turns(
         let next = move |database: Database| async move {
             let turn = database.take_turn(rows).await;
             if !turns.is_empty() {
-                let result = within_turns(database, request, turns, is_of_one_shard).await;
+                let outcome = within_turns(database, bound, turns).await;
                 drop(turn);
-                return result;
+                return outcome;
             }
-            run(&database, &request, turn, is_of_one_shard).await
+            run(&database, &bound, turn).await
         };
         database.on_shard(shard, next).await
     })
 }
 
-async fn run(
-    database: &Database,
-    request: &TransactionRequest,
-    turn: Turn,
-    is_of_one_shard: bool,
-) -> Result<QueryResult> {
-    let Decision { answer, mutation } = Decision::make(database, request).await?;
+async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Result<Outcome> {
+    let BoundTransaction { request, places, shards } = bound;
+    let Decision { answer, mutation } = Decision::make(database, request, places).await?;
     if mutation.updates.is_empty() {
-        settle(database, request).await?;
         drop(turn);
-    } else if is_of_one_shard {
+        return Ok(Outcome { answer, is_settled: false });
+    }
+    if shards.len() == 1 {
+        // The commit log keeps the order: what was read is durable before what is written.
         database.write_in_turn(&mutation, turn).await?.wait().await?;
     } else {
-        write_all(database, mutation).await?;
+        // A crash must not keep the writes of one shard and lose the rows of another shard that
+        // they follow from.
+        settle(database, places).await?;
+        database.apply_whole_batch(mutation).await?;
         drop(turn);
     }
-    Ok(answer)
+    Ok(Outcome { answer, is_settled: true })
 }
 
-/// Writes to several shards. The turns go on until all memtables have the writes.
-async fn write_all(database: &Database, mutation: Mutation) -> Result<()> {
-    Ok(database.apply_whole_batch(mutation).await?)
-}
-
-/// Waits until what the transaction has read is durable, because no crash may take it back.
-async fn settle(database: &Database, request: &TransactionRequest) -> Result<()> {
-    let places = Places::of(database, request.plan()?, &request.evaluation(), request.now_s)?;
+/// Waits until the rows that the transaction read are durable, because a crash could otherwise undo
+/// them.
+async fn settle(database: &Database, places: &Places) -> Result<()> {
+    let mut settled = Vec::new();
     for command in places.reads.iter().chain(&places.others) {
-        if let espalier_storage::ReadTarget::Partition(key) = &command.target {
+        let ReadTarget::Partition(key) = &command.target else { continue };
+        let shard = database.shard_of(&command.table, key);
+        if !settled.contains(&shard) {
+            settled.push(shard);
             database.settle(&command.table, Some(key)).await?;
         }
     }

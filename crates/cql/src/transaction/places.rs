@@ -6,19 +6,21 @@ use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, Direction,
     schema::{ColumnKind, TableMetadata},
 };
+use espalier_runtime::maybe_yield;
 use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget, TurnRows};
 
 use super::{Answer, PlannedTransaction};
 use crate::{
     Error, Result,
-    modify::PlannedModification,
+    modify::{PlannedModification, WrittenPlaces},
     restrictions::{Partitions, Restrictions},
     select::PlannedSelect,
     term::{Bound, Evaluation},
 };
 
-/// The places of a transaction.
-#[derive(Default)]
+/// The places of a transaction. They are evaluated once, because `uuid()` in a key has another value
+/// at each evaluation.
+#[derive(Debug, Default)]
 pub struct Places {
     /// The rows of each shard on which the transaction takes turns.
     pub turns: BTreeMap<usize, TurnRows>,
@@ -26,6 +28,8 @@ pub struct Places {
     pub reads: Vec<ReadCommand>,
     /// The rows that the transaction returns or writes, whose timestamps the writes must exceed.
     pub others: Vec<ReadCommand>,
+    /// For each update, the rows that it writes.
+    pub updates: Vec<WrittenPlaces>,
 }
 
 impl Places {
@@ -33,7 +37,7 @@ impl Places {
     ///
     /// # Errors
     /// A value of a key is invalid or a reference, or a `LET` reads more than one row.
-    pub fn of(
+    pub async fn of(
         database: &Database,
         plan: &PlannedTransaction,
         evaluation: &Evaluation<'_>,
@@ -41,6 +45,7 @@ impl Places {
     ) -> Result<Self> {
         let mut places = Self::default();
         for select in &plan.reads {
+            maybe_yield().await;
             check_limit(select, evaluation)?;
             let mut commands = places.add_read(database, select, evaluation, now_s)?;
             let Some(command) = commands.pop().filter(|_| commands.is_empty()) else {
@@ -56,6 +61,7 @@ impl Places {
             places.others.extend(commands);
         }
         for update in &plan.updates {
+            maybe_yield().await;
             places.add_update(database, update, evaluation, now_s)?;
         }
         Ok(places)
@@ -101,9 +107,10 @@ impl Places {
     ) -> Result<()> {
         let (table, restrictions) = (&update.table, &update.restrictions);
         let is_static_alone = update.is_static_alone();
-        let slices = Arc::new(restrictions.slices(table, evaluation)?);
-        let rows = single_rows(table, restrictions, &slices);
-        for key in keys(table, restrictions, evaluation)? {
+        let written = update.places(evaluation)?;
+        let slices = &written.slices;
+        let rows = single_rows(table, restrictions, slices);
+        for key in &written.keys {
             let mut turn = TurnRows::new(table, key.borrowed());
             match &rows {
                 _ if is_static_alone => {}
@@ -113,13 +120,14 @@ impl Places {
             if update.operations.iter().any(|(kind, _)| *kind == ColumnKind::Static) {
                 turn.add_static_row();
             }
-            self.add_turn(database.shard_of(table, &key), turn);
+            self.add_turn(database.shard_of(table, key), turn);
             let rows = if is_static_alone { 0 } else { usize::MAX };
             let limits = ReadLimits { rows, ..ReadLimits::NONE };
-            let target = ReadTarget::Partition(key);
+            let target = ReadTarget::Partition(key.clone());
             let all = ReadCommand::of_all(table.clone(), target, now_s);
             self.others.push(ReadCommand { slices: slices.clone(), limits, ..all });
         }
+        self.updates.push(written);
         Ok(())
     }
 

@@ -18,8 +18,11 @@ use crate::{
     term::{Preparation, References, ReferredRow, Term, prepare_term},
 };
 
-/// Plans a transaction. `table` finds the table of a name, and `prepare` gives the preparation the
-/// keyspace and the table of a statement.
+/// Maximum number of rows that a transaction reads by LET (arbitrary). The planner compares their
+/// names with one another.
+const MAX_LETS: usize = 1_000;
+
+/// Plans a transaction. `find_table` finds the table of a name.
 ///
 /// # Errors
 /// The transaction neither reads nor writes, a statement does not fit its table or may not stand in
@@ -31,6 +34,9 @@ pub fn plan_transaction(
 ) -> Result<PlannedTransaction> {
     if transaction.updates.is_empty() && matches!(transaction.answer, TransactionAnswer::None) {
         return Err(Error::invalid("Transaction contains no reads or writes"));
+    }
+    if transaction.assignments.len() > MAX_LETS {
+        return Err(Error::invalid(format!("A transaction has at most {MAX_LETS} LETs")));
     }
     let mut reads = Vec::with_capacity(transaction.assignments.len());
     let mut rows: Vec<ReferredRow> = Vec::with_capacity(transaction.assignments.len());
@@ -44,6 +50,10 @@ pub fn plan_transaction(
         let table = find_table(&assignment.select.table)?;
         let select = plan_read(preparation, &table, &assignment.select, &what)?;
         check_one_row(preparation, &select, &assignment.select, &what)?;
+        if !select.restrictions.filters.is_empty() {
+            let message = format!("{what} may not filter rows");
+            return Err(preparation.invalid(assignment.select.position, message));
+        }
         let columns = selected_columns(&select);
         rows.push(ReferredRow { name: name.as_str().to_string(), table, columns });
         reads.push(select);
@@ -74,8 +84,8 @@ fn plan_read(
     statement: &Select<'_>,
     what: &str,
 ) -> Result<PlannedSelect> {
-    let place = place(preparation, statement.position);
     if table.is_counter() {
+        let place = place(preparation, statement.position);
         return Err(Error::invalid(format!(
             "Counter columns cannot be accessed within a transaction; SELECT statement {place}"
         )));
@@ -86,6 +96,7 @@ fn plan_read(
     preparation.references = references;
     let select = select?;
     if select.restrictions.partition.keys().is_none() {
+        let place = place(preparation, statement.position);
         return Err(Error::invalid(format!(
             "Range queries are not allowed for reads within a transaction; {what} {place}"
         )));

@@ -9,33 +9,16 @@ use espalier_mutation::{
     Row,
     schema::{ColumnDefinition, ColumnKind, TableMetadata},
 };
-use espalier_types::CqlType;
 
 use super::{ReadRows, plan::Plan};
 use crate::{
     Result,
+    condition::{applied_columns, spec},
     current_row::CurrentRow,
     metadata::{ColumnSpec, ResultMetadata},
     result::Rows,
     select::{key_components, put},
 };
-
-/// The column that tells whether the statement was applied.
-const APPLIED: &str = "[applied]";
-
-/// Returns the columns of the answer to an applied statement.
-pub fn applied_columns(table: &TableMetadata) -> Vec<ColumnSpec> {
-    vec![spec(table, APPLIED, CqlType::Boolean)]
-}
-
-fn spec(table: &TableMetadata, name: &str, column_type: CqlType) -> ColumnSpec {
-    ColumnSpec {
-        keyspace: table.keyspace.as_str().into(),
-        table: table.name.as_str().into(),
-        name: name.to_string(),
-        column_type,
-    }
-}
 
 /// Answers an applied statement.
 pub fn applied(plan: &Plan<'_>) -> Rows {

@@ -8,19 +8,17 @@
 //! 3. [`execute`] takes the turn, reads the rows, tests the conditions, and writes all changes as
 //!    one record of the commit log, or none.
 //! 4. The turn ends. The answer waits for the commit log: for its own record, or, if nothing was
-//!    written, for all records before it, which may hold the rows that it tells.
+//!    written, for all records before it, which may hold the rows in the answer.
 
 mod answer;
 mod plan;
 mod rows;
 
-pub use answer::applied_columns;
-
 use std::sync::Arc;
 
 use espalier_mutation::{DecoratedKey, Mutation};
-use espalier_runtime::{time, trace_event};
-use espalier_storage::Database;
+use espalier_runtime::{maybe_yield, time, trace_event};
+use espalier_storage::{Database, ReadCommand};
 use futures_util::future::LocalBoxFuture;
 
 use plan::Plan;
@@ -29,7 +27,7 @@ use rows::ReadRows;
 use crate::{
     Error, QueryResult, Result,
     batch::BatchUpdates,
-    modify::{Clocks, ModificationKind, PlannedModification},
+    modify::{Clocks, ModificationKind, PlannedModification, WrittenPlaces},
     options::Value,
     prepared::{self, Prepared},
     restrictions::Partitions,
@@ -140,17 +138,17 @@ pub fn execute<'a>(
 }
 
 async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> Result<QueryResult> {
-    let plan = Plan::of(request, key)?;
+    let plan = Plan::of(request, key).await?;
     let turn = database.take_turn(plan.turn_rows()).await;
     let mut read = ReadRows::read(database, &plan).await?;
     if !plan.is_conditional {
-        let mutation = updates(request, &plan, &read, request.clocks)?;
+        let mutation = updates(request, &plan, &read, request.clocks).await?;
         if !mutation.updates.is_empty() {
             database.write_in_turn(&mutation, turn).await?.wait().await?;
         }
         return Ok(QueryResult::Void);
     }
-    if !plan.holds(&read)? {
+    if !plan.holds(&read).await? {
         trace_event!("The condition does not hold: nothing is written");
         read.find_marked_row(database, &plan).await?;
         let answer = answer::not_applied(&plan, &read)?;
@@ -159,8 +157,9 @@ async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> R
         return Ok(QueryResult::Rows(answer));
     }
     trace_event!("The condition holds");
-    let timestamp_us = later_than(database, &read).await?;
-    let mut mutation = updates(request, &plan, &read, Clocks { timestamp_us, ..request.clocks })?;
+    let timestamp_us = later_than(database, &[plan.places()]).await?;
+    let clocks = Clocks { timestamp_us, ..request.clocks };
+    let mut mutation = updates(request, &plan, &read, clocks).await?;
     for update in &mut mutation.updates {
         update.set_timestamp(plan.table, timestamp_us);
     }
@@ -174,20 +173,27 @@ async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> R
     Ok(QueryResult::Rows(answer::applied(&plan)))
 }
 
-/// Returns a timestamp in µs that is later than everything that was read, deletions included, so
-/// that the write is visible. The deletions of the write are 1 µs older than its cells.
-async fn later_than(database: &Database, read: &ReadRows) -> Result<i64> {
+/// Returns a timestamp in µs that is later than everything that `commands` read, deletions
+/// included, so that the write is visible. The deletions of the write are 1 µs older than its cells.
+///
+/// # Errors
+/// The storage fails, or no later timestamp exists.
+pub async fn later_than(database: &Database, commands: &[ReadCommand]) -> Result<i64> {
     let timestamp_us = time::next_timestamp_micros();
     let floor_us = timestamp_us.saturating_sub(2);
     let mut newest_us = floor_us;
-    for command in &read.commands {
+    for command in commands {
         newest_us = newest_us.max(database.newest_timestamp(command, floor_us).await?);
     }
-    Ok(newest_us.saturating_add(2))
+    newest_us.checked_add(2).ok_or_else(|| {
+        Error::invalid(format!(
+            "A row has the write timestamp {newest_us}: no later write can be visible"
+        ))
+    })
 }
 
 /// Returns the changes of all statements.
-fn updates(
+async fn updates(
     request: &TurnRequest,
     plan: &Plan<'_>,
     read: &ReadRows,
@@ -195,9 +201,12 @@ fn updates(
 ) -> Result<Mutation> {
     let mut updates = BatchUpdates::default();
     for (statement, planned) in request.statements.iter().zip(&plan.statements) {
+        maybe_yield().await;
         let evaluation = request.evaluation(statement);
         let current = |_: &DecoratedKey, clustering: Option<&_>| read.row(plan.table, clustering);
-        updates.add(planned.modification, &evaluation, clocks, &current)?;
+        let keys = vec![plan.key.clone()];
+        let places = WrittenPlaces { keys, slices: planned.slices.clone() };
+        updates.add(planned.modification, &places, &evaluation, clocks, &current)?;
     }
     Ok(updates.into_mutation())
 }

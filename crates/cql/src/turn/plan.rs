@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, DecoratedKey,
+    Clustering, ClusteringSlices, DecoratedKey,
     schema::{ColumnDefinition, ColumnKind, TableMetadata},
 };
-use espalier_storage::TurnRows;
+use espalier_runtime::maybe_yield;
+use espalier_storage::{ReadCommand, ReadLimits, ReadTarget, TurnRows};
 use espalier_types::byte_comparable::{TERMINATOR, encode_ordered_clustering};
 use hashbrown::HashMap;
 
@@ -42,6 +43,8 @@ pub struct Plan<'r> {
 pub struct PlannedStatement<'r> {
     pub modification: &'r PlannedModification,
     pub place: Place,
+    /// The rows that the statement names.
+    pub slices: Arc<ClusteringSlices>,
 }
 
 /// The place that a statement changes, besides its static columns.
@@ -65,7 +68,7 @@ impl<'r> Plan<'r> {
     /// # Errors
     /// A value is invalid, a clustering column has an IN, a batch has several tables, or conditions
     /// of one row exclude each other.
-    pub fn of(request: &'r TurnRequest, key: DecoratedKey) -> Result<Self> {
+    pub async fn of(request: &'r TurnRequest, key: DecoratedKey) -> Result<Self> {
         let first = request.statements.first();
         let first = first.ok_or_else(|| Error::invalid("a batch without statements"))?;
         let mut plan = Plan {
@@ -81,39 +84,19 @@ impl<'r> Plan<'r> {
             now_s: request.clocks.now_s,
         };
         for statement in &request.statements {
+            maybe_yield().await;
             let modification = statement.modification()?;
             let evaluation = request.evaluation(statement);
-            let place = plan.place(request, modification, &evaluation)?;
+            // The key is evaluated already.
+            let slices = modification.slices(&evaluation)?;
+            let place = place(request, modification, &slices)?;
             plan.add_condition(modification, &place, &evaluation)?;
-            plan.statements.push(PlannedStatement { modification, place });
+            plan.statements.push(PlannedStatement { modification, place, slices });
         }
         let comparator = plan.table.comparator();
         plan.conditions
             .sort_by(|(left, _), (right, _)| comparator.compare(left.position(), right.position()));
         Ok(plan)
-    }
-
-    fn place(
-        &self,
-        request: &TurnRequest,
-        modification: &PlannedModification,
-        evaluation: &Evaluation<'_>,
-    ) -> Result<Place> {
-        let (table, restrictions) = (&modification.table, &modification.restrictions);
-        if modification.is_static_alone() {
-            return Ok(Place::Static);
-        }
-        if restrictions.clustering_has_in() {
-            return Err(request.refuse_in(modification, "clustering key columns"));
-        }
-        if !restrictions.names_whole_rows(table) {
-            return Ok(Place::Range);
-        }
-        let slices = restrictions.slices(table, evaluation)?;
-        match slices.slices.as_slice() {
-            [only] => Ok(Place::Row(Clustering { values: only.start.values.clone() })),
-            _ => Err(request.refuse_in(modification, "clustering key columns")),
-        }
     }
 
     fn add_condition(
@@ -199,8 +182,8 @@ impl<'r> Plan<'r> {
         statements.any(|statement| writes_static(statement.modification))
     }
 
-    /// Whether a static column is visible to the conditions and in the answer, as in Cassandra: all
-    /// static columns if a conditional statement changes one, and those with conditions.
+    /// Whether conditions and the answer see a static column, as in Cassandra. A conditional
+    /// statement that writes a static column sees all; another sees the columns that it tests.
     pub fn shows_static(&self, column: &ColumnDefinition) -> bool {
         let mut conditional =
             self.statements.iter().filter(|statement| !statement.modification.condition.is_none());
@@ -218,6 +201,25 @@ impl<'r> Plan<'r> {
                 columns.partition(|column| column.kind == ColumnKind::Static);
             others.into_iter().chain(statics)
         })
+    }
+
+    /// Returns a read of all places that the request reads or writes, of which every one may hold
+    /// a timestamp that the write must exceed.
+    pub fn places(&self) -> ReadCommand {
+        let rows =
+            self.statements.iter().filter(|statement| !matches!(statement.place, Place::Static));
+        let slices: Vec<_> =
+            rows.flat_map(|statement| statement.slices.slices.iter().cloned()).collect();
+        let rows = if slices.is_empty() { 0 } else { usize::MAX };
+        let slices = if slices.is_empty() {
+            ClusteringSlices::all()
+        } else {
+            ClusteringSlices::normalise(slices, self.table.comparator())
+        };
+        let limits = ReadLimits { rows, ..ReadLimits::NONE };
+        let target = ReadTarget::Partition(self.key.clone());
+        let all = ReadCommand::of_all(self.table.clone(), target, self.now_s);
+        ReadCommand { slices: Arc::new(slices), limits, ..all }
     }
 
     /// Returns the rows that operations on lists need, besides those with conditions. `None` is the
@@ -239,7 +241,7 @@ impl<'r> Plan<'r> {
     ///
     /// # Errors
     /// As [`BoundCondition::holds`].
-    pub fn holds(&self, read: &ReadRows) -> Result<bool> {
+    pub async fn holds(&self, read: &ReadRows) -> Result<bool> {
         let row = |row| CurrentRow {
             table: self.table,
             partition_key: &[],
@@ -252,12 +254,34 @@ impl<'r> Plan<'r> {
             return Ok(false);
         }
         for (clustering, conditions) in &self.conditions {
+            maybe_yield().await;
             let found = read.find(self.table, clustering);
             if !conditions.hold(found.is_some(), &row(found))? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+}
+
+fn place(
+    request: &TurnRequest,
+    modification: &PlannedModification,
+    slices: &ClusteringSlices,
+) -> Result<Place> {
+    let restrictions = &modification.restrictions;
+    if modification.is_static_alone() {
+        return Ok(Place::Static);
+    }
+    if restrictions.clustering_has_in() {
+        return Err(request.refuse_in(modification, "clustering key columns"));
+    }
+    if !restrictions.names_whole_rows(&modification.table) {
+        return Ok(Place::Range);
+    }
+    match slices.slices.as_slice() {
+        [only] => Ok(Place::Row(Clustering { values: only.start.values.clone() })),
+        _ => Err(request.refuse_in(modification, "clustering key columns")),
     }
 }
 

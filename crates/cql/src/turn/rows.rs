@@ -21,8 +21,6 @@ pub struct ReadRows {
     whole_static_row: Option<Row>,
     /// The rows in clustering order.
     pub rows: Vec<Row>,
-    /// The commands that read them.
-    pub commands: Vec<ReadCommand>,
 }
 
 impl ReadRows {
@@ -31,12 +29,7 @@ impl ReadRows {
     /// # Errors
     /// The storage fails.
     pub async fn read(database: &Database, plan: &Plan<'_>) -> Result<Self> {
-        let mut rows = Self {
-            static_row: None,
-            whole_static_row: None,
-            rows: Vec::new(),
-            commands: Vec::with_capacity(2),
-        };
+        let mut rows = Self { static_row: None, whole_static_row: None, rows: Vec::new() };
         let places = plan.conditions.iter().map(|(clustering, _)| Some(clustering));
         let places: Vec<_> = places.chain(plan.rows_of_operations()).collect();
         let slices: Vec<_> = places
@@ -55,9 +48,8 @@ impl ReadRows {
         if !slices.is_empty() {
             let slices = ClusteringSlices::normalise(slices, plan.table.comparator());
             let command = ReadCommand { slices: Arc::new(slices), ..command(plan) };
-            let found = database.read(command.clone()).await?;
+            let found = database.read(command).await?;
             rows.rows = found.partitions.into_iter().flat_map(|found| found.rows).collect();
-            rows.commands.push(command);
         }
         Ok(rows)
     }
@@ -70,7 +62,7 @@ impl ReadRows {
     ) -> Result<()> {
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let command = ReadCommand { limits, ..command(plan) };
-        let found = database.read(command.clone()).await?.partitions.into_iter().next();
+        let found = database.read(command).await?.partitions.into_iter().next();
         if let Some(found) = found {
             self.whole_static_row = found.static_row;
             self.static_row = self.whole_static_row.clone().map(|mut row| {
@@ -83,9 +75,6 @@ impl ReadRows {
                 self.rows = found.rows;
             }
         }
-        // The timestamps of other rows do not matter.
-        let limits = ReadLimits { rows: 0, ..ReadLimits::NONE };
-        self.commands.push(ReadCommand { limits, ..command });
         Ok(())
     }
 

@@ -254,3 +254,42 @@ async fn read(processor: &QueryProcessor, seed: u64) {
         assert_eq!(sum, ACCOUNTS * BALANCE, "seed {seed}");
     }
 }
+
+#[test]
+fn keys_are_evaluated_once() {
+    let disk = bank(3);
+    let count = on_shards(3, &FileSystem::on(disk), |processor| async move {
+        let table = "CREATE TABLE ks.u (id uuid, at timeuuid, v bigint, PRIMARY KEY (id, at))";
+        query(&processor, table).await.unwrap();
+        let insert = "INSERT INTO ks.u (id, at, v) VALUES (uuid(), now(), 1)";
+        for _ in 0..20 {
+            query(&processor, insert).await.unwrap();
+            query(&processor, &format!("{insert} IF NOT EXISTS")).await.unwrap();
+            let transaction = format!("BEGIN TRANSACTION {insert}; {insert}; COMMIT TRANSACTION");
+            query(&processor, &transaction).await.unwrap();
+        }
+        numbers(&processor, "SELECT count(*) FROM ks.u").await[0][0]
+    });
+    assert_eq!(count, 80);
+}
+
+/// More transactions wait for the same rows than one shard may have calls to another.
+#[test]
+fn a_crowd_at_one_row_does_not_stop_the_shards() {
+    let disk = bank(3);
+    on_shards(3, &FileSystem::on(disk), |processor| async move {
+        let crowd: Vec<_> = (0..5_000)
+            .map(|number| {
+                let processor = processor.clone();
+                spawn_local(async move {
+                    let (source, target) = if number % 2 == 0 { (0, 5) } else { (5, 0) };
+                    query(&processor, &transfer(number, source, target, 1)).await.unwrap();
+                })
+            })
+            .collect();
+        for member in crowd {
+            member.await;
+        }
+        assert_eq!(check(&processor, "a crowd").await.len(), 5_000);
+    });
+}

@@ -1,6 +1,6 @@
 //! A barrier resolves when all records that were appended before it are acknowledged.
 //!
-//! A statement that answers from rows which it read, and writes nothing, waits for one: the rows
+//! A statement that reads rows and writes nothing waits for a barrier before it answers: the rows
 //! may come from writes of other clients that are not durable yet. Without the barrier, a crash
 //! could take back what the statement has already told its client.
 

@@ -1,5 +1,5 @@
 //! Counter updates: read this node's share, add, write the new share. Each update takes a turn on
-//! its rows, so that none is lost. Source: docs/formats/data.md.
+//! its rows, so that no update is lost. Source: docs/formats/data.md.
 //!
 //! The new state is written, not the change, so replaying it is harmless. The clock of a share is
 //! the write timestamp, or the last clock plus one if that is greater. A share that starts again
@@ -35,6 +35,7 @@ impl Database {
             self.shard_of(table, &update.key)
         };
         let add = |database: Database| async move { database.add_counters_here(update).await };
+        let _call = self.begin_turn_call(&[shard]).await;
         self.on_shard(shard, add).await
     }
 

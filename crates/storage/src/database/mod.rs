@@ -154,6 +154,8 @@ struct Inner {
     discarded_turn: Semaphore,
     /// The statements under way that read rows before they write them.
     turns: Turns,
+    /// Units of calls to other shards that may wait for a turn.
+    turn_calls: Semaphore,
     /// Bytes of logged batches that are being retried, and of retried removals from
     /// `system.batches`.
     unfinished_batch_bytes: Cell<usize>,

@@ -35,7 +35,7 @@ use futures_util::{
 };
 use uuid::Uuid;
 
-use super::{Database, Inner, registry};
+use super::{Database, Inner, registry, turns::MAX_TURN_CALLS};
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
@@ -167,6 +167,7 @@ impl Database {
             schema_turn: Semaphore::new(1),
             discarded_turn: Semaphore::new(1),
             turns: Turns::default(),
+            turn_calls: Semaphore::new(MAX_TURN_CALLS),
             unfinished_batch_bytes: Cell::default(),
             counters: super::Counters::default(),
             clients: OnceCell::new(),

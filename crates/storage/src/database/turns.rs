@@ -1,6 +1,6 @@
 //! Statements that read rows before they write them: see [`crate::turns`].
 //!
-//! All methods but [`Database::take_turn`] are for the holder of a turn.
+//! [`Database::newest_timestamp`] and [`Database::write_in_turn`] are for the holder of a turn.
 
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ use espalier_mutation::{
     schema::{TableId, TableMetadata},
 };
 
+use espalier_runtime::sync::Permit;
+
 use super::Database;
 use crate::{
     CommitTicket, ReadCommand, ReadTarget, StorageError,
@@ -18,13 +20,30 @@ use crate::{
     turns::{Turn, TurnRows},
 };
 
+/// Calls of a shard to others that may wait for a turn at the same time (arbitrary). Such a call
+/// holds a place in the mailbox of its pair of shards until it is answered. The holder of a turn
+/// needs places, too, so calls that wait for it must leave some. A pair has 4,096 places.
+pub(super) const MAX_TURN_CALLS: usize = 512;
+
 impl Database {
+    /// Waits until a statement may take turns on these shards. It holds the permit until it has its
+    /// answer. A statement of this shard alone needs none.
+    pub async fn begin_turn_call(&self, shards: &[usize]) -> Option<Permit> {
+        if shards.iter().all(|shard| *shard == self.inner.context.index) {
+            return None;
+        }
+        // A transaction calls from shard to shard: with one unit for each shard, those that begin
+        // on all shards together have as many calls between two of them as one shard may have.
+        let units = if shards.len() == 1 { 1 } else { self.inner.context.count };
+        Some(self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS)).await)
+    }
+
     /// Waits for a turn on rows of a partition that this shard owns.
     pub async fn take_turn(&self, rows: TurnRows) -> Turn {
         self.inner.turns.take(rows).await
     }
 
-    /// Returns whether no turn is under way on this shard, or waits for another. If so, a statement
+    /// Returns whether no statement holds a turn on this shard or waits for one. If so, a statement
     /// that does not yield needs no turn of its own.
     #[inline]
     pub fn has_no_turns(&self) -> bool {
@@ -38,10 +57,9 @@ impl Database {
         tables.get(&id).is_some_and(|table| newest_of(&table.borrow_view()) < timestamp_us)
     }
 
-    /// Returns the greatest write timestamp in µs of everything that decides the content of the
-    /// rows of `command`, deletions included, if it may be greater than `floor_us`. Otherwise it
-    /// returns `floor_us`, and normally reads nothing for that. With a row limit of 0, only the
-    /// static row and the deletion of the partition count.
+    /// Returns the newest write timestamp in µs among the rows of `command` and their deletions, at
+    /// least `floor_us`. It reads rows only if the table has a newer timestamp than `floor_us`. With
+    /// a row limit of 0, only the static row and the deletion of the partition count.
     ///
     /// # Errors
     /// The table is unknown, or an SSTable is damaged or cannot be read.
@@ -99,8 +117,8 @@ impl Database {
     }
 
     /// Returns a ticket that resolves when all writes to a table so far, on this shard, are
-    /// acknowledged. A statement that tells its client what it read, and that promises
-    /// linearizability, waits for it.
+    /// acknowledged. A linearizable statement that writes nothing waits for this ticket before it
+    /// answers.
     ///
     /// # Errors
     /// The node shuts down.

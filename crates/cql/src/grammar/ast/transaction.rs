@@ -29,7 +29,7 @@ pub struct Let<'a> {
     pub select: Select<'a>,
 }
 
-/// What a transaction returns.
+/// The result clause of a transaction.
 #[derive(Clone, Debug)]
 pub enum TransactionAnswer<'a> {
     /// Nothing.

@@ -1,0 +1,128 @@
+//! The rows that a modification changes, evaluated once for each execution, and their content for
+//! operations that read before they write.
+//!
+//! `uuid()` in a key has another value at each evaluation, so an execution must not evaluate its
+//! keys twice.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Clustering, ClusteringSlices, DecoratedKey, Row,
+    schema::{ColumnKind, TableMetadata},
+};
+use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
+
+use super::{PlannedModification, check_clustering_lengths};
+use crate::{
+    Error, Result, functions::json::DocumentScope, restrictions::Partitions, term::Evaluation,
+};
+
+/// The partitions and rows of one execution of a modification.
+#[derive(Clone, Debug)]
+pub struct WrittenPlaces {
+    /// The partitions.
+    pub keys: Vec<DecoratedKey>,
+    /// The rows of each partition.
+    pub slices: Arc<ClusteringSlices>,
+}
+
+impl PlannedModification {
+    /// Evaluates the keys of an execution.
+    ///
+    /// # Errors
+    /// A key or a clustering value is null, unset, malformed or too long.
+    pub fn places(&self, evaluation: &Evaluation<'_>) -> Result<WrittenPlaces> {
+        let _document = DocumentScope;
+        self.places_in_document(evaluation)
+    }
+
+    /// Evaluates the keys as [`Self::places`] does, but keeps a parsed JSON document for the
+    /// caller, who ends its scope.
+    pub(super) fn places_in_document(&self, evaluation: &Evaluation<'_>) -> Result<WrittenPlaces> {
+        let Partitions::Keys(keys) =
+            self.restrictions.partition.partitions(&self.table, evaluation)?
+        else {
+            return Err(Error::invalid("Some partition key parts are missing"));
+        };
+        let slices = self.restrictions.slices(&self.table, evaluation)?;
+        check_clustering_lengths(&slices.slices)?;
+        Ok(WrittenPlaces { keys, slices: Arc::new(slices) })
+    }
+
+    /// Evaluates the rows of an execution, without the partitions.
+    ///
+    /// # Errors
+    /// A clustering value is null, unset, malformed or too long.
+    pub fn slices(&self, evaluation: &Evaluation<'_>) -> Result<Arc<ClusteringSlices>> {
+        let _document = DocumentScope;
+        let slices = self.restrictions.slices(&self.table, evaluation)?;
+        check_clustering_lengths(&slices.slices)?;
+        Ok(Arc::new(slices))
+    }
+
+    /// Whether an operation on a column of this kind reads the stored row.
+    fn reads(&self, is_static: bool) -> bool {
+        let mut operations = self.operations.iter();
+        operations.any(|(kind, operation)| {
+            (*kind == ColumnKind::Static) == is_static && operation.needs_read()
+        })
+    }
+}
+
+/// The stored rows that operations on lists and numbers depend on.
+#[derive(Debug)]
+pub struct StoredRows {
+    table: Arc<TableMetadata>,
+    partitions: Vec<PartitionRows>,
+}
+
+impl StoredRows {
+    /// Reads the rows that the operations of a statement need; none for most statements.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub async fn read(
+        database: &Database,
+        statement: &PlannedModification,
+        places: &WrittenPlaces,
+        now_s: u32,
+    ) -> Result<Self> {
+        let table = &statement.table;
+        let mut stored = Self { table: table.clone(), partitions: Vec::new() };
+        if !statement.needs_read() {
+            return Ok(stored);
+        }
+        for key in &places.keys {
+            let target = ReadTarget::Partition(key.clone());
+            let all = ReadCommand::of_all(table.clone(), target, now_s);
+            let mut commands = Vec::with_capacity(2);
+            if statement.reads(true) {
+                // A read of rows returns no static row without one of them.
+                let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
+                commands.push(ReadCommand { limits, ..all.clone() });
+            }
+            if statement.reads(false) {
+                commands.push(ReadCommand { slices: places.slices.clone(), ..all });
+            }
+            for command in commands {
+                stored.partitions.extend(database.read(command).await?.partitions);
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Returns a row; without a clustering, the static row.
+    pub fn find(&self, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<Row> {
+        let comparator = self.table.comparator();
+        let mut partitions = self.partitions.iter().filter(|found| found.key == *key);
+        match clustering {
+            None => partitions.find_map(|found| found.static_row.clone()),
+            Some(clustering) => partitions.find_map(|found| {
+                let compare = |row: &Row| {
+                    comparator.compare(row.clustering.position(), clustering.position())
+                };
+                found.rows.binary_search_by(compare).ok().and_then(|at| found.rows.get(at)).cloned()
+            }),
+        }
+    }
+}
