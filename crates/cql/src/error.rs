@@ -33,7 +33,9 @@ pub enum ErrorCode {
 pub struct Error {
     /// The protocol's code.
     pub code: ErrorCode,
-    /// The reason, which may begin with its place in the text ("line 1:7").
+    /// The reason. A syntax error begins with its place in the text ("line 1:7 "), as Cassandra's
+    /// does. Other errors may end in their place (" (line 1:7)"), so that they begin with
+    /// Cassandra's text.
     pub message: String,
     /// Fields that some codes carry beside the message.
     pub detail: ErrorDetail,
@@ -85,20 +87,28 @@ impl Error {
         Self::new(ErrorCode::Invalid, message)
     }
 
-    /// Creates an error 0x2200 with a message that begins with its place: "line 1:7 message".
+    /// Creates an error 0x2200 with a message that ends in its place: "message (line 1:7)".
     pub fn invalid_at(text: &str, position: Position, message: impl AsRef<str>) -> Self {
         let place = position.line_column(text);
-        Self::invalid(format!("line {place} {}", message.as_ref()))
+        Self::invalid(format!("{} (line {place})", message.as_ref()))
     }
 
-    /// Splits the message into the place in the text that it may begin with, and the rest.
+    /// Splits the message into the place in the text that it may name, and the rest.
     pub(crate) fn split_place(&self) -> (Option<LineColumn>, &str) {
-        let split = || {
-            let (place, message) = self.message.strip_prefix("line ")?.split_once(' ')?;
+        let parse = |place: &str| {
             let (line, column) = place.split_once(':')?;
-            Some((LineColumn { line: line.parse().ok()?, column: column.parse().ok()? }, message))
+            Some(LineColumn { line: line.parse().ok()?, column: column.parse().ok()? })
         };
-        split().map_or((None, &self.message), |(place, message)| (Some(place), message))
+        let first = || {
+            let (place, message) = self.message.strip_prefix("line ")?.split_once(' ')?;
+            Some((parse(place)?, message))
+        };
+        let last = || {
+            let (message, place) = self.message.strip_suffix(')')?.rsplit_once(" (line ")?;
+            Some((parse(place)?, message))
+        };
+        let split = first().or_else(last);
+        split.map_or((None, &self.message), |(place, message)| (Some(place), message))
     }
 
     /// Creates an error 0x2300: an option of a schema statement is wrong.

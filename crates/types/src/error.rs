@@ -24,9 +24,9 @@ pub enum ValueError {
     /// A part of a collection, tuple or UDT is wrong.
     #[error("{part} of {type_name}: {source}")]
     Part { type_name: String, part: String, source: Box<ValueError> },
-    /// A text that does not describe a value of the type.
-    #[error("cannot make {} {type_name} from '{text}': expected {expected}", article(type_name))]
-    Text { type_name: String, expected: &'static str, text: String },
+    /// A text that does not describe a value of the type. `reason` has Cassandra's wording.
+    #[error("{reason}: expected {expected}")]
+    Text { reason: String, expected: &'static str },
     /// A number that is too large to print or to compute with.
     #[error(
         "{type_name} of {got} bytes is too large to print or to compute with: the limit is {limit} \
@@ -36,11 +36,6 @@ pub enum ValueError {
     /// A conversion that this type does not have.
     #[error("{what} is not supported for {type_name}")]
     Unsupported { type_name: String, what: &'static str },
-}
-
-/// Returns the article by its sound: a uuid, an int.
-fn article(type_name: &str) -> &'static str {
-    if type_name.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }
 
 /// A type name that cannot be parsed. `at` is the offset of the fault in `text`, in bytes.

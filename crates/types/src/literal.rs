@@ -10,6 +10,7 @@
 //! - The duration of zero prints as `0s` (Cassandra prints nothing). In JSON it is an empty string,
 //!   as in Cassandra, but only this crate reads that back.
 //! - Blobs may be written with and without `0x`.
+//! - Host names are not resolved to `inet` addresses.
 //! - The word `now` is not a timestamp, because this crate has no clock.
 //!
 //! Printers accept any bytes, and print them as a blob if they are not a value of the type.
@@ -22,6 +23,7 @@ mod json;
 mod json_parser;
 mod limit;
 mod number;
+mod refusal;
 mod text;
 mod timestamp;
 mod zone;

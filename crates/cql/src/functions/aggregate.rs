@@ -18,7 +18,7 @@ use super::{
     decimal::{ArithmeticError, Decimal, Rounding},
     number::{Number, is_numeric},
 };
-use crate::{Error, Result};
+use crate::{Error, Result, grammar::ast::QualifiedName};
 
 /// An aggregate for arguments of one type.
 #[derive(Clone, Debug)]
@@ -126,9 +126,26 @@ impl AggregateFunction {
         Self { kind: Kind::Count, argument: None }
     }
 
-    /// Whether the function of that name is an aggregate.
-    pub fn is_aggregate(name: &str) -> bool {
-        Kind::of(name).is_some()
+    /// Whether the name is that of an aggregate.
+    pub fn is_native(name: &QualifiedName<'_>) -> bool {
+        let keyspace = name.keyspace.as_ref().map_or("system", |keyspace| keyspace.as_str());
+        keyspace == "system" && Kind::of(name.name.as_str()).is_some()
+    }
+
+    /// Returns the reason why the aggregate of that name has no overload for the arguments.
+    pub fn refusal(name: &QualifiedName<'_>, arguments: usize) -> String {
+        match (name.name.as_str(), arguments) {
+            ("count", count) => format!(
+                "Invalid number of arguments in call to function system.count: 1 required but {count} provided"
+            ),
+            (extreme @ ("min" | "max"), _) => {
+                format!("Invalid number of arguments for function system.{extreme}(any)")
+            }
+            _ => format!(
+                "Invalid call to function {name}, none of its type signatures match (known type \
+                 signatures: one for each numeric type)"
+            ),
+        }
     }
 
     /// Returns the aggregate of that name for values of a type, if there is one.

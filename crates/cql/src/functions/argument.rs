@@ -6,19 +6,50 @@ use std::{fmt, sync::Arc};
 use espalier_types::CqlType;
 
 use crate::{
-    grammar::ast::{Expression, ExpressionKind, Literal},
+    grammar::{
+        TermText,
+        ast::{ArithmeticOperator, Expression, ExpressionKind, Literal},
+    },
     term::{Assignable, is_assignable, literal_fits, natural_type},
 };
+
+/// The text of an argument, for messages.
+#[derive(Clone, Debug)]
+pub enum Text<'e> {
+    /// A selector.
+    Whole(&'e Expression<'e>),
+    /// A term, whose functions have their names as written.
+    Term(&'e Expression<'e>),
+    /// The first operand of a chain of operators, and the operators behind it.
+    Prefix(&'e Expression<'e>, &'e [(ArithmeticOperator, Expression<'e>)]),
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(expression) => expression.fmt(f),
+            Self::Term(expression) => TermText(expression).fmt(f),
+            Self::Prefix(first, rest) => {
+                first.fmt(f)?;
+                rest.iter().try_for_each(|(operator, operand)| {
+                    write!(f, " {} {operand}", operator.symbol())
+                })
+            }
+        }
+    }
+}
 
 /// An argument of a call before the overload is chosen.
 #[derive(Clone, Debug)]
 pub enum Argument<'e> {
     /// An argument of a known type: a column, a function's result.
-    Typed(CqlType),
+    Typed(CqlType, Text<'e>),
     /// A literal, collection or marker, which takes the wanted type if it fits.
     Untyped(&'e Expression<'e>),
     /// A call without a chosen overload.
     Call {
+        /// The call as written, for messages.
+        text: Text<'e>,
         /// The type of its result without a wanted type, if it is unambiguous.
         natural: Option<CqlType>,
         /// All types that its result could have.
@@ -30,9 +61,11 @@ impl Argument<'_> {
     /// Returns how well the argument fits a wanted type.
     pub fn fits(&self, wanted: &CqlType) -> Assignable {
         match self {
-            Self::Typed(known) => is_assignable(known, wanted),
+            Self::Typed(known, _) => is_assignable(known, wanted),
             Self::Untyped(expression) => expression_fits(expression, wanted),
             Self::Call { natural: Some(natural), .. } if natural == wanted => Assignable::Exactly,
+            // The call itself has an error, which is reported when it is prepared.
+            Self::Call { possible, .. } if possible.is_empty() => Assignable::Weakly,
             Self::Call { possible, .. } => {
                 let best = possible.iter().map(|known| is_assignable(known, wanted)).max();
                 best.unwrap_or(Assignable::No).min(Assignable::Weakly)
@@ -43,7 +76,7 @@ impl Argument<'_> {
     /// Returns the type that the argument has without a receiver, if it is known.
     pub fn known_type(&self) -> Option<CqlType> {
         match self {
-            Self::Typed(known) => Some(known.clone()),
+            Self::Typed(known, _) => Some(known.clone()),
             Self::Untyped(expression) => preferred_type(expression),
             Self::Call { natural, .. } => natural.clone(),
         }
@@ -58,10 +91,8 @@ impl Argument<'_> {
 impl fmt::Display for Argument<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Typed(known) => f.write_str(&known.cql_name()),
             Self::Untyped(expression) => expression.fmt(f),
-            Self::Call { natural: Some(natural), .. } => f.write_str(&natural.cql_name()),
-            Self::Call { .. } => f.write_str("(...)"),
+            Self::Typed(_, text) | Self::Call { text, .. } => text.fmt(f),
         }
     }
 }

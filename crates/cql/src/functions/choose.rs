@@ -11,15 +11,17 @@ use espalier_types::CqlType;
 use super::argument::Argument;
 use crate::{
     Result,
-    grammar::ast::Position,
+    grammar::ast::{Position, QualifiedName},
     term::{Assignable, Preparation, is_assignable},
 };
 
 /// The callee, for messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Callee<'n> {
-    /// A function by its name.
-    Function(&'n str),
+    /// A function by its name as written.
+    Function(&'n QualifiedName<'n>),
+    /// The cast to a type, by the name of its function.
+    Cast(&'n str),
     /// An operator by its symbol.
     Operator(char),
     /// `-x`.
@@ -43,7 +45,7 @@ pub fn choose(
 ) -> Result<usize> {
     let choice = Choice { preparation, position, callee, signatures, arguments, receiver };
     if let ([(types, _)], Callee::Function(name)) = (signatures, callee) {
-        return choice.check_only(name, types);
+        return choice.check_only(name.name.as_str(), types);
     }
     let mut compatible = Vec::new();
     for (index, (types, result)) in signatures.iter().enumerate() {
@@ -80,7 +82,7 @@ impl Choice<'_> {
     fn check_only(&self, name: &str, types: &[CqlType]) -> Result<usize> {
         if types.len() != self.arguments.len() {
             return self.invalid(format!(
-                "Invalid number of arguments in call to function {name}: {} required but {} provided",
+                "Invalid number of arguments in call to function system.{name}: {} required but {} provided",
                 types.len(),
                 self.arguments.len()
             ));
@@ -88,7 +90,7 @@ impl Choice<'_> {
         for (index, (argument, wanted)) in self.arguments.iter().zip(types).enumerate() {
             if argument.fits(wanted) == Assignable::No {
                 return self.invalid(format!(
-                    "Type error: {argument} cannot be passed as argument {index} of function {name} of type {}",
+                    "Type error: {argument} cannot be passed as argument {index} of function system.{name} of type {}",
                     wanted.cql_name()
                 ));
             }
@@ -115,12 +117,12 @@ impl Choice<'_> {
             }
             _ if compatible.is_empty() => self.invalid(format!(
                 "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
-                name(self.callee),
+                written(self.callee),
                 self.listed(0..self.signatures.len())
             )),
             _ => self.invalid(format!(
                 "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
-                name(self.callee),
+                written(self.callee),
                 self.listed(compatible.iter().copied())
             )),
         }
@@ -171,14 +173,22 @@ impl Choice<'_> {
     }
 }
 
-fn name(callee: Callee<'_>) -> &str {
+/// Returns the name of the callee in the statement. Cassandra gives its own functions for casts and
+/// operators a keyspace.
+fn written(callee: Callee<'_>) -> String {
     match callee {
-        Callee::Function(name) => name,
-        Callee::Operator(_) | Callee::Negation => "_negate",
+        Callee::Function(name) => name.to_string(),
+        Callee::Cast(name) => format!("system.{name}"),
+        Callee::Operator(_) | Callee::Negation => "system._negate".into(),
     }
 }
 
 fn signature_text(callee: Callee<'_>, types: &[CqlType], result: &CqlType) -> String {
     let types: Vec<String> = types.iter().map(CqlType::cql_name).collect();
-    format!("system.{} : ({}) -> {}", name(callee), types.join(", "), result.cql_name())
+    let name = match callee {
+        Callee::Function(name) => name.name.as_str(),
+        Callee::Cast(name) => name,
+        Callee::Operator(_) | Callee::Negation => "\"_negate\"",
+    };
+    format!("system.{name} : ({}) -> {}", types.join(", "), result.cql_name())
 }

@@ -4,7 +4,11 @@
 use espalier_types::CqlType;
 
 use super::argument::Argument;
-use crate::{Error, Result, grammar::ast::Position, term::Preparation};
+use crate::{
+    Error, Result,
+    grammar::ast::Position,
+    term::{Assignable, Preparation},
+};
 
 /// A call of a generic function, before its concrete function is made.
 pub struct GenericCall<'c, 'a> {
@@ -58,6 +62,20 @@ impl GenericCall<'_, '_> {
         })
     }
 
+    /// Checks an argument whose type does not depend on the other arguments.
+    ///
+    /// # Errors
+    /// The argument cannot have the type.
+    pub fn expect_type(&self, index: usize, wanted: &CqlType) -> Result<()> {
+        match self.arguments.get(index) {
+            Some(argument) if argument.fits(wanted) == Assignable::No => {
+                let required = format!("an argument of type {}", wanted.cql_name());
+                Err(self.wrong_argument(index, &required, wanted))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the type that an argument has without a receiver, frozen.
     pub fn known_type(&self, index: usize) -> Option<CqlType> {
         self.arguments.get(index)?.known_type().map(|known| known.freeze())
@@ -66,10 +84,11 @@ impl GenericCall<'_, '_> {
     /// Creates the error for an argument of a wrong kind; `required` names the right kind.
     pub fn wrong_argument(&self, index: usize, required: &str, found: &CqlType) -> Error {
         let argument = self.arguments.get(index).map(Argument::to_string).unwrap_or_default();
+        let known = self.arguments.get(index).and_then(Argument::known_type);
         self.invalid(format!(
             "Function system.{} requires {required}, but found argument {argument} of type {}",
             self.name,
-            found.cql_name()
+            known.as_ref().unwrap_or(found).cql_name()
         ))
     }
 }

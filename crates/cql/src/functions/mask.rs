@@ -89,6 +89,7 @@ fn hash(call: &GenericCall<'_, '_>) -> Result<ResolvedFunction> {
     call.expect_arguments(1..=2, USAGE)?;
     let mut types = vec![call.type_of(0, USAGE)?];
     if call.arguments.len() == 2 {
+        call.expect_type(1, &CqlType::Text)?;
         types.push(CqlType::Text);
     }
     Ok(ResolvedFunction::nullable(call.name, types, CqlType::Blob, |values, _| {
@@ -130,6 +131,9 @@ fn partial(call: &GenericCall<'_, '_>, inner: bool) -> Result<ResolvedFunction> 
     let mut types = vec![kept.clone(), CqlType::Int, CqlType::Int];
     if call.arguments.len() == 4 {
         types.push(CqlType::Text);
+    }
+    for (index, wanted) in types.iter().enumerate().skip(1) {
+        call.expect_type(index, wanted)?;
     }
     let name = call.name.to_string();
     Ok(ResolvedFunction::nullable(call.name, types, kept, move |values, _| {

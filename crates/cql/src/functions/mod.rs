@@ -35,10 +35,13 @@ use espalier_types::CqlType;
 
 use crate::{Result, term::Evaluation};
 
-pub use argument::Argument;
+pub use argument::{Argument, Text};
 pub use arithmetic::operation;
 pub use number::is_numeric;
-pub use resolve::{prepare_call, resolve, resolve_arithmetic, resolve_cast, resolve_negation};
+pub use possible::argument_of;
+pub use resolve::{
+    prepare_call, resolve_arithmetic, resolve_cast, resolve_negation, resolve_selector,
+};
 
 /// The code of a function: from serialised arguments (`None`: null) to a serialised result.
 pub type Implementation =

@@ -7,7 +7,7 @@
 use espalier_types::CqlType;
 
 use super::{
-    argument::Argument,
+    argument::{Argument, Text},
     arithmetic,
     choose::{Callee, Signature, choose},
     resolve::overloads,
@@ -30,9 +30,11 @@ pub fn argument_of<'e>(
     match &operand.kind {
         ExpressionKind::Tuple(parts) if parts.len() == 1 => argument_of(preparation, &parts[0]),
         ExpressionKind::TypeHint(type_name, _) => {
-            Ok(Argument::Typed(preparation.resolve_type(type_name)?))
+            Ok(Argument::Typed(preparation.resolve_type(type_name)?, Text::Term(operand)))
         }
-        ExpressionKind::Cast(_, target) => Ok(Argument::Typed(preparation.resolve_type(target)?)),
+        ExpressionKind::Cast(_, target) => {
+            Ok(Argument::Typed(preparation.resolve_type(target)?, Text::Term(operand)))
+        }
         ExpressionKind::Function(call) => {
             let arguments = arguments_of(preparation, call.arguments.iter())?;
             let candidates = overloads(preparation, &call.name, &arguments, None)?;
@@ -40,15 +42,17 @@ pub fn argument_of<'e>(
                 .into_iter()
                 .map(|function| (function.argument_types, function.return_type))
                 .collect();
-            let callee = Callee::Function(call.name.name.as_str());
-            Ok(possible(preparation, position, callee, &signatures, &arguments))
+            let callee = Callee::Function(&call.name);
+            let text = Text::Term(operand);
+            Ok(possible(preparation, position, callee, &signatures, &arguments, text))
         }
         ExpressionKind::Negate(inner) => {
             let arguments = [argument_of(preparation, inner)?];
             let signatures: Vec<Signature> = arithmetic::negations()
                 .map(|function| (function.argument_types, function.return_type))
                 .collect();
-            Ok(possible(preparation, position, Callee::Negation, &signatures, &arguments))
+            let (callee, text) = (Callee::Negation, Text::Term(operand));
+            Ok(possible(preparation, position, callee, &signatures, &arguments, text))
         }
         ExpressionKind::Arithmetic(chain) => {
             let prefixes = prefixes_of(preparation, position, chain)?;
@@ -79,12 +83,13 @@ pub fn prefixes_of<'e>(
     chain: &'e Arithmetic<'e>,
 ) -> Result<Vec<Argument<'e>>> {
     let mut prefixes = vec![argument_of(preparation, &chain.first)?];
-    for (operator, right) in &chain.rest {
+    for (index, (operator, right)) in chain.rest.iter().enumerate() {
         let right = argument_of(preparation, right)?;
         let arguments = [prefixes[prefixes.len() - 1].clone(), right];
         let signatures = arithmetic::signatures(*operator);
         let callee = Callee::Operator(operator.symbol());
-        prefixes.push(possible(preparation, position, callee, &signatures, &arguments));
+        let text = Text::Prefix(&chain.first, &chain.rest[..=index]);
+        prefixes.push(possible(preparation, position, callee, &signatures, &arguments, text));
     }
     Ok(prefixes)
 }
@@ -95,6 +100,7 @@ fn possible<'e>(
     callee: Callee<'_>,
     signatures: &[Signature],
     arguments: &[Argument<'_>],
+    text: Text<'e>,
 ) -> Argument<'e> {
     let natural = choose(preparation, position, callee, signatures, arguments, None)
         .ok()
@@ -111,5 +117,5 @@ fn possible<'e>(
             possible.push(result.clone());
         }
     }
-    Argument::Call { natural, possible }
+    Argument::Call { text, natural, possible }
 }

@@ -4,6 +4,7 @@ use espalier_types::CqlType;
 
 use super::{
     ResolvedFunction,
+    aggregate::AggregateFunction,
     argument::{Argument, preferred_type},
     arithmetic, blob, cast,
     choose::{Callee, Signature, choose},
@@ -22,11 +23,32 @@ use crate::{
     term::{Preparation, Term, prepare_term},
 };
 
-/// Returns every overload of a function that could take these arguments. There is at least one.
+/// Returns every overload of a function in a term that could take these arguments. There is at
+/// least one.
 ///
 /// # Errors
-/// No function has this name, or it is a generic function and refuses the arguments.
+/// No function has this name, it is an aggregate, or it is a generic function and refuses the
+/// arguments.
 pub fn overloads(
+    preparation: &Preparation<'_>,
+    name: &QualifiedName<'_>,
+    arguments: &[Argument<'_>],
+    receiver: Option<&CqlType>,
+) -> Result<Vec<ResolvedFunction>> {
+    let found = candidates(preparation, name, arguments, receiver)?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let message = if AggregateFunction::is_native(name) {
+        "Aggregation function are not supported in the where clause".to_string()
+    } else {
+        format!("Unknown function {name} called")
+    };
+    Err(preparation.invalid(name.position(), message))
+}
+
+/// Returns every overload that could take these arguments. An unknown function has none.
+fn candidates(
     preparation: &Preparation<'_>,
     name: &QualifiedName<'_>,
     arguments: &[Argument<'_>],
@@ -49,29 +71,39 @@ pub fn overloads(
             }
         }
     }
-    if found.is_empty() {
-        return Err(preparation.invalid(position, format!("Unknown function '{name}'")));
-    }
     Ok(found)
 }
 
-/// Chooses the function of that name for the arguments.
+/// Chooses the function of that name for the arguments of a selector.
 ///
 /// # Errors
-/// As [`overloads`] and [`choose`].
-pub fn resolve(
+/// No function has this name, or as [`choose`].
+pub fn resolve_selector(
     preparation: &Preparation<'_>,
     name: &QualifiedName<'_>,
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
+    let found = candidates(preparation, name, arguments, receiver)?;
+    if found.is_empty() {
+        return Err(preparation.invalid(name.position(), format!("Unknown function '{name}'")));
+    }
+    choose_overload(preparation, name, found, arguments, receiver)
+}
+
+fn choose_overload(
+    preparation: &Preparation<'_>,
+    name: &QualifiedName<'_>,
+    mut candidates: Vec<ResolvedFunction>,
+    arguments: &[Argument<'_>],
+    receiver: Option<&CqlType>,
+) -> Result<ResolvedFunction> {
     let position = name.position();
-    let mut candidates = overloads(preparation, name, arguments, receiver)?;
     let signatures: Vec<Signature> = candidates
         .iter()
         .map(|function| (function.argument_types.clone(), function.return_type.clone()))
         .collect();
-    let callee = Callee::Function(name.name.as_str());
+    let callee = Callee::Function(name);
     let chosen = choose(preparation, position, callee, &signatures, arguments, receiver)?;
     Ok(candidates.swap_remove(chosen))
 }
@@ -99,7 +131,7 @@ pub fn resolve_cast(
     let signatures: Vec<Signature> =
         sources.iter().map(|source| (vec![source.clone()], target.clone())).collect();
     let name = cast::function_name(target);
-    let callee = Callee::Function(&name);
+    let callee = Callee::Cast(&name);
     let chosen = choose(preparation, position, callee, &signatures, arguments, None)?;
     Ok(cast::function(sources.swap_remove(chosen), target))
 }
@@ -159,7 +191,8 @@ pub fn prepare_call(
     match &expression.kind {
         ExpressionKind::Function(call) => {
             let arguments = arguments_of(preparation, call.arguments.iter())?;
-            let function = resolve(preparation, &call.name, &arguments, wanted)?;
+            let found = overloads(preparation, &call.name, &arguments, wanted)?;
+            let function = choose_overload(preparation, &call.name, found, &arguments, wanted)?;
             apply(preparation, function, call.arguments.iter())
         }
         ExpressionKind::Cast(inner, target) => {

@@ -10,6 +10,7 @@ mod token;
 
 pub use ast::Parsed;
 pub use error::SyntaxError;
+pub(crate) use print::TermText;
 
 /// Maximum depth of types and expressions: far more than any use needs, and small enough for any
 /// stack.

@@ -81,6 +81,12 @@ impl SelectExpression {
             Self::Composite(column_type, parts) => {
                 let values =
                     parts.iter().map(|part| part.value(context)).collect::<Result<Vec<_>>>()?;
+                if let CqlType::List { .. } = column_type {
+                    // Other than a stored list, a selected one may have nulls.
+                    let mut list = collection::Builder::default();
+                    values.iter().for_each(|value| list.push(value.as_deref()));
+                    return Ok(Some(list.finish()));
+                }
                 crate::term::build_literal(column_type, values).map(Some)
             }
             Self::Aggregate(number, ..) => Ok(context.aggregates.get(*number).cloned().flatten()),

@@ -8,6 +8,7 @@ mod cell_metadata;
 mod execute;
 mod expression;
 mod group;
+mod hinted;
 mod paging;
 mod parts;
 mod plan;

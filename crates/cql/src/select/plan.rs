@@ -104,14 +104,15 @@ fn plan_selection(
         }
         Selection::Selectors(selectors) => selectors,
     };
-    let mut selection = SelectionPreparation { preparation, table, aggregates: 0 };
+    let mut selection =
+        SelectionPreparation { preparation, table, aggregates: 0, same_casts: Vec::new() };
     let (mut expressions, mut specs) =
         (Vec::with_capacity(selectors.len()), Vec::with_capacity(selectors.len()));
     for selector in selectors {
         let (expression, column_type) = selection.prepare(&selector.expression, None)?;
         let name = match &selector.alias {
             Some(alias) => alias.as_str().to_string(),
-            None => selector.expression.to_string(),
+            None => selection.result_name(&selector.expression),
         };
         expressions.push(expression);
         specs.push(spec(name, column_type));

@@ -8,8 +8,10 @@ use espalier_types::CqlType;
 use super::expression::SelectExpression;
 use crate::{
     Error, Result,
-    functions::{self, Argument, ResolvedFunction, aggregate::AggregateFunction},
-    grammar::ast::{Arithmetic, Expression, ExpressionKind, FunctionCall, Name, TypeName},
+    functions::{self, Argument, ResolvedFunction, Text, aggregate::AggregateFunction},
+    grammar::ast::{
+        Arithmetic, Expression, ExpressionKind, FunctionCall, Name, Position, TypeName,
+    },
     term::{Preparation, prepare_term},
 };
 
@@ -24,10 +26,12 @@ pub struct SelectionPreparation<'p, 'a> {
     pub table: &'p Arc<TableMetadata>,
     /// The number of aggregates so far.
     pub aggregates: usize,
+    /// The places of the casts to the type that the operand has anyway.
+    pub same_casts: Vec<Position>,
 }
 
 /// An argument of a call before the function is chosen.
-enum Operand<'e> {
+pub(super) enum Operand<'e> {
     Prepared(SelectExpression),
     Waiting(&'e Expression<'e>),
 }
@@ -78,21 +82,20 @@ impl SelectionPreparation<'_, '_> {
             {
                 self.prepare(&parts[0], expected)
             }
-            ExpressionKind::Tuple(parts) => self.tuple(parts, expected),
-            ExpressionKind::List(parts) if expected.is_none() && !parts.is_empty() => {
-                let (parts, element) = self.uniform(parts)?;
+            ExpressionKind::Tuple(parts) if expected.is_none() => self.tuple(expression, parts),
+            ExpressionKind::List(parts) if expected.is_none() => {
+                let (parts, element) = self.uniform(expression, parts)?;
                 let list = CqlType::List { element: Arc::new(element), frozen: true };
                 Ok((SelectExpression::Composite(list.clone(), parts), list))
             }
-            ExpressionKind::Set(parts) if expected.is_none() && !parts.is_empty() => {
-                let (parts, element) = self.uniform(parts)?;
+            ExpressionKind::Set(parts) if expected.is_none() => {
+                let (parts, element) = self.uniform(expression, parts)?;
                 let set = CqlType::Set { element: Arc::new(element), frozen: true };
                 Ok((SelectExpression::Composite(set.clone(), parts), set))
             }
             ExpressionKind::TypeHint(type_name, inner) => {
-                let hinted = self.preparation.resolve_type(type_name)?;
-                let (inner, _) = self.prepare(inner, Some(&hinted))?;
-                Ok((inner, hinted))
+                let hinted = self.preparation.resolve_type(type_name)?.freeze();
+                Ok((self.assigned(expression, inner, &hinted)?, hinted))
             }
             _ => self.term(expression, expected),
         }
@@ -106,6 +109,10 @@ impl SelectionPreparation<'_, '_> {
     ) -> Result<(SelectExpression, CqlType)> {
         let target = self.preparation.resolve_type(type_name)?;
         let (operand, argument) = self.operand(inner)?;
+        let known = argument.known_type().filter(|_| !matches!(operand, Operand::Waiting(_)));
+        if known.is_some_and(|known| known.freeze() == target.freeze()) {
+            self.same_casts.push(expression.position);
+        }
         let function = functions::resolve_cast(
             self.preparation,
             expression.position,
@@ -113,6 +120,17 @@ impl SelectionPreparation<'_, '_> {
             &target,
         )?;
         self.apply(function, vec![operand])
+    }
+
+    /// Returns the name that a selector has in the result. A cast to the type that its operand has
+    /// anyway does not change the name.
+    pub(super) fn result_name(&self, mut expression: &Expression<'_>) -> String {
+        while let ExpressionKind::Cast(inner, _) = &expression.kind
+            && self.same_casts.contains(&expression.position)
+        {
+            expression = inner;
+        }
+        expression.to_string()
     }
 
     fn negation(
@@ -150,42 +168,61 @@ impl SelectionPreparation<'_, '_> {
             )?;
             let (part, result) = self.apply(function, vec![left, right])?;
             left = Operand::Prepared(part);
-            left_argument = Argument::Typed(result);
+            left_argument =
+                Argument::Typed(result, Text::Prefix(&chain.first, &chain.rest[..=index]));
         }
         match (left, left_argument) {
-            (Operand::Prepared(part), Argument::Typed(result)) => Ok((part, result)),
+            (Operand::Prepared(part), Argument::Typed(result, _)) => Ok((part, result)),
             _ => Err(self.invalid(expression, "an operator takes two operands")),
         }
     }
 
     fn tuple(
         &mut self,
+        expression: &Expression<'_>,
         parts: &[Expression<'_>],
-        expected: Option<&CqlType>,
     ) -> Result<(SelectExpression, CqlType)> {
-        let types = match expected {
-            Some(CqlType::Tuple(types)) if types.len() >= parts.len() => &types[..],
-            _ => &[],
-        };
-        let parts = parts
-            .iter()
-            .enumerate()
-            .map(|(index, part)| self.prepare(part, types.get(index)))
-            .collect::<Result<Vec<_>>>()?;
-        let (parts, types): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        let tuple = CqlType::Tuple(types.into_iter().map(|part| part.freeze()).collect());
-        Ok((SelectExpression::Composite(tuple.clone(), parts), tuple))
+        let mut prepared = Vec::with_capacity(parts.len());
+        let mut types = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (Operand::Prepared(part), Argument::Typed(known, _)) = self.operand(part)? else {
+                return Err(self.unknown_type(expression));
+            };
+            prepared.push(part);
+            types.push(known.freeze());
+        }
+        let tuple = CqlType::Tuple(types.into());
+        Ok((SelectExpression::Composite(tuple.clone(), prepared), tuple))
     }
 
-    fn uniform(&mut self, parts: &[Expression<'_>]) -> Result<(Vec<SelectExpression>, CqlType)> {
-        let mut element: Option<CqlType> = None;
+    /// Prepares the elements of a list or set, whose type is that of the first element with a type
+    /// of its own.
+    fn uniform(
+        &mut self,
+        expression: &Expression<'_>,
+        parts: &[Expression<'_>],
+    ) -> Result<(Vec<SelectExpression>, CqlType)> {
+        let operands = parts.iter().map(|part| self.operand(part)).collect::<Result<Vec<_>>>()?;
+        let known = operands.iter().find_map(|(_, argument)| match argument {
+            Argument::Typed(known, _) => Some(known.freeze()),
+            _ => None,
+        });
+        let element = known.ok_or_else(|| self.unknown_type(expression))?;
         let mut prepared = Vec::with_capacity(parts.len());
-        for part in parts {
-            let (part, part_type) = self.prepare(part, element.as_ref())?;
-            element.get_or_insert(part_type.freeze());
-            prepared.push(part);
+        for (operand, _) in operands {
+            prepared.push(match operand {
+                Operand::Prepared(part) => part,
+                Operand::Waiting(part) => self.prepare(part, Some(&element))?.0,
+            });
         }
-        Ok((prepared, element.unwrap_or(CqlType::Blob)))
+        Ok((prepared, element))
+    }
+
+    fn unknown_type(&self, expression: &Expression<'_>) -> Error {
+        let message = format!(
+            "Cannot infer type for term {expression} in selection clause (try using a cast to force a type)"
+        );
+        self.invalid(expression, message)
     }
 
     fn aggregate(
@@ -202,17 +239,13 @@ impl SelectionPreparation<'_, '_> {
         expression: &Expression<'_>,
         expected: Option<&CqlType>,
     ) -> Result<(SelectExpression, CqlType)> {
-        match expected.cloned().or_else(|| crate::term::natural_type(expression)) {
-            Some(known) => {
-                let receiver = self.preparation.receiver(SELECTION, &known);
-                // In a selection every marker has this name, inside a literal too.
-                self.preparation.marker_name = Some(SELECTION);
-                let term = prepare_term(self.preparation, expression, &receiver);
-                self.preparation.marker_name = None;
-                Ok((SelectExpression::Term(term?), known))
-            }
-            None => Err(self.invalid(expression, format!("Cannot infer type for term {expression} in selection clause (try using a cast to force a type)"))),
-        }
+        let known = expected.cloned().ok_or_else(|| self.unknown_type(expression))?;
+        let receiver = self.preparation.receiver(SELECTION, &known);
+        // In a selection every marker has this name, inside a literal too.
+        self.preparation.marker_name = Some(SELECTION);
+        let term = prepare_term(self.preparation, expression, &receiver);
+        self.preparation.marker_name = None;
+        Ok((SelectExpression::Term(term?), known))
     }
 
     fn call(
@@ -221,17 +254,19 @@ impl SelectionPreparation<'_, '_> {
         call: &FunctionCall<'_>,
         expected: Option<&CqlType>,
     ) -> Result<(SelectExpression, CqlType)> {
-        let is_native =
-            call.name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
         let name = call.name.name.as_str();
-        if is_native && AggregateFunction::is_aggregate(name) {
+        if AggregateFunction::is_native(&call.name) {
             if let [argument] = call.arguments.as_slice() {
                 let before = self.aggregates;
                 // `count(?)` counts values of any type.
                 let counts_marker =
                     name == "count" && matches!(argument.kind, ExpressionKind::BindMarker(_));
-                let expected = counts_marker.then_some(&CqlType::Blob);
-                let (argument, argument_type) = self.prepare(argument, expected)?;
+                let expected = if counts_marker {
+                    Some(CqlType::Blob)
+                } else {
+                    crate::term::natural_type(argument)
+                };
+                let (argument, argument_type) = self.prepare(argument, expected.as_ref())?;
                 if self.aggregates != before {
                     return Err(self.invalid(
                         expression,
@@ -245,7 +280,7 @@ impl SelectionPreparation<'_, '_> {
             }
             return Err(self.invalid(
                 expression,
-                format!("Invalid call to function {name}, none of its type signatures match"),
+                AggregateFunction::refusal(&call.name, call.arguments.len()),
             ));
         }
         let (operands, arguments): (Vec<_>, Vec<_>) = call
@@ -255,13 +290,17 @@ impl SelectionPreparation<'_, '_> {
             .collect::<Result<Vec<_>>>()?
             .into_iter()
             .unzip();
-        let function = functions::resolve(self.preparation, &call.name, &arguments, expected)?;
+        let function =
+            functions::resolve_selector(self.preparation, &call.name, &arguments, expected)?;
         self.apply(function, operands)
     }
 
     /// Prepares an operand. Columns and calls have types of their own; literals and markers stay
     /// unprepared until the function is chosen.
-    fn operand<'e>(&mut self, operand: &'e Expression<'e>) -> Result<(Operand<'e>, Argument<'e>)> {
+    pub(super) fn operand<'e>(
+        &mut self,
+        operand: &'e Expression<'e>,
+    ) -> Result<(Operand<'e>, Argument<'e>)> {
         match &operand.kind {
             ExpressionKind::Tuple(parts) if parts.len() == 1 => self.operand(&parts[0]),
             ExpressionKind::Literal(_)
@@ -275,7 +314,7 @@ impl SelectionPreparation<'_, '_> {
             }
             _ => {
                 let (prepared, known) = self.prepare(operand, None)?;
-                Ok((Operand::Prepared(prepared), Argument::Typed(known)))
+                Ok((Operand::Prepared(prepared), Argument::Typed(known, Text::Whole(operand))))
             }
         }
     }

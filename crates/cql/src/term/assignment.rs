@@ -45,6 +45,13 @@ pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
             _ => Assignable::No,
         };
     }
+    if let T::Tuple(_) = to {
+        // A tuple can be written as the text of its fields.
+        return match literal {
+            Literal::Blob(_) => Assignable::No,
+            _ => Assignable::Weakly,
+        };
+    }
     let (fits, exact) = match literal {
         Literal::String(_) => {
             (matches!(to, T::Ascii | T::Text | T::Inet | T::Timestamp | T::Date | T::Time), T::Text)

@@ -3,12 +3,13 @@
 use espalier_types::CqlType;
 
 use super::{
-    CompositeTerm, Term,
+    Assignable, CompositeTerm, Term,
     evaluate::build_literal,
     prepare::{Preparation, prepare_term},
 };
 use crate::{
     Error, Result,
+    functions::argument_of,
     grammar::ast::{Expression, Name, Position},
     metadata::ColumnSpec,
 };
@@ -22,21 +23,27 @@ pub(super) fn list(
 ) -> Result<Term> {
     let target = &receiver.column_type;
     match target {
-        CqlType::List { element, .. } => elements(preparation, items, element, receiver),
+        CqlType::List { element, .. } => elements(preparation, "list", items, element, receiver),
         CqlType::Vector { element, dimension } => {
             if items.len() != *dimension {
                 return Err(preparation.invalid(position, format!(
-                    "Invalid vector literal for {} of type {}: expected {dimension} elements, but given {}",
+                    "Invalid vector literal for {} of type {}; expected {dimension} elements, but given {}",
                     receiver.name, target.cql_name(), items.len()
                 )));
             }
-            elements(preparation, items, element, receiver)
+            elements(preparation, "vector", items, element, receiver)
         }
-        _ => Err(wrong_literal(preparation, position, "list", receiver)),
+        _ => {
+            let message = format!(
+                "Unexpected receiver type '{}'; only list and vector are expected",
+                target.cql_name()
+            );
+            Err(preparation.invalid(position, message))
+        }
     }
 }
 
-/// Prepares `{a, b}`. `{}` is also an empty map or UDT.
+/// Prepares `{a, b}`. `{}` is also an empty map.
 pub(super) fn set(
     preparation: &mut Preparation<'_>,
     position: Position,
@@ -45,13 +52,9 @@ pub(super) fn set(
 ) -> Result<Term> {
     let target = &receiver.column_type;
     match target {
-        CqlType::Set { element, .. } => elements(preparation, items, element, receiver),
+        CqlType::Set { element, .. } => elements(preparation, "set", items, element, receiver),
         CqlType::Map { .. } if items.is_empty() => {
             composite(preparation, std::iter::empty::<(&Expression<'_>, ColumnSpec)>(), target)
-        }
-        CqlType::UserDefined { definition, .. } if items.is_empty() => {
-            let parts = vec![None; definition.fields.len()];
-            Ok(Term::Constant(Some(build_literal(target, parts)?)))
         }
         _ => Err(wrong_literal(preparation, position, "set", receiver)),
     }
@@ -59,10 +62,16 @@ pub(super) fn set(
 
 fn elements(
     preparation: &mut Preparation<'_>,
+    kind: &str,
     items: &[Expression<'_>],
     element: &CqlType,
     receiver: &ColumnSpec,
 ) -> Result<Term> {
+    for item in items {
+        check_part(preparation, item, element, || {
+            format!("{kind} literal for {}: value {item}", receiver.name)
+        })?;
+    }
     let part = preparation.receiver(&format!("value({})", receiver.name), element);
     let parts = items.iter().map(|item| (item, part.clone()));
     composite(preparation, parts, &receiver.column_type)
@@ -79,6 +88,13 @@ pub(super) fn map(
     let CqlType::Map { key, value, .. } = target else {
         return Err(wrong_literal(preparation, position, "map", receiver));
     };
+    for (k, v) in entries {
+        let literal = |part: &str, item: &Expression<'_>| {
+            format!("map literal for {}: {part} {item}", receiver.name)
+        };
+        check_part(preparation, k, key, || literal("key", k))?;
+        check_part(preparation, v, value, || literal("value", v))?;
+    }
     let key = preparation.receiver(&format!("key({})", receiver.name), key);
     let value = preparation.receiver(&format!("value({})", receiver.name), value);
     let parts: Vec<_> =
@@ -97,7 +113,7 @@ pub(super) fn tuple(
     let types = match target {
         CqlType::Tuple(types) => types,
         _ if items.len() == 1 => return prepare_term(preparation, &items[0], receiver),
-        _ => return Err(wrong_literal(preparation, position, "tuple", receiver)),
+        _ => return Err(wrong_literal(preparation, position, "tuple type", receiver)),
     };
     if items.len() > types.len() {
         return Err(preparation.invalid(
@@ -110,6 +126,11 @@ pub(super) fn tuple(
                 items.len()
             ),
         ));
+    }
+    for (index, (item, part)) in items.iter().zip(types.iter()).enumerate() {
+        check_part(preparation, item, part, || {
+            format!("tuple literal for {}: component {index}", receiver.name)
+        })?;
     }
     let parts: Vec<_> = items
         .iter()
@@ -145,7 +166,12 @@ pub(super) fn user_defined(
         let given = fields.iter().rev().find(|(name, _)| name.as_str() == field);
         let part = preparation.receiver(&format!("{}.{field}", receiver.name), field_type);
         parts.push(match given {
-            Some((_, expression)) => prepare_term(preparation, expression, &part)?,
+            Some((_, expression)) => {
+                check_part(preparation, expression, field_type, || {
+                    format!("user type literal for {}: field {field}", receiver.name)
+                })?;
+                prepare_term(preparation, expression, &part)?
+            }
             None => Term::NULL,
         });
     }
@@ -163,6 +189,21 @@ pub fn prepare_parts(
     tuple: &CqlType,
 ) -> Result<Term> {
     composite(preparation, parts.iter().zip(receivers), tuple)
+}
+
+/// Refuses a part of a literal that cannot have the type of its place. `place` names the literal and
+/// the part.
+fn check_part(
+    preparation: &Preparation<'_>,
+    part: &Expression<'_>,
+    wanted: &CqlType,
+    place: impl FnOnce() -> String,
+) -> Result<()> {
+    if argument_of(preparation, part)?.fits(wanted) != Assignable::No {
+        return Ok(());
+    }
+    let message = format!("Invalid {} is not of type {}", place(), wanted.cql_name());
+    Err(preparation.invalid(part.position, message))
 }
 
 fn wrong_literal(

@@ -103,8 +103,9 @@ impl CompositeTerm {
 /// # Errors
 /// An element, key or value of a collection is null.
 pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
+    let kind = if column_type.is_collection() { "collections" } else { "vectors" };
     let no_null = |part: Option<Bytes>| {
-        part.ok_or_else(|| Error::invalid("null is not supported inside collections"))
+        part.ok_or_else(|| Error::invalid(format!("null is not supported inside {kind}")))
     };
     let bytes = match column_type {
         CqlType::List { .. } => {

@@ -13,7 +13,11 @@ use super::{
 };
 use crate::{
     Result,
-    grammar::ast::{Expression, ExpressionKind, TypeName},
+    functions::argument_of,
+    grammar::{
+        TermText,
+        ast::{Expression, ExpressionKind, TypeName},
+    },
     metadata::ColumnSpec,
 };
 
@@ -28,9 +32,15 @@ pub(super) fn prepare_hinted(
     let position = expression.position;
     let target = &receiver.column_type;
     let hinted = preparation.resolve_type(type_name)?;
+    if argument_of(preparation, inner)?.fits(&hinted) == Assignable::No {
+        let message =
+            format!("Cannot cast value {} to type {}", TermText(inner), hinted.cql_name());
+        return Err(preparation.invalid(position, message));
+    }
     if is_assignable(&hinted, target) == Assignable::No && !is_ascii_for_text(&hinted, target) {
         let (name, target) = (&receiver.name, target.cql_name());
-        let message = format!("Cannot assign value {expression} to {name} of type {target}");
+        let message =
+            format!("Cannot assign value {} to {name} of type {target}", TermText(expression));
         return Err(preparation.invalid(position, message));
     }
     let as_hinted = ColumnSpec { column_type: hinted, ..receiver.clone() };
@@ -48,14 +58,6 @@ pub(super) fn prepare_hinted(
             let value = constant(preparation, literal, inner.position, &as_hinted)?;
             if hinted == target {
                 return Ok(Term::Constant(Some(value)));
-            }
-            prepare_term(preparation, inner, receiver)
-        }
-        ExpressionKind::TypeHint(deeper, _) => {
-            let found = preparation.resolve_type(deeper)?;
-            if is_assignable(&found, hinted) == Assignable::No {
-                let message = format!("Cannot cast value {inner} to type {}", hinted.cql_name());
-                return Err(preparation.invalid(position, message));
             }
             prepare_term(preparation, inner, receiver)
         }

@@ -311,10 +311,14 @@ fn call(
     let target = &receiver.column_type;
     let (term, found) = functions::prepare_call(preparation, expression, Some(receiver))?;
     if is_assignable(&found, target) == Assignable::No {
+        let result = match &expression.kind {
+            ExpressionKind::Function(call) => format!("function system.{}", call.name.name),
+            _ => expression.to_string(),
+        };
         return Err(preparation.invalid(
             expression.position,
             format!(
-                "Type error: cannot assign result of {expression} (type {}) to {} (type {})",
+                "Type error: cannot assign result of {result} (type {}) to {} (type {})",
                 found.cql_name(),
                 receiver.name,
                 target.cql_name()
@@ -341,20 +345,14 @@ pub(super) fn constant(
         Literal::Blob(text) => ("HEX", (*text).into()),
         Literal::Duration(text) => ("DURATION", (*text).into()),
     };
-    let wrong = |reason: String| {
-        let name = target.cql_name();
-        let message = format!(
-            "Invalid {kind} constant ({text}) for \"{}\" of type {name}{reason}",
-            receiver.name
-        );
-        preparation.invalid(position, message)
-    };
+    let place = || format!("\"{}\" of type {}", receiver.name, target.cql_name());
     if literal_fits(value, target) == Assignable::No {
-        return Err(wrong(String::new()));
+        let message = format!("Invalid {kind} constant ({text}) for {}", place());
+        return Err(preparation.invalid(position, message));
     }
     let parsed = match target {
         CqlType::Counter => espalier_types::literal::from_text(&CqlType::Bigint, &text),
         _ => espalier_types::literal::from_text(target, &text),
     };
-    parsed.map_err(|error| wrong(format!(": {error}")))
+    parsed.map_err(|error| preparation.invalid(position, format!("{error}, for {}", place())))
 }

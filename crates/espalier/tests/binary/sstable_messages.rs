@@ -115,7 +115,7 @@ fn a_part_of_a_key_that_means_nothing_is_an_error() {
     assert_eq!((code, found.as_str()), (Some(1), ""));
     assert_eq!(
         reported,
-        "espalier: --key: '3:nope': b: cannot make an int from 'nope': expected an integer of 32 bits\n"
+        "espalier: --key: '3:nope': b: Unable to make int from 'nope': expected an integer of 32 bits\n"
     );
     let (code, _, reported) = dump("[3]");
     assert_eq!(code, Some(1));

@@ -135,6 +135,51 @@ fn parse_units(text: &str) -> Option<Magnitude> {
     Some(magnitude)
 }
 
+/// Returns Cassandra's reason to refuse parts with units: one is repeated, misordered or too large.
+/// `None` if the text has another form.
+pub(super) fn wrong_units(text: &str) -> Option<String> {
+    const UNITS: [(&str, &str); 10] = [
+        ("y", "years"),
+        ("mo", "months"),
+        ("w", "weeks"),
+        ("d", "days"),
+        ("h", "hours"),
+        ("m", "minutes"),
+        ("s", "seconds"),
+        ("ms", "milliseconds"),
+        ("us", "microseconds"),
+        ("ns", "nanoseconds"),
+    ];
+    let mut last: Option<usize> = None;
+    let mut rest = text.strip_prefix('-').unwrap_or(text);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let after = rest.get(digits..).filter(|_| digits > 0)?;
+        let length = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (name, after) = after.split_at(length);
+        let name = if name.to_lowercase() == "µs" { "us" } else { name };
+        let index = UNITS.iter().position(|(unit, _)| unit.eq_ignore_ascii_case(name))?;
+        match last {
+            Some(last) if last == index => {
+                let unit = UNITS[index].1;
+                return Some(format!("Invalid duration. The {unit} are specified multiple times"));
+            }
+            Some(last) if last > index => {
+                let (late, early) = (UNITS[last].1, UNITS[index].1);
+                return Some(format!("Invalid duration. The {late} should be after {early}"));
+            }
+            _ => last = Some(index),
+        }
+        rest = after;
+    }
+    let sum = match last? {
+        0 | 1 => "months",
+        2 | 3 => "days",
+        _ => "nanoseconds",
+    };
+    Some(format!("Invalid duration. The total number of {sum} must be less or equal to 2147483647"))
+}
+
 /// Reads the text behind the P: `3W`, or `1Y2M3DT4H5M6S` with any part left out.
 fn parse_iso(text: &str) -> Option<Magnitude> {
     let mut magnitude = Magnitude::default();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::literal::{Json, from_text, parse_json};
+use crate::literal::{Json, from_text, parse_json, refusal::quoted};
 use crate::{CqlType, UserType, ValueError, collection};
 
 /// Returns the value of a JSON text, as Cassandra's `fromJson` and `INSERT JSON` read it; `null` is
@@ -14,9 +14,8 @@ use crate::{CqlType, UserType, ValueError, collection};
 /// inside a collection.
 pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> {
     let json = parse_json(text).map_err(|error| ValueError::Text {
-        type_name: ty.cql_name(),
+        reason: format!("Could not decode JSON string '{}': {error}", quoted(text)),
         expected: "JSON",
-        text: error.to_string(),
     })?;
     from_json_value(ty, &json)
 }

@@ -5,27 +5,27 @@ use std::net::{IpAddr, Ipv6Addr};
 use bytes::Bytes;
 
 use crate::duration::Duration;
-use crate::literal::{date, duration, number, timestamp, to_cql_literal};
-use crate::{CqlType, ValueError, decimal, varint};
+use crate::literal::{date, duration, number, refusal, timestamp, to_cql_literal};
+use crate::{CqlType, ValueError, collection, decimal, varint};
 
 /// Returns the value of `text`: numbers, `true`, a UUID, `2011-02-03 04:05+0000`, `1h30m`, `::1`,
 /// hex digits, ...
 ///
-/// An empty text is the zero-length value, if the type has one.
+/// An empty text is the zero-length value, if the type has one. A tuple has the texts of its fields
+/// between colons: `1:a:@`, where `@` is null and a backslash makes `:` and `@` plain characters.
 ///
 /// # Errors
 ///
-/// Returns an error if `text` is not a value of the type, and for collections, tuples, UDTs and
-/// vectors, which have CQL literals and JSON instead.
+/// Returns an error if `text` is not a value of the type, and for collections, UDTs and vectors,
+/// which have CQL literals and JSON instead.
 pub fn from_text(ty: &CqlType, text: &str) -> Result<Bytes, ValueError> {
+    if let CqlType::Tuple(types) = ty {
+        return parse_tuple(ty, types, text);
+    }
     if text.is_empty() && ty.validate(&[]).is_ok() {
         return Ok(Bytes::new());
     }
-    let wrong = |expected| ValueError::Text {
-        type_name: ty.cql_name(),
-        expected,
-        text: text.chars().take(MAX_QUOTED).collect(),
-    };
+    let wrong = |expected| ValueError::Text { reason: refusal::reason(ty, text), expected };
     let value = match ty {
         CqlType::Text => Some(text.as_bytes().to_vec()),
         CqlType::Ascii => text.is_ascii().then(|| text.as_bytes().to_vec()),
@@ -65,6 +65,9 @@ pub fn from_text(ty: &CqlType, text: &str) -> Result<Bytes, ValueError> {
         }
     };
     let value = value.ok_or_else(|| wrong(expected(ty)))?;
+    if *ty == CqlType::Timeuuid && ty.validate(&value).is_err() {
+        return Err(wrong("a UUID of version 1"));
+    }
     ty.validate(&value)?;
     Ok(value.into())
 }
@@ -118,9 +121,6 @@ pub(super) fn scalar_text(ty: &CqlType, value: &[u8]) -> Option<String> {
         _ => None,
     }
 }
-
-/// The number of characters of a wrong text that an error repeats.
-const MAX_QUOTED: usize = 100;
 
 fn expected(ty: &CqlType) -> &'static str {
     match ty {
@@ -208,10 +208,68 @@ fn print_uuid(value: &[u8]) -> Option<String> {
 /// Reads an IP address. An IPv4 address inside IPv6 (`::ffff:1.2.3.4`) becomes an IPv4 address, as
 /// in Java.
 fn parse_inet(text: &str) -> Option<Vec<u8>> {
-    Some(match text.parse::<IpAddr>().ok()?.to_canonical() {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
+    Some(match text.parse::<IpAddr>() {
+        Ok(address) => match address.to_canonical() {
+            IpAddr::V4(address) => address.octets().to_vec(),
+            IpAddr::V6(address) => address.octets().to_vec(),
+        },
+        Err(_) => parse_short_inet(text)?.to_vec(),
     })
+}
+
+/// Reads an IPv4 address of one to four numbers, the last of which has the remaining bytes, as Java
+/// does: `1.2.3` is `1.2.0.3`. Numbers may have leading zeros.
+fn parse_short_inet(text: &str) -> Option<[u8; 4]> {
+    let mut address = [0; 4];
+    let mut numbers = text.split('.');
+    let last = numbers.next_back()?;
+    let mut filled = 0;
+    for number in numbers {
+        *address.get_mut(..3)?.get_mut(filled)? = parse_digits(number)?.try_into().ok()?;
+        filled += 1;
+    }
+    let last = parse_digits(last)?.to_be_bytes();
+    let (overflow, rest) = last.split_at(last.len() - (address.len() - filled));
+    address[filled..].copy_from_slice(rest);
+    overflow.iter().all(|byte| *byte == 0).then_some(address)
+}
+
+fn parse_digits(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
+
+/// Reads a tuple from the texts of its fields. Fields that the text omits stay absent.
+fn parse_tuple(ty: &CqlType, types: &[CqlType], text: &str) -> Result<Bytes, ValueError> {
+    let fields = split_at_colons(text);
+    if fields.len() > types.len() {
+        let reason = format!(
+            "Invalid tuple literal: too many elements. Type {} expects {} but got {}",
+            ty.cql_name(),
+            types.len(),
+            fields.len()
+        );
+        return Err(ValueError::Text { reason, expected: "a text for each field" });
+    }
+    let values = fields.iter().zip(types).map(|(field, ty)| match *field {
+        "@" => Ok(None),
+        field => from_text(ty, &field.replace("\\:", ":").replace("\\@", "@")).map(Some),
+    });
+    Ok(collection::tuple_of(values.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// Splits a text at the colons that have no backslash in front.
+fn split_at_colons(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(':') {
+        if !text[..at].ends_with('\\') {
+            parts.push(&text[start..at]);
+            start = at + 1;
+        }
+    }
+    parts.push(&text[start..]);
+    parts
 }
 
 /// Prints an IP address in Java's form, without `::`.

@@ -119,6 +119,10 @@ impl<W: Write> Printer<'_, W> {
         if name == "count" && call.arguments.len() == 1 && call.arguments.iter().all(is_literal) {
             return self.text("count");
         }
+        if self.is_term {
+            self.qualified_name(&call.name)?;
+            return self.bracketed(PARENTHESES, &call.arguments, Self::expression);
+        }
         let keyspace = call.name.keyspace.as_ref().map_or("system", |keyspace| keyspace.as_str());
         write!(self.out, "{keyspace}.{name}")?;
         self.bracketed(PARENTHESES, &call.arguments, Self::expression)

@@ -27,29 +27,41 @@ struct Printer<'p, W> {
     out: &'p mut W,
     /// The names of the bind markers in the CQL style; `None` in the result style.
     markers: Option<&'p BindMarkers<'p>>,
+    /// Whether functions have the names as written, as in the terms of Cassandra's errors.
+    is_term: bool,
+}
+
+/// A term in an error's text. Other than in the result style, native functions have no keyspace.
+pub struct TermText<'e>(pub &'e Expression<'e>);
+
+impl fmt::Display for TermText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printer { out: f, markers: None, is_term: true }.expression(self.0)
+    }
 }
 
 impl fmt::Display for Expression<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printer { out: f, markers: None }.expression(self)
+        Printer { out: f, markers: None, is_term: false }.expression(self)
     }
 }
 
 impl fmt::Display for Relation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printer { out: f, markers: None }.relation(self)
+        Printer { out: f, markers: None, is_term: false }.relation(self)
     }
 }
 
 impl fmt::Display for TypeName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printer { out: f, markers: None }.type_name(self)
+        Printer { out: f, markers: None, is_term: false }.type_name(self)
     }
 }
 
 impl fmt::Display for Parsed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printer { out: f, markers: Some(&self.bind_markers) }.statement(&self.statement)
+        Printer { out: f, markers: Some(&self.bind_markers), is_term: false }
+            .statement(&self.statement)
     }
 }
 

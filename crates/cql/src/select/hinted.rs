@@ -1,0 +1,114 @@
+//! Preparation of selectors with a type hint, `(type) selector`, whose parts may read columns.
+
+use espalier_types::CqlType;
+
+use super::{
+    expression::SelectExpression,
+    selection::{Operand, SelectionPreparation},
+};
+use crate::{
+    Result,
+    grammar::ast::{Expression, ExpressionKind},
+    term::Assignable,
+};
+
+impl SelectionPreparation<'_, '_> {
+    /// Prepares `inner` as a value of type `wanted`. `whole` is the selector with its hint, for
+    /// messages.
+    pub(super) fn assigned(
+        &mut self,
+        whole: &Expression<'_>,
+        inner: &Expression<'_>,
+        wanted: &CqlType,
+    ) -> Result<SelectExpression> {
+        if let Some(parts) = self.assigned_parts(whole, inner, wanted)? {
+            return Ok(SelectExpression::Composite(wanted.clone(), parts));
+        }
+        let (operand, argument) = self.operand(inner)?;
+        if argument.fits(wanted) == Assignable::No {
+            let message =
+                format!("Cannot assign value {whole} to {whole} of type {}", wanted.cql_name());
+            return Err(self.invalid(whole, message));
+        }
+        match operand {
+            Operand::Prepared(part) => Ok(part),
+            Operand::Waiting(expression) => Ok(self.prepare(expression, Some(wanted))?.0),
+        }
+    }
+
+    /// Prepares the parts of a literal of type `wanted`. Returns `None` if `inner` is no such
+    /// literal.
+    fn assigned_parts(
+        &mut self,
+        whole: &Expression<'_>,
+        inner: &Expression<'_>,
+        wanted: &CqlType,
+    ) -> Result<Option<Vec<SelectExpression>>> {
+        let parts: Vec<(&Expression<'_>, &CqlType)> = match (&inner.kind, wanted) {
+            (ExpressionKind::List(items), CqlType::List { element, .. })
+            | (ExpressionKind::Set(items), CqlType::Set { element, .. }) => {
+                items.iter().map(|item| (item, &**element)).collect()
+            }
+            (ExpressionKind::List(items), CqlType::Vector { element, dimension })
+                if items.len() == *dimension =>
+            {
+                items.iter().map(|item| (item, &**element)).collect()
+            }
+            (ExpressionKind::Map(entries), CqlType::Map { key, value, .. }) => {
+                entries.iter().flat_map(|(k, v)| [(k, &**key), (v, &**value)]).collect()
+            }
+            (ExpressionKind::Tuple(items), CqlType::Tuple(types)) if items.len() <= types.len() => {
+                items.iter().zip(types.iter()).collect()
+            }
+            _ => return self.assigned_fields(whole, inner, wanted),
+        };
+        parts
+            .into_iter()
+            .map(|(part, wanted)| self.assigned(whole, part, wanted))
+            .collect::<Result<_>>()
+            .map(Some)
+    }
+
+    /// Prepares the fields of a literal of a user type. The parser takes `{a: v}` for a map whose
+    /// keys are columns.
+    fn assigned_fields(
+        &mut self,
+        whole: &Expression<'_>,
+        inner: &Expression<'_>,
+        wanted: &CqlType,
+    ) -> Result<Option<Vec<SelectExpression>>> {
+        let CqlType::UserDefined { definition, .. } = wanted else { return Ok(None) };
+        let given: Option<Vec<(&str, &Expression<'_>)>> = match &inner.kind {
+            ExpressionKind::UserDefined(fields) => {
+                Some(fields.iter().map(|(name, value)| (name.as_str(), value)).collect())
+            }
+            ExpressionKind::Map(entries) => entries
+                .iter()
+                .map(|(key, value)| match &key.kind {
+                    ExpressionKind::Column(name) => Some((name.as_str(), value)),
+                    _ => None,
+                })
+                .collect(),
+            _ => None,
+        };
+        let Some(given) = given else { return Ok(None) };
+        let is_field = |name: &str| definition.fields.iter().any(|(field, _)| field == name);
+        if let Some((unknown, _)) = given.iter().find(|(name, _)| !is_field(name)) {
+            let message = format!(
+                "Unknown field '{unknown}' in value of user defined type {}",
+                definition.name
+            );
+            return Err(self.invalid(inner, message));
+        }
+        let null = SelectExpression::Term(crate::term::Term::NULL);
+        let mut parts = Vec::with_capacity(definition.fields.len());
+        for (field, field_type) in &definition.fields {
+            let value = given.iter().rev().find(|(name, _)| name == field);
+            parts.push(match value {
+                Some((_, value)) => self.assigned(whole, value, field_type)?,
+                None => null.clone(),
+            });
+        }
+        Ok(Some(parts))
+    }
+}
