@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use espalier_mutation::schema::ColumnDefinition;
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind};
 use espalier_types::{CqlType, collection};
 
 use super::Alternatives;
@@ -46,6 +46,17 @@ pub enum FilterOperator {
 }
 
 impl Filter {
+    /// Whether the condition leaves one value of the clustering column at `position`.
+    pub fn fixes(&self, position: usize) -> bool {
+        let FilterTarget::Column(column) = &self.target else { return false };
+        let is_equality = match &self.operator {
+            FilterOperator::Compare(operator, _) => *operator == ComparisonOperator::Equal,
+            FilterOperator::In(alternatives) => alternatives.is_single(),
+            FilterOperator::Contains(_) | FilterOperator::ContainsKey(_) => false,
+        };
+        is_equality && column.kind == ColumnKind::Clustering && column.position == position
+    }
+
     /// Whether the row satisfies the condition. Null satisfies no condition.
     ///
     /// # Errors

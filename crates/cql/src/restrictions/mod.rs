@@ -36,6 +36,13 @@ pub enum Alternatives {
     List(Term),
 }
 
+impl Alternatives {
+    /// Whether there is one value only.
+    pub fn is_single(&self) -> bool {
+        matches!(self, Self::Terms(terms) if terms.len() == 1)
+    }
+}
+
 /// A planned `WHERE`.
 #[derive(Clone, Debug)]
 pub struct Restrictions {
@@ -80,6 +87,27 @@ impl Restrictions {
             | ClusteringRestriction::Tuples { alternatives, .. } => alternatives.is_in(),
             ClusteringRestriction::Range { .. } => false,
         })
+    }
+
+    /// Whether the clustering column at `position` has one value in all rows, because `=` or an IN
+    /// of one value restricts it.
+    pub fn is_fixed(&self, position: usize) -> bool {
+        let mut start = 0;
+        for restriction in &self.clustering {
+            let (columns, alternatives) = match restriction {
+                ClusteringRestriction::Values(alternatives) => (1, Some(alternatives)),
+                ClusteringRestriction::Tuples { columns, alternatives } => {
+                    (*columns, Some(alternatives))
+                }
+                // A range is the last restriction.
+                ClusteringRestriction::Range { .. } => (0, None),
+            };
+            if (start..start + columns).contains(&position) {
+                return alternatives.is_some_and(Alternatives::is_single);
+            }
+            start += columns;
+        }
+        self.filters.iter().any(|filter| filter.fixes(position))
     }
 
     /// Whether a row satisfies all filters.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use espalier_mutation::schema::{ColumnKind, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use espalier_storage::{
     ColumnSelection,
     system::{is_made_when_read, is_virtual},
@@ -204,8 +204,10 @@ fn plan_group_by(
     }
     let key: Vec<_> =
         table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
-    let partition_is_single =
-        restrictions.partition.keys().is_some_and(|columns| columns.iter().all(is_single));
+    let partition_is_single = restrictions
+        .partition
+        .keys()
+        .is_some_and(|columns| columns.iter().all(Alternatives::is_single));
     let mut at = 0;
     for expression in &statement.group_by {
         let ExpressionKind::Column(name) = &expression.kind else {
@@ -213,10 +215,11 @@ fn plan_group_by(
                 .invalid(expression.position, "GROUP BY functions are not supported yet"));
         };
         let Some(index) = key.iter().position(|column| column.name == name.as_str()) else {
-            return Err(preparation.invalid(
-                name.position,
-                "Group by is currently only supported on the columns of the PRIMARY KEY",
-            ));
+            let column = &preparation.column(table, name)?.name;
+            let message = format!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {column}"
+            );
+            return Err(preparation.invalid(name.position, message));
         };
         // Columns restricted by = may be left out: they have one value in all rows.
         let skipped_are_fixed = (at..index).all(|skipped| {
@@ -224,8 +227,7 @@ fn plan_group_by(
             if skipped < partition_columns {
                 partition_is_single
             } else {
-                matches!(restrictions.clustering.get(skipped - partition_columns),
-                    Some(restrictions::ClusteringRestriction::Values(alternatives)) if is_single(alternatives))
+                restrictions.is_fixed(skipped - partition_columns)
             }
         });
         if index < at || !skipped_are_fixed {
@@ -245,10 +247,6 @@ fn plan_group_by(
         ));
     }
     Ok(Some(columns))
-}
-
-fn is_single(alternatives: &Alternatives) -> bool {
-    matches!(alternatives, Alternatives::Terms(terms) if terms.len() == 1)
 }
 
 /// Refuses `ORDER BY column ANN OF vector`, which needs an index: this node has none. Cassandra
@@ -288,6 +286,15 @@ fn plan_ordering(
     if order_by.is_empty() {
         return Ok((false, Vec::new()));
     }
+    // A column that is named again keeps its place and takes the later direction.
+    let mut columns: Vec<(&ColumnDefinition, &Ordering<'_>)> = Vec::with_capacity(order_by.len());
+    for ordering in order_by {
+        let column = preparation.column(table, &ordering.column)?;
+        match columns.iter_mut().find(|(earlier, _)| earlier.name == column.name) {
+            Some((_, earlier)) => *earlier = ordering,
+            None => columns.push((column, ordering)),
+        }
+    }
     let Some(keys) = restrictions.partition.keys() else {
         return Err(Error::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
@@ -296,20 +303,17 @@ fn plan_ordering(
     let mut reversed = None;
     let mut sort = Vec::new();
     let mut at = 0;
-    for ordering in order_by {
+    for (column, ordering) in columns {
         let name = &ordering.column;
-        let column = preparation.column(table, name)?;
         if column.kind != ColumnKind::Clustering {
             let message = format!(
                 "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}"
             );
             return Err(preparation.invalid(name.position, message));
         }
-        let fixed = |position: usize| {
-            matches!(restrictions.clustering.get(position),
-            Some(restrictions::ClusteringRestriction::Values(alternatives)) if is_single(alternatives))
-        };
-        if column.position < at || !(at..column.position).all(fixed) {
+        let skipped_are_fixed =
+            (at..column.position).all(|position| restrictions.is_fixed(position));
+        if column.position < at || !skipped_are_fixed {
             return Err(preparation.invalid(name.position, "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"));
         }
         at = column.position + 1;
@@ -319,7 +323,7 @@ fn plan_ordering(
         }
         sort.push((column.position, ordering.descending));
     }
-    let is_in = !keys.iter().all(is_single);
+    let is_in = !keys.iter().all(Alternatives::is_single);
     Ok((reversed.unwrap_or(false), if is_in { sort } else { Vec::new() }))
 }
 
