@@ -142,10 +142,10 @@ impl Document {
             ))
         };
         let utf8 = std::str::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
-        let Json::Object(found) =
-            literal::parse_json(utf8).map_err(|error| wrong(error.to_string()))?
-        else {
-            return Err(wrong("it is not an object".to_string()));
+        let found = match literal::parse_json(utf8).map_err(|error| wrong(error.to_string()))? {
+            Json::Object(found) => found,
+            Json::Null => return Err(Error::invalid("Got null for INSERT JSON values")),
+            _ => return Err(wrong("it is not an object".to_string())),
         };
         let mut members: Vec<(String, Json)> = Vec::with_capacity(found.len());
         for (name, value) in found {

@@ -10,7 +10,7 @@ use crate::{
     Error, Result,
     condition::plan_condition,
     grammar::ast::{Delete, DeleteTarget},
-    restrictions::{self, ClusteringRestriction, Purpose},
+    restrictions::{self, Purpose},
     term::{Preparation, Term, prepare_term},
 };
 
@@ -30,8 +30,11 @@ pub fn plan_delete(
     for target in &statement.targets {
         operations.push(plan_target(preparation, table, target)?);
     }
-    let restrictions =
-        restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
+    let only_static = !operations.is_empty()
+        && !condition.tests_regular_columns()
+        && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
+    let purpose = Purpose::Modify { statement: "DELETE", only_static };
+    let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     let plan = PlannedModification {
         table: table.clone(),
         kind: ModificationKind::Delete,
@@ -76,13 +79,12 @@ fn plan_target(
                     ("value", element.as_ref().clone())
                 }
                 CqlType::List { .. } if column.is_complex() => ("idx", CqlType::Int),
-                _ => {
+                other => {
+                    let kind =
+                        if other.is_collection() { "frozen collection" } else { "non collection" };
                     return Err(preparation.invalid(
                         name.position,
-                        format!(
-                            "Invalid deletion operation for column {name} of type {}",
-                            column.column_type.cql_name()
-                        ),
+                        format!("Invalid deletion operation for {kind} column {name}"),
                     ));
                 }
             };
@@ -91,13 +93,13 @@ fn plan_target(
         }
         DeleteTarget::Field(_, field) => {
             let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
-                return Err(preparation.invalid(
-                    name.position,
-                    format!(
-                        "Invalid field deletion operation for column {name} of type {}",
-                        column.column_type.cql_name()
-                    ),
-                ));
+                let message = match column.column_type {
+                    CqlType::UserDefined { .. } => {
+                        format!("Frozen UDT column {name} does not support field deletions")
+                    }
+                    _ => format!("Invalid field deletion operation for non-UDT column {name}"),
+                };
+                return Err(preparation.invalid(name.position, message));
             };
             let Some(index) =
                 definition.fields.iter().position(|(other, _)| other == field.as_str())
@@ -142,20 +144,8 @@ fn check_clustering(plan: &PlannedModification) -> Result<()> {
             ))
         };
     }
-    if clustering.iter().any(|r| matches!(r, ClusteringRestriction::Range { .. })) {
-        return Err(Error::invalid("Range deletions are not supported for specific columns"));
-    }
     if plan.restrictions.names_whole_rows(&plan.table) {
         return Ok(());
     }
-    let given: usize =
-        clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
-    let missing: Vec<&str> = plan
-        .table
-        .clustering_columns()
-        .iter()
-        .skip(given)
-        .map(|column| column.name.as_str())
-        .collect();
-    Err(Error::invalid(format!("Some clustering keys are missing: {}", missing.join(", "))))
+    Err(Error::invalid("Range deletions are not supported for specific columns"))
 }

@@ -209,7 +209,9 @@ impl Operation {
             Self::Count(column, term, negated) => match evaluate(term)? {
                 Bound::Unset => {}
                 Bound::Null => {
-                    return Err(Error::invalid("Invalid null value for counter increment"));
+                    return Err(Error::invalid(
+                        "Invalid null value for counter increment/decrement",
+                    ));
                 }
                 Bound::Value(value) => {
                     count(context, column, row, counter_delta(&value, *negated)?);
@@ -298,7 +300,9 @@ fn counter_delta(value: &Bytes, negated: bool) -> Result<i64> {
         return Ok(delta);
     }
     delta.checked_neg().ok_or_else(|| {
-        Error::invalid(format!("The negation of {delta} overflows supported counter precision"))
+        Error::invalid(format!(
+            "The negation of {delta} overflows supported counter precision (signed 8 bytes integer)"
+        ))
     })
 }
 
@@ -457,8 +461,8 @@ fn element_path(
     };
     let key = match key {
         Bound::Value(key) => key,
-        Bound::Null if matches!(column.column_type, CqlType::Map { .. }) => {
-            return Err(Error::invalid("Invalid null map key"));
+        Bound::Null if !matches!(column.column_type, CqlType::List { .. }) => {
+            return Err(Error::invalid(format!("Invalid null {what}")));
         }
         Bound::Null => return Err(Error::invalid(format!("Invalid null value for {what}"))),
         Bound::Unset => return Err(Error::invalid(format!("Invalid unset value for {what}"))),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use espalier_types::CqlType;
 
 use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
@@ -42,8 +42,10 @@ pub fn plan_update(
         let reads = !condition.is_none() || preparation.references.is_some();
         operations.push((column.kind, plan_assignment(preparation, column, assignment, reads)?));
     }
-    let restrictions =
-        restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
+    let only_static = !condition.tests_regular_columns()
+        && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
+    let purpose = Purpose::Modify { statement: "UPDATE", only_static };
+    let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     let plan = PlannedModification {
         table: table.clone(),
         kind: ModificationKind::Update,
@@ -118,12 +120,10 @@ struct AssignedColumn<'c> {
 }
 
 impl AssignedColumn<'_> {
-    fn refuse(&self, preparation: &Preparation<'_>, what: &str) -> Result<Operation> {
-        let message = format!(
-            "Invalid operation ({what}) for column {} of type {}",
-            self.column.name,
-            self.column.column_type.cql_name()
-        );
+    /// Returns the error for an operation as written that columns of this `kind` do not have.
+    #[cold]
+    fn refuse(&self, preparation: &Preparation<'_>, what: &str, kind: &str) -> Result<Operation> {
+        let message = format!("Invalid operation ({what}) for {kind} column {}", self.column.name);
         Err(preparation.invalid(self.position, message))
     }
 
@@ -169,7 +169,12 @@ impl AssignedColumn<'_> {
         if !column.is_complex() || !column.column_type.is_collection() {
             return self.increase(preparation, value);
         }
-        Ok(Operation::Add(column.clone(), self.value(preparation, value)?))
+        let term = self.value(preparation, value);
+        let term = match column.column_type {
+            CqlType::Map { .. } => self.part_of_map(preparation, "addition", "map", value, term)?,
+            _ => term?,
+        };
+        Ok(Operation::Add(column.clone(), term))
     }
 
     /// Plans `v = v + 1`, which needs a condition or a transaction.
@@ -245,7 +250,32 @@ impl AssignedColumn<'_> {
                 .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),
             _ => preparation.receiver(&column.name, &column.column_type),
         };
-        Ok(Operation::Remove(column.clone(), prepare_term(preparation, value, &receiver)?))
+        let term = prepare_term(preparation, value, &receiver);
+        let term = match column.column_type {
+            CqlType::Map { .. } => {
+                self.part_of_map(preparation, "substraction", "set", value, term)?
+            }
+            _ => term?,
+        };
+        Ok(Operation::Remove(column.clone(), term))
+    }
+
+    /// Gives the error of a value that is added to or removed from a map Cassandra's text.
+    fn part_of_map(
+        &self,
+        preparation: &Preparation<'_>,
+        operation: &str,
+        wanted: &str,
+        value: &Expression<'_>,
+        term: Result<Term>,
+    ) -> Result<Term> {
+        term.map_err(|error| {
+            let message = format!(
+                "Value for a map {operation} has to be a {wanted}, but was: '{value}': {}",
+                error.message
+            );
+            Error { message, ..preparation.invalid(self.position, "") }
+        })
     }
 
     fn prepend(
@@ -254,11 +284,12 @@ impl AssignedColumn<'_> {
         value: &Expression<'_>,
     ) -> Result<Operation> {
         let column = self.column;
-        if column.column_type.is_counter() {
-            return self.count(preparation, value, false);
-        }
         if !column.is_complex() || !matches!(column.column_type, CqlType::List { .. }) {
-            return self.refuse(preparation, "value + column");
+            let is_list = matches!(column.column_type, CqlType::List { .. });
+            // Cassandra's text has a minus.
+            let what = format!("{0} = {value} - {0}", column.name);
+            let kind = if is_list { "frozen list" } else { "non list" };
+            return self.refuse(preparation, &what, kind);
         }
         Ok(Operation::Prepend(column.clone(), self.value(preparation, value)?))
     }
@@ -273,7 +304,15 @@ impl AssignedColumn<'_> {
         let (label, key_type, value_type) = match &column.column_type {
             CqlType::Map { key, value, .. } if column.is_complex() => ("key", key.as_ref(), value),
             CqlType::List { element, .. } if column.is_complex() => ("idx", &CqlType::Int, element),
-            _ => return self.refuse(preparation, "[...] = value"),
+            other => {
+                let kind = match other {
+                    CqlType::Set { .. } if column.is_complex() => "set",
+                    collection if collection.is_collection() => "frozen collection",
+                    _ => "non collection",
+                };
+                let what = format!("{}[{key}] = {value}", column.name);
+                return self.refuse(preparation, &what, kind);
+            }
         };
         let key_receiver = preparation.receiver(&format!("{label}({})", column.name), key_type);
         let key = prepare_term(preparation, key, &key_receiver)?;
@@ -290,7 +329,10 @@ impl AssignedColumn<'_> {
     ) -> Result<Operation> {
         let column = self.column;
         let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
-            return self.refuse(preparation, ".field = value");
+            let is_udt = matches!(column.column_type, CqlType::UserDefined { .. });
+            let what = format!("{}.{field} = {value}", column.name);
+            let kind = if is_udt { "frozen UDT" } else { "non-UDT" };
+            return self.refuse(preparation, &what, kind);
         };
         let index = definition.fields.iter().position(|(name, _)| name == field.as_str());
         let Some(index) = index else {

@@ -51,10 +51,35 @@ impl Filter {
         let FilterTarget::Column(column) = &self.target else { return false };
         let is_equality = match &self.operator {
             FilterOperator::Compare(operator, _) => *operator == ComparisonOperator::Equal,
-            FilterOperator::In(alternatives) => alternatives.is_single(),
+            FilterOperator::In(alternatives) => !alternatives.is_in(),
             FilterOperator::Contains(_) | FilterOperator::ContainsKey(_) => false,
         };
         is_equality && column.kind == ColumnKind::Clustering && column.position == position
+    }
+
+    /// Checks that the values that the condition compares with are not null.
+    ///
+    /// # Errors
+    /// A value or the key in the condition is null or unset.
+    pub fn check(&self, evaluation: &Evaluation<'_>) -> Result<()> {
+        let (column, is_element) = match &self.target {
+            FilterTarget::Column(column) => (column, false),
+            FilterTarget::Element(column, key) => {
+                required_as(key, &column.name, "map key", evaluation)?;
+                (column, true)
+            }
+        };
+        let what = if is_element { "map value" } else { "value" };
+        match &self.operator {
+            FilterOperator::Compare(_, term)
+            | FilterOperator::Contains(term)
+            | FilterOperator::ContainsKey(term) => {
+                required_as(term, &column.name, what, evaluation).map(|_| ())
+            }
+            FilterOperator::In(alternatives) => {
+                alternatives.evaluate_present(&column.name, evaluation).map(|_| ())
+            }
+        }
     }
 
     /// Whether the row satisfies the condition. Null satisfies no condition.
@@ -80,7 +105,7 @@ impl Filter {
                 holds(*operator, value_type.compare(&value, &wanted))
             }
             FilterOperator::In(alternatives) => alternatives
-                .evaluate(name, evaluation)?
+                .evaluate_present(name, evaluation)?
                 .iter()
                 .any(|wanted| value_type.compare(&value, wanted).is_eq()),
             FilterOperator::Contains(term) => {
@@ -108,10 +133,18 @@ pub fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
 }
 
 fn required(term: &Term, column: &str, evaluation: &Evaluation<'_>) -> Result<Bytes> {
+    required_as(term, column, "value", evaluation)
+}
+
+/// Evaluates a term that may not be null. `what` names its part in the condition.
+fn required_as(
+    term: &Term,
+    column: &str,
+    what: &str,
+    evaluation: &Evaluation<'_>,
+) -> Result<Bytes> {
     let value = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
-    value.ok_or_else(|| {
-        Error::invalid(format!("Invalid null value in condition for column {column}"))
-    })
+    value.ok_or_else(|| Error::invalid(format!("Unsupported null {what} for column {column}")))
 }
 
 fn malformed(error: impl std::fmt::Display) -> Error {

@@ -36,13 +36,6 @@ pub enum Alternatives {
     List(Term),
 }
 
-impl Alternatives {
-    /// Whether there is one value only.
-    pub fn is_single(&self) -> bool {
-        matches!(self, Self::Terms(terms) if terms.len() == 1)
-    }
-}
-
 /// A planned `WHERE`.
 #[derive(Clone, Debug)]
 pub struct Restrictions {
@@ -103,11 +96,19 @@ impl Restrictions {
                 ClusteringRestriction::Range { .. } => (0, None),
             };
             if (start..start + columns).contains(&position) {
-                return alternatives.is_some_and(Alternatives::is_single);
+                return alternatives.is_some_and(|alternatives| !alternatives.is_in());
             }
             start += columns;
         }
         self.filters.iter().any(|filter| filter.fixes(position))
+    }
+
+    /// Checks the values of all filters, before rows are read.
+    ///
+    /// # Errors
+    /// As [`Filter::check`].
+    pub fn check_filters(&self, evaluation: &Evaluation<'_>) -> Result<()> {
+        self.filters.iter().try_for_each(|filter| filter.check(evaluation))
     }
 
     /// Whether a row satisfies all filters.

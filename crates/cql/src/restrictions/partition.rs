@@ -101,6 +101,27 @@ impl Alternatives {
         !matches!(self, Self::Terms(terms) if terms.len() == 1)
     }
 
+    /// Evaluates the values for a filter: nulls among several values match no row.
+    ///
+    /// # Errors
+    /// The only value, or the list that is bound as a whole, is null, or a value is unset or
+    /// malformed.
+    pub fn evaluate_present(
+        &self,
+        column: &str,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Vec<Bytes>> {
+        let Self::Terms(terms) = self else { return self.evaluate(column, evaluation) };
+        let mut values = Vec::with_capacity(terms.len());
+        for term in terms {
+            values.extend(term.evaluate(evaluation)?.required(&format!("column {column}"))?);
+        }
+        if values.is_empty() && terms.len() == 1 {
+            return Err(Error::invalid(format!("Unsupported null value for column {column}")));
+        }
+        Ok(values)
+    }
+
     /// Evaluates the values. `column` is the name for messages.
     ///
     /// # Errors

@@ -207,7 +207,7 @@ fn plan_group_by(
     let partition_is_single = restrictions
         .partition
         .keys()
-        .is_some_and(|columns| columns.iter().all(Alternatives::is_single));
+        .is_some_and(|columns| !columns.iter().any(Alternatives::is_in));
     let mut at = 0;
     for expression in &statement.group_by {
         let ExpressionKind::Column(name) = &expression.kind else {
@@ -323,7 +323,7 @@ fn plan_ordering(
         }
         sort.push((column.position, ordering.descending));
     }
-    let is_in = !keys.iter().all(Alternatives::is_single);
+    let is_in = keys.iter().any(Alternatives::is_in);
     Ok((reversed.unwrap_or(false), if is_in { sort } else { Vec::new() }))
 }
 

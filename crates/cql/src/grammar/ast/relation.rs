@@ -56,6 +56,21 @@ pub enum Predicate<'a> {
     IsNotNull,
 }
 
+impl Predicate<'_> {
+    /// Returns the operator as written.
+    pub fn operator(&self) -> &'static str {
+        match self {
+            Self::Compare(operator, _) => operator.symbol(),
+            Self::In(_) => "IN",
+            Self::Contains(_) => "CONTAINS",
+            Self::ContainsKey(_) => "CONTAINS KEY",
+            Self::Like(_) => "LIKE",
+            Self::Between(..) => "BETWEEN",
+            Self::IsNotNull => "IS NOT NULL",
+        }
+    }
+}
+
 /// `= < <= > >= !=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]

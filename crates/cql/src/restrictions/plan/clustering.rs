@@ -26,6 +26,7 @@ pub(super) fn tuple_columns(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
     names: &[Name<'_>],
+    relation: &Relation<'_>,
 ) -> Result<usize> {
     let mut first = None;
     for (index, name) in names.iter().enumerate() {
@@ -36,10 +37,15 @@ pub(super) fn tuple_columns(
             );
             return Err(preparation.invalid(name.position, message));
         }
+        if names[..index].iter().any(|other| other.as_str() == column.name) {
+            let message =
+                format!("Column \"{}\" appeared twice in a relation: {relation}", column.name);
+            return Err(preparation.invalid(name.position, message));
+        }
         let start = *first.get_or_insert(column.position);
         if column.position != start + index {
             let message = format!(
-                "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {name}"
+                "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {relation}"
             );
             return Err(preparation.invalid(name.position, message));
         }
@@ -146,7 +152,7 @@ fn behind_the_prefix(column: &ColumnDefinition, gap: Option<&str>) -> Error {
             column.name
         ),
         None => format!(
-            "Clustering column \"{}\" cannot be restricted (preceding column is restricted by a non-EQ relation)",
+            "Clustering column \"{}\" cannot be restricted (a column before it is restricted by a non-EQ relation)",
             column.name
         ),
     };
@@ -257,13 +263,27 @@ impl TupleRange {
 }
 
 /// The columns of a multi-column relation, and the receiver of its values.
-struct TupleTarget<'t> {
+pub(super) struct TupleTarget<'t> {
     columns: &'t [ColumnDefinition],
     receiver: ColumnSpec,
 }
 
 impl<'t> TupleTarget<'t> {
-    fn new(
+    /// Checks the values of a relation.
+    pub(super) fn check(
+        &self,
+        preparation: &mut Preparation<'_>,
+        relation: &Relation<'_>,
+    ) -> Result<()> {
+        match &relation.predicate {
+            Predicate::Compare(operator, value) if *operator != Operator::Equal => {
+                self.bound(preparation, *operator, value).map(|_| ())
+            }
+            _ => self.alternatives(preparation, relation).map(|_| ()),
+        }
+    }
+
+    pub(super) fn new(
         preparation: &Preparation<'_>,
         table: &'t TableMetadata,
         tuple: &TupleRelation<'_>,

@@ -80,35 +80,49 @@ fn plan_element<'t>(
     name: &Name<'_>,
     key: &Expression<'_>,
 ) -> Result<LeftSide<'t>> {
+    let (key_type, value_type) = check_element(preparation, relation, column, name)?;
+    let key_receiver = part_receiver(preparation, column, "key", key_type);
+    let key = prepare_term(preparation, key, &key_receiver)?;
+    let receiver = part_receiver(preparation, column, "value", value_type);
+    Ok(LeftSide { target: FilterTarget::Element(column.clone(), key), receiver, column })
+}
+
+/// Checks the left side of `m[key] = value`, and returns the types of key and value.
+pub(super) fn check_element<'t>(
+    preparation: &Preparation<'_>,
+    relation: &Relation<'_>,
+    column: &'t ColumnDefinition,
+    name: &Name<'_>,
+) -> Result<(&'t CqlType, &'t CqlType)> {
+    let refuse = |message: String| Err(preparation.invalid(name.position, message));
     let (key_type, value_type) = match &column.column_type {
         CqlType::Map { key, value, .. } => (key.as_ref(), value.as_ref()),
         CqlType::List { .. } => {
-            return Err(preparation.invalid(
-                name.position,
-                "Indexes on list entries (l[index] = value) are not currently supported.",
+            return refuse(format!(
+                "Indexes on list entries ({name}[index] = value) are not currently supported."
             ));
         }
-        _ => {
-            let message = format!(
-                "Column '{name}' of type {} has no elements that can be restricted",
-                column.column_type.cql_name()
-            );
-            return Err(preparation.invalid(name.position, message));
-        }
+        _ => return refuse(format!("Column {name} cannot be used as a map")),
     };
     if !column.is_complex() {
-        let message =
-            format!("Map-entry equality predicates on frozen map column {name} are not supported");
-        return Err(preparation.invalid(name.position, message));
+        return refuse(format!(
+            "Map-entry equality predicates on frozen map column {name} are not supported"
+        ));
     }
-    if !matches!(relation.predicate, Predicate::Compare(Operator::Equal, _)) {
-        let message = "Only EQ relations are supported on map entries";
-        return Err(preparation.invalid(relation.position, message));
+    match relation.predicate {
+        Predicate::Compare(Operator::Equal, _) => Ok((key_type, value_type)),
+        _ => refuse("Only EQ relations are supported on map entries".into()),
     }
-    let key_receiver = preparation.receiver(&format!("key({})", column.name), key_type);
-    let key = prepare_term(preparation, key, &key_receiver)?;
-    let receiver = preparation.receiver(&format!("value({})", column.name), value_type);
-    Ok(LeftSide { target: FilterTarget::Element(column.clone(), key), receiver, column })
+}
+
+/// Returns the receiver of keys or values of a collection.
+pub(super) fn part_receiver(
+    preparation: &Preparation<'_>,
+    column: &ColumnDefinition,
+    label: &str,
+    part: &CqlType,
+) -> ColumnSpec {
+    preparation.receiver(&format!("{label}({})", column.name), part)
 }
 
 fn plan_operator(
@@ -117,12 +131,9 @@ fn plan_operator(
     relation: &Relation<'_>,
 ) -> Result<FilterOperator> {
     let column = left.column;
-    let part_receiver = |preparation: &Preparation<'_>, label: &str, part: &CqlType| {
-        preparation.receiver(&format!("{label}({})", column.name), part)
-    };
     match &relation.predicate {
         Predicate::Compare(Operator::NotEqual, _) => Err(preparation
-            .invalid(relation.position, format!("Unsupported \"!=\" relation: {}", column.name))),
+            .invalid(relation.position, format!("Unsupported \"!=\" relation: {relation}"))),
         Predicate::Compare(operator, value) => prepare_term(preparation, value, &left.receiver)
             .map(|term| FilterOperator::Compare(*operator, term)),
         Predicate::In(_) => {
@@ -138,7 +149,7 @@ fn plan_operator(
                 CqlType::Map { value, .. } => value.as_ref(),
                 other => other,
             };
-            let receiver = part_receiver(preparation, "value", part);
+            let receiver = part_receiver(preparation, column, "value", part);
             prepare_term(preparation, value, &receiver).map(FilterOperator::Contains)
         }
         Predicate::ContainsKey(value) => {
@@ -146,7 +157,7 @@ fn plan_operator(
                 CqlType::Map { key, .. } => key.as_ref(),
                 other => other,
             };
-            let receiver = part_receiver(preparation, "key", part);
+            let receiver = part_receiver(preparation, column, "key", part);
             prepare_term(preparation, value, &receiver).map(FilterOperator::ContainsKey)
         }
         _ => {

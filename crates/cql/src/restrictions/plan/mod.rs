@@ -1,9 +1,10 @@
 //! Planning of `WHERE`: turns relations into [`Restrictions`].
 
 mod clustering;
+mod conflict;
 mod filter;
 mod partition;
-mod repeated;
+mod refusal;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,13 +13,15 @@ use espalier_types::CqlType;
 
 use self::{
     clustering::{plan_clustering, tuple_columns},
+    conflict::check_conflicts,
     filter::{plan_filter, refuse_filters},
     partition::{check_token, plan_partition},
-    repeated::check_repeated,
+    refusal::first_refusal,
 };
 use super::{Alternatives, Restrictions};
 use crate::{
     Error, Result,
+    ddl::contains_duration,
     grammar::ast::{
         ComparisonOperator as Operator, InValues, Predicate, Relation, RelationTarget, WhereClause,
     },
@@ -35,7 +38,12 @@ pub enum Purpose {
         allow_filtering: bool,
     },
     /// UPDATE or DELETE: the full partition key and a prefix of the clustering, without filters.
-    Modify,
+    Modify {
+        /// `UPDATE` or `DELETE`, for messages.
+        statement: &'static str,
+        /// Whether the statement reads and changes static columns only.
+        only_static: bool,
+    },
 }
 
 const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have \
@@ -83,22 +91,32 @@ pub fn plan(
     clause: &WhereClause<'_>,
     purpose: Purpose,
 ) -> Result<Restrictions> {
+    plan_relations(preparation, table, clause, purpose)
+        .map_err(|error| first_refusal(preparation, table, clause, purpose).unwrap_or(error))
+}
+
+fn plan_relations(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    clause: &WhereClause<'_>,
+    purpose: Purpose,
+) -> Result<Restrictions> {
     if let Some(custom) = clause.custom.first() {
         return Err(
             preparation.invalid(custom.position, "Custom index expressions are not supported yet")
         );
     }
+    check_conflicts(preparation, table, clause)?;
     let mut sorted = SortedRelations::default();
     for relation in &clause.relations {
         sorted.add(preparation, table, relation)?;
     }
-    check_repeated(preparation, table, clause)?;
     let may_filter = purpose == Purpose::Select { allow_filtering: true };
     sorted.needs_filtering = !sorted.filters.is_empty();
     let partition = plan_partition(preparation, table, &mut sorted, purpose)?;
     let clustering = plan_clustering(preparation, table, &mut sorted, may_filter)?;
     let SortedRelations { filters, mut needs_filtering, .. } = sorted;
-    if purpose == Purpose::Modify {
+    if let Purpose::Modify { .. } = purpose {
         refuse_filters(table, &filters)?;
     }
     if !clustering.is_empty() && partition.keys().is_none() {
@@ -126,14 +144,12 @@ impl<'e> SortedRelations<'e> {
                 let column = preparation.column(table, name)?;
                 check_operator(preparation, relation, column)?;
                 let by_column = &mut self.by_column;
-                if !column.is_primary_key()
-                    || !sort_in(preparation, by_column, table, column, relation)?
-                {
+                if !column.is_primary_key() || !sort_in(by_column, table, column, relation) {
                     self.filters.push(relation);
                 }
             }
             RelationTarget::Columns(names) => {
-                let start = tuple_columns(preparation, table, names)?;
+                let start = tuple_columns(preparation, table, names, relation)?;
                 self.tuples.push(TupleRelation { relation, start, count: names.len() });
             }
             RelationTarget::Token(names) => {
@@ -163,99 +179,82 @@ fn check_operator(
 ) -> Result<()> {
     let refuse = |message: String| Err(preparation.invalid(relation.position, message));
     let name = &column.name;
+    let column_type = &column.column_type;
+    if let Predicate::Compare(operator, _) = relation.predicate
+        && operator != Operator::Equal
+        && let Some(message) = refuse_slice(column_type)
+    {
+        return refuse(message.into());
+    }
     match &relation.predicate {
-        Predicate::Compare(Operator::NotEqual, _) => {
-            refuse(format!("Unsupported \"!=\" relation: {name}"))
-        }
-        Predicate::IsNotNull => refuse(format!("Unsupported restriction: {name} IS NOT NULL")),
-        Predicate::Like(_) => refuse(format!(
-            "LIKE restriction is only supported on properly indexed columns. {name} is not"
-        )),
-        Predicate::Compare(operator, _) if column.is_complex() => {
-            let kind =
-                if column.column_type.is_collection() { "Collection" } else { "Non-frozen UDT" };
-            refuse(format!(
-                "{kind} column '{name}' ({}) cannot be restricted by a '{}' relation",
-                column.column_type.cql_name(),
-                operator.symbol()
-            ))
-        }
-        Predicate::Compare(operator, _)
-            if *operator != Operator::Equal && matches!(column.column_type, CqlType::Duration) =>
-        {
-            refuse("Slice restrictions are not supported on duration columns".into())
-        }
-        Predicate::In(_) if column.is_complex() => refuse(format!(
-            "Collection column '{name}' ({}) cannot be restricted by a 'IN' relation",
-            column.column_type.cql_name()
-        )),
-        Predicate::Contains(_) if !column.column_type.is_collection() => {
-            refuse(format!("Cannot use CONTAINS on non-collection column {name}"))
-        }
-        Predicate::ContainsKey(_) if !matches!(column.column_type, CqlType::Map { .. }) => {
+        Predicate::ContainsKey(_) if !matches!(column_type, CqlType::Map { .. }) => {
             refuse(format!("Cannot use CONTAINS KEY on non-map column {name}"))
         }
+        Predicate::Contains(_) if !column_type.is_collection() => {
+            refuse(format!("Cannot use CONTAINS on non-collection column {name}"))
+        }
+        _ if matches!(column_type, CqlType::UserDefined { frozen: false, .. }) => refuse(format!(
+            "Non-frozen UDT column '{name}' ({}) cannot be restricted by any relation",
+            column_type.cql_name()
+        )),
+        Predicate::Contains(_) | Predicate::ContainsKey(_) => Ok(()),
+        predicate if column.is_complex() => refuse(format!(
+            "Collection column '{name}' ({}) cannot be restricted by a '{}' relation",
+            column_type.cql_name(),
+            predicate.operator()
+        )),
+        Predicate::Compare(Operator::NotEqual, _) => {
+            refuse(format!("Unsupported \"!=\" relation: {relation}"))
+        }
+        Predicate::IsNotNull => refuse(format!("Unsupported restriction: {relation}")),
         _ => Ok(()),
     }
 }
 
+/// Returns the reason to refuse `<` and the like: durations have no order.
+fn refuse_slice(column_type: &CqlType) -> Option<&'static str> {
+    if !contains_duration(column_type) {
+        return None;
+    }
+    Some(match column_type {
+        CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. } => {
+            "Slice restrictions are not supported on collections containing durations"
+        }
+        CqlType::Tuple(_) => "Slice restrictions are not supported on tuples containing durations",
+        CqlType::UserDefined { .. } => {
+            "Slice restrictions are not supported on UDTs containing durations"
+        }
+        _ => "Slice restrictions are not supported on duration columns",
+    })
+}
+
 /// Stores a relation that the primary key may serve; returns false if it can only be a filter.
+/// Relations that conflict are refused before.
 fn sort_in<'e>(
-    preparation: &Preparation<'_>,
     by_column: &mut BTreeMap<usize, ColumnRelations<'e>>,
     table: &TableMetadata,
     column: &ColumnDefinition,
     relation: &'e Relation<'e>,
-) -> Result<bool> {
+) -> bool {
     let base =
         if column.kind == ColumnKind::Clustering { table.partition_key_columns().len() } else { 0 };
     let relations = by_column.entry(base + column.position).or_default();
-    let twice = |what: &str| {
-        Err(preparation.invalid(
-            relation.position,
-            format!(
-                "{} cannot be restricted by more than one relation if it includes {what}",
-                column.name
-            ),
-        ))
-    };
     match &relation.predicate {
         Predicate::Compare(Operator::Equal, _) | Predicate::In(_) => {
-            if relations.equal.is_some() || relations.lower.is_some() || relations.upper.is_some() {
-                return twice(if matches!(relation.predicate, Predicate::In(_)) {
-                    "a IN"
-                } else {
-                    "an Equal"
-                });
-            }
             relations.equal = Some(relation);
         }
         Predicate::Compare(operator, _) if column.kind == ColumnKind::Clustering => {
-            if relations.equal.is_some() {
-                return twice("an Equal");
-            }
             let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
             let side = if is_lower { &mut relations.lower } else { &mut relations.upper };
-            if side.is_some() {
-                let which = if is_lower { "start" } else { "end" };
-                let message = format!(
-                    "More than one restriction was found for the {which} bound on {}",
-                    column.name
-                );
-                return Err(preparation.invalid(relation.position, message));
-            }
             *side = Some(relation);
         }
         Predicate::Between(..) if column.kind == ColumnKind::Clustering => {
-            if relations.equal.is_some() || relations.lower.is_some() || relations.upper.is_some() {
-                return twice("a BETWEEN");
-            }
             relations.lower = Some(relation);
             relations.upper = Some(relation);
         }
-        _ => return Ok(false),
+        _ => return false,
     }
-    Ok(true)
+    true
 }
 
 fn alternatives(

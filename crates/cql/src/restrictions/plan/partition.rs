@@ -76,7 +76,7 @@ pub(super) fn plan_partition(
         let tokens = plan_tokens(preparation, table, &sorted.tokens)?;
         return Ok(PartitionRestriction::KeysOfTokens { keys, tokens });
     }
-    if purpose == Purpose::Modify {
+    if let Purpose::Modify { .. } = purpose {
         let missing: Vec<&str> = columns
             .iter()
             .zip(&equal)

@@ -78,7 +78,11 @@ pub fn evaluate_limit(
         Bound::Null => Err(Error::invalid("Invalid null value of limit")),
         Bound::Value(bytes) => match <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes) {
             Ok(limit) if limit > 0 => Ok(limit as usize),
-            Ok(_) => Err(Error::invalid(format!("{name} must be strictly positive"))),
+            // Cassandra's text is that of LIMIT for both.
+            Ok(_) => Err(Error::invalid(match name {
+                "LIMIT" => "LIMIT must be strictly positive".to_string(),
+                name => format!("LIMIT must be strictly positive: {name}"),
+            })),
             Err(_) => Err(Error::invalid(format!("Invalid value of {name}: an int has 4 bytes"))),
         },
     }

@@ -76,6 +76,7 @@ pub async fn execute(
     }
     let partitions = select.restrictions.partition.partitions(table, evaluation)?;
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
+    select.restrictions.check_filters(evaluation)?;
     let resumed = state.as_ref().map(|state| state.position.clone());
     let mut execution = Execution {
         select,
