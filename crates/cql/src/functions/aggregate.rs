@@ -18,7 +18,10 @@ use super::{
     decimal::{ArithmeticError, Decimal, Rounding},
     number::{Number, is_numeric},
 };
-use crate::{Error, Result, grammar::ast::QualifiedName};
+use crate::{
+    Error, Result,
+    grammar::ast::{Expression, QualifiedName},
+};
 
 /// An aggregate for arguments of one type.
 #[derive(Clone, Debug)]
@@ -130,6 +133,18 @@ impl AggregateFunction {
     pub fn is_native(name: &QualifiedName<'_>) -> bool {
         let keyspace = name.keyspace.as_ref().map_or("system", |keyspace| keyspace.as_str());
         keyspace == "system" && Kind::of(name.name.as_str()).is_some()
+    }
+
+    /// Returns the reason to refuse an argument without a type of its own.
+    pub fn untyped(name: &QualifiedName<'_>, argument: &Expression<'_>) -> String {
+        match name.name.as_str() {
+            extreme @ ("min" | "max") => format!(
+                "Cannot infer type of argument {argument} in call to function system.{extreme}(any): use type casts to disambiguate"
+            ),
+            _ => format!(
+                "Ambiguous call to function {name} (can be matched by following signatures: one for each numeric type): use type casts to disambiguate"
+            ),
+        }
     }
 
     /// Returns the reason why the aggregate of that name has no overload for the arguments.

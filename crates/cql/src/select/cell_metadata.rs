@@ -1,4 +1,4 @@
-//! Preparation of WRITETIME, MAXWRITETIME and TTL of a column, or of one cell of it.
+//! Preparation of WRITETIME, MAXWRITETIME and TTL of a column, or of a part of it.
 
 use std::sync::Arc;
 
@@ -13,15 +13,8 @@ use super::{
 use crate::{
     Error, Result,
     grammar::ast::{CellMetadata, Expression, ExpressionKind, Name},
-    term::{Term, prepare_term},
+    term::Term,
 };
-
-/// The cells of a column that a metadata function is applied to.
-enum Cells<'e> {
-    Whole,
-    Element(&'e Expression<'e>),
-    Field(&'e Name<'e>),
-}
 
 /// A call of a metadata function as written, for its error messages.
 struct Call<'e> {
@@ -53,36 +46,31 @@ impl SelectionPreparation<'_, '_> {
             _ => CqlType::Bigint,
         };
         let call = Call { expression, metadata, inner };
-        let (name, cells) = self.metadata_target(&call)?;
+        let (name, is_whole) = self.metadata_target(&call)?;
         let column = self.column(name)?.clone();
         if column.is_primary_key() {
             return Err(call.refuse(self, &format!("PRIMARY KEY part {name}")));
         }
-        if !column.is_complex() && !matches!(cells, Cells::Whole) {
-            return Err(call.refuse(self, &format!("part of the frozen column {name}")));
-        }
-        if let Cells::Whole = cells {
-            let result = if column.is_complex() && metadata != CellMetadata::MaximumWriteTime {
-                CqlType::List { element: Arc::new(one), frozen: true }
-            } else {
-                one
-            };
-            return Ok((SelectExpression::Metadata(metadata, column, MetadataPart::Whole), result));
-        }
-        let path = self.metadata_path(&call, &column, name, cells)?;
-        Ok((SelectExpression::Metadata(metadata, column, MetadataPart::Path(path)), one))
+        let part = if is_whole { MetadataPart::Whole } else { self.metadata_part(&call, &column)? };
+        let is_list = column.is_complex()
+            && metadata != CellMetadata::MaximumWriteTime
+            && matches!(part, MetadataPart::Whole | MetadataPart::Range(..));
+        let result =
+            if is_list { CqlType::List { element: Arc::new(one), frozen: true } } else { one };
+        Ok((SelectExpression::Metadata(metadata, column, part), result))
     }
 
-    /// Returns the column that the call names, and which of its cells.
-    fn metadata_target<'e>(&self, call: &Call<'e>) -> Result<(&'e Name<'e>, Cells<'e>)> {
-        let (column, cells) = match &call.inner.kind {
-            ExpressionKind::Column(name) => return Ok((name, Cells::Whole)),
-            ExpressionKind::Element(column, key) => (column, Cells::Element(key)),
-            ExpressionKind::Field(column, field) => (column, Cells::Field(field)),
+    /// Returns the column that the call names, and whether the call is on the whole column.
+    fn metadata_target<'e>(&self, call: &Call<'e>) -> Result<(&'e Name<'e>, bool)> {
+        let column = match &call.inner.kind {
+            ExpressionKind::Column(name) => return Ok((name, true)),
+            ExpressionKind::Element(column, _)
+            | ExpressionKind::Field(column, _)
+            | ExpressionKind::Slice(column, ..) => column,
             _ => return Err(call.refuse(self, &call.inner.to_string())),
         };
         match &column.kind {
-            ExpressionKind::Column(name) => Ok((name, cells)),
+            ExpressionKind::Column(name) => Ok((name, false)),
             _ => {
                 Err(self
                     .invalid(call.expression, "Cannot use selection function on this expression"))
@@ -90,32 +78,33 @@ impl SelectionPreparation<'_, '_> {
         }
     }
 
-    /// Returns the path of one cell of a column that has several.
-    fn metadata_path(
+    /// Prepares the part of a column that the call is on, as a selector would.
+    fn metadata_part(
         &mut self,
         call: &Call<'_>,
         column: &ColumnDefinition,
-        name: &Name<'_>,
-        cells: Cells<'_>,
-    ) -> Result<Term> {
-        match (cells, &column.column_type) {
-            (Cells::Field(field), CqlType::UserDefined { definition, .. }) => {
-                let index = definition.fields.iter().position(|(other, _)| other == field.as_str());
-                let Some(index) = index else {
-                    return Err(
-                        self.invalid(call.expression, format!("{name} has no field {field}"))
-                    );
-                };
+    ) -> Result<MetadataPart> {
+        let (part, _) = self.prepare(call.inner, None)?;
+        let key_is_term = match &part {
+            SelectExpression::Element(_, _, key) => matches!(**key, SelectExpression::Term(_)),
+            _ => true,
+        };
+        if !key_is_term {
+            return Err(call.refuse(self, &call.inner.to_string()));
+        }
+        if !column.is_complex() {
+            return Ok(MetadataPart::OfFrozen(Box::new(part)));
+        }
+        match part {
+            SelectExpression::Field(_, index) => {
                 let path = Bytes::copy_from_slice(&(index as u16).to_be_bytes());
-                Ok(Term::Constant(Some(path)))
+                Ok(MetadataPart::Path(Term::Constant(Some(path))))
             }
-            (
-                Cells::Element(key),
-                CqlType::Map { key: key_type, .. } | CqlType::Set { element: key_type, .. },
-            ) => {
-                let receiver = self.preparation.receiver(&format!("key({name})"), key_type);
-                prepare_term(self.preparation, key, &receiver)
-            }
+            SelectExpression::Element(_, _, key) => match *key {
+                SelectExpression::Term(term) => Ok(MetadataPart::Path(term)),
+                _ => Err(call.refuse(self, &call.inner.to_string())),
+            },
+            SelectExpression::Slice(_, _, from, to) => Ok(MetadataPart::Range(from, to)),
             _ => Err(call.refuse(self, &call.inner.to_string())),
         }
     }

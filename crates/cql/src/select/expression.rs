@@ -1,7 +1,7 @@
 //! Typed selectors, and their evaluation for a row or a group of rows.
 
 use bytes::Bytes;
-use espalier_mutation::{Cell, ColumnData, schema::ColumnDefinition};
+use espalier_mutation::{Cell, ColumnData, ComplexColumn, schema::ColumnDefinition};
 use espalier_types::{CqlType, collection};
 
 use crate::{
@@ -49,6 +49,10 @@ pub enum MetadataPart {
     Whole,
     /// The cell with this path: one element or field of the column.
     Path(Term),
+    /// The cells with paths between these bounds, which may be absent.
+    Range(Option<Term>, Option<Term>),
+    /// The cell of a frozen column, if this part of its value is not null.
+    OfFrozen(Box<SelectExpression>),
 }
 
 /// The inputs of an evaluation.
@@ -225,7 +229,20 @@ fn metadata_value(
     };
     let Some(data) = context.row.data(column) else { return Ok(None) };
     match (data, part) {
+        (ColumnData::Simple(cell), MetadataPart::OfFrozen(part)) => {
+            Ok(part.value(context)?.and_then(|_| of_cell(cell)))
+        }
         (ColumnData::Simple(cell), _) => Ok(of_cell(cell)),
+        (ColumnData::Complex(_), MetadataPart::OfFrozen(_)) => Ok(None),
+        (ColumnData::Complex(complex), MetadataPart::Range(from, to)) => {
+            let inside = cells_between(column, complex, [from, to], context)?;
+            if metadata == CellMetadata::MaximumWriteTime {
+                let latest = inside.into_iter().max_by_key(|cell| cell.timestamp);
+                return Ok(latest.and_then(of_cell));
+            }
+            let parts: Vec<Option<Bytes>> = inside.into_iter().map(of_cell).collect();
+            Ok((!parts.is_empty()).then(|| nullable_list(&parts)))
+        }
         (ColumnData::Complex(complex), MetadataPart::Path(term)) => {
             let Some(path) = term.evaluate(context.evaluation)?.required("an element")? else {
                 return Ok(None);
@@ -261,6 +278,28 @@ fn metadata_value(
             Ok(Some(nullable_list(&parts)))
         }
     }
+}
+
+/// Returns the cells of a column with paths between two bounds, both of which are inside.
+fn cells_between<'c>(
+    column: &ColumnDefinition,
+    complex: &'c ComplexColumn,
+    [from, to]: [&Option<Term>; 2],
+    context: &RowContext<'_>,
+) -> Result<Vec<&'c Cell>> {
+    let bound = |term: &Option<Term>| match term {
+        Some(term) => term.evaluate(context.evaluation)?.required("a slice bound"),
+        None => Ok(None),
+    };
+    let (from, to) = (bound(from)?, bound(to)?);
+    let table = context.row.table;
+    let order = |path: &[u8], bound: &Bytes| table.compare_paths(column.id, path, bound);
+    let is_inside = |path: &[u8]| {
+        from.as_ref().is_none_or(|from| order(path, from).is_ge())
+            && to.as_ref().is_none_or(|to| order(path, to).is_le())
+    };
+    let cells = complex.cells.iter();
+    Ok(cells.filter(|(path, _)| is_inside(path)).map(|(_, cell)| cell).collect())
 }
 
 fn nullable_list(parts: &[Option<Bytes>]) -> Bytes {

@@ -17,18 +17,22 @@ impl SelectionPreparation<'_, '_> {
         inner: &Expression<'_>,
         name: &Name<'_>,
     ) -> Result<(SelectExpression, CqlType)> {
+        let whole = inner;
         let (inner, inner_type) = self.prepare(inner, None)?;
         let CqlType::UserDefined { definition, .. } = &inner_type else {
             return Err(self.invalid(
                 expression,
-                format!("Invalid field selection: {} is not a UDT", inner_type.cql_name()),
+                format!(
+                    "Invalid field selection: {whole} of type {} is not a user type",
+                    inner_type.cql_name()
+                ),
             ));
         };
         let Some(index) = definition.fields.iter().position(|(field, _)| field == name.as_str())
         else {
             return Err(self.invalid(
                 expression,
-                format!("{expression} of type {} has no field {name}", inner_type.cql_name()),
+                format!("{whole} of type {} has no field {name}", inner_type.cql_name()),
             ));
         };
         let field_type = definition.fields[index].1.clone();
@@ -48,15 +52,17 @@ impl SelectionPreparation<'_, '_> {
             CqlType::Set { element, .. } => ("value", element.as_ref(), element.as_ref()),
             CqlType::List { .. } => {
                 let message = format!(
-                    "Element selection is only allowed on sets and maps, but {} is a list",
-                    expression.to_string().split('[').next().unwrap_or_default()
+                    "Element selection is only allowed on sets and maps, but {collection} is a list"
                 );
                 return Err(self.invalid(expression, message));
             }
             other => {
                 return Err(self.invalid(
                     expression,
-                    format!("Invalid element selection: {} is not a collection", other.cql_name()),
+                    format!(
+                        "Invalid element selection: {collection} is of type {} is not a collection",
+                        other.cql_name()
+                    ),
                 ));
             }
         };
@@ -67,6 +73,11 @@ impl SelectionPreparation<'_, '_> {
                 let name = format!("{part}({collection})");
                 let receiver = self.preparation.receiver(&name, &key_type);
                 SelectExpression::Term(self.preparation.bind(*marker, &receiver)?)
+            }
+            ExpressionKind::Literal(_) => {
+                let receiver =
+                    self.preparation.receiver(&format!("{part}({collection})"), &key_type);
+                SelectExpression::Term(prepare_term(self.preparation, key, &receiver)?)
             }
             _ => self.prepare(key, Some(&key_type))?.0,
         };
@@ -85,13 +96,16 @@ impl SelectionPreparation<'_, '_> {
             CqlType::Map { key, .. } => ("key", key.as_ref().clone()),
             CqlType::Set { element, .. } => ("value", element.as_ref().clone()),
             other => {
-                return Err(self.invalid(
-                    expression,
-                    format!(
-                        "Slice selections are allowed only on sets and maps, not on {}",
+                let message = match other {
+                    CqlType::List { .. } => format!(
+                        "Slice selection is only allowed on sets and maps, but {collection} is a list"
+                    ),
+                    other => format!(
+                        "Invalid slice selection: {collection} of type {} is not a collection",
                         other.cql_name()
                     ),
-                ));
+                };
+                return Err(self.invalid(expression, message));
             }
         };
         let name = format!("{part}({collection})");

@@ -109,7 +109,10 @@ impl SelectionPreparation<'_, '_> {
     ) -> Result<(SelectExpression, CqlType)> {
         let target = self.preparation.resolve_type(type_name)?;
         let (operand, argument) = self.operand(inner)?;
-        let known = argument.known_type().filter(|_| !matches!(operand, Operand::Waiting(_)));
+        if let Operand::Waiting(_) = operand {
+            return Err(self.unknown_type(inner));
+        }
+        let known = argument.known_type();
         if known.is_some_and(|known| known.freeze() == target.freeze()) {
             self.same_casts.push(expression.position);
         }
@@ -258,13 +261,16 @@ impl SelectionPreparation<'_, '_> {
         if AggregateFunction::is_native(&call.name) {
             if let [argument] = call.arguments.as_slice() {
                 let before = self.aggregates;
-                // `count(?)` counts values of any type.
-                let counts_marker =
-                    name == "count" && matches!(argument.kind, ExpressionKind::BindMarker(_));
-                let expected = if counts_marker {
-                    Some(CqlType::Blob)
-                } else {
-                    crate::term::natural_type(argument)
+                let is_untyped =
+                    matches!(argument.kind, ExpressionKind::BindMarker(_) | ExpressionKind::Null);
+                let expected = match name {
+                    // `count(?)` counts values of any type.
+                    "count" if is_untyped => Some(CqlType::Blob),
+                    _ if is_untyped => {
+                        let message = AggregateFunction::untyped(&call.name, argument);
+                        return Err(self.invalid(expression, message));
+                    }
+                    _ => crate::term::natural_type(argument),
                 };
                 let (argument, argument_type) = self.prepare(argument, expected.as_ref())?;
                 if self.aggregates != before {
