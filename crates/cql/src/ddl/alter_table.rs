@@ -65,7 +65,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
                 return Err(Error::configuration("Cannot alter table id."));
             }
             let mut changed_options = table.options.clone();
-            set_options(&mut changed_options, &options.properties, context.memtables)?;
+            set_options(&mut changed_options, &options.properties, context.memtables())?;
             check_counter_options(holds_counters(table), &changed_options)?;
             table.rebuild().options(changed_options).build()
         }

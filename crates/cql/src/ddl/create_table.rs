@@ -54,7 +54,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
     let mut options = TableOptions::default();
     set_default_options(&mut options, &statement.options.properties);
-    set_options(&mut options, &statement.options.properties, context.memtables)?;
+    set_options(&mut options, &statement.options.properties, context.memtables())?;
     check_counter_options(has_counters, &options)?;
     let table = builder.options(options).build();
     let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);

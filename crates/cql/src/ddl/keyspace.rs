@@ -7,7 +7,7 @@ use espalier_mutation::schema::{KeyspaceMetadata, Unreadable};
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_keyspace_name, options::parse_boolean,
+    check_keyspace_name, options::parse_boolean, replication,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, ErrorCode, Result,
@@ -37,7 +37,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
         types: BTreeMap::new(),
         unreadable: Unreadable::default(),
     };
-    set_properties(&mut keyspace, &statement.properties)?;
+    set_properties(context, &mut keyspace, &statement.properties)?;
     if keyspace.replication.is_empty() {
         return Err(Error::invalid("Missing mandatory option 'replication'"));
     }
@@ -61,7 +61,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
         };
     };
     let mut altered = keyspace.as_ref().clone();
-    set_properties(&mut altered, &statement.properties)?;
+    set_properties(context, &mut altered, &statement.properties)?;
     if altered == **keyspace {
         return Ok(None);
     }
@@ -87,7 +87,11 @@ pub fn drop(context: &Context<'_>, statement: &DropKeyspace<'_>) -> Outcome {
     Ok(Some((context.with_keyspace(name, None), change)))
 }
 
-fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) -> Result<()> {
+fn set_properties(
+    context: &Context<'_>,
+    keyspace: &mut KeyspaceMetadata,
+    properties: &[Property<'_>],
+) -> Result<()> {
     for property in properties {
         match (property.name.as_str(), &property.value) {
             ("replication", PropertyValue::Map(entries)) => {
@@ -95,7 +99,7 @@ fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) 
                     .iter()
                     .map(|(key, value)| (key.to_string(), value.to_string()))
                     .collect();
-                check_replication(&keyspace.name, &mut keyspace.replication)?;
+                replication::check(context, &keyspace.name, &mut keyspace.replication)?;
             }
             ("durable_writes", value) => {
                 keyspace.durable_writes = parse_boolean("durable_writes", value)?;
@@ -116,39 +120,5 @@ fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) 
             }
         }
     }
-    Ok(())
-}
-
-fn check_replication(keyspace: &str, replication: &mut BTreeMap<String, String>) -> Result<()> {
-    let Some(class) = replication.get("class").cloned() else {
-        return Err(Error::configuration("Missing replication strategy class"));
-    };
-    let simple = class.rsplit('.').next().unwrap_or_default().to_string();
-    let known =
-        ["SimpleStrategy", "NetworkTopologyStrategy", "LocalStrategy", "EverywhereStrategy"];
-    if !known.contains(&simple.as_str()) {
-        return Err(Error::configuration(format!(
-            "Unable to find replication strategy class 'org.apache.cassandra.locator.{class}'"
-        )));
-    }
-    for (name, value) in replication.iter().filter(|(name, _)| *name != "class") {
-        let factor = value.split('/').next().unwrap_or_default();
-        if factor.parse::<u32>().is_err() {
-            return Err(Error::configuration(format!(
-                "Replication factor must be numeric; found {value} for {name}"
-            )));
-        }
-    }
-    if simple == "SimpleStrategy" {
-        let mut names = replication.keys();
-        if let Some(name) = names.find(|name| *name != "class" && *name != "replication_factor") {
-            return Err(Error::configuration(format!(
-                "Unrecognized strategy option {{{name}}} passed to SimpleStrategy for keyspace {keyspace}"
-            )));
-        }
-        // Cassandra's default_keyspace_rf.
-        replication.entry("replication_factor".into()).or_insert_with(|| "1".into());
-    }
-    replication.insert("class".into(), format!("org.apache.cassandra.locator.{simple}"));
     Ok(())
 }

@@ -13,6 +13,7 @@ mod keyspace;
 mod option_values;
 mod options;
 mod protected;
+mod replication;
 mod type_check;
 mod user_type;
 
@@ -25,7 +26,7 @@ use std::{
 
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::random;
-use espalier_storage::{Database, MemtableConfigurations};
+use espalier_storage::{Database, MemtableConfigurations, StorageConfiguration};
 use futures_util::future::LocalBoxFuture;
 
 use crate::{
@@ -62,12 +63,12 @@ pub fn execute<'a>(
 ) -> LocalBoxFuture<'a, Result<QueryResult>> {
     Box::pin(async move {
         let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
-        let memtables = database.configuration().memtables.clone();
+        let node = NodeSettings::of(database.configuration());
         let change = Arc::new(Mutex::new(None));
         let reported = change.clone();
         let changed = database
             .change_schema(move |schema: &Schema| -> Result<Option<Schema>> {
-                let outcome = apply(&text, keyspace.as_deref(), schema, Some(&memtables))?;
+                let outcome = apply(&text, keyspace.as_deref(), schema, Some(&node))?;
                 Ok(outcome.map(|(schema, change)| {
                     *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
                     schema
@@ -82,8 +83,24 @@ pub fn execute<'a>(
     })
 }
 
-/// Applies a schema statement to a schema. `memtables` are the node's memtable configurations, or
-/// `None` if there is no node.
+/// The settings of a node that its schema depends on.
+#[derive(Clone)]
+pub struct NodeSettings {
+    memtables: MemtableConfigurations,
+    allow_unknown_data_centers: bool,
+}
+
+impl NodeSettings {
+    /// Copies the settings from a configuration.
+    pub fn of(configuration: &StorageConfiguration) -> Self {
+        Self {
+            memtables: configuration.memtables.clone(),
+            allow_unknown_data_centers: configuration.allow_unknown_data_centers,
+        }
+    }
+}
+
+/// Applies a schema statement to a schema. `node` is `None` if there is no node.
 ///
 /// # Errors
 /// The text is not CQL or not a schema statement, users may not change the keyspace, or the
@@ -92,10 +109,10 @@ pub fn apply(
     text: &str,
     keyspace: Option<&str>,
     schema: &Schema,
-    memtables: Option<&MemtableConfigurations>,
+    node: Option<&NodeSettings>,
 ) -> Outcome {
     let parsed = grammar::parse(text)?;
-    let context = Context { text, keyspace, schema, memtables };
+    let context = Context { text, keyspace, schema, node };
     protected::check(&context, &parsed.statement)?;
     let outcome = match &parsed.statement {
         Statement::CreateKeyspace(statement) => keyspace::create(&context, statement),
@@ -122,10 +139,15 @@ struct Context<'a> {
     text: &'a str,
     keyspace: Option<&'a str>,
     schema: &'a Schema,
-    memtables: Option<&'a MemtableConfigurations>,
+    node: Option<&'a NodeSettings>,
 }
 
 impl Context<'_> {
+    /// Returns the node's memtable configurations.
+    fn memtables(&self) -> Option<&MemtableConfigurations> {
+        self.node.map(|node| &node.memtables)
+    }
+
     fn keyspace_name<'n>(&'n self, name: &'n QualifiedName<'_>) -> Result<&'n str> {
         let keyspace = name.keyspace.as_ref().map(Name::as_str).or(self.keyspace);
         keyspace.ok_or_else(|| {

@@ -49,6 +49,7 @@ pub struct Draft {
     pub column_index_bytes: Option<u64>,
     pub write_request_timeout: Option<Duration>,
     pub query_tombstone_page_limit: Option<i64>,
+    pub allow_unknown_data_centers: Option<bool>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
 }
@@ -240,6 +241,10 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "query_tombstone_page_limit",
         Kind::Limit(|draft| &mut draft.query_tombstone_page_limit),
+    ),
+    setting(
+        "allow_unknown_data_centers",
+        Kind::Switch(|draft| &mut draft.allow_unknown_data_centers),
     ),
     renamed(
         "write_request_timeout",
