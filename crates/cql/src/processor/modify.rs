@@ -9,7 +9,7 @@ use espalier_storage::Database;
 use super::{QueryProcessor, clocks};
 use crate::{
     ClientState, Error, QueryOptions, QueryResult, Result, Values,
-    batch::{BatchUpdates, check_statements},
+    batch::{self, BatchUpdates, check_statements},
     consistency,
     grammar::ast::BatchKind,
     modify::{Clocks, PlannedModification, StoredRows},
@@ -102,6 +102,11 @@ impl QueryProcessor {
         if mutation.updates.is_empty() {
             return Ok(());
         }
+        batch::check_size(
+            &mutation,
+            is_counter,
+            self.inner.database.configuration().batch_fail_bytes,
+        )?;
         if is_counter {
             return self.apply_counters(mutation.updates).await;
         }

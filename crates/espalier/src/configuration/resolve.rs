@@ -119,6 +119,9 @@ fn storage(
     if let Some(limit) = draft.query_tombstone_page_limit {
         storage.query_tombstone_page_limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);
     }
+    if let Some(bytes) = draft.batch_fail_bytes {
+        storage.batch_fail_bytes = bytes;
+    }
     storage.allow_unknown_data_centers = draft.allow_unknown_data_centers.unwrap_or(true);
     if let Some(timeout) = draft.write_request_timeout {
         storage.write_timeout = timeout;

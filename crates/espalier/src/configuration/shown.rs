@@ -72,6 +72,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let column_index_bytes = version.map(|version| storage.column_index_size(version));
     shown.put_or_null("column_index_size", column_index_bytes.map(|bytes| size(bytes.into())));
     shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);
+    shown.put("batch_size_fail_threshold", size(storage.batch_fail_bytes));
     shown.put("allow_unknown_data_centers", storage.allow_unknown_data_centers);
     shown.put("write_request_timeout", duration(storage.write_timeout));
     shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));

@@ -1,5 +1,9 @@
 //! BATCH: modifications that are applied together.
 
+mod size;
+
+pub use size::check_size;
+
 use std::collections::BTreeMap;
 
 use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, schema::TableId};

@@ -1,0 +1,84 @@
+//! The size of a batch, by which too large ones are refused.
+//!
+//! It is Cassandra's `dataSize`, so that both nodes refuse the same batches: the bytes of values
+//! and clusterings, with a fixed size for each timestamp and deletion. A row without
+//! liveness or deletion counts as one with both, and so does an absent static row.
+
+use espalier_mutation::{Cell, ColumnData, Mutation, PartitionUpdate, Row};
+
+use crate::{Error, Result};
+
+/// Bytes of a partition's deletion.
+const PARTITION: u64 = 8;
+/// Bytes of a row's liveness and deletion, which absent rows have too.
+const ROW: u64 = 8 + 13;
+/// Bytes of a liveness's time to live and expiry.
+const EXPIRY: u64 = 4 + 8;
+/// Bytes of a cell's timestamp, time to live and expiry.
+const CELL: u64 = 8 + 4 + 8;
+/// Bytes of Cassandra's context of a counter, which holds the change of one node.
+const COUNTER: u64 = 36;
+/// Bytes of a deletion of a collection.
+const COMPLEX: u64 = 12;
+/// Bytes of the number of deleted ranges, and of the times of each.
+const RANGES: u64 = 4;
+const RANGE: u64 = 12;
+
+/// Refuses a batch of several partitions that is larger than `limit`, in bytes. Values of counters
+/// have another size in Cassandra.
+///
+/// # Errors
+/// The batch is too large.
+pub fn check_size(batch: &Mutation, is_counter: bool, limit: u64) -> Result<()> {
+    let Some(first) = batch.updates.first() else { return Ok(()) };
+    if batch.updates.iter().all(|update| update.key == first.key) {
+        return Ok(());
+    }
+    let size: u64 = batch.updates.iter().map(|update| size_of_update(update, is_counter)).sum();
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "Batch too large: {size} bytes in {} updates, the limit (batch_size_fail_threshold) is {limit}",
+        batch.updates.len()
+    )))
+}
+
+fn size_of_update(update: &PartitionUpdate, is_counter: bool) -> u64 {
+    let size_of_row = |row| size_of_row(row, is_counter);
+    let ranges: u64 = update
+        .range_tombstones
+        .iter()
+        .map(|range| values(&range.start.values) + values(&range.end.values) + RANGE)
+        .sum();
+    let has_ranges = !update.range_tombstones.is_empty();
+    let static_row = update.static_row.as_ref().map_or(ROW, size_of_row);
+    let rows: u64 = update.rows.iter().map(size_of_row).sum();
+    PARTITION + if has_ranges { RANGES + ranges } else { 0 } + static_row + rows
+}
+
+fn size_of_row(row: &Row, is_counter: bool) -> u64 {
+    let columns: u64 = row
+        .columns
+        .iter()
+        .map(|(_, data)| match data {
+            ColumnData::Simple(cell) if is_counter && !cell.is_tombstone() => CELL + COUNTER,
+            ColumnData::Simple(cell) => size_of_cell(cell),
+            ColumnData::Complex(complex) => {
+                let cells = complex.cells.iter();
+                COMPLEX
+                    + cells.map(|(path, cell)| size_of_cell(cell) + path.len() as u64).sum::<u64>()
+            }
+        })
+        .sum();
+    let expiry = if row.liveness.is_expiring() { EXPIRY } else { 0 };
+    ROW + expiry + values(&row.clustering.values) + columns
+}
+
+fn size_of_cell(cell: &Cell) -> u64 {
+    CELL + cell.value.len() as u64
+}
+
+fn values(values: &[Option<bytes::Bytes>]) -> u64 {
+    values.iter().flatten().map(|value| value.len() as u64).sum()
+}
