@@ -131,7 +131,7 @@ fn add(
                 || dropped.column_type.is_multi_cell() != column_type.is_multi_cell()
             {
                 return Err(invalid(format!(
-                    "Cannot re-add previously dropped column '{name}' of type {}, incompatible with previous type {}",
+                    "Cannot add a column '{name}' of type {}, incompatible with previously dropped column '{name}' of type {}",
                     column_type.cql_name(),
                     dropped.column_type.cql_name()
                 )));

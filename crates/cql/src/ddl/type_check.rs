@@ -65,9 +65,6 @@ pub fn check_key(column: &str, column_type: &CqlType) -> Refusal {
     if column_type.is_counter() {
         return Err(format!("counter type is not supported for {key}"));
     }
-    if contains_duration(column_type) {
-        return Err(format!("duration type is not supported for {key}"));
-    }
     let name = column_type.cql_name();
     match column_type {
         CqlType::UserDefined { definition, frozen: false } => Err(format!(
@@ -77,6 +74,9 @@ pub fn check_key(column: &str, column_type: &CqlType) -> Refusal {
         _ if column_type.is_multi_cell() => Err(format!(
             "Invalid non-frozen collection type {name} for {key}: write frozen<{name}>"
         )),
+        _ if contains_duration(column_type) => {
+            Err(format!("duration type is not supported for {key}"))
+        }
         _ => Ok(()),
     }
 }

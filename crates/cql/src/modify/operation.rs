@@ -208,11 +208,7 @@ impl Operation {
             }
             Self::Count(column, term, negated) => match evaluate(term)? {
                 Bound::Unset => {}
-                Bound::Null => {
-                    return Err(Error::invalid(
-                        "Invalid null value for counter increment/decrement",
-                    ));
-                }
+                Bound::Null => return Err(null_counter()),
                 Bound::Value(value) => {
                     count(context, column, row, counter_delta(&value, *negated)?);
                 }
@@ -288,6 +284,10 @@ fn delete_cells(complex: &mut ComplexColumn, deletion: DeletionTime) {
     complex.deletion = complex.deletion.max(deletion);
     let deletion = complex.deletion;
     complex.cells.retain(|(_, cell)| !deletion.deletes(cell.timestamp));
+}
+
+fn null_counter() -> Error {
+    Error::invalid("Invalid null value for counter increment/decrement")
 }
 
 /// Returns the change of a counter.

@@ -191,8 +191,8 @@ pub fn prepare_parts(
     composite(preparation, parts.iter().zip(receivers), tuple)
 }
 
-/// Refuses a part of a literal that cannot have the type of its place. `place` names the literal and
-/// the part.
+/// Refuses a part of a literal that cannot have the type of its place. `place` names the literal
+/// and the part.
 fn check_part(
     preparation: &Preparation<'_>,
     part: &Expression<'_>,
