@@ -104,7 +104,7 @@ fn check_topology(
              allow_unknown_data_centers: false refuses them"
         );
     }
-    options.retain(|_, factor| factor.trim_start_matches('0') != "");
+    options.retain(|_, factor| !factor.trim_start_matches('0').is_empty());
     if options.is_empty() {
         return Err(without_data_center());
     }
