@@ -449,12 +449,17 @@ class Writer:
         if self.chance.random() < 0.4:
             columns = table.columns
         suffix = self.suffix(columns, kind)
+        # With conditions on static columns alone, Cassandra reads the list of the first row.
+        self.reads_lists = columns is table.regular
         if self.chance.random() < 0.65:
             # Cassandra refuses a row with only statics and conditions on statics.
             columns = table.regular if self.chance.random() < 0.8 else table.columns
-            return self.update(suffix, columns, row, True)
-        columns = table.regular if self.chance.random() < 0.3 else []
-        return self.delete(suffix, columns, row)
+            part = self.update(suffix, columns, row, True)
+        else:
+            columns = table.regular if self.chance.random() < 0.3 else []
+            part = self.delete(suffix, columns, row)
+        self.reads_lists = True
+        return part
 
     def static_insert(self, statics):
         self.go_to(None)

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use hashbrown::HashSet;
 
-use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
+use super::{
+    ModificationKind, Operation, PlannedModification, insert_json::given_by_document,
+    plan::plan_using,
+};
 use crate::{
     Error, Result,
     condition::Condition,
@@ -37,7 +40,10 @@ pub fn plan_insert(
             given_values(preparation, table, statement, columns, values)?
         }
         InsertSource::Json { document, default_unset } => {
-            super::insert_json::given_by_document(preparation, table, document, *default_unset)?
+            // A condition sees all static columns if the statement names one.
+            let keeps_unset = statement.if_not_exists && table.has_static_columns();
+            let default_unset = *default_unset;
+            given_by_document(preparation, table, document, default_unset, keeps_unset)?
         }
     };
     for (column, term) in given {

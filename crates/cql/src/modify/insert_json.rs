@@ -15,17 +15,23 @@ use crate::{
     term::{Bound, Preparation, Term, prepare_term},
 };
 
-/// Returns the columns that the document sets, with their values.
+/// Returns the columns that the document sets, with their values. With `keeps_unset`, columns
+/// without a value in a literal document are among them, as they are in Cassandra.
 pub(super) fn given_by_document<'t>(
     preparation: &mut Preparation<'_>,
     table: &'t TableMetadata,
     document: &Expression<'_>,
     default_unset: bool,
+    keeps_unset: bool,
 ) -> Result<Vec<(&'t ColumnDefinition, Term)>> {
     let receiver = preparation.receiver("[json]", &CqlType::Text);
     let document = prepare_term(preparation, document, &receiver)?;
     let columns: Arc<[String]> = table.columns().iter().map(|column| column.name.clone()).collect();
-    let Term::Constant(Some(text)) = &document else {
+    let constant = match &document {
+        Term::Constant(Some(text)) if !keeps_unset => Some(text),
+        _ => None,
+    };
+    let Some(text) = constant else {
         let of_column = |column: &'t ColumnDefinition| {
             let term = JsonColumn {
                 document: document.clone(),

@@ -1,13 +1,15 @@
 //! The decision of a transaction, made while it holds its turns: reads, conditions, and the writes
 //! that follow from them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use espalier_mutation::{
-    DecoratedKey, Mutation,
+    ClusteringSlices, DecoratedKey, Mutation,
     schema::{TableId, TableMetadata},
 };
 use espalier_runtime::{maybe_yield, trace_event};
-use espalier_storage::{Database, PartitionRows};
+use espalier_storage::{Database, PartitionRows, ReadCommand};
 use hashbrown::HashMap;
 
 use super::{
@@ -25,6 +27,9 @@ use crate::{
     term::{Bound, Evaluation},
     turn::later_than,
 };
+
+/// Maximum bytes of an answer of references, before the last one: drivers accept no longer frame.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// The answer and the writes of a transaction.
 pub struct Decision {
@@ -52,8 +57,7 @@ impl Decision {
         let plan = request.plan()?;
         let mut rows = ReadRows { partitions: Vec::with_capacity(places.reads.len()) };
         for command in &places.reads {
-            let found = database.read(command.clone()).await?;
-            rows.partitions.push(found.partitions.into_iter().next());
+            rows.partitions.push(read_row(database, command).await?);
         }
         let references = rows.references(plan, request)?;
         let evaluation = Evaluation { references: &references, ..request.evaluation() };
@@ -107,7 +111,7 @@ impl ReadRows {
             static_row: found.and_then(|found| found.static_row.as_ref()),
             row: first,
         };
-        look(&current, found.is_some())
+        look(&current, first.is_some())
     }
 
     /// Returns the values of all references.
@@ -160,6 +164,19 @@ impl ReadRows {
     }
 }
 
+/// Reads the row of a `LET`, with the static row of its partition.
+async fn read_row(database: &Database, command: &ReadCommand) -> Result<Option<PartitionRows>> {
+    let found = database.read(command.clone()).await?.partitions.into_iter().next();
+    if found.is_some() || !command.table.has_static_columns() || command.slices.is_all() {
+        return Ok(found);
+    }
+    // A read of a row that does not exist returns no static row.
+    let slices = Arc::new(ClusteringSlices::all());
+    let partition = ReadCommand { slices, ..command.clone() };
+    let found = database.read(partition).await?.partitions.into_iter().next();
+    Ok(found.map(|found| PartitionRows { rows: Vec::new(), ..found }))
+}
+
 async fn answer(
     database: &Database,
     plan: &PlannedTransaction,
@@ -176,6 +193,9 @@ async fn answer(
         Answer::References(indices, metadata) => {
             let mut content = Vec::new();
             for index in indices {
+                if content.len() > MAX_ANSWER_BYTES {
+                    return Err(Error::invalid("The result of the transaction is too large"));
+                }
                 let value = evaluation.references.get(usize::from(*index));
                 put(value.and_then(Option::as_deref), &mut content);
             }

@@ -150,7 +150,10 @@ impl Database {
         let noted = self.note_batch(&mutation).await?;
         let Some((table, key, _)) = noted else { return self.apply(mutation).await };
         if self.apply(mutation.clone()).await.is_ok() {
-            self.remove_note(&table, key, i64::MIN).await;
+            // The caller holds turns, which need not last until the note is gone.
+            let database = self.clone();
+            let remove = async move { database.remove_note(&table, key, i64::MIN).await };
+            spawn_local(remove).detach();
             return Ok(());
         }
         self.retry_batch(&table, key, mutation).await;
