@@ -35,7 +35,7 @@ SERVER_ERROR, PROTOCOL, OVERLOADED, SYNTAX, INVALID, UNPREPARED = (
 VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5
 COMPRESSED, TRACING = 0x01, 0x02
 SKIP_METADATA, PAGE_SIZE, PAGING_STATE = 0x02, 0x04, 0x08  # flags of parameters
-HAS_MORE, NO_METADATA = 0x02, 0x04  # flags of a result
+GLOBAL_TABLE, HAS_MORE, NO_METADATA = 0x01, 0x02, 0x04  # flags of a result
 HEADER = struct.Struct(">BBhBi")
 ONE, SERIAL = 0x0001, 0x0008
 SEGMENT_PAYLOAD = (1 << 17) - 1
@@ -166,9 +166,11 @@ class Answer:
             (length,) = struct.unpack_from(">i", self.body, at)
             at += 4 + length
         if not flags & NO_METADATA:
-            for _ in range(2):
-                at += 2 + struct.unpack_from(">H", self.body, at)[0]
+            # Keyspace and table stand once, or before each column's name.
+            is_global = flags & GLOBAL_TABLE
+            at = self._skip_strings(2, at) if is_global else at
             for _ in range(columns):
+                at = at if is_global else self._skip_strings(2, at)
                 (length,) = struct.unpack_from(">H", self.body, at)
                 names.append(self.body[at + 2:at + 2 + length].decode())
                 at += 2 + length
@@ -187,6 +189,11 @@ class Answer:
                 at += max(length, 0)
             table.append(row)
         return names, table
+
+    def _skip_strings(self, count, at):
+        for _ in range(count):
+            at += 2 + struct.unpack_from(">H", self.body, at)[0]
+        return at
 
 
 class Wire:
