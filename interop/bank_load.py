@@ -18,9 +18,6 @@ from wire import ERROR, EXECUTE, PREPARE, PREPARED, QUERY, ROWS, Wire, long_stri
 START = 1000  # the money on each account at the beginning
 GROUP = 10  # accounts in a group
 NAMES = "abcdefghij"
-ENTRY = ", ".join(
-    ["id", "what", "amount"] + [f"{name}, {name}_value, {name}_version" for name in "abc"]
-)
 ENTRY_TYPES = "what text, amount bigint, " + ", ".join(
     f"{name} int, {name}_value bigint, {name}_version bigint" for name in "abc"
 )
@@ -108,7 +105,7 @@ def account_of(number):
 def create_accounts(node, count):
     """Creates the tables and the accounts, in several tables and on all shards."""
     with Wire(node) as wire:
-        texts = list(SCHEMA)
+        texts = ["DROP KEYSPACE IF EXISTS bank", *SCHEMA]
         for number in range(count):
             group, kind = divmod(number, GROUP)
             if kind == 6:  # the static column, written with the rows
@@ -172,7 +169,8 @@ class Requests:
         self.bank, self.draw, self.fault = bank, draw, fault
 
     def reorder(self, items, text):
-        """Puts parts of a statement in another order. The orders of a prepared statement are few."""
+        """Puts parts of a statement in another order. Prepared statements have few orders, so that
+        their texts occur again."""
         if text.style == "literal":
             self.draw.shuffle(items)
         elif self.draw.random() < 0.5:
@@ -184,7 +182,7 @@ class Requests:
         accounts = bank.accounts[group:group + GROUP]
         text = Text(draw.choice(["?", "?", ":", "literal"]))
         build = draw.choices(
-            [self.read, self.transfer, self.batch, self.move, self.audit], [16, 62, 10, 8, 4]
+            [self.read, self.transfer, self.batch, self.move, self.audit], [16, 58, 10, 8, 8]
         )[0]
         return build(accounts, text)
 
@@ -391,7 +389,7 @@ class BankConnection(Connection):
 
     def _serve(self, wire):
         self.prepared, self.version = {}, self.draw.choice([3, 4, 5])
-        remaining = self.draw.randint(500, 5000)
+        remaining = self.draw.randint(50, 1000)
         for stream in range(self.clients):
             self._send(wire, stream)
         while self.pending:
