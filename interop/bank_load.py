@@ -104,22 +104,26 @@ def account_of(number):
 
 def create_accounts(node, count):
     """Creates the tables and the accounts, in several tables and on all shards."""
+    texts = []
+    for number in range(count):
+        group, kind = divmod(number, GROUP)
+        if kind == 6:  # the static column, written with the rows
+            continue
+        texts.append((
+            "INSERT INTO bank.plain (id, balance, reserve, version, moves) "
+            f"VALUES ({number}, {START}, 0, 0, {{}})" if kind < 3 else
+            "INSERT INTO bank.branches (branch, id, balance, version, pot, pot_version) "
+            f"VALUES ({group}, {kind}, {START}, 0, {START}, 0)" if kind < 6 else
+            "INSERT INTO bank.wallets (id, version, amounts, parts) VALUES "
+            f"({number}, 0, {{'main': {START}, 'other': 1}}, [0, {START}])"
+        ))
     with Wire(node) as wire:
-        texts = ["DROP KEYSPACE IF EXISTS bank", *SCHEMA]
-        for number in range(count):
-            group, kind = divmod(number, GROUP)
-            if kind == 6:  # the static column, written with the rows
-                continue
-            texts.append((
-                "INSERT INTO bank.plain (id, balance, reserve, version, moves) "
-                f"VALUES ({number}, {START}, 0, 0, {{}})" if kind < 3 else
-                "INSERT INTO bank.branches (branch, id, balance, version, pot, pot_version) "
-                f"VALUES ({group}, {kind}, {START}, 0, {START}, 0)" if kind < 6 else
-                "INSERT INTO bank.wallets (id, version, amounts, parts) VALUES "
-                f"({number}, 0, {{'main': {START}, 'other': 1}}, [0, {START}])"
-            ))
-        for text in texts:
+        for text in ("DROP KEYSPACE IF EXISTS bank", *SCHEMA):
             answer = wire.query(text)
+            assert answer.code is None, answer.message
+        for stream, text in enumerate(texts):
+            wire.send(wire.envelope(QUERY, long_string(text) + parameters(wire.version), stream))
+        for answer in [wire.receive() for _ in texts]:
             assert answer.code is None, answer.message
 
 
