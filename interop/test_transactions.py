@@ -6,6 +6,7 @@ meanwhile. The entries of the transfers must explain each value that a client sa
 import collections
 import random
 import time
+import uuid
 
 import pytest
 
@@ -13,7 +14,9 @@ from bank_load import GROUP, START, Bank, BankLoad, create_accounts
 from driver import connect, seed
 from espalier_node import wait_until
 from gate import part
+from register_load import bigint
 from test_conditional_history import Flushes
+from wire import QUERY, TRACING, Wire, long_string, parameters
 
 SEED = seed()
 ACCOUNTS = part(1000, 100)
@@ -223,3 +226,55 @@ def test_the_check_finds_lost_writes(shared, lost):
         bank.see(bank.accounts[0], [START - 1, 1, 0])
     with pytest.raises(Violation):
         check(bank, shared)
+
+
+def shard_of(wire, key):
+    """Returns the name of the shard that owns a row of bank.plain, from the trace of a read."""
+    text = f"SELECT balance FROM bank.plain WHERE id = {key}"
+    answer = wire.ask(QUERY, long_string(text) + parameters(wire.version), flags=TRACING)
+    events = "SELECT activity, thread FROM system_traces.events WHERE session_id = "
+    found = []
+
+    def is_traced():
+        for row in wire.query(events + str(uuid.UUID(bytes=answer.trace_id))).named_rows():
+            if row["activity"].startswith(b"Executing single-partition query on plain"):
+                found.append(row["thread"])
+        return found
+
+    wait_until(is_traced, 30, f"a trace of row {key}")
+    return found[0]
+
+
+def test_a_write_does_not_outlive_what_its_transaction_read(node):
+    """A transaction copies a value to another shard. The log of the value's own shard is not yet
+    durable when the copy is, and the node dies in between."""
+    window_s = 1.0
+    window = {"commitlog_sync_group_window_in_ms": int(window_s * 1000)}
+    node = node(settings=SETTINGS, shards=2)
+    create_accounts(node, 4 * GROUP)
+    with Wire(node) as wire:
+        original, *others = [number for number in range(4 * GROUP) if number % GROUP < 3]
+        own = shard_of(wire, original)
+        copy = next(number for number in others if shard_of(wire, number) != own)
+    node.settings |= window
+    node.restart()
+    texts = (
+        # The window of the copy's shard begins first.
+        f"UPDATE bank.plain SET reserve = 1 WHERE id = {copy}",
+        f"UPDATE bank.plain SET balance = 5 WHERE id = {original} IF balance = {START}",
+        f"BEGIN TRANSACTION LET a = (SELECT balance FROM bank.plain WHERE id = {original}); "
+        f"UPDATE bank.plain SET balance = a.balance WHERE id = {copy}; COMMIT TRANSACTION",
+    )
+    wires = [Wire(node) for _ in texts]
+    for wire, text in zip(wires, texts):
+        wire.send(wire.envelope(QUERY, long_string(text) + parameters(wire.version)))
+        time.sleep(0.3 * window_s)
+    answer = wires[-1].receive()
+    assert answer.code is None, answer.message
+    node.restart(kill=True)
+    with Wire(node) as wire:
+        rows = {
+            number: wire.query(f"SELECT balance FROM bank.plain WHERE id = {number}").rows()
+            for number in (original, copy)
+        }
+    assert rows[original] == rows[copy] == [[bigint(5)]], "the copy is there, the original is lost"
