@@ -182,7 +182,8 @@ class Requests:
 
     def next(self):
         draw, bank = self.draw, self.bank
-        group = draw.randrange(len(bank.accounts) // GROUP) * GROUP
+        # The first groups are hot.
+        group = int(len(bank.accounts) // GROUP * draw.random() ** 3) * GROUP
         accounts = bank.accounts[group:group + GROUP]
         text = Text(draw.choice(["?", "?", ":", "literal"]))
         build = draw.choices(
