@@ -84,7 +84,7 @@ class Connection:
         self.template, self.starts = self._template(
             self.wire.prepare(insert)[0], self.wire.prepare(select)[0]
         )
-        self.under_way, self.wrong = None, []
+        self.under_way, self.wrong, self.block = None, [], BLOCK
 
     def _template(self, insert, select):
         """Returns the bytes of a group without keys and values, and the places of these."""
@@ -124,7 +124,7 @@ class Connection:
     def receive(self):
         """Receives the answers of the block; returns how many were right."""
         starts, at, last_size, alike = [], 0, 0, 0
-        while len(starts) < BLOCK:
+        while len(starts) < self.block:
             data = self.wire.socket.recv(1 << 18)
             if not data:
                 raise ConnectionError("the server closed the connection")

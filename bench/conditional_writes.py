@@ -1,0 +1,451 @@
+#!/usr/bin/env python3
+"""Measures conditional updates: their rate beside Cassandra's, contention, and reads of the disk.
+
+    make deps && cargo build --release
+    .deps/venv/bin/python bench/conditional_writes.py [--parts rate,contended,disk] [--seconds 10]
+
+A run takes a quarter of an hour, and the machine must be idle otherwise. Espalier and Cassandra run
+on one core, the clients on the other. Both servers get the same requests in alternating rounds.
+
+rate       `UPDATE t SET v = ? WHERE k = ? IF v = ?` of rows in a memtable, and the same without
+           IF, of a table of its own. Connections have their own rows, and a block of requests each
+           under way. The goal: 20 times as many applied updates as Cassandra.
+contended  64 clients (a connection and one request each) update 8 rows. A client that was not first
+           tries again from the value that the answer tells.
+disk       our node alone, with a table larger than its memory, flushed, without row cache. Plain
+           updates are due at a fixed rate: alone, beside conditional updates of rows in a memtable,
+           and beside conditional updates of rows on the disk, at a fixed rate too. The goal: a p99
+           of the plain updates, from when they were due, of at most 1.2 times that alone.
+
+Each answer is checked, and all rows are read and compared in the end. The script prints rates by
+the clock and for each second of the server's core, and how busy both cores were. Where the server's
+core is not busy, the client is the limit. Exit status 1: a goal is missed or an answer was wrong.
+
+Settings by environment: ESPALIER_BINARY, CORE=1 (the servers'), CLIENT_CORE=0, HEAP=2G and
+PAXOS=v2 (Cassandra's; v1 is its default and slower).
+"""
+import argparse
+import multiprocessing
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "interop"))
+
+try:
+    import numpy
+
+    from cassandra_node import CassandraNode
+    from espalier_node import BINARY, free_port
+    from wire import Wire
+except ImportError as error:
+    sys.exit(f"{error}: run make deps, and this script with .deps/venv/bin/python")
+
+import conditional_load  # noqa: E402
+from conditional_load import Table  # noqa: E402
+from network_reads import CLIENT_CORE, CORE, Pinned  # noqa: E402
+
+HEAP, PAXOS = os.environ.get("HEAP", "2G"), os.environ.get("PAXOS", "v2")
+SCRATCH = ROOT / "bench" / "results" / "conditional_writes"
+PEER = ROOT / ".deps" / "cassandra" / "conditional_writes"
+GOAL_RATIO, GOAL_P99 = 20, 1.2
+KEYSPACE = "bench_cas"
+# No update of Cassandra may end with an unknown outcome because the machine is slow.
+TIMEOUTS = "\n".join(
+    f"{kind}_timeout: 60s" for kind in ("cas_contention", "write_request", "read_request")
+)
+
+
+class Espalier(Pinned):
+    """Our node, on one core."""
+
+    name = "Espalier"
+
+    def stop_and_wipe(self):
+        self.close()
+
+
+class Cassandra(CassandraNode):
+    """Cassandra, on the same core."""
+
+    name = "Cassandra"
+
+    def start(self):
+        """Wipes the node's data and starts it."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._run("stop.sh")
+        shutil.rmtree(self.directory / "data", ignore_errors=True)
+        self._run(
+            "install.sh",
+            PORT=self.port,
+            STORAGE_PORT=free_port(),
+            JMX=self.jmx_port,
+            HEAP=HEAP,
+            DIRECT="1G",
+            CORES=CORE,
+            FORMAT="bti",
+            EXTRA_YAML=f"paxos_variant: {PAXOS}\n{TIMEOUTS}",
+            OFFLINE=1,
+        )
+        self._run("start.sh")
+        return self
+
+    def core_seconds(self):
+        """Returns the seconds that the process was on a core."""
+        process = (self.directory / "pid").read_text().strip()
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop_and_wipe(self):
+        self.stop()
+
+
+def create(server, *tables, suffix=""):
+    """Creates the keyspace and tables."""
+    with Wire(server, timeout_s=300) as wire:
+        for statement in (
+            f"CREATE KEYSPACE {KEYSPACE} WITH replication = "
+            "{'class': 'SimpleStrategy', 'replication_factor': 1}",
+            *(table.schema + suffix for table in tables),
+        ):
+            answer = wire.query(statement)
+            assert answer.code is None, f"{statement}: {answer.message}"
+
+
+class Measured:
+    """Rates of one kind of load on one server, round by round."""
+
+    def __init__(self):
+        self.by_clock, self.by_core = [], []
+
+    def add(self, right, seconds, core):
+        self.by_clock.append(right / seconds)
+        self.by_core.append(right / max(core, 0.01))
+
+
+def timed(server, work):
+    """Returns what `work()` returns, the seconds of the server's core and the part of its own core
+    that this process used."""
+    core, own, clock = server.core_seconds(), time.process_time(), time.monotonic()
+    result = work()
+    took = time.monotonic() - clock
+    return result, server.core_seconds() - core, (time.process_time() - own) / took
+
+
+class Comparison:
+    """Both servers with their tables, and what was measured."""
+
+    def __init__(self, options, servers):
+        self.options, self.servers, self.wrong, self.measured = options, servers, [], {}
+        self.tables, self.uncertain = {}, {}
+
+    def prepare(self):
+        """Creates and fills the tables, and warms the servers up."""
+        for server in self.servers:
+            tables = self.tables[server.name] = {
+                name: Table(f"{KEYSPACE}.{name}", rows)
+                for name, rows in (("plain", self.options.rows),
+                                   ("conditional", self.options.rows),
+                                   ("contended", self.options.keys))
+            }
+            create(server, *tables.values())
+            for table in tables.values():
+                self.wrong += conditional_load.fill(server, table)
+            if server.name == "Cassandra":
+                print(f"warm-up of Cassandra, {self.options.warm_up:g} s", flush=True)
+                for kind in ("plain", "conditional"):
+                    self.wrong += self.update(server, kind, self.options.warm_up / 2)[2]
+
+    def update(self, server, kind, seconds):
+        table = self.tables[server.name][kind]
+        return conditional_load.update(
+            server, table, getattr(table, kind), seconds, self.options.connections,
+            self.options.in_flight,
+        )
+
+    def rate(self, number):
+        """Runs a round of plain and conditional updates of disjoint rows."""
+        for kind in ("plain", "conditional"):
+            for server in self.servers:
+                (right, seconds, wrong), core, own = timed(
+                    server, lambda: self.update(server, kind, self.options.seconds)
+                )
+                self.wrong += wrong
+                self._add(number, server, f"{kind} updates", right, seconds, core, own)
+
+    def contended(self, number):
+        """Runs a round of clients that contend for few rows."""
+        for server in self.servers:
+            table = self.tables[server.name]["contended"]
+            (applied, answers, seconds, uncertain, wrong), core, own = timed(
+                server,
+                lambda: conditional_load.contend(
+                    server, table, self.options.clients, self.options.keys, self.options.seconds
+                ),
+            )
+            self.wrong += wrong
+            known = self.uncertain.setdefault(server.name, {})
+            for row, count in uncertain.items():
+                known[row] = known.get(row, 0) + count
+            self._add(number, server, "contended, applied", applied, seconds, core, own)
+            self._add(number, server, "contended, answers", answers, seconds, core, own)
+
+    def _add(self, number, server, kind, right, seconds, core, own):
+        self.measured.setdefault(kind, {}).setdefault(server.name, Measured()).add(
+            right, seconds, core
+        )
+        print(
+            f"round {number}, {server.name:9} {kind:20} {right / seconds:11,.0f} /s, "
+            f"{right / max(core, 0.01):11,.0f} a second of the core; the server's core is "
+            f"{core / seconds:4.0%} busy, the client {own:4.0%}",
+            flush=True,
+        )
+
+    def verify(self):
+        """Reads and compares all rows of all tables."""
+        for server in self.servers:
+            for name, table in self.tables[server.name].items():
+                uncertain = self.uncertain.get(server.name) if name == "contended" else None
+                self.wrong += table.different_rows(server, uncertain)
+                if uncertain:
+                    print(f"{server.name}: {sum(uncertain.values())} contended updates ended with "
+                          "an unknown outcome")
+
+    def report(self):
+        """Prints the best rounds; returns whether the goal is met."""
+        met = True
+        for kind, by_server in self.measured.items():
+            best = {name: (max(each.by_clock), max(each.by_core))
+                    for name, each in by_server.items()}
+            line = ", ".join(f"{name} {clock:,.0f} /s ({core:,.0f} a second of its core)"
+                             for name, (clock, core) in best.items())
+            if len(best) == 2:
+                ratios = [a / max(b, 0.01) for a, b in zip(best["Espalier"], best["Cassandra"])]
+                line += f": {ratios[0]:.1f} times by the clock, {ratios[1]:.1f} by the core"
+                if kind == "conditional updates":
+                    line += f" (goal {GOAL_RATIO})"
+                    met = ratios[0] >= GOAL_RATIO
+            print(f"best of {kind}: {line}")
+        return met
+
+
+def compare(options, parts):
+    """Measures both servers. Returns whether the goal is met, and the faults."""
+    servers, started = [], []
+    if "espalier" in options.servers:
+        servers.append(Espalier(SCRATCH / "node", memory="4G"))
+    if "cassandra" in options.servers:
+        servers.append(Cassandra(PEER))
+    comparison = Comparison(options, servers)
+    try:
+        for server in servers:
+            started.append(server)
+            server.start()
+        comparison.prepare()
+        for number in range(1, options.rounds + 1):
+            for part in parts:
+                getattr(comparison, part)(number)
+        comparison.verify()
+    finally:
+        for server in started:
+            server.stop_and_wipe()
+    return comparison.report(), comparison.wrong
+
+
+MODES = ("alone", "beside resident rows", "beside rows on the disk")
+
+
+class DiskReads:
+    """Our node with a table larger than its memory."""
+
+    def __init__(self, options):
+        self.options, self.wrong = options, []
+        self.node = Espalier(
+            SCRATCH / "node", memory=f"{options.memory_mib}M",
+            settings={"file_cache_size": f"{options.cache_mib}MiB"},
+        )
+        self.table = Table(f"{KEYSPACE}.cold", options.disk_rows, pad_bytes=1024)
+        self.resident = Table(f"{KEYSPACE}.resident", 10_000)
+        # Plain updates have the last thousand rows, conditional updates the others in random order.
+        numbers = numpy.arange(1, options.disk_rows - 1000)
+        self.cold = numpy.random.default_rng(3).permutation(numbers)
+        self.plain = numpy.arange(options.disk_rows - 1000, options.disk_rows)
+        self.latencies = {mode: {"plain": [], "conditional": []} for mode in MODES}
+        self.following = {"plain": 0, "resident": 0, "cold": 0}
+        self.context = multiprocessing.get_context("fork")
+
+    def prepare(self):
+        """Fills and flushes the table, and waits until no compaction is under way."""
+        create(self.node, self.table, suffix=" WITH caching = {'keys': 'ALL', "
+               "'rows_per_partition': 'NONE'} AND compression = {'enabled': 'false'}")
+        with Wire(self.node) as wire:
+            assert wire.query(self.resident.schema).code is None
+        for table in (self.table, self.resident):
+            self.wrong += conditional_load.fill(self.node, table)
+        self.node.flush(KEYSPACE, "cold")
+        quiet = 0
+        while quiet < 10:
+            time.sleep(0.1)
+            metrics = self.node.metrics()
+            busy = (metrics["scylla_compaction_manager_compactions"]
+                    + metrics["scylla_compaction_manager_pending_compactions"])
+            quiet = 0 if busy else quiet + 1
+        size = sum(file.stat().st_size for file in self.node.table_files(KEYSPACE, "cold"))
+        files = len(self.node.table_files(KEYSPACE, "cold"))
+        print(f"{len(self.table.versions):,} rows, {size >> 20} MiB in {files} files, memory "
+              f"{self.options.memory_mib} MiB, page cache {self.options.cache_mib} MiB", flush=True)
+
+    def take(self, name, numbers, count):
+        """Returns the next rows of a load, in turn."""
+        at = self.following[name]
+        self.following[name] = at + count
+        return numbers[(at + numpy.arange(count)) % len(numbers)]
+
+    def start(self, table, statement, numbers, begin, rate, first):
+        """Starts a client of its own process; returns a pipe with its latencies and faults."""
+        receiving, sending = self.context.Pipe(duplex=False)
+
+        def work():
+            if first and not conditional_load.prefer_me():
+                print("(only root may give the plain updates priority over the other client)")
+            try:
+                sending.send(conditional_load.paced(
+                    self.node, table, statement, numbers, begin, rate))
+            except Exception as error:  # pylint: disable=broad-except
+                sending.send((numpy.zeros(1), [f"a client ended: {error!r}"]))
+
+        self.context.Process(target=work, daemon=True).start()
+        sending.close()
+        return receiving
+
+    def measure(self, number, mode):
+        """Runs the plain updates for a while, alone or beside conditional ones."""
+        options, begin = self.options, time.monotonic() + 1
+        counts = [int(rate * options.seconds) for rate in (options.plain_rate, options.cold_rate)]
+        before, core = self.node.metrics(), self.node.core_seconds()
+        plain = self.start(self.table, self.table.plain,
+                           self.take("plain", self.plain, counts[0]), begin, options.plain_rate,
+                           True)
+        other = None
+        if mode != "alone":
+            table, name, numbers = self.table, "cold", self.cold
+            if mode == "beside resident rows":
+                table, name = self.resident, "resident"
+                numbers = numpy.arange(1, len(table.versions))
+            other = self.start(table, table.conditional, self.take(name, numbers, counts[1]),
+                               begin, options.cold_rate, False)
+        results = {"plain": plain.recv()}
+        if other:
+            results["conditional"] = other.recv()
+        after, core = self.node.metrics(), self.node.core_seconds() - core
+        line = f"round {number}, {mode:24}"
+        for kind, (latencies, wrong) in results.items():
+            self.wrong += wrong
+            p50, p99 = numpy.percentile(latencies, (50, 99))
+            self.latencies[mode][kind].append((p50, p99))
+            line += f"{kind} p50 {p50:6.0f}, p99 {p99:6.0f}, most {latencies.max():7.0f} µs; "
+        read = after["espalier_data_read_bytes"] - before["espalier_data_read_bytes"]
+        missed = after["espalier_page_cache_misses"] - before["espalier_page_cache_misses"]
+        self.reads = missed / counts[1] if other else 0
+        print(f"{line}{self.reads:.2f} pages ({read / counts[1]:,.0f} bytes of data) read from the "
+              f"disk for each conditional update, core {core / (options.seconds + 1):.0%} busy",
+              flush=True)
+        if mode == MODES[-1] and self.reads < 0.9:
+            self.wrong.append("the rows of the conditional updates were not on the disk")
+
+    def report(self):
+        """Prints the medians of the rounds; returns whether the goal is met."""
+        p99 = {}
+        for mode, kinds in self.latencies.items():
+            for kind, rounds in kinds.items():
+                if rounds:
+                    medians = [statistics.median(each) for each in zip(*rounds)]
+                    p99[mode, kind] = medians[1]
+                    print(f"{kind} updates, {mode}: p50 {medians[0]:.0f} µs, p99 "
+                          f"{medians[1]:.0f} µs (medians of {len(rounds)} rounds)")
+        shares = {mode: p99[mode, "plain"] / p99["alone", "plain"] for mode in MODES[1:]}
+        for mode, share in shares.items():
+            print(f"p99 of plain updates, {mode} to alone: {share:.2f} times"
+                  + (f" (goal {GOAL_P99})" if mode == MODES[-1] else ""))
+        return shares[MODES[-1]] <= GOAL_P99
+
+
+def disk(options):
+    """Measures plain updates beside conditional updates of rows on the disk. Returns whether the
+    goal is met, and the faults."""
+    reads = DiskReads(options)
+    needed = options.rounds * options.seconds * options.cold_rate
+    if needed > len(reads.cold):
+        sys.exit(f"{needed:,.0f} conditional updates need as many rows: --disk-rows is too small")
+    reads.node.start()
+    try:
+        reads.prepare()
+        for number in range(1, options.rounds + 1):
+            for mode in MODES:
+                reads.measure(number, mode)
+        for table in (reads.table, reads.resident):
+            reads.wrong += table.different_rows(reads.node)
+    finally:
+        reads.node.close()
+    return reads.report(), reads.wrong
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", default="rate,contended,disk", help="parts to measure (all)")
+    parser.add_argument("--servers", default="espalier,cassandra", help="of rate and contended")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement (10)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm-up", type=float, default=60, help="seconds, of Cassandra (60)")
+    parser.add_argument("--rows", type=int, default=100_000, help="of each table in memory")
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--in-flight", type=int, default=256, help="requests of a connection (256)")
+    parser.add_argument("--clients", type=int, default=64, help="that contend (64)")
+    parser.add_argument("--keys", type=int, default=8, help="for which they contend (8)")
+    parser.add_argument("--plain-rate", type=int, default=2000, help="plain updates a second")
+    parser.add_argument("--cold-rate", type=int, default=2000, help="conditional updates a second")
+    parser.add_argument("--disk-rows", type=int, default=500_000, help="rows of 1 KiB on the disk")
+    parser.add_argument("--memory-mib", type=int, default=256, help="of the node of `disk`")
+    parser.add_argument("--cache-mib", type=int, default=8, help="page cache of that node")
+    options = parser.parse_args()
+    options.parts, options.servers = options.parts.split(","), options.servers.split(",")
+    if unknown := set(options.parts) - {"rate", "contended", "disk"}:
+        parser.error(f"there is no part {', '.join(unknown)}")
+    if unknown := set(options.servers) - {"espalier", "cassandra"}:
+        parser.error(f"there is no server {', '.join(unknown)}")
+    return options
+
+
+def main():
+    options = arguments()
+    if not os.access(BINARY, os.X_OK):
+        sys.exit(
+            f"there is no {BINARY}: run cargo build --release first, or name it with "
+            "ESPALIER_BINARY"
+        )
+    os.sched_setaffinity(0, {int(CLIENT_CORE)})
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    SCRATCH.mkdir(parents=True)
+    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True)
+    print(f"{version.stdout.strip()}; Cassandra 5.0.9, Paxos {PAXOS}; servers on core {CORE}, "
+          f"clients on core {CLIENT_CORE}", flush=True)
+    outcomes = []
+    parts = [part for part in ("rate", "contended") if part in options.parts]
+    if parts:
+        outcomes.append(compare(options, parts))
+    if "disk" in options.parts:
+        shutil.rmtree(SCRATCH / "node", ignore_errors=True)
+        outcomes.append(disk(options))
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    wrong = [text for _, texts in outcomes for text in texts]
+    print("\n".join(wrong))
+    sys.exit(0 if all(met for met, _ in outcomes) and not wrong else 1)
+
+
+if __name__ == "__main__":
+    main()
