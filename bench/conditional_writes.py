@@ -54,6 +54,7 @@ HEAP, PAXOS = os.environ.get("HEAP", "2G"), os.environ.get("PAXOS", "v2")
 SCRATCH = ROOT / "bench" / "results" / "conditional_writes"
 PEER = ROOT / ".deps" / "cassandra" / "conditional_writes"
 GOAL_RATIO, GOAL_P99 = 20, 1.2
+MAX_OTHERS = 0.05  # of the servers' core, for other processes; more is reported
 KEYSPACE = "bench_cas"
 # No update of Cassandra may end with an unknown outcome because the machine is slow.
 TIMEOUTS = "\n".join(
@@ -123,18 +124,40 @@ class Measured:
     def __init__(self):
         self.by_clock, self.by_core = [], []
 
-    def add(self, right, seconds, core):
-        self.by_clock.append(right / seconds)
-        self.by_core.append(right / max(core, 0.01))
+    def add(self, by_clock, by_core):
+        self.by_clock.append(by_clock)
+        self.by_core.append(by_core)
 
 
-def timed(server, work):
-    """Returns what `work()` returns, the seconds of the server's core and the part of its own core
-    that this process used."""
-    core, own, clock = server.core_seconds(), time.process_time(), time.monotonic()
-    result = work()
-    took = time.monotonic() - clock
-    return result, server.core_seconds() - core, (time.process_time() - own) / took
+def processes_seconds():
+    """Returns the seconds that processes were on the servers' core."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    fields = next(line.split() for line in lines if line.startswith(f"cpu{CORE} "))
+    return sum(int(ticks) for ticks in fields[1:4]) / os.sysconf("SC_CLK_TCK")
+
+
+class Share:
+    """How busy the cores were during some work: seconds of the server, of this process, and of
+    other processes on the server's core."""
+
+    def __init__(self, server, work):
+        before, clock = self._read(server), time.monotonic()
+        self.result = work()
+        self.seconds = time.monotonic() - clock
+        self.server, self.client, self.others = (
+            late - early for early, late in zip(before, self._read(server))
+        )
+
+    @staticmethod
+    def _read(server):
+        core = server.core_seconds()
+        return core, time.process_time(), processes_seconds() - core
+
+    def __str__(self):
+        return (f"core {self.server / self.seconds:4.0%} busy, the client's "
+                f"{self.client / self.seconds:4.0%}"
+                + (f", OTHER WORK {self.others / self.seconds:.0%}"
+                   if self.others > MAX_OTHERS * self.seconds else ""))
 
 
 class Comparison:
@@ -172,39 +195,30 @@ class Comparison:
         """Runs a round of plain and conditional updates of disjoint rows."""
         for kind in ("plain", "conditional"):
             for server in self.servers:
-                (right, seconds, wrong), core, own = timed(
-                    server, lambda: self.update(server, kind, self.options.seconds)
-                )
+                share = Share(server, lambda: self.update(server, kind, self.options.seconds))
+                right, seconds, wrong = share.result
                 self.wrong += wrong
-                self._add(number, server, f"{kind} updates", right, seconds, core, own)
+                self._add(number, server, f"{kind} updates", right, seconds, share)
 
     def contended(self, number):
         """Runs a round of clients that contend for few rows."""
         for server in self.servers:
             table = self.tables[server.name]["contended"]
-            (applied, answers, seconds, uncertain, wrong), core, own = timed(
-                server,
-                lambda: conditional_load.contend(
-                    server, table, self.options.clients, self.options.keys, self.options.seconds
-                ),
-            )
+            share = Share(server, lambda: conditional_load.contend(
+                server, table, self.options.clients, self.options.keys, self.options.seconds))
+            applied, answers, seconds, uncertain, wrong = share.result
             self.wrong += wrong
             known = self.uncertain.setdefault(server.name, {})
             for row, count in uncertain.items():
                 known[row] = known.get(row, 0) + count
-            self._add(number, server, "contended, applied", applied, seconds, core, own)
-            self._add(number, server, "contended, answers", answers, seconds, core, own)
+            self._add(number, server, "contended, applied", applied, seconds, share)
+            self._add(number, server, "contended, answers", answers, seconds, share)
 
-    def _add(self, number, server, kind, right, seconds, core, own):
-        self.measured.setdefault(kind, {}).setdefault(server.name, Measured()).add(
-            right, seconds, core
-        )
-        print(
-            f"round {number}, {server.name:9} {kind:20} {right / seconds:11,.0f} /s, "
-            f"{right / max(core, 0.01):11,.0f} a second of the core; the server's core is "
-            f"{core / seconds:4.0%} busy, the client {own:4.0%}",
-            flush=True,
-        )
+    def _add(self, number, server, kind, right, seconds, share):
+        measured = self.measured.setdefault(kind, {}).setdefault(server.name, Measured())
+        measured.add(right / seconds, right / max(share.server, 0.01))
+        print(f"round {number}, {server.name:9} {kind:20} {right / seconds:11,.0f} /s, "
+              f"{right / max(share.server, 0.01):11,.0f} a second of the core; {share}", flush=True)
 
     def verify(self):
         """Reads and compares all rows of all tables."""
@@ -306,8 +320,8 @@ class DiskReads:
         self.following[name] = at + count
         return numbers[(at + numpy.arange(count)) % len(numbers)]
 
-    def start(self, table, statement, numbers, begin, rate, first):
-        """Starts a client of its own process; returns a pipe with its latencies and faults."""
+    def start(self, table, statement, numbers, rate, begin, first):
+        """Starts a client in a process of its own; returns a pipe with its latencies and faults."""
         receiving, sending = self.context.Pipe(duplex=False)
 
         def work():
@@ -327,36 +341,43 @@ class DiskReads:
         """Runs the plain updates for a while, alone or beside conditional ones."""
         options, begin = self.options, time.monotonic() + 1
         counts = [int(rate * options.seconds) for rate in (options.plain_rate, options.cold_rate)]
-        before, core = self.node.metrics(), self.node.core_seconds()
-        plain = self.start(self.table, self.table.plain,
-                           self.take("plain", self.plain, counts[0]), begin, options.plain_rate,
-                           True)
-        other = None
-        if mode != "alone":
-            table, name, numbers = self.table, "cold", self.cold
-            if mode == "beside resident rows":
-                table, name = self.resident, "resident"
-                numbers = numpy.arange(1, len(table.versions))
-            other = self.start(table, table.conditional, self.take(name, numbers, counts[1]),
-                               begin, options.cold_rate, False)
-        results = {"plain": plain.recv()}
-        if other:
-            results["conditional"] = other.recv()
-        after, core = self.node.metrics(), self.node.core_seconds() - core
-        line = f"round {number}, {mode:24}"
-        for kind, (latencies, wrong) in results.items():
+        loads = {"plain": (self.table, self.table.plain,
+                           self.take("plain", self.plain, counts[0]), options.plain_rate)}
+        if mode == "beside resident rows":
+            numbers = numpy.arange(1, len(self.resident.versions))
+            loads["conditional"] = (self.resident, self.resident.conditional,
+                                    self.take("resident", numbers, counts[1]), options.cold_rate)
+        if mode == "beside rows on the disk":
+            loads["conditional"] = (self.table, self.table.conditional,
+                                    self.take("cold", self.cold, counts[1]), options.cold_rate)
+        before, line = self.node.metrics(), f"round {number}, {mode:24}"
+        share = Share(self.node, lambda: self.run(loads, begin))
+        after = self.node.metrics()
+        for kind, (latencies, wrong) in share.result.items():
             self.wrong += wrong
             p50, p99 = numpy.percentile(latencies, (50, 99))
             self.latencies[mode][kind].append((p50, p99))
             line += f"{kind} p50 {p50:6.0f}, p99 {p99:6.0f}, most {latencies.max():7.0f} µs; "
-        read = after["espalier_data_read_bytes"] - before["espalier_data_read_bytes"]
-        missed = after["espalier_page_cache_misses"] - before["espalier_page_cache_misses"]
-        self.reads = missed / counts[1] if other else 0
-        print(f"{line}{self.reads:.2f} pages ({read / counts[1]:,.0f} bytes of data) read from the "
-              f"disk for each conditional update, core {core / (options.seconds + 1):.0%} busy",
-              flush=True)
-        if mode == MODES[-1] and self.reads < 0.9:
-            self.wrong.append("the rows of the conditional updates were not on the disk")
+        if len(loads) == 2:
+            pages, size = (
+                (after[name] - before[name]) / counts[1]
+                for name in ("espalier_page_cache_misses", "espalier_data_read_bytes")
+            )
+            line += f"read for each: {pages:.2f} pages, {size:,.0f} bytes of data; "
+            if mode == MODES[-1] and pages < 0.9:
+                self.wrong.append("the rows of the conditional updates were not on the disk")
+        print(line + str(share), flush=True)
+
+    def run(self, loads, begin):
+        """Runs a process for each load; returns their latencies and faults."""
+        pipes = {kind: self.start(*load, begin, kind == "plain") for kind, load in loads.items()}
+        results = {}
+        for kind, pipe in pipes.items():
+            try:
+                results[kind] = pipe.recv()
+            except EOFError:
+                results[kind] = numpy.zeros(1), [f"the client of {kind} updates died"]
+        return results
 
     def report(self):
         """Prints the medians of the rounds; returns whether the goal is met."""
