@@ -295,25 +295,37 @@ def prefer_me():
         return False
 
 
+def occurrences(numbers):
+    """Returns how often each number has occurred before it, for an array of numbers."""
+    order = numpy.argsort(numbers, kind="stable")
+    first = numpy.searchsorted(numbers[order], numbers[order])
+    before = numpy.empty(len(numbers), numpy.int64)
+    before[order] = numpy.arange(len(numbers)) - first
+    return before
+
+
 def paced(server, table, statement, numbers, begin, rate):
     """Updates one row after another: each is due at its time, whatever became of those before.
-    Returns for each update the µs from its due time to its answer, and the wrong answers."""
+    The updates of one row must be so far apart that the server cannot confuse their order. Returns
+    for each update the µs from its due time to its answer, and the wrong answers."""
     gc.disable()
     count, wrong = len(numbers), []
     with Wire(server, timeout_s=60) as wire:
         envelope, places = request(wire, *statement, table.pad_bytes)
         answer = applied_answer(wire, table, True) if "old" in places else VOID_ANSWER
-        columns = {"key": Rows.keys(numbers), "new": big_endian(table.values(numbers, 1)),
-                   "old": big_endian(table.values(numbers))}
+        before = occurrences(numbers)
+        columns = {"key": Rows.keys(numbers), "new": big_endian(table.values(numbers, before + 1)),
+                   "old": big_endian(table.values(numbers, before))}
         block = numpy.tile(numpy.frombuffer(envelope, numpy.uint8), (count, 1))
         streams = (numpy.arange(count) % MAX_STREAMS).astype(">u2")
         block[:, 2:4] = streams.view(numpy.uint8).reshape(-1, 2)
         for name, place in places.items():
             block[:, place:place + VALUE_BYTES] = columns[name]
         done = Exchange(wire.socket, block, answer).run(begin, rate, wrong)
-    table.versions[numbers] += 1
+    numpy.add.at(table.versions, numbers, 1)
     due = begin + numpy.arange(count) / rate
-    return (done - due) * 1e6, wrong
+    is_done = ~numpy.isnan(done)
+    return (done - due)[is_done] * 1e6, wrong[:MAX_WRONG]
 
 
 class Exchange:

@@ -22,8 +22,8 @@ the clock and for each second of the server's core, and how busy both cores were
 core is not busy, the client is the limit. Exit status 1: a goal is missed or an answer was wrong.
 
 Settings by environment: ESPALIER_BINARY, CORE=1 (the servers'), CLIENT_CORE=0, SYNC=periodic or
-group (`commitlog_sync` of both), HEAP=2G and PAXOS=v2 (Cassandra's; v1 is its default), and MACHINE,
-its name in docs/benchmarks.md, for which the script prints rows.
+group (`commitlog_sync` of both), HEAP=2G and PAXOS=v2 (Cassandra's; v1 is its default), and
+MACHINE, its name in docs/benchmarks.md, for which the script prints rows.
 """
 import argparse
 import multiprocessing
@@ -237,8 +237,8 @@ class Comparison:
 
 
 def compare(options, parts):
-    """Measures both servers. Returns whether the goal is met (None: not measured), rows of the table
-    of results, and the faults."""
+    """Measures both servers. Returns whether the goal is met (None: not measured), rows of the
+    table of results, and the faults."""
     servers, started = [], []
     if "espalier" in options.servers:
         servers.append(Espalier("4G"))
