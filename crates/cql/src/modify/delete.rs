@@ -17,8 +17,8 @@ use crate::{
 /// Plans a DELETE.
 ///
 /// # Errors
-/// The IF does not fit the table, or the statement names a column, element or field that it cannot delete, or has a USING
-/// or WHERE that does not fit the table.
+/// The IF, the USING or the WHERE does not fit the table, or the statement names a column, element
+/// or field that it cannot delete.
 pub fn plan_delete(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

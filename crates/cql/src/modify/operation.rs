@@ -196,14 +196,8 @@ impl Operation {
                 }
             }
             Self::Increase(column, add, term) => {
-                let present = present.and_then(|row| row.column(column.id));
-                if let Bound::Value(value) = evaluate(term)?
-                    && let Some(ColumnData::Simple(former)) = present
-                {
-                    let operands = [Some(former.value.clone()), Some(value)];
-                    if let Some(sum) = add.call(&operands, context.evaluation)? {
-                        row.set_cell(column.id, context.cell(sum));
-                    }
+                if let Bound::Value(value) = evaluate(term)? {
+                    increase(context, column, row, present, add, value)?;
                 }
             }
             Self::Count(column, term, negated) => match evaluate(term)? {
@@ -304,6 +298,24 @@ fn counter_delta(value: &Bytes, negated: bool) -> Result<i64> {
             "The negation of {delta} overflows supported counter precision (signed 8 bytes integer)"
         ))
     })
+}
+
+/// Sets a number or string to the sum of the stored value and `value`. Null stays null.
+fn increase(
+    context: &WriteContext<'_>,
+    column: &ColumnDefinition,
+    row: &mut Row,
+    present: Option<&Row>,
+    add: &ResolvedFunction,
+    value: Bytes,
+) -> Result<()> {
+    let present = present.and_then(|row| row.column(column.id));
+    let Some(ColumnData::Simple(former)) = present else { return Ok(()) };
+    let operands = [Some(former.value.clone()), Some(value)];
+    if let Some(sum) = add.call(&operands, context.evaluation)? {
+        row.set_cell(column.id, context.cell(sum));
+    }
+    Ok(())
 }
 
 /// Changes a counter by `delta`, in addition to the earlier changes of the statement.

@@ -21,8 +21,8 @@ use crate::{
 /// Plans an UPDATE.
 ///
 /// # Errors
-/// The IF does not fit the table, or the statement assigns to a column of the primary key, has a value of a wrong type, or
-/// has a USING or WHERE that does not fit the table.
+/// The IF, the USING or the WHERE does not fit the table, or the statement assigns to a column of
+/// the primary key or has a value of a wrong type.
 pub fn plan_update(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

@@ -241,8 +241,8 @@ impl QueryProcessor {
         }
     }
 
-    /// Waits until the rows that a serial read returned are durable, because a crash could otherwise
-    /// undo them.
+    /// Waits until the rows that a serial read returned are durable, because a crash could
+    /// otherwise undo them.
     async fn settle(&self, select: &PlannedSelect, evaluation: &Evaluation<'_>) -> Result<()> {
         let partitions = select.restrictions.partition.partitions(&select.table, evaluation)?;
         let keys = match &partitions {

@@ -1,4 +1,5 @@
-//! `BEGIN TRANSACTION`: reads and writes of any partitions and tables, in the syntax of Cassandra 6.
+//! `BEGIN TRANSACTION`: reads and writes of any partitions and tables, in the syntax of Cassandra
+//! 6.
 //!
 //! 1. `plan` prepares the reads, the conditions and the updates. Terms refer to values of the rows
 //!    that are read (`term::reference`).

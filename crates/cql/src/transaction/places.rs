@@ -18,8 +18,8 @@ use crate::{
     term::{Bound, Evaluation},
 };
 
-/// The places of a transaction. They are evaluated once, because `uuid()` in a key has another value
-/// at each evaluation.
+/// The places of a transaction. They are evaluated once, because `uuid()` in a key has another
+/// value at each evaluation.
 #[derive(Debug, Default)]
 pub struct Places {
     /// The rows of each shard on which the transaction takes turns.

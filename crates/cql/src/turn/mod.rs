@@ -174,7 +174,8 @@ async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> R
 }
 
 /// Returns a timestamp in µs that is later than everything that `commands` read, deletions
-/// included, so that the write is visible. The deletions of the write are 1 µs older than its cells.
+/// included, so that the write is visible. The deletions of the write are 1 µs older than its
+/// cells.
 ///
 /// # Errors
 /// The storage fails, or no later timestamp exists.

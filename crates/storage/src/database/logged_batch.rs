@@ -80,7 +80,7 @@ impl Database {
     /// unfinished, or if the log or memtables take no write. An error means that the mutation is
     /// not acknowledged; if the node has stored the batch, it still retries the mutation.
     pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
-        let noted = self.note_batch(&mutation).await?;
+        let noted = self.write_batch_note(&mutation).await?;
         let Some((table, key, bytes)) = noted else { return self.apply(mutation).await };
         let outcome = self.apply(mutation.clone()).await;
         match outcome {
@@ -98,7 +98,7 @@ impl Database {
 
     /// Writes the note of a mutation of several shards. Returns the notes' table, the key of the
     /// note and its length in bytes; `None` if one shard owns all partitions.
-    async fn note_batch(
+    async fn write_batch_note(
         &self,
         mutation: &Mutation,
     ) -> Result<Option<(Arc<TableMetadata>, DecoratedKey, usize)>, StorageError> {
@@ -147,7 +147,7 @@ impl Database {
     /// As [`Database::apply_logged_batch`], but once the batch is stored, only if the node shuts
     /// down. Then the next start applies it.
     pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
-        let noted = self.note_batch(&mutation).await?;
+        let noted = self.write_batch_note(&mutation).await?;
         let Some((table, key, _)) = noted else { return self.apply(mutation).await };
         if self.apply(mutation.clone()).await.is_ok() {
             // The caller holds turns, which need not last until the note is gone.

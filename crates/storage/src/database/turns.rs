@@ -58,8 +58,8 @@ impl Database {
     }
 
     /// Returns the newest write timestamp in µs among the rows of `command` and their deletions, at
-    /// least `floor_us`. It reads rows only if the table has a newer timestamp than `floor_us`. With
-    /// a row limit of 0, only the static row and the deletion of the partition count.
+    /// least `floor_us`. It reads rows only if the table has a newer timestamp than `floor_us`.
+    /// With a row limit of 0, only the static row and the deletion of the partition count.
     ///
     /// # Errors
     /// The table is unknown, or an SSTable is damaged or cannot be read.

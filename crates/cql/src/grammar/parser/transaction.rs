@@ -57,8 +57,8 @@ impl<'a> Parser<'a> {
         }
         let start = self.checkpoint();
         self.advance();
-        // The parser first tries a list of references. If FROM follows, it parses the selection again
-        // as a query. This happens at most once.
+        // The parser first tries a list of references. If FROM follows, it parses the selection
+        // again as a query. This happens at most once.
         let answer = match self.selection() {
             Ok(Selection::Selectors(selectors)) if !self.is_keyword(Keyword::FROM) => {
                 let references = selectors.into_iter().map(|selector| selector.expression);
