@@ -142,8 +142,6 @@ impl PlannedModification {
             return Err(self.refusal());
         }
         let _document = DocumentScope;
-        // Errors of the timestamp and the TTL come before those of keys.
-        self.times(evaluation, clocks)?;
         let places = self.places_in_document(evaluation)?;
         self.updates_at(&places, evaluation, clocks, current)
     }

@@ -198,7 +198,8 @@ impl QueryProcessor {
         let clocks = clocks(options, now_us);
         if let Some(statements) = turn_statements(prepared, &values) {
             let is_batch = matches!(prepared.plan, Plan::Batch(_));
-            return self.take_turn(TurnRequest { statements, is_batch, clocks, now_us }).await;
+            let request = TurnRequest { statements, is_batch, clocks, now_us };
+            return Box::pin(self.take_turn(request)).await;
         }
         match &prepared.plan {
             Plan::Select(select) => {
@@ -229,7 +230,7 @@ impl QueryProcessor {
                 let (prepared, values) = (prepared.clone(), values.into());
                 let now_s = clocks.now_s;
                 let request = TransactionRequest { prepared, values, now_s, now_us };
-                transaction::execute(database, request).await
+                Box::pin(transaction::execute(database, request)).await
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
             Plan::Truncate(table) => self.truncate(*table).await,

@@ -160,9 +160,8 @@ impl QueryProcessor {
                 Ok(TurnStatement { prepared: prepared.clone(), index: 0, values })
             });
             let statements = statements.collect::<Result<_>>()?;
-            return self
-                .take_turn(TurnRequest { statements, is_batch: true, clocks, now_us })
-                .await;
+            let request = TurnRequest { statements, is_batch: true, clocks, now_us };
+            return Box::pin(self.take_turn(request)).await;
         }
         let mut updates = BatchUpdates::default();
         for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {

@@ -141,16 +141,30 @@ fn bank(shards: usize) -> SimulatedDisk {
     file_system.simulated_disk().unwrap().clone()
 }
 
+/// Returns how many operations on the disk a transfer has, those of other tasks included.
+fn operations_of_a_commit(bank: &SimulatedDisk) -> u64 {
+    let disk = bank.crash(0);
+    let counted = disk.clone();
+    on_shards(3, &FileSystem::on(disk), move |processor| {
+        let counted = counted.clone();
+        async move {
+            let before = counted.operations();
+            assert_eq!(attempt(&processor, 1, 0, 5, 30).await, Some(true));
+            counted.operations() - before
+        }
+    })
+}
+
 #[test]
 fn a_crash_keeps_all_of_a_commit_or_nothing() {
     let bank = bank(3);
+    let operations = operations_of_a_commit(&bank);
     let (mut whole, mut none) = (0, 0);
     for seed in espalier_testing::seeds(400) {
         let mut random = Generator::from_seed(seed);
         let disk = bank.crash(0);
         let power = disk.clone();
-        // The commit has some 40 operations on the disk.
-        let cut_after = random.below(60);
+        let cut_after = random.below(operations + 1);
         let (source, target) = (random.below(3) as i64, 3 + random.below(3) as i64);
         let (acknowledged, crashed) = on_shards(3, &FileSystem::on(disk), move |processor| {
             let power = power.clone();
