@@ -87,11 +87,21 @@ impl StoredRows {
         places: &WrittenPlaces,
         now_s: u32,
     ) -> Result<Self> {
+        if !statement.needs_read() {
+            return Ok(Self { table: statement.table.clone(), partitions: Vec::new() });
+        }
+        // In a box: nearly all statements read nothing, and their futures need no space for it.
+        Box::pin(Self::read_all(database, statement, places, now_s)).await
+    }
+
+    async fn read_all(
+        database: &Database,
+        statement: &PlannedModification,
+        places: &WrittenPlaces,
+        now_s: u32,
+    ) -> Result<Self> {
         let table = &statement.table;
         let mut stored = Self { table: table.clone(), partitions: Vec::new() };
-        if !statement.needs_read() {
-            return Ok(stored);
-        }
         for key in &places.keys {
             let target = ReadTarget::Partition(key.clone());
             let all = ReadCommand::of_all(table.clone(), target, now_s);

@@ -206,7 +206,7 @@ impl QueryProcessor {
                 let rows =
                     select::execute(select, database, &evaluation, options, clocks.now_s).await?;
                 if is_serial {
-                    self.settle(select, &evaluation).await?;
+                    Box::pin(self.settle(select, &evaluation)).await?;
                 }
                 Ok(QueryResult::Rows(rows))
             }
