@@ -43,7 +43,8 @@ def matching(trace, pattern):
 
 @pytest.fixture(scope="module")
 def running(start_node):
-    node = start_node(shards=1)
+    # One test sends a batch that Cassandra would refuse by default.
+    node = start_node(shards=1, settings={"batch_size_fail_threshold": "1MiB"})
     session = node.connect()
     session.execute(KEYSPACE)
     session.execute(TABLE.format("small"))
