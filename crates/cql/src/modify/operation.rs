@@ -175,8 +175,8 @@ impl Operation {
                 }
             }
             Self::SetElement(column, key, term) => {
-                let Some(cell) = context.bound_cell(evaluate(term)?) else { return Ok(()) };
-                if let Some(path) = element_path(column, evaluate(key)?, present, true)? {
+                let path = element_path(column, evaluate(key)?, present, true)?;
+                if let (Some(path), Some(cell)) = (path, context.bound_cell(evaluate(term)?)) {
                     put(context.table, column, complex(row, column), path, cell);
                 }
             }
