@@ -58,6 +58,16 @@ impl TurnRows {
         self.add(ALL_UNITS, |path| path::put_row(table.comparator(), &clustering.values, path));
     }
 
+    /// Adds the static row.
+    pub fn add_static_row(&mut self) {
+        self.add(ALL_UNITS, |path| path.push(path::STATIC));
+    }
+
+    /// Adds all rows of the partition, for a change of a range of them.
+    pub fn add_all_rows(&mut self) {
+        self.keys.push((hash(&self.partition), ALL_UNITS));
+    }
+
     /// Adds a row that the statement only reads: other turns may read it at the same time.
     pub fn share_row(&mut self, table: &TableMetadata, clustering: &Clustering) {
         self.add(1, |path| path::put_row(table.comparator(), &clustering.values, path));
@@ -71,16 +81,6 @@ impl TurnRows {
     /// Adds the rows of another partition of the same shard.
     pub fn join(&mut self, other: TurnRows) {
         self.keys.extend(other.keys);
-    }
-
-    /// Adds the static row.
-    pub fn add_static_row(&mut self) {
-        self.add(ALL_UNITS, |path| path.push(path::STATIC));
-    }
-
-    /// Adds all rows of the partition, for a change of a range of them.
-    pub fn add_all_rows(&mut self) {
-        self.keys.push((hash(&self.partition), ALL_UNITS));
     }
 
     fn add(&mut self, units: usize, put: impl FnOnce(&mut Vec<u8>)) {
@@ -145,9 +145,7 @@ impl Turns {
         }
         turn
     }
-}
 
-impl Turns {
     /// Returns whether no statement holds a turn or waits for one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -167,7 +167,7 @@ impl AssignedColumn<'_> {
             return self.count(preparation, value, false);
         }
         if !column.is_complex() || !column.column_type.is_collection() {
-            return self.increase(preparation, value);
+            return self.compute(preparation, Operator::Add, value);
         }
         let term = self.value(preparation, value);
         let term = match column.column_type {
@@ -177,39 +177,28 @@ impl AssignedColumn<'_> {
         Ok(Operation::Add(column.clone(), term))
     }
 
-    /// Plans `v = v + 1`, which needs a condition or a transaction.
-    fn increase(
+    /// Plans `v = v + 1`, which needs a condition or a transaction, or `v = v - 1`, which only a
+    /// transaction may have.
+    fn compute(
         &self,
         preparation: &mut Preparation<'_>,
+        operator: Operator,
         value: &Expression<'_>,
     ) -> Result<Operation> {
         let column = self.column;
         let column_type = &column.column_type;
         let is_string = matches!(column_type, CqlType::Text | CqlType::Ascii);
-        let is_addable = is_string || functions::is_numeric(column_type);
-        if !self.reads || !is_addable {
-            return self.refuse_change(preparation, '+', value);
+        let is_numeric = functions::is_numeric(column_type);
+        let (sign, is_allowed) = match operator {
+            Operator::Add => ('+', self.reads && (is_string || is_numeric)),
+            _ => ('-', preparation.references.is_some() && is_numeric),
+        };
+        if !is_allowed {
+            return self.refuse_change(preparation, sign, value);
         }
         let term = self.value(preparation, value)?;
-        let add = functions::operation(Operator::Add, column_type.clone(), column_type.clone());
-        Ok(Operation::Increase(column.clone(), Box::new(add), term))
-    }
-
-    /// Plans `v = v - 1`, which only a transaction may have.
-    fn decrease(
-        &self,
-        preparation: &mut Preparation<'_>,
-        value: &Expression<'_>,
-    ) -> Result<Operation> {
-        let column = self.column;
-        let column_type = &column.column_type;
-        if preparation.references.is_none() || !functions::is_numeric(column_type) {
-            return self.refuse_change(preparation, '-', value);
-        }
-        let term = self.value(preparation, value)?;
-        let (left, right) = (column_type.clone(), column_type.clone());
-        let subtract = functions::operation(Operator::Subtract, left, right);
-        Ok(Operation::Increase(column.clone(), Box::new(subtract), term))
+        let function = functions::operation(operator, column_type.clone(), column_type.clone());
+        Ok(Operation::Increase(column.clone(), Box::new(function), term))
     }
 
     /// Returns the error for a column that does not support `c = c + v` or `c = c - v`.
@@ -242,7 +231,7 @@ impl AssignedColumn<'_> {
             return self.count(preparation, value, true);
         }
         if !column.is_complex() || !column.column_type.is_collection() {
-            return self.decrease(preparation, value);
+            return self.compute(preparation, Operator::Subtract, value);
         }
         // The keys to remove from a map are given as a set.
         let receiver = match &column.column_type {
