@@ -51,7 +51,7 @@ import conditional_load  # noqa: E402
 import conditional_report  # noqa: E402
 from conditional_load import Table  # noqa: E402
 from conditional_report import COLD, MODES, RESIDENT  # noqa: E402
-from network_reads import CLIENT_CORE, CORE, Pinned  # noqa: E402
+from network_reads import CLIENT_CORE, CORE, Pinned, prepare  # noqa: E402
 
 HEAP, PAXOS, SYNC = (
     os.environ.get(name, value)
@@ -417,14 +417,7 @@ def arguments():
 
 def main():
     options = arguments()
-    if not os.access(BINARY, os.X_OK):
-        sys.exit(
-            f"there is no {BINARY}: run cargo build --release first, or name it with "
-            "ESPALIER_BINARY"
-        )
-    os.sched_setaffinity(0, {int(CLIENT_CORE)})
-    shutil.rmtree(SCRATCH, ignore_errors=True)
-    SCRATCH.mkdir(parents=True)
+    prepare(SCRATCH)
     version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True)
     print(f"{version.stdout.strip()}; Cassandra 5.0.9, Paxos {PAXOS}; commit log {SYNC}; "
           f"servers on core {CORE}, clients on core {CLIENT_CORE}", flush=True)

@@ -65,6 +65,18 @@ def statements(table):
     )
 
 
+def prepare(scratch):
+    """Checks that the binary exists, pins this process to CLIENT_CORE, and empties `scratch`."""
+    if not os.access(BINARY, os.X_OK):
+        sys.exit(
+            f"there is no {BINARY}: run cargo build --release first, or name it with "
+            "ESPALIER_BINARY"
+        )
+    os.sched_setaffinity(0, {int(CLIENT_CORE)})
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000, help="rows of each table (100000)")
@@ -73,14 +85,7 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    if not os.access(BINARY, os.X_OK):
-        sys.exit(
-            f"there is no {BINARY}: run cargo build --release first, or name it with "
-            "ESPALIER_BINARY"
-        )
-    os.sched_setaffinity(0, {int(CLIENT_CORE)})
-    shutil.rmtree(SCRATCH, ignore_errors=True)
-    SCRATCH.mkdir(parents=True)
+    prepare(SCRATCH)
     rows, best, wrong = pipelined_load.Rows(VALUE_BYTES), {}, []
     node = Pinned(SCRATCH / "node", memory="1G").start()
     try:
