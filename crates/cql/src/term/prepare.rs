@@ -217,17 +217,13 @@ pub fn resolve_type(
                 .into(),
         ),
         TypeNameKind::Vector(element, dimension) => {
-            if *dimension == 0 {
-                return Err(Error::invalid_at(
-                    text,
-                    name.position,
-                    "vectors may only have positive dimensions; given 0",
-                ));
-            }
-            CqlType::Vector {
-                element: Arc::new(resolve(element)?.freeze()),
-                dimension: *dimension as usize,
-            }
+            let size = usize::try_from(*dimension).ok().filter(|size| *size > 0);
+            let size = size.ok_or_else(|| {
+                let message =
+                    format!("vectors may only have positive dimensions; given {dimension}");
+                Error::invalid_at(text, name.position, message)
+            })?;
+            CqlType::Vector { element: Arc::new(resolve(element)?.freeze()), dimension: size }
         }
         TypeNameKind::Frozen(inner) => resolve(inner)?.freeze(),
         TypeNameKind::UserDefined(type_name) => {

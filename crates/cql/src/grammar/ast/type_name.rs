@@ -30,7 +30,7 @@ pub enum TypeNameKind<'a> {
     /// `tuple<a, b, ...>`, one element or more.
     Tuple(Vec<TypeName<'a>>),
     /// `vector<element, dimension>`. The dimension is as written; the planner refuses zero.
-    Vector(Box<TypeName<'a>>, u32),
+    Vector(Box<TypeName<'a>>, i64),
     /// `frozen<inner>`.
     Frozen(Box<TypeName<'a>>),
     /// The name of a user-defined type, `ks.name` or `name`.

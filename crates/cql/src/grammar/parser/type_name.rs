@@ -78,12 +78,15 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn dimension(&mut self) -> Result<u32> {
+    /// Parses a dimension. A negative one is no syntax error, as in Cassandra.
+    fn dimension(&mut self) -> Result<i64> {
+        let is_negative = self.accept(TokenKind::Minus);
         let token = self.expect(TokenKind::Integer, "dimension of the vector")?;
-        self.text_of(token).parse().map_err(|_| {
+        let dimension = self.text_of(token).parse::<u32>().map(i64::from).map_err(|_| {
             let message = format!("dimension of the vector is more than {}", u32::MAX);
             Failure::message(self.at - 1, message)
-        })
+        })?;
+        Ok(if is_negative { -dimension } else { dimension })
     }
 }
 
