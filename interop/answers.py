@@ -7,8 +7,13 @@ import uuid
 CODES = {
     0x0000: "ServerError",
     0x000A: "ProtocolError",
+    0x1000: "Unavailable",
+    0x1003: "TruncateError",
+    0x1100: "WriteTimeout",
     0x1200: "ReadTimeout",
+    0x1300: "ReadFailure",
     0x1400: "FunctionFailure",
+    0x1500: "WriteFailure",
     0x2000: "SyntaxError",
     0x2100: "Unauthorized",
     0x2200: "Invalid",

@@ -6,6 +6,7 @@ import time
 import urllib.error
 
 import pytest
+from cassandra import InvalidRequest
 
 from espalier_node import nodetool, wait_until
 
@@ -500,3 +501,47 @@ def test_compactions_begin_by_themselves_or_do_not(start_node):
     assert get(node, "/column_family/autocompaction/ks:busy") is False
     node.restart()
     assert get(node, "/column_family/autocompaction/ks:busy") is True
+
+
+def test_guardrails_change_while_the_node_runs(start_node):
+    node = start_node("guarded", settings={"page_size_warn_threshold": "50"})
+    session = node.connect()
+    session.execute(KEYSPACE)
+    session.execute("CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+
+    def answered(statement):
+        future = session.execute_async(statement)
+        future.result()
+        return future.warnings or []
+
+    (warning,) = answered("SELECT * FROM ks.t")
+    assert warning.endswith("Query for table t with page size 5000 exceeds warning threshold of 50.")
+    nodetool(node, "setguardrailsconfig", "page_size_threshold", "100", "60")
+    shown = session.execute(
+        "SELECT value FROM system_views.settings WHERE name = 'page_size_fail_threshold' LIMIT 1"
+    )
+    assert shown.one().value == "100"
+    with pytest.raises(InvalidRequest, match="Aborting query for table t, page size 5000"):
+        session.execute("SELECT * FROM ks.t")
+    nodetool(node, "setguardrailsconfig", "page_size_fail_threshold", "-1")
+    nodetool(node, "setguardrailsconfig", "page_size_warn_threshold", "-1")
+    write = session.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+    session.execute(write, (1, "123456789"))
+    nodetool(node, "setguardrailsconfig", "column_value_size_threshold", "16B", "8B")
+    future = session.execute_async(write, (2, "123456789"))
+    future.result()
+    assert "has size 9, this exceeds the warning threshold of 8." in future.warnings[0]
+    with pytest.raises(InvalidRequest, match="has size 17, this exceeds the failure threshold"):
+        session.execute(write, (3, "1" * 17))
+    nodetool(node, "setguardrailsconfig", "column_value_size_threshold", "null", "null")
+    session.execute(write, (3, "1" * 17))
+    assert "column_value_size_fail_threshold null" in nodetool(node, "getguardrailsconfig")
+    assert nodetool(node, "getguardrailsconfig", "group_by_enabled") == "group_by_enabled true\n"
+    for wrong in (
+        ("group_by_enabled", "perhaps"),
+        ("page_size_threshold", "5", "6"),
+        ("nothing", "5"),
+        ("column_value_size_warn_threshold", "5"),
+    ):
+        with pytest.raises(RuntimeError):
+            nodetool(node, "setguardrailsconfig", *wrong)

@@ -33,7 +33,7 @@ SERVER_ERROR, PROTOCOL, OVERLOADED, SYNTAX, INVALID, UNPREPARED = (
     0x2500,
 )
 VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5
-COMPRESSED, TRACING = 0x01, 0x02
+COMPRESSED, TRACING, CUSTOM_PAYLOAD, WARNING = 0x01, 0x02, 0x04, 0x08
 SKIP_METADATA, PAGE_SIZE, PAGING_STATE = 0x02, 0x04, 0x08  # flags of parameters
 GLOBAL_TABLE, HAS_MORE, NO_METADATA = 0x01, 0x02, 0x04  # flags of a result
 HEADER = struct.Struct(">BBhBi")
@@ -83,11 +83,13 @@ def string_map(pairs):
     )
 
 
-def parameters(version, values=(), consistency=ONE):
-    """Returns consistency, flags and values of a QUERY or EXECUTE."""
-    flags = struct.pack(">I" if version >= 5 else ">B", 0x01 if values else 0)
+def parameters(version, values=(), consistency=ONE, page_size=0):
+    """Returns consistency, flags, values and page size of a QUERY or EXECUTE."""
+    flags = (0x01 if values else 0) | (PAGE_SIZE if page_size else 0)
+    flags = struct.pack(">I" if version >= 5 else ">B", flags)
     counted = struct.pack(">H", len(values)) + b"".join(map(value, values)) if values else b""
-    return struct.pack(">H", consistency) + flags + counted
+    paged = struct.pack(">i", page_size) if page_size else b""
+    return struct.pack(">H", consistency) + flags + counted + paged
 
 
 def segment(payload, self_contained=True, compressing=False):
@@ -112,6 +114,7 @@ class Answer:
     stream: int
     body: bytes
     trace_id: bytes | None = None
+    warnings: tuple = ()
 
     @property
     def code(self):
@@ -256,8 +259,9 @@ class Wire:
         self.send(self.envelope(opcode, body, stream, flags))
         return self.receive()
 
-    def query(self, text, values=()):
-        return self.ask(QUERY, long_string(text) + parameters(self.version, values))
+    def query(self, text, values=(), consistency=ONE, page_size=0):
+        sent = parameters(self.version, values, consistency, page_size)
+        return self.ask(QUERY, long_string(text) + sent)
 
     def prepare(self, text):
         return self.ask(
@@ -318,18 +322,21 @@ class Wire:
         trace_id = None
         if flags & TRACING:
             trace_id, body = body[:16], body[16:]
-        for flag, skip in ((0x08, self._warnings_length), (0x04, None)):
-            if flags & flag:
-                assert skip, "no custom payload is expected"
-                body = body[skip(body):]
-        return Answer(opcode, stream, body, trace_id)
+        warnings = ()
+        if flags & WARNING:
+            warnings, body = self._warnings(body)
+        assert not flags & CUSTOM_PAYLOAD, "no custom payload is expected"
+        return Answer(opcode, stream, body, trace_id, warnings)
 
     @staticmethod
-    def _warnings_length(body):
-        (count,), at = struct.unpack_from(">H", body), 2
+    def _warnings(body):
+        """Returns the warnings before the body of a response, and the rest."""
+        (count,), at, warnings = struct.unpack_from(">H", body), 2, []
         for _ in range(count):
-            at += 2 + struct.unpack_from(">H", body, at)[0]
-        return at
+            (length,) = struct.unpack_from(">H", body, at)
+            warnings.append(body[at + 2:at + 2 + length].decode())
+            at += 2 + length
+        return tuple(warnings), body[at:]
 
     def take(self, count):
         """Returns bytes of envelopes, out of segments if the connection uses them."""

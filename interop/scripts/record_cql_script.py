@@ -1,11 +1,17 @@
-"""Records Cassandra's answers in scripts of testdata/cql_scripts.
+"""Records Cassandra's answers in scripts of testdata/cql_scripts and testdata/guardrail_scripts.
 
     python record_cql_script.py PORT FILE...
 
 The Cassandra node on PORT executes each line that begins with `> `. Comments and empty lines are
-kept, and all other lines are replaced by the answers, in the form that the test `scripts` of
-crates/cql reads. The recorder first drops the keyspaces that a script creates.
+kept, and all other lines are replaced by the answers, in the form that the tests `scripts` and
+`guardrails` of crates/cql read. The recorder first drops the keyspaces that a script creates.
+
+A script of guardrail_scripts begins with the settings that the node must have (`: NAME = VALUE`).
+`@ page_size N` and `@ consistency NAME` hold for the statements below them, and each warning of an
+answer stands in a line of its own before the answer. Cassandra applies guardrails to users without
+superuser status only, so such a script is recorded as a user: CQL_USER and CQL_PASSWORD.
 """
+import os
 import pathlib
 import re
 import sys
@@ -17,9 +23,19 @@ import wire  # noqa: E402
 from answers import CODES, Reader, rows  # noqa: E402
 
 
-def answer(connection, statement):
+# The thresholds of timestamps depend on the time.
+TIME = re.compile(r"( allowable \w+ threshold )-?\d+")
+CONSISTENCIES = ["ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM"]
+
+
+def answer(connection, statement, shows_warnings=False, **options):
     """Returns the lines of the answer to a statement."""
-    found = connection.query(statement)
+    found = connection.query(statement, **options)
+    warnings = [f"warning: {line}" for line in found.warnings] if shows_warnings else []
+    return [TIME.sub(r"\1TIME", line) for line in warnings + result(found)]
+
+
+def result(found):
     if found.opcode == wire.ERROR:
         return [f"{CODES[found.code]}: {found.message}"]
     reader = Reader(found.body)
@@ -35,16 +51,40 @@ def answer(connection, statement):
     return [f"{change.lower()} {target.lower()} {keyspace} {name}"]
 
 
+AUTHENTICATE, AUTH_RESPONSE, AUTH_SUCCESS = 0x03, 0x0F, 0x10
+
+
+class Recorder(wire.Wire):
+    """A connection that logs in if the environment names a user."""
+
+    def receive(self):
+        found = super().receive()
+        if found.opcode != AUTHENTICATE:
+            return found
+        user, password = os.environ["CQL_USER"], os.environ["CQL_PASSWORD"]
+        token = wire.value(f"\0{user}\0{password}".encode())
+        self.started = True
+        found = self.ask(AUTH_RESPONSE, token)
+        assert found.opcode == AUTH_SUCCESS, found
+        return wire.Answer(wire.READY, found.stream, b"")
+
+
 def record(connection, path):
     lines = path.read_text().splitlines()
-    text = []
+    text, options = [], {"shows_warnings": path.resolve().parent.name == "guardrail_scripts"}
     for line in lines:
         created = re.match(r"> CREATE KEYSPACE (\w+)", line)
         if created:
             connection.query(f"DROP KEYSPACE IF EXISTS {created[1]}")
         if line.startswith("> "):
-            text += [line, *answer(connection, line[2:])]
-        elif line.startswith("#") or not line:
+            text += [line, *answer(connection, line[2:], **options)]
+        elif line.startswith("@ page_size "):
+            options["page_size"] = int(line.split()[2])
+            text.append(line)
+        elif line.startswith("@ consistency "):
+            options["consistency"] = CONSISTENCIES.index(line.split()[2])
+            text.append(line)
+        elif line.startswith(("#", ": ")) or not line:
             text.append(line)
     path.write_text("\n".join(text) + "\n")
 
@@ -52,7 +92,7 @@ def record(connection, path):
 def main():
     port, *files = sys.argv[1:]
     for name in files:
-        with wire.Wire(SimpleNamespace(host="127.0.0.1", port=int(port)), 5) as connection:
+        with Recorder(SimpleNamespace(host="127.0.0.1", port=int(port)), 5) as connection:
             record(connection, pathlib.Path(name))
 
 

@@ -1,6 +1,6 @@
-//! This crate has the parts that several commands of the binary share. It parses and prints sizes
-//! and durations, splits the memory budget, and draws SVG.
+//! This crate has the parts that several commands of the binary share. It splits the memory budget,
+//! and draws SVG. Sizes and durations are parsed by storage, which has settings too.
 
 pub mod memory;
 pub mod svg;
-pub mod units;
+pub use espalier_storage::units;

@@ -65,6 +65,8 @@ pub enum ErrorDetail {
     },
     /// Code 0x1001: the result exceeds [`crate::QueryOptions::answer_bytes`] and may not be cut.
     AnswerTooLarge,
+    /// Code 0x1300: the read met more tombstones than `tombstone_failure_threshold`.
+    TooManyTombstones,
     /// Code 0x2500: the statement id is unknown to this node.
     Unprepared {
         /// The id as the client sent it.

@@ -13,6 +13,7 @@ mod describe;
 mod error;
 mod functions;
 pub mod grammar;
+mod guard;
 mod look_ahead;
 mod metadata;
 mod modify;
@@ -48,6 +49,8 @@ pub fn describe_table(
         + &table.replacen("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
         + "\n"
 }
+
+pub use espalier_storage::Warnings;
 
 pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};

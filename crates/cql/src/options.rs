@@ -2,6 +2,7 @@
 //! its connection.
 
 use bytes::Bytes;
+use espalier_storage::Warnings;
 
 /// The state that a connection keeps between statements.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +58,8 @@ pub struct QueryOptions<'a> {
     /// Bytes of rows at which a page ends; a single row may be larger. A larger result without
     /// paging fails with [`crate::ErrorDetail::AnswerTooLarge`].
     pub answer_bytes: usize,
+    /// Collects the warnings for the client; without it, they are dropped.
+    pub warnings: Option<&'a Warnings>,
 }
 
 impl Default for QueryOptions<'_> {
@@ -71,6 +74,7 @@ impl Default for QueryOptions<'_> {
             consistency: 1,
             serial_consistency: None,
             answer_bytes: usize::MAX,
+            warnings: None,
         }
     }
 }

@@ -30,8 +30,6 @@ pub struct Rows {
     pub content: Vec<u8>,
     /// The start of the next page, if there may be more rows.
     pub paging_state: Option<Bytes>,
-    /// Warnings for the client.
-    pub warnings: Vec<String>,
 }
 
 /// The change that a schema statement made. Source: native_protocol_v5.spec section 4.2.5.5.

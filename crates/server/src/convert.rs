@@ -1,5 +1,7 @@
 //! Conversions between the types of the protocol and the types of the CQL crate.
 
+use std::net::Ipv4Addr;
+
 use bytes::Bytes;
 use espalier_cql as cql;
 use smallvec::SmallVec;
@@ -7,6 +9,9 @@ use smallvec::SmallVec;
 use crate::protocol::request::{ParametersTail, QueryParameters, Value, Values};
 use crate::protocol::response::{ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse};
 use crate::protocol::{Consistency, ProtocolVersion, SchemaChange, SchemaChangeKind, SchemaTarget};
+
+/// The reason of a failed replica, by its code in the protocol.
+const READ_TOO_MANY_TOMBSTONES: u16 = 0x0001;
 
 /// Bound values in the form that the CQL crate takes. Most statements have few values, which need
 /// no allocation.
@@ -67,6 +72,7 @@ pub(crate) fn batch_options<'a>(
         consistency: consistency.code(),
         serial_consistency: tail.serial_consistency.map(Consistency::code),
         answer_bytes: usize::MAX,
+        warnings: None,
     }
 }
 
@@ -98,6 +104,13 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
             ErrorDetail::FunctionFailure { keyspace, function, argument_types }
         }
         (_, cql::ErrorDetail::AnswerTooLarge) => ErrorDetail::Overloaded,
+        (_, cql::ErrorDetail::TooManyTombstones) => ErrorDetail::ReadFailure {
+            consistency,
+            received,
+            block_for,
+            failures: vec![(Ipv4Addr::LOCALHOST.into(), READ_TOO_MANY_TOMBSTONES)],
+            data_present: false,
+        },
         (code, cql::ErrorDetail::None) => match code {
             cql::ErrorCode::ServerError => ErrorDetail::Server,
             cql::ErrorCode::ProtocolError => ErrorDetail::Protocol,
@@ -142,7 +155,7 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
             cql::ErrorCode::Unprepared => ErrorDetail::Unprepared { id: Bytes::new() },
         },
     };
-    ErrorResponse { message: error.message, detail }
+    ErrorResponse::new(detail, error.message)
 }
 
 /// Converts a schema change to its form in the protocol.

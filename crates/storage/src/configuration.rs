@@ -1,11 +1,12 @@
 //! The settings of storage, with their names in cassandra.yaml and scylla.yaml.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use espalier_sstable::versions::VersionFeatures;
 
 use crate::{
     commitlog::{CommitLogSync, ReplayPolicy},
+    guardrails::Guardrails,
     memtable::MemtableConfigurations,
 };
 
@@ -62,8 +63,8 @@ pub struct StorageConfiguration {
     /// Number of tombstones, and of rows that they cover, after which a page of a query ends even
     /// if it is empty (`query_tombstone_page_limit`); 0 means no limit.
     pub query_tombstone_page_limit: u32,
-    /// Maximum size of a batch of several partitions (`batch_size_fail_threshold`).
-    pub batch_fail_bytes: u64,
+    /// The guardrails, which the node can change while it runs.
+    pub guardrails: Arc<Guardrails>,
     /// Whether a keyspace may be replicated to data centers that this node does not know
     /// (`allow_unknown_data_centers`), so that schemas can be copied.
     pub allow_unknown_data_centers: bool,
@@ -110,7 +111,7 @@ impl StorageConfiguration {
             compaction_bytes_per_second: None,
             min_dropped: 64,
             query_tombstone_page_limit: 10_000,
-            batch_fail_bytes: 50 << 10,
+            guardrails: Arc::default(),
             allow_unknown_data_centers: true,
             write_timeout: Duration::from_secs(2),
         }

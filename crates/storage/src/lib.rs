@@ -17,6 +17,7 @@ mod database;
 mod empty_ranges;
 mod error;
 mod flush;
+pub mod guardrails;
 pub mod memtable;
 mod metrics;
 mod purge;
@@ -28,6 +29,7 @@ mod table;
 #[cfg(test)]
 mod test_database;
 mod turns;
+pub mod units;
 
 pub use cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
@@ -40,6 +42,7 @@ pub use database::{
     PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
+pub use guardrails::{Guardrails, Warnings};
 pub use memtable::{
     MemtableConfigurations, MemtableKind, MemtableMemory, RowLookup, Structure, gives_values_back,
 };

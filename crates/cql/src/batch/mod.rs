@@ -2,7 +2,7 @@
 
 mod size;
 
-pub use size::check_size;
+pub use size::{check_size, warn_of_partitions};
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use espalier_storage::system::is_virtual;
 use crate::{
     Error, Result,
     grammar::ast::BatchKind,
+    guard::Guard,
     modify::{Clocks, CurrentRows, PlannedModification, WrittenPlaces, evaluate_timestamp},
     term::{Evaluation, Term},
 };
@@ -40,7 +41,7 @@ impl BatchUpdates {
     /// Adds the changes of one statement.
     ///
     /// # Errors
-    /// As [`PlannedModification::updates`].
+    /// As [`PlannedModification::guarded_updates_at`].
     pub fn add(
         &mut self,
         statement: &PlannedModification,
@@ -48,13 +49,14 @@ impl BatchUpdates {
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
         current: CurrentRows<'_>,
+        guard: Guard<'_>,
     ) -> Result<()> {
+        let updates = statement.guarded_updates_at(places, evaluation, clocks, current, guard)?;
         if statement.table.is_counter() {
-            let updates = statement.updates_at(places, evaluation, clocks, current)?;
             self.counter_updates.extend(updates);
             return Ok(());
         }
-        for update in statement.updates_at(places, evaluation, clocks, current)? {
+        for update in updates {
             match self.updates.entry((update.table, update.key.clone())) {
                 std::collections::btree_map::Entry::Vacant(entry) => {
                     entry.insert(update);

@@ -4,9 +4,13 @@
 //! and clusterings, with a fixed size for each timestamp and deletion. A row without
 //! liveness or deletion counts as one with both, and so does an absent static row.
 
-use espalier_mutation::{Cell, ColumnData, Mutation, PartitionUpdate, Row};
+use std::collections::BTreeSet;
 
-use crate::{Error, Result};
+use espalier_mutation::{Cell, ColumnData, Mutation, PartitionUpdate, Row, schema::Schema};
+use espalier_storage::guardrails::{Level, Limit};
+use hashbrown::HashSet;
+
+use crate::{Error, Result, guard::Guard};
 
 /// Bytes of a partition's deletion.
 const PARTITION: u64 = 8;
@@ -24,24 +28,65 @@ const COMPLEX: u64 = 12;
 const RANGES: u64 = 4;
 const RANGE: u64 = 12;
 
-/// Refuses a batch of several partitions that is larger than `limit`, in bytes. Values of counters
-/// have another size in Cassandra.
+/// Warns about a batch of several partitions that is larger than `batch_size_warn_threshold`, and
+/// refuses one that is larger than `batch_size_fail_threshold`. Values of counters have another size
+/// in Cassandra.
 ///
 /// # Errors
 /// The batch is too large.
-pub fn check_size(batch: &Mutation, is_counter: bool, limit: u64) -> Result<()> {
+pub fn check_size(
+    batch: &Mutation,
+    is_counter: bool,
+    schema: &Schema,
+    guard: Guard<'_>,
+) -> Result<()> {
     let Some(first) = batch.updates.first() else { return Ok(()) };
     if batch.updates.iter().all(|update| update.key == first.key) {
         return Ok(());
     }
     let size: u64 = batch.updates.iter().map(|update| size_of_update(update, is_counter)).sum();
-    if size <= limit {
-        return Ok(());
+    let size = i64::try_from(size).unwrap_or(i64::MAX);
+    match guard.guardrails.exceeded(Limit::BatchSize, size) {
+        None => Ok(()),
+        Some((Level::Warn, threshold)) => {
+            guard.warn(format!(
+                "Batch for [{}] is of size {size}, exceeding specified threshold of {threshold} by {}.",
+                names_of_tables(batch, schema).join(", "),
+                size - threshold
+            ));
+            Ok(())
+        }
+        Some((Level::Fail, limit)) => Err(Error::invalid(format!(
+            "Batch too large: {size} bytes in {} updates, the limit (batch_size_fail_threshold) is {limit}",
+            batch.updates.len()
+        ))),
     }
-    Err(Error::invalid(format!(
-        "Batch too large: {size} bytes in {} updates, the limit (batch_size_fail_threshold) is {limit}",
-        batch.updates.len()
-    )))
+}
+
+/// Warns about an unlogged batch of more partitions than
+/// `unlogged_batch_across_partitions_warn_threshold`.
+pub fn warn_of_partitions(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
+    let keys: HashSet<&[u8]> = batch.updates.iter().map(|update| &update.key.key[..]).collect();
+    let count = i64::try_from(keys.len()).unwrap_or(i64::MAX);
+    if guard.guardrails.exceeded(Limit::UnloggedBatchAcrossPartitions, count).is_none() {
+        return;
+    }
+    let names = names_of_tables(batch, schema);
+    guard.warn(format!(
+        "Unlogged batch covering {count} partitions detected against table{} [{}]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
+        if names.len() == 1 { "" } else { "s" },
+        names.join(", ")
+    ));
+}
+
+/// Returns the tables of a batch, each once.
+fn names_of_tables(batch: &Mutation, schema: &Schema) -> Vec<String> {
+    let tables: BTreeSet<_> = batch.updates.iter().map(|update| update.table).collect();
+    let tables = tables.into_iter().filter_map(|id| schema.table_by_id(id));
+    let mut names: Vec<String> =
+        tables.map(|table| format!("{}.{}", table.keyspace, table.name)).collect();
+    names.sort_unstable();
+    names
 }
 
 fn size_of_update(update: &PartitionUpdate, is_counter: bool) -> u64 {

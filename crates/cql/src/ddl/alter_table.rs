@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{ColumnKind, KeyspaceMetadata, TableMetadata};
 use espalier_runtime::time;
+use espalier_storage::guardrails::Limit;
 use espalier_types::CqlType;
 
 use super::{
-    Context, Outcome, changed, check_name_length,
+    Context, Outcome, changed, check_name_length, guardrails,
     options::{check_counter_options, set_options},
     type_check::check_column,
     unreadable,
@@ -65,7 +66,8 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
                 return Err(Error::configuration("Cannot alter table id."));
             }
             let mut changed_options = table.options.clone();
-            set_options(&mut changed_options, &options.properties, context.memtables())?;
+            let properties = guardrails::unignored(context, options);
+            set_options(&mut changed_options, &properties, context.memtables())?;
             check_counter_options(holds_counters(table), &changed_options)?;
             table.rebuild().options(changed_options).build()
         }
@@ -115,6 +117,7 @@ fn add(
         let column_type =
             resolve_type(context.text, context.schema, &keyspace.name, &column.type_name)?;
         check_column(&column_type).map_err(invalid)?;
+        guardrails::check_vectors(context, &column_type, &format!("Column {name}"))?;
         check_counter(table, name, &column_type)?;
         if let Some(dropped) = table.dropped_columns.get(name) {
             let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
@@ -149,7 +152,11 @@ fn add(
         };
         added.push(&column.name);
     }
-    Ok(builder.build())
+    let altered = builder.build();
+    if let Some(guard) = context.guard() {
+        guard.check(Limit::ColumnsPerTable, altered.columns().len(), &altered.name)?;
+    }
+    Ok(altered)
 }
 
 /// Refuses a counter column beside other columns, and the reverse.

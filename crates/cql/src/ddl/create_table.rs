@@ -8,6 +8,7 @@ use hashbrown::HashSet;
 use super::{
     Context, Outcome, already_exists, changed, check_name_length, check_table_name,
     clustering_order::descending_columns,
+    guardrails,
     options::{check_counter_options, set_default_options, set_options},
     type_check::{self, Refusal},
     unreadable,
@@ -53,8 +54,9 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     builder = declaration.add_key_columns(builder, key)?;
     let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
     let mut options = TableOptions::default();
-    set_default_options(&mut options, &statement.options.properties);
-    set_options(&mut options, &statement.options.properties, context.memtables())?;
+    let properties = guardrails::unignored(context, &statement.options);
+    set_default_options(&mut options, &properties);
+    set_options(&mut options, &properties, context.memtables())?;
     check_counter_options(has_counters, &options)?;
     let table = builder.options(options).build();
     let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
@@ -217,7 +219,11 @@ impl<'s> Declaration<'s> {
     }
 
     fn resolve(&self, column: &ColumnDefinition<'_>) -> Result<CqlType> {
-        resolve_type(self.context.text, self.context.schema, self.keyspace, &column.type_name)
+        let column_type =
+            resolve_type(self.context.text, self.context.schema, self.keyspace, &column.type_name)?;
+        let what = format!("Column {}", column.name);
+        guardrails::check_vectors(self.context, &column_type, &what)?;
+        Ok(column_type)
     }
 
     fn refuse(&self, column: &ColumnDefinition<'_>, refusal: Refusal) -> Result<()> {

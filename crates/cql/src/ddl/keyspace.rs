@@ -7,7 +7,7 @@ use espalier_mutation::schema::{KeyspaceMetadata, Unreadable};
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_keyspace_name, options::parse_boolean, replication,
+    check_keyspace_name, guardrails, options::parse_boolean, replication,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, ErrorCode, Result,
@@ -41,6 +41,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
     if keyspace.replication.is_empty() {
         return Err(Error::invalid("Missing mandatory option 'replication'"));
     }
+    guardrails::check_replication(context, &keyspace)?;
     let change = changed(ChangeKind::Created, ChangeTarget::Keyspace, name, "");
     Ok(Some((context.with_keyspace(name, Some(keyspace)), change)))
 }
@@ -62,6 +63,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
     };
     let mut altered = keyspace.as_ref().clone();
     set_properties(context, &mut altered, &statement.properties)?;
+    guardrails::check_replication(context, &altered)?;
     if altered == **keyspace {
         return Ok(None);
     }

@@ -9,6 +9,7 @@ mod clustering_order;
 mod create_table;
 mod drop_object;
 mod events;
+mod guardrails;
 mod keyspace;
 mod option_values;
 mod options;
@@ -26,7 +27,9 @@ use std::{
 
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::random;
-use espalier_storage::{Database, MemtableConfigurations, StorageConfiguration};
+use espalier_storage::{
+    Database, Guardrails, MemtableConfigurations, StorageConfiguration, Warnings,
+};
 use futures_util::future::LocalBoxFuture;
 
 use crate::{
@@ -35,6 +38,7 @@ use crate::{
         self,
         ast::{Name, QualifiedName, Statement},
     },
+    guard::Guard,
 };
 
 /// Keyspaces that users may read but not change.
@@ -60,34 +64,50 @@ pub fn execute<'a>(
     database: &'a Database,
     text: &'a str,
     keyspace: Option<&'a str>,
+    warnings: Option<&'a Warnings>,
 ) -> LocalBoxFuture<'a, Result<QueryResult>> {
     Box::pin(async move {
         let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
         let node = NodeSettings::of(database.configuration());
-        let change = Arc::new(Mutex::new(None));
-        let reported = change.clone();
+        let report = Arc::new(Mutex::new(Report::default()));
+        let reported = report.clone();
         let changed = database
             .change_schema(move |schema: &Schema| -> Result<Option<Schema>> {
-                let outcome = apply(&text, keyspace.as_deref(), schema, Some(&node))?;
-                Ok(outcome.map(|(schema, change)| {
-                    *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
+                let outcome = apply(&text, keyspace.as_deref(), schema, Some(&node));
+                let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+                reported.warnings = node.warnings.take();
+                Ok(outcome?.map(|(schema, change)| {
+                    reported.change = Some(change);
                     schema
                 }))
             })
-            .await??;
-        let change = change.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(match change {
+            .await;
+        let report = std::mem::take(&mut *report.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(warnings) = warnings {
+            warnings.extend(report.warnings);
+        }
+        let changed = changed??;
+        Ok(match report.change {
             Some(change) if changed => QueryResult::SchemaChange(change),
             _ => QueryResult::Void,
         })
     })
 }
 
-/// The settings of a node that its schema depends on.
-#[derive(Clone)]
+/// The outcome of a schema statement beside the new schema.
+#[derive(Default)]
+struct Report {
+    change: Option<SchemaChange>,
+    warnings: Vec<String>,
+}
+
+/// The settings of a node that its schema depends on, and the warnings of the statement that it
+/// executes.
 pub struct NodeSettings {
     memtables: MemtableConfigurations,
     allow_unknown_data_centers: bool,
+    guardrails: Arc<Guardrails>,
+    warnings: Warnings,
 }
 
 impl NodeSettings {
@@ -96,6 +116,8 @@ impl NodeSettings {
         Self {
             memtables: configuration.memtables.clone(),
             allow_unknown_data_centers: configuration.allow_unknown_data_centers,
+            guardrails: configuration.guardrails.clone(),
+            warnings: Warnings::default(),
         }
     }
 }
@@ -114,6 +136,7 @@ pub fn apply(
     let parsed = grammar::parse(text)?;
     let context = Context { text, keyspace, schema, node };
     protected::check(&context, &parsed.statement)?;
+    guardrails::check(&context, &parsed.statement)?;
     let outcome = match &parsed.statement {
         Statement::CreateKeyspace(statement) => keyspace::create(&context, statement),
         Statement::AlterKeyspace(statement) => keyspace::alter(&context, statement),
@@ -146,6 +169,12 @@ impl Context<'_> {
     /// Returns the node's memtable configurations.
     fn memtables(&self) -> Option<&MemtableConfigurations> {
         self.node.map(|node| &node.memtables)
+    }
+
+    /// Returns the guardrails of the node.
+    fn guard(&self) -> Option<Guard<'_>> {
+        let node = self.node?;
+        Some(Guard { guardrails: &node.guardrails, warnings: Some(&node.warnings) })
     }
 
     fn keyspace_name<'n>(&'n self, name: &'n QualifiedName<'_>) -> Result<&'n str> {

@@ -24,7 +24,7 @@ const COMPRESSORS: [&str; 5] =
 /// `min_index_interval`, or the memtable configuration does not exist.
 pub fn set_options(
     options: &mut TableOptions,
-    properties: &[Property<'_>],
+    properties: &[&Property<'_>],
     memtables: Option<&MemtableConfigurations>,
 ) -> Result<()> {
     for property in properties {
@@ -66,7 +66,7 @@ pub fn set_options(
 
 /// Sets the defaults that depend on other options of a new table: the bloom filters of a table with
 /// levelled compaction have a false-positive chance of 0.1.
-pub fn set_default_options(options: &mut TableOptions, properties: &[Property<'_>]) {
+pub fn set_default_options(options: &mut TableOptions, properties: &[&Property<'_>]) {
     let is_leveled = properties.iter().any(|property| match &property.value {
         PropertyValue::Map(entries) if property.name.as_str() == "compaction" => entries
             .iter()

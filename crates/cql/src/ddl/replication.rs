@@ -87,6 +87,9 @@ fn check_topology(
         return Err(if options.is_empty() { without_data_center() } else { error });
     }
     let default = if options.is_empty() { Some(DEFAULT_FACTOR.into()) } else { None };
+    if factor.is_some() {
+        keep_data_centers(context, keyspace, options);
+    }
     if let Some(factor) = factor.or(default) {
         options.entry(DATA_CENTER.into()).or_insert(factor);
     }
@@ -97,18 +100,39 @@ fn check_topology(
                 "Unrecognized strategy option {{{name}}} passed to NetworkTopologyStrategy for keyspace {keyspace}"
             )));
         }
+        let names = unknown.join(", ");
         tracing::warn!(
             keyspace,
-            data_centers = unknown.join(", "),
+            data_centers = names,
             "keyspace is replicated to unknown data centers, which has no effect here: \
              allow_unknown_data_centers: false refuses them"
         );
+        if let Some(guard) = context.guard() {
+            guard.warn(format!(
+                "Keyspace {keyspace} is replicated to unknown data centers ({names}), which has no effect on this node"
+            ));
+        }
     }
     options.retain(|_, factor| !factor.trim_start_matches('0').is_empty());
     if options.is_empty() {
         return Err(without_data_center());
     }
     Ok(())
+}
+
+/// Keeps the data centers of an altered keyspace: as in Cassandra, `replication_factor` is for those
+/// that the keyspace does not have yet.
+fn keep_data_centers(
+    context: &Context<'_>,
+    keyspace: &str,
+    options: &mut BTreeMap<String, String>,
+) {
+    let old = context.schema.keyspace(keyspace).map(|keyspace| &keyspace.replication);
+    for (name, factor) in old.into_iter().flatten() {
+        if name != "class" && name != FACTOR {
+            options.entry(name.clone()).or_insert_with(|| factor.clone());
+        }
+    }
 }
 
 fn without_data_center() -> Error {

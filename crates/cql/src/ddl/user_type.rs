@@ -7,7 +7,7 @@ use espalier_types::{CqlType, UserType};
 use hashbrown::HashSet;
 
 use super::{
-    Context, Outcome, changed, check_changeable, check_name_length,
+    Context, Outcome, changed, check_changeable, check_name_length, guardrails,
     type_check::{check_field, check_field_count, check_table, check_types},
     unreadable,
 };
@@ -67,6 +67,7 @@ fn resolve_field(
     let field_type = resolve_type(context.text, context.schema, &keyspace.name, type_name)?;
     check_field(&field_type)
         .map_err(|reason| Error::invalid_at(context.text, field.position, reason))?;
+    guardrails::check_vectors(context, &field_type, &format!("Field {field}"))?;
     Ok(field_type)
 }
 

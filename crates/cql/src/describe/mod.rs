@@ -122,7 +122,6 @@ fn rows(columns: &[&str], values: Vec<Vec<String>>, paging_state: Option<Bytes>)
         row_count: values.len() as i32,
         content,
         paging_state,
-        warnings: Vec::new(),
     })
 }
 

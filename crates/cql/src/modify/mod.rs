@@ -32,6 +32,7 @@ use crate::{
     Error, Result,
     condition::Condition,
     functions::json::DocumentScope,
+    guard::Guard,
     restrictions::{Restrictions, check_key_length},
     term::{Bound, Evaluation, Term},
 };
@@ -174,6 +175,27 @@ impl PlannedModification {
             }
             updates.push(update);
         }
+        Ok(updates)
+    }
+
+    /// Returns the partition updates as [`Self::updates_at`] does, if no guardrail refuses them.
+    ///
+    /// # Errors
+    /// As [`Self::updates_at`], or a guardrail refuses an operation or a value.
+    pub fn guarded_updates_at(
+        &self,
+        places: &WrittenPlaces,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+        current: CurrentRows<'_>,
+        guard: Guard<'_>,
+    ) -> Result<Vec<PartitionUpdate>> {
+        if !guard.guardrails.guards_writes() {
+            return self.updates_at(places, evaluation, clocks, current);
+        }
+        self.check_operations(guard)?;
+        let updates = self.updates_at(places, evaluation, clocks, current)?;
+        self.check_values(&updates, guard)?;
         Ok(updates)
     }
 

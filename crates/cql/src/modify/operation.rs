@@ -125,6 +125,23 @@ impl WriteContext<'_> {
 }
 
 impl Operation {
+    /// Returns the column that the operation changes.
+    pub fn column(&self) -> &ColumnDefinition {
+        match self {
+            Self::Set(column, _)
+            | Self::Replace(column, _)
+            | Self::Add(column, _)
+            | Self::Prepend(column, _)
+            | Self::Remove(column, _)
+            | Self::SetElement(column, ..)
+            | Self::SetField(column, ..)
+            | Self::Delete(column)
+            | Self::DeleteElement(column, _)
+            | Self::Increase(column, ..)
+            | Self::Count(column, ..) => column,
+        }
+    }
+
     /// Whether the operation depends on the stored row.
     pub fn needs_read(&self) -> bool {
         let is_list =

@@ -20,6 +20,7 @@ use crate::{
     ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result, Value,
     batch::BatchUpdates,
     consistency, ddl, describe,
+    guard::{self, Guard},
     metadata::statement_id,
     modify::Clocks,
     planner,
@@ -61,7 +62,7 @@ impl QueryProcessor {
     /// Prepares a statement, or returns it from the cache.
     ///
     /// # Errors
-    /// The text is too long, is not CQL, or does not fit the schema.
+    /// The text is too long, is not CQL, or does not fit the schema, or a guardrail refuses it.
     pub fn prepare(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
         let keyspace = client.keyspace.as_deref();
         if text.len() > MAX_STATEMENT_BYTES {
@@ -81,9 +82,23 @@ impl QueryProcessor {
             return Ok(prepared);
         }
         trace_event!("Prepared statement not found in the cache");
-        let prepared = Arc::new(planner::plan(text, keyspace, &self.inner.database.schema())?);
+        let guardrails = &self.inner.database.configuration().guardrails;
+        let guard = Guard { guardrails, warnings: None };
+        let prepared = self.plan_guarded(text, keyspace, guard)?;
         self.keep(&prepared);
         Ok(prepared)
+    }
+
+    fn plan_guarded(
+        &self,
+        text: &str,
+        keyspace: Option<&str>,
+        guard: Guard<'_>,
+    ) -> Result<Arc<Prepared>> {
+        let planned = planner::plan(text, keyspace, &self.inner.database.schema());
+        let prepared = planned.map_err(|error| guard::explain_filtering(error, guard))?;
+        guard::check_prepared(&prepared.plan, guard)?;
+        Ok(Arc::new(prepared))
     }
 
     fn keep(&self, prepared: &Arc<Prepared>) {
@@ -137,7 +152,7 @@ impl QueryProcessor {
     /// Plans a statement, to be executed with [`Self::execute`].
     ///
     /// # Errors
-    /// The text is not CQL or does not fit the schema.
+    /// The text is not CQL or does not fit the schema, or a guardrail refuses it.
     pub fn plan(
         &self,
         text: &str,
@@ -145,7 +160,7 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<Arc<Prepared>> {
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
-        planner::plan(text, keyspace, &self.inner.database.schema()).map(Arc::new)
+        self.plan_guarded(text, keyspace, Guard::of(&self.inner.database, options))
     }
 
     /// Plans and executes a statement. `USE` changes the keyspace of `client`.
@@ -186,10 +201,15 @@ impl QueryProcessor {
         keyspace: Option<String>,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        consistency::check(&prepared.plan, options)?;
         let database = &self.inner.database;
+        let guard = Guard::of(database, options);
+        guard::check_plan(&prepared.plan, options, guard)?;
+        consistency::check(&prepared.plan, options)?;
         let is_serial = consistency::is_serial(options.consistency);
-        if !is_serial && let Some(rows) = self.read_point_with_waits(prepared, options).await {
+        if !is_serial
+            && !guard.guardrails.guards_reads()
+            && let Some(rows) = self.read_point_with_waits(prepared, options).await
+        {
             return rows.map(QueryResult::Rows);
         }
         let values = bind_values(&prepared.bind.columns, options.values)?;
@@ -199,7 +219,7 @@ impl QueryProcessor {
         if let Some(statements) = turn_statements(prepared, &values) {
             let is_batch = matches!(prepared.plan, Plan::Batch(_));
             let request = TurnRequest { statements, is_batch, clocks, now_us };
-            return Box::pin(self.take_turn(request)).await;
+            return Box::pin(self.take_turn(request, guard)).await;
         }
         match &prepared.plan {
             Plan::Select(select) => {
@@ -211,7 +231,7 @@ impl QueryProcessor {
                 Ok(QueryResult::Rows(rows))
             }
             Plan::Modification(statement) => {
-                self.modify(statement, &evaluation, clocks).await?;
+                self.modify(statement, &evaluation, clocks, guard).await?;
                 Ok(QueryResult::Void)
             }
             Plan::Batch(batch) => {
@@ -221,9 +241,10 @@ impl QueryProcessor {
                 let mut is_counter = false;
                 for statement in &batch.statements {
                     is_counter |= statement.table.is_counter();
-                    self.add_to_batch(&mut updates, statement, &evaluation, clocks).await?;
+                    self.add_to_batch(&mut updates, statement, &evaluation, clocks, guard).await?;
                 }
-                self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
+                let mutation = updates.into_mutation();
+                self.apply_batch(batch.kind, is_counter, mutation, guard).await?;
                 Ok(QueryResult::Void)
             }
             Plan::Transaction(_) => {
@@ -234,7 +255,9 @@ impl QueryProcessor {
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
             Plan::Truncate(table) => self.truncate(*table).await,
-            Plan::Schema => ddl::execute(database, &prepared.text, keyspace.as_deref()).await,
+            Plan::Schema => {
+                ddl::execute(database, &prepared.text, keyspace.as_deref(), options.warnings).await
+            }
             Plan::Describe => {
                 let (schema, cluster) = (database.schema(), self.cluster_name().await);
                 describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)

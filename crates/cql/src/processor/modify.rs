@@ -12,6 +12,7 @@ use crate::{
     batch::{self, BatchUpdates, check_statements},
     consistency,
     grammar::ast::BatchKind,
+    guard::{Guard, check_batch},
     modify::{Clocks, PlannedModification, StoredRows},
     planner,
     prepared::{Plan, Prepared},
@@ -46,14 +47,20 @@ pub enum BatchedStatement<'a> {
 impl QueryProcessor {
     /// Executes statements that read rows before they write them, on the shard that owns their
     /// partition.
-    pub(super) async fn take_turn(&self, request: TurnRequest) -> Result<QueryResult> {
+    pub(super) async fn take_turn(
+        &self,
+        request: TurnRequest,
+        guard: Guard<'_>,
+    ) -> Result<QueryResult> {
         let key = request.key()?;
         let database = &self.inner.database;
         let Some(first) = request.statements.first() else { return Ok(QueryResult::Void) };
         let shard = database.shard_of(&first.modification()?.table, &key);
         let execute =
             move |database: Database| async move { turn::execute(&database, &request, key).await };
-        database.on_shard(shard, execute).await
+        let (outcome, warnings) = database.on_shard(shard, execute).await;
+        warnings.into_iter().for_each(|text| guard.warn(text));
+        outcome
     }
 
     pub(super) async fn modify(
@@ -61,11 +68,14 @@ impl QueryProcessor {
         statement: &PlannedModification,
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
+        guard: Guard<'_>,
     ) -> Result<()> {
+        statement.check_timestamp(evaluation, clocks, guard)?;
+        statement.restrictions.check_products(evaluation, guard)?;
         let places = statement.places(evaluation)?;
         let rows = StoredRows::read(&self.inner.database, statement, &places, clocks.now_s).await?;
         let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
-        let updates = statement.updates_at(&places, evaluation, clocks, &current)?;
+        let updates = statement.guarded_updates_at(&places, evaluation, clocks, &current, guard)?;
         if statement.table.is_counter() {
             return self.apply_counters(updates).await;
         }
@@ -98,15 +108,16 @@ impl QueryProcessor {
         kind: BatchKind,
         is_counter: bool,
         mutation: Mutation,
+        guard: Guard<'_>,
     ) -> Result<()> {
         if mutation.updates.is_empty() {
             return Ok(());
         }
-        batch::check_size(
-            &mutation,
-            is_counter,
-            self.inner.database.configuration().batch_fail_bytes,
-        )?;
+        let schema = self.inner.database.schema();
+        if kind == BatchKind::Unlogged {
+            batch::warn_of_partitions(&mutation, &schema, guard);
+        }
+        batch::check_size(&mutation, is_counter, &schema, guard)?;
         if is_counter {
             return self.apply_counters(mutation.updates).await;
         }
@@ -147,11 +158,15 @@ impl QueryProcessor {
             )),
         };
         planned.iter().try_for_each(modification)?;
+        let guard = Guard::of(&self.inner.database, options);
         let statements = planned.iter().filter_map(|prepared| match &prepared.plan {
             Plan::Modification(statement) => Some(statement.as_ref()),
             _ => None,
         });
         let is_counter = check_statements(batch.kind, statements.clone(), false)?;
+        if guard.guardrails.guards_writes() {
+            check_batch(statements.clone(), options, guard)?;
+        }
         if planned.iter().any(|prepared| prepared.is_conditional()) {
             consistency::check_conditional(options)?;
             let statements = planned.iter().zip(&batch.statements);
@@ -161,15 +176,15 @@ impl QueryProcessor {
             });
             let statements = statements.collect::<Result<_>>()?;
             let request = TurnRequest { statements, is_batch: true, clocks, now_us };
-            return Box::pin(self.take_turn(request)).await;
+            return Box::pin(self.take_turn(request, guard)).await;
         }
         let mut updates = BatchUpdates::default();
         for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {
             let values = bind_values(&prepared.bind.columns, sent.values)?;
             let evaluation = Evaluation { values: &values, now_us, references: &[] };
-            self.add_to_batch(&mut updates, statement, &evaluation, clocks).await?;
+            self.add_to_batch(&mut updates, statement, &evaluation, clocks, guard).await?;
         }
-        self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
+        self.apply_batch(batch.kind, is_counter, updates.into_mutation(), guard).await?;
         Ok(QueryResult::Void)
     }
 
@@ -180,10 +195,12 @@ impl QueryProcessor {
         statement: &PlannedModification,
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
+        guard: Guard<'_>,
     ) -> Result<()> {
+        statement.restrictions.check_products(evaluation, guard)?;
         let places = statement.places(evaluation)?;
         let rows = StoredRows::read(&self.inner.database, statement, &places, clocks.now_s).await?;
         let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
-        updates.add(statement, &places, evaluation, clocks, &current)
+        updates.add(statement, &places, evaluation, clocks, &current, guard)
     }
 }

@@ -54,7 +54,11 @@ impl QueryProcessor {
         if let Err(error) = consistency::check(&prepared.plan, options) {
             return Now::Done(Err(error));
         }
+        let guardrails = &self.inner.database.configuration().guardrails;
         match &prepared.plan {
+            // The general path asks the guardrails.
+            Plan::Modification(_) if guardrails.guards_writes() => Now::MustWait,
+            Plan::Select(_) if guardrails.guards_reads() => Now::MustWait,
             Plan::Modification(statement) if statement.point_turn.is_some() => {
                 self.take_point_turn(prepared, statement, options)
             }

@@ -13,7 +13,7 @@ mod point;
 pub use clustering::ClusteringRestriction;
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
 pub use partition::{PartitionRestriction, Partitions, check_key_length};
-pub use plan::{Purpose, plan};
+pub use plan::{NEEDS_FILTERING, Purpose, plan};
 pub use point::{PointClustering, PointKey};
 
 use espalier_mutation::{ClusteringSlices, schema::TableMetadata};

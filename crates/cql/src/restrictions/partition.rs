@@ -72,6 +72,11 @@ impl PartitionRestriction {
         self.keys().is_some_and(|keys| keys.iter().any(Alternatives::is_in))
     }
 
+    /// Whether nothing restricts the partitions.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Self::All)
+    }
+
     /// Evaluates the restriction with the bound values.
     ///
     /// # Errors

@@ -57,6 +57,8 @@ pub struct PlannedSelect {
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
+    /// `ALLOW FILTERING`.
+    pub allows_filtering: bool,
     /// `BYPASS CACHE`: the read does not change the caches.
     pub bypass_cache: bool,
     /// The plan of the point read, if the statement is one.

@@ -72,6 +72,7 @@ pub fn plan_select(
         limit,
         per_partition_limit,
         selectors,
+        allows_filtering: statement.allow_filtering,
         bypass_cache: statement.bypass_cache,
         point: None,
     };

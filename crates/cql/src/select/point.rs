@@ -138,7 +138,7 @@ pub async fn execute_point_with_waits(
         Err(error) => return Some(Err(error)),
     };
     let metadata = select.metadata.clone();
-    Some(Ok(Rows { metadata, row_count, content, paging_state: None, warnings: Vec::new() }))
+    Some(Ok(Rows { metadata, row_count, content, paging_state: None }))
 }
 
 /// Encodes the row into `content`; returns `false` if there is no live row.

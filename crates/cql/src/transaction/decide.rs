@@ -20,6 +20,7 @@ use crate::{
     Error, QueryResult, Result, Rows,
     batch::BatchUpdates,
     current_row::CurrentRow,
+    guard::Guard,
     modify::{Clocks, StoredRows},
     options::QueryOptions,
     restrictions::holds,
@@ -74,13 +75,15 @@ impl Decision {
         replaced.extend(places.others.iter().cloned());
         let timestamp_us = later_than(database, &replaced).await?;
         let clocks = Clocks { timestamp_us, now_s: request.now_s };
+        // A transaction answers without warnings.
+        let guard = Guard { guardrails: &database.configuration().guardrails, warnings: None };
         let mut updates = BatchUpdates::default();
         let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
         for (update, written) in plan.updates.iter().zip(&places.updates) {
             maybe_yield().await;
             let stored = StoredRows::read(database, update, written, request.now_s).await?;
             let current = |key: &DecoratedKey, clustering: Option<&_>| stored.find(key, clustering);
-            updates.add(update, written, &evaluation, clocks, &current)?;
+            updates.add(update, written, &evaluation, clocks, &current, guard)?;
             tables.insert(update.table.id, &update.table);
         }
         let mut mutation = updates.into_mutation();
@@ -204,7 +207,6 @@ async fn answer(
                 row_count: 1,
                 content,
                 paging_state: None,
-                warnings: Vec::new(),
             }))
         }
     }

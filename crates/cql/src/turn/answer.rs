@@ -102,6 +102,5 @@ fn rows(columns: Vec<ColumnSpec>, row_count: i32, content: Vec<u8>) -> Rows {
         row_count,
         content,
         paging_state: None,
-        warnings: Vec::new(),
     }
 }

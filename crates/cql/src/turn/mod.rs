@@ -25,8 +25,9 @@ use plan::Plan;
 use rows::ReadRows;
 
 use crate::{
-    Error, QueryResult, Result,
+    Error, QueryResult, Result, Warnings,
     batch::BatchUpdates,
+    guard::Guard,
     modify::{Clocks, ModificationKind, PlannedModification, WrittenPlaces},
     options::Value,
     prepared::{self, Prepared},
@@ -124,7 +125,8 @@ impl TurnRequest {
     }
 }
 
-/// Executes a request on the shard that owns its partition.
+/// Executes a request on the shard that owns its partition. Returns the warnings for the client
+/// with the outcome.
 ///
 /// # Errors
 /// A value is invalid, conditions of one row exclude each other, a condition compares with null, or
@@ -133,16 +135,27 @@ pub fn execute<'a>(
     database: &'a Database,
     request: &'a TurnRequest,
     key: DecoratedKey,
-) -> LocalBoxFuture<'a, Result<QueryResult>> {
-    Box::pin(run(database, request, key))
+) -> LocalBoxFuture<'a, (Result<QueryResult>, Vec<String>)> {
+    Box::pin(async move {
+        let warnings = Warnings::default();
+        let guardrails = &database.configuration().guardrails;
+        let guard = Guard { guardrails, warnings: Some(&warnings) };
+        let outcome = run(database, request, key, guard).await;
+        (outcome, warnings.take())
+    })
 }
 
-async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> Result<QueryResult> {
+async fn run(
+    database: &Database,
+    request: &TurnRequest,
+    key: DecoratedKey,
+    guard: Guard<'_>,
+) -> Result<QueryResult> {
     let plan = Plan::of(request, key).await?;
     let turn = database.take_turn(plan.turn_rows()).await;
     let mut read = ReadRows::read(database, &plan).await?;
     if !plan.is_conditional {
-        let mutation = updates(request, &plan, &read, request.clocks).await?;
+        let mutation = updates(request, &plan, &read, request.clocks, guard).await?;
         if !mutation.updates.is_empty() {
             database.write_in_turn(&mutation, turn).await?.wait().await?;
         }
@@ -159,7 +172,7 @@ async fn run(database: &Database, request: &TurnRequest, key: DecoratedKey) -> R
     trace_event!("The condition holds");
     let timestamp_us = later_than(database, &[plan.places()]).await?;
     let clocks = Clocks { timestamp_us, ..request.clocks };
-    let mut mutation = updates(request, &plan, &read, clocks).await?;
+    let mut mutation = updates(request, &plan, &read, clocks, guard).await?;
     for update in &mut mutation.updates {
         update.set_timestamp(plan.table, timestamp_us);
     }
@@ -199,6 +212,7 @@ async fn updates(
     plan: &Plan<'_>,
     read: &ReadRows,
     clocks: Clocks,
+    guard: Guard<'_>,
 ) -> Result<Mutation> {
     let mut updates = BatchUpdates::default();
     for (statement, planned) in request.statements.iter().zip(&plan.statements) {
@@ -207,7 +221,7 @@ async fn updates(
         let current = |_: &DecoratedKey, clustering: Option<&_>| read.row(plan.table, clustering);
         let keys = vec![plan.key.clone()];
         let places = WrittenPlaces { keys, slices: planned.slices.clone() };
-        updates.add(planned.modification, &places, &evaluation, clocks, &current)?;
+        updates.add(planned.modification, &places, &evaluation, clocks, &current, guard)?;
     }
     Ok(updates.into_mutation())
 }

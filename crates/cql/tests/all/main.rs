@@ -8,6 +8,7 @@ mod grammar_bounds;
 mod grammar_cases;
 mod grammar_round_trip;
 mod grammar_soup;
+mod guardrails;
 mod hostile_values;
 mod point_paths;
 mod prepared_metadata;

@@ -292,8 +292,7 @@ impl Node {
                     assert!(found || content.is_empty());
                     let metadata = prepared.result.clone();
                     let (row_count, paging_state) = (i32::from(found), None);
-                    let rows =
-                        Rows { metadata, row_count, content, paging_state, warnings: vec![] };
+                    let rows = Rows { metadata, row_count, content, paging_state };
                     return (Ok(QueryResult::Rows(rows)), true);
                 }
                 Now::Done(result) => return (result, true),

@@ -53,6 +53,25 @@ fn show(rows: &Rows) -> String {
     text
 }
 
+/// Returns the lines of an answer.
+pub fn show_answer(answer: espalier_cql::Result<QueryResult>) -> String {
+    match answer {
+        Ok(QueryResult::Rows(rows)) => show(&rows),
+        Ok(QueryResult::Void) => "ok\n".into(),
+        Ok(QueryResult::SetKeyspace(keyspace)) => format!("use {keyspace}\n"),
+        Ok(QueryResult::SchemaChange(change)) => {
+            // One line for each event that drivers receive.
+            let mut text = String::new();
+            for event in change.into_events() {
+                let kind = format!("{:?} {:?}", event.change, event.target).to_lowercase();
+                let _ = writeln!(text, "{kind} {} {}", event.keyspace, event.name);
+            }
+            text
+        }
+        Err(error) => format!("{:?}: {}\n", error.code, error.message),
+    }
+}
+
 async fn run_statement(
     processor: &QueryProcessor,
     client: &mut ClientState,
@@ -85,22 +104,11 @@ async fn run_statement(
                     return show(&all.unwrap());
                 }
             }
-            Ok(QueryResult::Void) => return "ok\n".into(),
-            Ok(QueryResult::SetKeyspace(keyspace)) => return format!("use {keyspace}\n"),
-            Ok(QueryResult::SchemaChange(change)) => {
-                // One line for each event that drivers receive.
-                let mut text = String::new();
-                for event in change.into_events() {
-                    let kind = format!("{:?} {:?}", event.change, event.target).to_lowercase();
-                    let _ = writeln!(text, "{kind} {} {}", event.keyspace, event.name);
-                }
-                return text;
-            }
             // A statement that cannot be paged is executed again without paging.
             Err(error) if page_size.is_some() && error.message.starts_with("Cannot page") => {
                 page_size = None;
             }
-            Err(error) => return format!("{:?}: {}\n", error.code, error.message),
+            answer => return show_answer(answer),
         }
     }
 }

@@ -9,12 +9,14 @@
 //! | `document` | YAML as flat keys with lines |
 //! | `settings` | the settings |
 //! | `known_keys` | keys of Cassandra and ScyllaDB that are not settings here |
+//! | `guardrails` | settings of guardrails |
 //! | `memtables` | kinds of memtables by name |
 //! | `resolve` | defaults, and settings that depend on others |
 //! | `shown` | the settings in effect, for `system_views.settings` |
 
 mod document;
 mod error;
+mod guardrails;
 mod known_keys;
 mod memtables;
 mod resolve;
@@ -34,6 +36,8 @@ use error::Origin;
 use known_keys::Known;
 use settings::Draft;
 
+use espalier_storage::guardrails::Setting;
+
 use crate::command_line::ServeArguments;
 
 /// The settings that were given, and the keys that were ignored.
@@ -41,6 +45,7 @@ use crate::command_line::ServeArguments;
 struct Given {
     draft: Draft,
     memtables: memtables::Definitions,
+    guardrails: guardrails::Given,
     /// Each ignored key with the reason.
     ignored: Vec<(String, &'static str)>,
     /// Where each setting was given, by its new name.
@@ -100,6 +105,9 @@ impl Given {
         if memtables::is_key(&key) {
             return self.memtables.take(&key, &value, origin);
         }
+        if let Some(setting) = Setting::find(&key) {
+            return self.guardrails.take((setting, key), &value, origin);
+        }
         let Some((setting, old)) = settings::find(&key) else {
             return self.take_known(key, &value, origin);
         };
@@ -128,7 +136,8 @@ impl Given {
     ) -> Result<(), ConfigurationError> {
         match known_keys::look_up(&key) {
             None => {
-                let known = settings::names().chain(known_keys::names()).chain([memtables::NAME]);
+                let known = settings::names().chain(guardrails::names());
+                let known = known.chain(known_keys::names()).chain([memtables::NAME]);
                 let suggestion = suggestion::closest(&key, known).map(str::to_owned);
                 Err(ConfigurationError::UnknownKey { origin, key, suggestion })
             }

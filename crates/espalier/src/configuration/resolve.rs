@@ -57,7 +57,7 @@ pub(super) fn resolve(
     given: Given,
     machine: Machine,
 ) -> Result<NodeConfiguration, ConfigurationError> {
-    let Given { draft, memtables, ignored, .. } = given;
+    let Given { draft, memtables, guardrails, ignored, .. } = given;
     let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
     let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
     let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
@@ -70,6 +70,7 @@ pub(super) fn resolve(
         shards: shards(arguments.smp, machine)?,
         storage: StorageConfiguration {
             memtables: memtables.resolve()?,
+            guardrails: guardrails.resolve()?,
             ..storage(&draft, &directory, &memory)?
         },
         server,
@@ -118,9 +119,6 @@ fn storage(
     }
     if let Some(limit) = draft.query_tombstone_page_limit {
         storage.query_tombstone_page_limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);
-    }
-    if let Some(bytes) = draft.batch_fail_bytes {
-        storage.batch_fail_bytes = bytes;
     }
     storage.allow_unknown_data_centers = draft.allow_unknown_data_centers.unwrap_or(true);
     if let Some(timeout) = draft.write_request_timeout {

@@ -49,7 +49,6 @@ pub struct Draft {
     pub column_index_bytes: Option<u64>,
     pub write_request_timeout: Option<Duration>,
     pub query_tombstone_page_limit: Option<i64>,
-    pub batch_fail_bytes: Option<u64>,
     pub allow_unknown_data_centers: Option<bool>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
@@ -242,11 +241,6 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "query_tombstone_page_limit",
         Kind::Limit(|draft| &mut draft.query_tombstone_page_limit),
-    ),
-    renamed(
-        "batch_size_fail_threshold",
-        &[("batch_size_fail_threshold_in_kb", OldUnit::Kibibytes)],
-        Kind::Size(|draft| &mut draft.batch_fail_bytes, 0, TIB),
     ),
     setting(
         "allow_unknown_data_centers",

@@ -10,7 +10,8 @@ use super::NodeConfiguration;
 
 /// Returns names and values; a value is `None` if the setting has no value and no default.
 ///
-/// `storage_compatibility_mode` is left out, because it only decides the `sstable_format`.
+/// `storage_compatibility_mode` is left out, because it only decides the `sstable_format`. Storage
+/// adds the settings of guardrails, which change while the node runs.
 pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let NodeConfiguration { storage, server, .. } = node;
     let sync = match storage.commitlog_sync {
@@ -72,7 +73,6 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let column_index_bytes = version.map(|version| storage.column_index_size(version));
     shown.put_or_null("column_index_size", column_index_bytes.map(|bytes| size(bytes.into())));
     shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);
-    shown.put("batch_size_fail_threshold", size(storage.batch_fail_bytes));
     shown.put("allow_unknown_data_centers", storage.allow_unknown_data_centers);
     shown.put("write_request_timeout", duration(storage.write_timeout));
     shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));

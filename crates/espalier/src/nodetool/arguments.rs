@@ -91,6 +91,23 @@ pub enum NodetoolCommand {
         #[arg(value_name = "MIB_PER_S", allow_negative_numbers = true)]
         mebibytes_per_second: u32,
     },
+    /// Show the settings of guardrails
+    #[command(name = "getguardrailsconfig")]
+    GetGuardrailsConfig {
+        /// One setting [default: all]
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Change a setting of a guardrail, until the node restarts
+    #[command(name = "setguardrailsconfig")]
+    SetGuardrailsConfig {
+        /// The setting, or the two thresholds of a limit, such as keyspaces_threshold
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its value, or the threshold for refusals and that for warnings
+        #[arg(value_name = "VALUE", required = true, num_args = 1..=2, allow_hyphen_values = true)]
+        values: Vec<String>,
+    },
     /// Rewrite the SSTables that have another version than new ones
     #[command(name = "upgradesstables")]
     UpgradeSstables(UpgradeArguments),

@@ -4,6 +4,7 @@
 pub mod arguments;
 mod auto_compaction;
 mod compaction_history;
+mod guardrails;
 mod info;
 mod show;
 mod status;
@@ -88,6 +89,12 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             }
             NodetoolCommand::SetCompactionThroughput { mebibytes_per_second } => {
                 Ok(ask(node, &throughput::set(*mebibytes_per_second)).await?)
+            }
+            NodetoolCommand::GetGuardrailsConfig { name } => {
+                print(&guardrails::show(node, name.as_deref()).await?)
+            }
+            NodetoolCommand::SetGuardrailsConfig { name, values } => {
+                Ok(ask(node, &guardrails::set(name, values)).await?)
             }
             NodetoolCommand::UpgradeSstables(upgrade) => {
                 watched(node, upgraded(node, upgrade)).await

@@ -6,6 +6,7 @@
 mod auto_compaction;
 mod cache;
 mod compaction;
+mod guardrails;
 mod http;
 mod json;
 mod node;

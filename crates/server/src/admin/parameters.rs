@@ -42,6 +42,7 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
         ["compaction_manager", "force_user_defined_compaction"] => Some(&["data_files"]),
         ["storage_service", "trace_probability"] => Some(&["probability"]),
         ["storage_service", "compaction_throughput"] => Some(&["value"]),
+        ["storage_service", "guardrails"] => Some(&["name", "value", "fail", "warn"]),
         ["compaction_manager", "stop_compaction"] => Some(&["type"]),
         ["compaction_manager", "stop_keyspace_compaction", _] => Some(&["type", "tables"]),
         ["storage_service", "flush"] | ["lsa", "compact"] | ["system", "drop_sstable_caches"] => {

@@ -71,6 +71,8 @@ async fn storage_service(
         ("POST", [_, "trace_probability"]) => {
             set_trace_probability(request.parameter("probability")).await
         }
+        ("GET", [_, "guardrails"]) => super::guardrails::get(database),
+        ("POST", [_, "guardrails"]) => super::guardrails::set(database, request),
         ("GET", [_, "compaction_throughput"]) => super::throughput::get(database),
         ("POST", [_, "compaction_throughput"]) => {
             super::throughput::set(database, request.parameter("value")).await
@@ -193,6 +195,8 @@ fn not_found() -> HttpResponse {
         POST /compaction_manager/stop_keyspace_compaction/KS?type=TYPE&tables=TABLE,TABLE; \
         GET and POST /storage_service/compaction_throughput \
         (value=MEBIBYTES a second, 0 for no limit); \
+        GET and POST /storage_service/guardrails \
+        (name=SETTING&value=VALUE, or name=NAME_threshold&fail=VALUE&warn=VALUE); \
         POST and DELETE /storage_service/auto_compaction/KS; \
         GET, POST and DELETE /column_family/autocompaction/KS:TABLE. \
         Files: GET or POST /storage_service/keyspace_upgrade_sstables/KS \

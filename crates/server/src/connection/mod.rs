@@ -268,7 +268,8 @@ impl Connection {
     /// Adds an error response to the send buffer.
     pub fn refuse(&self, stream: StreamId, error: &ErrorResponse) {
         trace_event!("Answering with an error: {}", error.message);
-        self.respond(stream, &ResponseExtras::default(), &Response::Error(error));
+        let extras = ResponseExtras { warnings: &error.warnings, ..ResponseExtras::default() };
+        self.respond(stream, &extras, &Response::Error(error));
     }
 
     /// Writes the send buffer to the socket. If a write is under way, the task that writes sends

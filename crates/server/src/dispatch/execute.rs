@@ -119,7 +119,9 @@ fn execute_now(
         }
         cql::Now::Done(result) => {
             let columns = columns_of(execute, &prepared);
-            finish(connection, header, execute.parameters.consistency, columns, result)?;
+            let consistency = execute.parameters.consistency;
+            let warnings = cql::Warnings::default();
+            finish(connection, header, consistency, columns, result, &warnings)?;
             metrics.requests_execute.increment();
             let kind = if prepared.returns_rows() { RequestKind::Read } else { RequestKind::Write };
             metrics.latencies.end(kind, in_flight.taken_at);
@@ -170,7 +172,7 @@ async fn execute_traced(
         },
         cql::Now::Done(result) => result,
     };
-    finish(connection, header, consistency, columns, result)?;
+    finish(connection, header, consistency, columns, result, &cql::Warnings::default())?;
     Ok(true)
 }
 
@@ -188,10 +190,14 @@ pub(super) async fn serve_execute(
     let prepared = find_prepared(connection, execute.id)?;
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
-    let options = query_options(&execute.parameters, &values);
+    let warnings = cql::Warnings::default();
+    let options = cql::QueryOptions {
+        warnings: Some(&warnings),
+        ..query_options(&execute.parameters, &values)
+    };
     let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = columns_of(&execute, &prepared);
-    finish(connection, header, execute.parameters.consistency, columns, result)
+    finish(connection, header, execute.parameters.consistency, columns, result, &warnings)
 }
 
 fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a> {

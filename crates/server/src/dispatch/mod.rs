@@ -116,17 +116,22 @@ async fn serve_query(
 ) -> Result<(), ErrorResponse> {
     let client = connection.client();
     let values = BoundValues::new(&query.parameters.values);
-    let options = query_options(&query.parameters, &values);
+    let warnings = cql::Warnings::default();
+    let options = cql::QueryOptions {
+        warnings: Some(&warnings),
+        ..query_options(&query.parameters, &values)
+    };
     let consistency = query.parameters.consistency;
     // A plan is much larger than its text, so only a few may wait for their client.
     let _place =
         if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };
     let processor = &connection.server.processor;
     let planned = processor.plan(query.text, &client, &options);
-    let prepared = planned.map_err(|error| error_response(error, consistency))?;
+    let prepared = planned
+        .map_err(|error| error_response(error, consistency).with_warnings(warnings.take()))?;
     let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = Columns::Unprepared { skip: query.parameters.skip_metadata };
-    finish(connection, header, consistency, columns, result)
+    finish(connection, header, consistency, columns, result, &warnings)
 }
 
 async fn serve_batch(
@@ -153,11 +158,15 @@ async fn serve_batch(
         BatchKind::Counter => ast::BatchKind::Counter,
     };
     trace_event!("Executing a batch of {} statements", statements.len());
-    let options = batch_options(batch.consistency, &batch.tail);
+    let warnings = cql::Warnings::default();
+    let options = cql::QueryOptions {
+        warnings: Some(&warnings),
+        ..batch_options(batch.consistency, &batch.tail)
+    };
     let processor = &connection.server.processor;
     let result = processor.batch(cql::Batch { kind, statements }, &client, &options).await;
     let columns = Columns::Unprepared { skip: false };
-    finish(connection, header, batch.consistency, columns, result)
+    finish(connection, header, batch.consistency, columns, result, &warnings)
 }
 
 fn serve_prepare(

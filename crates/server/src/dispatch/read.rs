@@ -27,6 +27,10 @@ pub(super) async fn execute_with_room(
     }
     let mut least = 0;
     loop {
+        if let Some(warnings) = options.warnings {
+            // An execution that is repeated with more memory warns again.
+            warnings.take();
+        }
         let room = connection.room_for_rows(least, prepared.returns_one_row()).await?;
         let bounded = cql::QueryOptions { answer_bytes: room.bytes(), ..*options };
         let result = processor.execute(prepared, client, &bounded).await;

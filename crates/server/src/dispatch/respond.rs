@@ -29,25 +29,32 @@ pub(super) enum Columns<'a> {
     },
 }
 
-/// Writes the response of a statement.
+/// Writes the response of a statement, with the warnings of its execution.
 pub(super) fn finish(
     connection: &Rc<Connection>,
     header: Header,
     consistency: Consistency,
     columns: Columns<'_>,
     result: cql::Result<cql::QueryResult>,
+    warnings: &cql::Warnings,
 ) -> Result<(), ErrorResponse> {
+    let warnings = warnings.take();
     let respond = |response: &Response<'_>| {
-        connection.respond(header.stream, &ResponseExtras::default(), response);
+        let extras = ResponseExtras { warnings: &warnings, ..ResponseExtras::default() };
+        connection.respond(header.stream, &extras, response);
     };
-    match result.map_err(|error| error_response(error, consistency))? {
+    let result = match result {
+        Ok(result) => result,
+        Err(error) => return Err(error_response(error, consistency).with_warnings(warnings)),
+    };
+    match result {
         cql::QueryResult::Void => respond(&Response::Void),
         cql::QueryResult::Rows(rows) => {
             let page = RowsRef {
                 row_count: rows.row_count as u32,
                 content: &rows.content,
                 paging_state: rows.paging_state.as_deref(),
-                warnings: &rows.warnings,
+                warnings: &warnings,
             };
             respond_rows(connection, header, columns, &rows.metadata, page);
         }

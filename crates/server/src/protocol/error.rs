@@ -154,7 +154,7 @@ impl DecodeError {
             Self::Overloaded { .. } => ErrorDetail::Overloaded,
             _ => ErrorDetail::Protocol,
         };
-        ErrorResponse { message: self.to_string(), detail }
+        ErrorResponse::new(detail, self.to_string())
     }
 }
 

@@ -100,10 +100,8 @@ impl SendBuffer {
         self.write_envelope(stream, extras, response);
         if self.out.len() - envelope_start > MAX_BODY {
             self.out.truncate(envelope_start);
-            let error = ErrorResponse {
-                message: "The response is larger than 256 MiB: fetch it in pages".into(),
-                detail: ErrorDetail::Server,
-            };
+            let message = "The response is larger than 256 MiB: fetch it in pages";
+            let error = ErrorResponse::new(ErrorDetail::Server, message);
             self.write_envelope(stream, &ResponseExtras::default(), &Response::Error(&error));
         }
         if let Framing::Segments { compressing, open_at: Some(start) } = self.framing {

@@ -62,6 +62,7 @@ impl Database {
                 limits.bytes = limits.bytes.saturating_sub(partition_bytes(partition));
             }
             result.is_cut_by_tombstones = part.is_cut_by_tombstones;
+            result.dropped += part.dropped;
             result.partitions.extend(part.partitions);
             result.next = part.next;
             if result.next.is_some() {

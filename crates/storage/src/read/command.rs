@@ -137,6 +137,9 @@ pub struct ReadResult {
     pub next: Option<ReadPosition>,
     /// Whether the read stopped because of the tombstone limit.
     pub is_cut_by_tombstones: bool,
+    /// Number of dead fragments that the read has dropped: tombstones, and rows and cells that are
+    /// not visible. Those that the empty-range cache skipped do not count.
+    pub dropped: u64,
 }
 
 /// The reconciled content of a partition: only live rows, no deletions.

@@ -40,6 +40,11 @@ impl Remaining {
         Self { rows, bytes, dropped: 0, max_dropped, dropped_before_walk: 0, walk_began: None }
     }
 
+    /// Returns the number of dropped fragments so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
     pub(crate) fn drop_some(&mut self, count: u64) {
         self.dropped += count;
     }

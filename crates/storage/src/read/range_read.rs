@@ -76,7 +76,8 @@ pub(super) async fn read_range(
     if let (true, Some(empty), Some(next)) = (is_followed, empty, &read.result.next) {
         empty.record_cut_page(&command.table, next);
     }
-    Ok(ReadResult { is_cut_by_tombstones: is_cut, ..read.result })
+    let dropped = read.remaining.dropped();
+    Ok(ReadResult { is_cut_by_tombstones: is_cut, dropped, ..read.result })
 }
 
 impl RangeRead<'_> {

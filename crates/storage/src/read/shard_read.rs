@@ -65,6 +65,7 @@ async fn read_sources(
                 read_one(access, command, key, resume, &mut remaining, partitions).await?;
             // Behind the only partition there is nothing.
             result.next = stopped.filter(|position| position.clustering.is_some());
+            result.dropped = remaining.dropped();
             result.is_cut_by_tombstones = remaining.has_dropped_enough(0) && result.next.is_some();
             Ok(result)
         }

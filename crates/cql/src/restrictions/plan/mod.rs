@@ -46,7 +46,8 @@ pub enum Purpose {
     },
 }
 
-const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have \
+/// Cassandra's refusal of a query that needs ALLOW FILTERING.
+pub const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have \
     unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
     ALLOW FILTERING";
 

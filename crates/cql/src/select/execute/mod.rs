@@ -6,6 +6,7 @@
 
 mod limits;
 mod sorted;
+mod tombstones;
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -15,14 +16,17 @@ use espalier_mutation::{
 };
 use espalier_runtime::maybe_yield;
 use espalier_storage::{
-    Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget,
+    Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget, guardrails::Limit,
 };
 
-use self::limits::{CHUNK_BYTES, CHUNK_ROWS, MAX_RESULT_BYTES, PageLimits, evaluate_limit};
+use self::{
+    limits::{CHUNK_BYTES, CHUNK_ROWS, MAX_RESULT_BYTES, PageLimits, evaluate_limit},
+    tombstones::TombstoneCount,
+};
 use super::{PlannedSelect, group::Output, paging::PagingState};
 use crate::{
-    Error, Result, current_row::CurrentRow, options::QueryOptions, restrictions::Partitions,
-    result::Rows, term::Evaluation,
+    Error, Result, current_row::CurrentRow, guard::Guard, options::QueryOptions,
+    restrictions::Partitions, result::Rows, term::Evaluation,
 };
 
 /// How the execution continues after a row.
@@ -49,6 +53,9 @@ struct Execution<'s> {
     resumed: Option<ReadPosition>,
     /// Set if the page is full before all rows were read.
     next: Option<ReadPosition>,
+    /// The tombstones that the page met.
+    tombstones: TombstoneCount,
+    guard: Guard<'s>,
 }
 
 /// Executes a SELECT and returns one page.
@@ -64,7 +71,11 @@ pub async fn execute(
     now_s: u32,
 ) -> Result<Rows> {
     let table = &select.table;
+    let guard = Guard::of(database, options);
     let limit = evaluate_limit(select.limit.as_ref(), evaluation, "LIMIT")?;
+    select.check_page_size(options, limit, guard)?;
+    select.warn_of_aggregate(guard);
+    select.restrictions.check_products(evaluation, guard)?;
     let state = options.paging_state.map(|state| PagingState::decode(table, state)).transpose()?;
     let page =
         PageLimits::new(select, options, database.configuration().query_tombstone_page_limit);
@@ -75,6 +86,11 @@ pub async fn execute(
         ));
     }
     let partitions = select.restrictions.partition.partitions(table, evaluation)?;
+    if let Partitions::Keys(keys) = &partitions
+        && select.restrictions.partition.has_in()
+    {
+        guard.check(Limit::PartitionKeysInSelect, keys.len(), &table.name)?;
+    }
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
     select.restrictions.check_filters(evaluation)?;
     let resumed = state.as_ref().map(|state| state.position.clone());
@@ -96,6 +112,8 @@ pub async fn execute(
         partition_rows: resumed.as_ref().map_or(0, |position| position.rows_of_partition),
         resumed: resumed.clone(),
         next: None,
+        tombstones: TombstoneCount::default(),
+        guard,
     };
     if !slices.slices.is_empty() {
         if select.sort.is_empty() {
@@ -110,6 +128,7 @@ pub async fn execute(
     {
         execution.output.finish_group()?;
     }
+    execution.warn_of_tombstones();
     execution.into_rows(limit)
 }
 
@@ -154,6 +173,7 @@ impl Execution<'_> {
                 self.resumed = resume.clone();
                 let command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
                 let result = database.read(command).await?;
+                self.count_tombstones(&result, &target)?;
                 let (more_in_target, more_targets) = (result.next.is_some(), !targets.is_empty());
                 let flow = self.consume(result.partitions, more_in_target, more_targets).await?;
                 if flow == Flow::Done {
@@ -369,7 +389,6 @@ impl Execution<'_> {
             })?,
             content: self.output.content,
             paging_state,
-            warnings: Vec::new(),
         })
     }
 }

@@ -269,7 +269,10 @@ fn settings_are_shown_as_they_could_be_given() {
     for file in ["", odd, CASSANDRA_LATEST] {
         let node = load(&[], file).unwrap();
         let settings = shown(&node);
-        let given = settings.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let guardrails = node.storage.guardrails.settings();
+        let guardrails = guardrails.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let all: Vec<_> = settings.iter().cloned().chain(guardrails).collect();
+        let given = all.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
         let given: Vec<String> =
             given.flat_map(|(name, value)| ["--set".into(), format!("{name}={value}")]).collect();
         let given: Vec<&str> = given.iter().map(String::as_str).collect();

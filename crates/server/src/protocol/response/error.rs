@@ -196,12 +196,19 @@ pub struct ErrorResponse {
     pub message: String,
     /// The code and fields for drivers.
     pub detail: ErrorDetail,
+    /// The warnings of the request that failed.
+    pub warnings: Vec<String>,
 }
 
 impl ErrorResponse {
     /// Creates an error with a message.
     pub fn new(detail: ErrorDetail, message: impl Into<String>) -> Self {
-        Self { message: message.into(), detail }
+        Self { message: message.into(), detail, warnings: Vec::new() }
+    }
+
+    /// Returns the error with the warnings of its request.
+    pub fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
     }
 
     pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {

@@ -1,11 +1,14 @@
-//! `system_views.settings`: the settings that the opener of the database gave.
+//! `system_views.settings`: the settings that the opener of the database gave, and the present
+//! values of guardrails.
 
 use super::VirtualRows;
 use crate::database::Database;
 
 impl Database {
     pub(super) fn put_settings(&self, rows: &mut VirtualRows<'_>) {
-        for (name, value) in self.inner.shared.settings() {
+        let guardrails = self.configuration().guardrails.settings().into_iter();
+        let guardrails = guardrails.map(|(name, value)| (name.to_owned(), value));
+        for (name, value) in self.inner.shared.settings().into_iter().chain(guardrails) {
             rows.put(&[name], [], |row| match &value {
                 Some(value) => row.text("value", value),
                 None => row,

@@ -1,0 +1,212 @@
+//! The guardrails of schema statements. [`check`] runs before a statement is applied, so a guardrail
+//! refuses a statement even if IF [NOT] EXISTS would leave the schema unchanged, as in Cassandra.
+
+use espalier_mutation::schema::KeyspaceMetadata;
+use espalier_storage::{
+    guardrails::{Feature, Limit, Names},
+    system::DATA_CENTER,
+};
+use espalier_types::CqlType;
+
+use super::{Context, SYSTEM_KEYSPACES};
+use crate::{
+    Result,
+    grammar::ast::{
+        AlterTable, CreateTable, Property, PropertyValue, Statement, TableChange, TableOptions,
+        TypeChange,
+    },
+    guard::Guard,
+};
+
+/// Checks a schema statement.
+///
+/// # Errors
+/// A guardrail refuses it.
+pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<()> {
+    let Some(guard) = context.guard() else { return Ok(()) };
+    match statement {
+        Statement::CreateKeyspace(statement) => {
+            let keyspaces = user_keyspaces(context).count() + 1;
+            guard.check(Limit::Keyspaces, keyspaces, &statement.name)?;
+            check_strategy(&statement.properties, guard)
+        }
+        Statement::AlterKeyspace(statement) => check_strategy(&statement.properties, guard),
+        Statement::DropKeyspace(_) => guard.require(Feature::DropKeyspace),
+        Statement::CreateTable(statement) => check_table(context, statement, guard),
+        Statement::AlterTable(statement) => check_change(statement, guard),
+        Statement::DropTable(_) => guard.require(Feature::DropTruncateTable),
+        Statement::CreateType(statement) => {
+            guard.check(Limit::FieldsPerUdt, statement.fields.len(), &statement.name.name)
+        }
+        Statement::AlterType(statement) => {
+            let TypeChange::Add { .. } = &statement.change else { return Ok(()) };
+            let keyspace = context.keyspace_name(&statement.name)?;
+            let keyspace = context.schema.keyspace(keyspace);
+            let altered =
+                keyspace.and_then(|keyspace| keyspace.types.get(statement.name.name.as_str()));
+            altered.map_or(Ok(()), |altered| {
+                guard.check(Limit::FieldsPerUdt, altered.fields.len() + 1, &altered.name)
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn user_keyspaces<'a>(
+    context: &'a Context<'_>,
+) -> impl Iterator<Item = &'a std::sync::Arc<KeyspaceMetadata>> {
+    let keyspaces = context.schema.keyspaces.values();
+    keyspaces.filter(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str()))
+}
+
+/// Checks that the statement does not choose SimpleStrategy where that is switched off.
+fn check_strategy(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
+    let is_simple = properties.iter().any(|property| match &property.value {
+        PropertyValue::Map(entries) if property.name.as_str() == "replication" => {
+            entries.iter().any(|(key, class)| key == "class" && class == "SimpleStrategy")
+        }
+        _ => false,
+    });
+    if is_simple { guard.require(Feature::SimpleStrategy) } else { Ok(()) }
+}
+
+fn check_table(context: &Context<'_>, statement: &CreateTable<'_>, guard: Guard<'_>) -> Result<()> {
+    let properties = &statement.options.properties;
+    check_compression(properties, guard)?;
+    judge_properties(properties, guard)?;
+    let name = &statement.name.name;
+    guard.check(Limit::ColumnsPerTable, statement.columns.len(), name)?;
+    let tables: usize = user_keyspaces(context).map(|keyspace| keyspace.tables.len()).sum();
+    guard.check(Limit::Tables, tables + 1, name)?;
+    if statement.options.compact_storage.is_some() {
+        guard.require(Feature::CompactTables)?;
+    }
+    check_expiry(properties, guard)
+}
+
+fn check_change(statement: &AlterTable<'_>, guard: Guard<'_>) -> Result<()> {
+    match &statement.change {
+        TableChange::Add { .. } | TableChange::Drop { .. } | TableChange::Rename { .. } => {
+            guard.require(Feature::AlterTable)
+        }
+        TableChange::Options(options) => {
+            judge_properties(&options.properties, guard)?;
+            check_expiry(&options.properties, guard)?;
+            check_compression(&options.properties, guard)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn judge_properties(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
+    let names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
+    guard.judge(Names::TableProperties, &names).map(drop)
+}
+
+/// Returns the properties that no guardrail ignores. The caller has been warned of the others.
+pub(super) fn unignored<'p, 't>(
+    context: &Context<'_>,
+    options: &'p TableOptions<'t>,
+) -> Vec<&'p Property<'t>> {
+    let is_ignored = |property: &&Property<'_>| {
+        let guard = context.guard().map(|guard| Guard { warnings: None, ..guard });
+        let name = property.name.as_str();
+        guard.is_some_and(|guard| {
+            guard.judge(Names::TableProperties, &[name]).is_ok_and(|ignored| !ignored.is_empty())
+        })
+    };
+    options.properties.iter().filter(|property| !is_ignored(property)).collect()
+}
+
+fn check_compression(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
+    let is_off = |(key, value): &(_, _)| match <_ as AsRef<str>>::as_ref(key) {
+        "enabled" => <_ as AsRef<str>>::as_ref(value).eq_ignore_ascii_case("false"),
+        "class" | "sstable_compression" => <_ as AsRef<str>>::as_ref(value).is_empty(),
+        _ => false,
+    };
+    let disables = properties.iter().any(|property| match &property.value {
+        PropertyValue::Map(entries) if property.name.as_str() == "compression" => {
+            entries.is_empty() || entries.iter().any(is_off)
+        }
+        _ => false,
+    });
+    if disables { guard.require(Feature::UncompressedTables) } else { Ok(()) }
+}
+
+/// Checks a statement that chooses TimeWindowCompactionStrategy without a default time to live.
+fn check_expiry(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
+    let has_windows = properties.iter().any(|property| match &property.value {
+        PropertyValue::Map(entries) if property.name.as_str() == "compaction" => entries
+            .iter()
+            .any(|(key, class)| key == "class" && class.ends_with("TimeWindowCompactionStrategy")),
+        _ => false,
+    });
+    let expires = properties.iter().any(|property| match &property.value {
+        PropertyValue::Text(text) => {
+            property.name.as_str() == "default_time_to_live" && text.trim() != "0"
+        }
+        PropertyValue::Map(_) => false,
+    });
+    if has_windows && !expires { guard.require(Feature::ZeroTtlOnTwcs) } else { Ok(()) }
+}
+
+/// Checks the vectors of a type; `what` is the column or field, as in `Column v`.
+///
+/// # Errors
+/// Vectors are switched off, or one has too many dimensions.
+pub(super) fn check_vectors(
+    context: &Context<'_>,
+    column_type: &CqlType,
+    what: &str,
+) -> Result<()> {
+    let Some(guard) = context.guard() else { return Ok(()) };
+    match column_type {
+        CqlType::Vector { element, dimension } => {
+            guard.require_as(Feature::VectorType, what)?;
+            guard.check(Limit::VectorDimensions, *dimension, what)?;
+            check_vectors(context, element, what)
+        }
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            check_vectors(context, element, what)
+        }
+        CqlType::Map { key, value, .. } => {
+            check_vectors(context, key, what)?;
+            check_vectors(context, value, what)
+        }
+        CqlType::Tuple(fields) => {
+            fields.iter().try_for_each(|field| check_vectors(context, field, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the number of replicas of a keyspace, and warns if it is more than the node can hold.
+///
+/// # Errors
+/// The number is too small or too large.
+pub(super) fn check_replication(context: &Context<'_>, keyspace: &KeyspaceMetadata) -> Result<()> {
+    let Some(guard) = context.guard() else { return Ok(()) };
+    let class = keyspace.replication.get("class").map_or("", String::as_str);
+    let is_simple = class.ends_with(".SimpleStrategy");
+    if !is_simple && !class.ends_with(".NetworkTopologyStrategy") {
+        return Ok(());
+    }
+    let factors = keyspace.replication.iter().filter(|(name, _)| *name != "class");
+    let factors = factors.filter_map(|(name, factor)| Some((name, factor.parse::<i64>().ok()?)));
+    let name = &keyspace.name;
+    for (_, factor) in factors.clone() {
+        guard.check(Limit::MinimumReplicationFactor, factor, name)?;
+        guard.check(Limit::MaximumReplicationFactor, factor, name)?;
+    }
+    for (data_center, factor) in factors.filter(|(_, factor)| *factor > 1) {
+        let place = match data_center.as_str() {
+            _ if is_simple => "",
+            DATA_CENTER => " for datacenter datacenter1",
+            _ => continue,
+        };
+        guard.warn(format!(
+            "Your replication factor {factor} for keyspace {name} is higher than the number of nodes 1{place}"
+        ));
+    }
+    Ok(())
+}

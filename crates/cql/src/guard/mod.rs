@@ -1,0 +1,81 @@
+//! Lets statements consult the guardrails of the node.
+//!
+//! `statement` checks what a statement asks for, before it is executed, and `products` the number of
+//! keys that it names. `values` checks the values that a write has made, before they are written.
+
+mod products;
+mod statement;
+mod values;
+
+use std::fmt::Display;
+
+use espalier_storage::{
+    Database,
+    guardrails::{Feature, Guardrails, Limit, Names, Violation, Warnings},
+};
+
+pub use statement::{check_batch, check_plan, check_prepared, explain_filtering};
+
+use crate::{Error, QueryOptions, Result};
+
+/// The guardrails of the node, and the warnings of the request that consults them.
+#[derive(Clone, Copy, Debug)]
+pub struct Guard<'a> {
+    /// The guardrails.
+    pub guardrails: &'a Guardrails,
+    /// The warnings; `None` drops them.
+    pub warnings: Option<&'a Warnings>,
+}
+
+impl From<Violation> for Error {
+    fn from(violation: Violation) -> Self {
+        Error::invalid(violation.0)
+    }
+}
+
+impl<'a> Guard<'a> {
+    /// Returns the guardrails of the node for one request.
+    pub fn of(database: &'a Database, options: &QueryOptions<'a>) -> Self {
+        Self { guardrails: &database.configuration().guardrails, warnings: options.warnings }
+    }
+
+    /// Compares a value with the thresholds of a limit; `what` names the object that has it.
+    ///
+    /// # Errors
+    /// Error 0x2200 if the value is beyond the threshold for a refusal.
+    pub fn check(&self, limit: Limit, value: impl TryInto<i64>, what: impl Display) -> Result<()> {
+        let value = value.try_into().unwrap_or(i64::MAX);
+        Ok(self.guardrails.check(limit, value, what, self.warnings)?)
+    }
+
+    /// Checks that a feature is enabled.
+    ///
+    /// # Errors
+    /// Error 0x2200 if it is switched off.
+    pub fn require(&self, feature: Feature) -> Result<()> {
+        Ok(self.guardrails.require(feature, self.warnings)?)
+    }
+
+    /// Checks that a feature is enabled, which messages call `what`.
+    ///
+    /// # Errors
+    /// Error 0x2200 if it is switched off.
+    pub fn require_as(&self, feature: Feature, what: &str) -> Result<()> {
+        Ok(self.guardrails.require_as(feature, what, self.warnings)?)
+    }
+
+    /// Judges values, and returns those that the caller must ignore.
+    ///
+    /// # Errors
+    /// Error 0x2200 if a value is disallowed.
+    pub fn judge(&self, names: Names, given: &[&str]) -> Result<Vec<String>> {
+        Ok(self.guardrails.judge(names, given, self.warnings)?)
+    }
+
+    /// Adds a warning that is not about a guardrail.
+    pub fn warn(&self, text: impl Into<String>) {
+        if let Some(warnings) = self.warnings {
+            warnings.add(text.into());
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Guardrails on what a statement asks for.
+
+use espalier_storage::guardrails::{Feature, Limit, Names};
+
+use super::Guard;
+use crate::{
+    Error, Result, ddl::SYSTEM_KEYSPACES, modify::PlannedModification, options::QueryOptions,
+    prepared::Plan, restrictions::NEEDS_FILTERING, select::PlannedSelect,
+};
+
+/// The serial consistency of requests without one.
+const SERIAL: u16 = 0x08;
+
+/// Checks a plan as Cassandra does when it prepares a statement.
+///
+/// # Errors
+/// The statement uses a feature that is switched off.
+pub fn check_prepared(plan: &Plan, guard: Guard<'_>) -> Result<()> {
+    match plan {
+        Plan::Select(select) if select.group_by.is_some() => guard.require(Feature::GroupBy),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a plan before an execution.
+///
+/// # Errors
+/// The statement uses a feature that is switched off, or its page size or a consistency level is
+/// not allowed.
+pub fn check_plan(plan: &Plan, options: &QueryOptions<'_>, guard: Guard<'_>) -> Result<()> {
+    match plan {
+        Plan::Select(select) => check_select(select, options, guard),
+        Plan::Modification(statement) if guard.guardrails.guards_writes() => {
+            check_batch([&**statement], options, guard)
+        }
+        Plan::Batch(batch) if guard.guardrails.guards_writes() => {
+            check_batch(&batch.statements, options, guard)
+        }
+        Plan::Truncate(_) => guard.require(Feature::DropTruncateTable),
+        Plan::Use(_) if !guard.guardrails.is_enabled(Feature::UseStatements) => {
+            Err(Error::invalid(
+                "USE statements prohibited. (see use_statements_enabled in cassandra.yaml)",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_select(
+    select: &PlannedSelect,
+    options: &QueryOptions<'_>,
+    guard: Guard<'_>,
+) -> Result<()> {
+    if select.allows_filtering && !SYSTEM_KEYSPACES.contains(&select.table.keyspace.as_str()) {
+        guard.require(Feature::AllowFiltering)?;
+    }
+    if guard.guardrails.guards_reads() {
+        check_levels(Names::ReadConsistencyLevels, &[options.consistency], guard)?;
+    }
+    Ok(())
+}
+
+/// Checks the modifications of one request.
+///
+/// # Errors
+/// One of them has a timestamp that clients may not give, or a consistency level is not allowed.
+pub fn check_batch<'s>(
+    statements: impl IntoIterator<Item = &'s PlannedModification>,
+    options: &QueryOptions<'_>,
+    guard: Guard<'_>,
+) -> Result<()> {
+    for statement in statements {
+        if statement.timestamp.is_some() {
+            guard.require(Feature::UserTimestamps)?;
+        }
+    }
+    let serial = options.serial_consistency.unwrap_or(SERIAL);
+    check_levels(Names::WriteConsistencyLevels, &[options.consistency, serial], guard)
+}
+
+fn check_levels(names: Names, codes: &[u16], guard: Guard<'_>) -> Result<()> {
+    let levels: Vec<&str> = codes.iter().filter_map(|code| Names::level(*code)).collect();
+    guard.judge(names, &levels).map(drop)
+}
+
+impl PlannedSelect {
+    /// Checks the page size of an execution. A statement whose LIMIT fits into a page is not paged.
+    ///
+    /// # Errors
+    /// The page size is not allowed.
+    pub fn check_page_size(
+        &self,
+        options: &QueryOptions<'_>,
+        limit: usize,
+        guard: Guard<'_>,
+    ) -> Result<()> {
+        match options.page_size.and_then(|size| usize::try_from(size).ok()) {
+            Some(size) if size > 0 && limit > size => {
+                guard.check(Limit::PageSize, size, &self.table.name)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Warns about an aggregate over more than one partition.
+    pub fn warn_of_aggregate(&self, guard: Guard<'_>) {
+        let partition = &self.restrictions.partition;
+        if !self.is_aggregate {
+            return;
+        }
+        if partition.has_in() {
+            guard.warn("Aggregation query used on multiple partition keys (IN restriction)");
+        } else if partition.is_all() {
+            guard.warn("Aggregation query used without partition key");
+        }
+    }
+}
+
+/// Replaces the advice to use ALLOW FILTERING if that is switched off.
+pub fn explain_filtering(error: Error, guard: Guard<'_>) -> Error {
+    if guard.guardrails.is_enabled(Feature::AllowFiltering) || error.message != NEEDS_FILTERING {
+        return error;
+    }
+    Error::invalid(
+        "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. \
+         Executing this query despite the performance unpredictability with ALLOW FILTERING has been disabled \
+         by the allow_filtering_enabled property in cassandra.yaml",
+    )
+}

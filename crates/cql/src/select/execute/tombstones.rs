@@ -1,0 +1,128 @@
+//! Counts the tombstones of a read, and warns about or refuses one that meets too many
+//! (`tombstone_warn_threshold`, `tombstone_failure_threshold`).
+//!
+//! The storage counts the dead fragments that it drops, which is close to Cassandra's count. As in
+//! Cassandra, the count is that of one page, or of one internal page if the statement aggregates or
+//! filters: it begins again behind a chunk that ended with rows.
+
+use std::collections::BTreeSet;
+
+use espalier_mutation::{DecoratedKey, schema::TableMetadata};
+use espalier_storage::{
+    ReadResult, ReadTarget,
+    guardrails::{Level, Limit},
+};
+use espalier_types::literal::to_cql_literal;
+
+use super::{Execution, key_components};
+use crate::{Error, ErrorCode, ErrorDetail, Result, ddl::SYSTEM_KEYSPACES};
+
+/// The tombstones of a page.
+#[derive(Default)]
+pub struct TombstoneCount {
+    /// Those since the last chunk that ended with rows.
+    current: u64,
+    /// The largest count so far, with the rows that were live before it.
+    largest: u64,
+    rows: usize,
+    /// The partition of the largest count, if the statement names it or found a row.
+    key: Option<DecoratedKey>,
+    /// Whether the statement names the partition.
+    is_named: bool,
+}
+
+impl Execution<'_> {
+    /// Adds the tombstones of a chunk, before its rows are consumed.
+    ///
+    /// # Errors
+    /// The read has met more than `tombstone_failure_threshold`.
+    pub(super) fn count_tombstones(
+        &mut self,
+        result: &ReadResult,
+        target: &ReadTarget,
+    ) -> Result<()> {
+        let count = &mut self.tombstones;
+        count.current += result.dropped;
+        if count.current > count.largest {
+            let last = result.partitions.last().map(|partition| &partition.key);
+            let (key, is_named) = match target {
+                ReadTarget::Partition(key) => (Some(key), true),
+                ReadTarget::Range(_) => {
+                    (last.or(result.next.as_ref().map(|next| &next.key)), false)
+                }
+            };
+            (count.largest, count.key, count.is_named) = (count.current, key.cloned(), is_named);
+            count.rows = self.output.row_count;
+            self.refuse_tombstones()?;
+            let rows = result.partitions.iter().map(|partition| partition.rows.len());
+            self.tombstones.rows += rows.sum::<usize>();
+        }
+        if result.next.is_some() && !result.is_cut_by_tombstones {
+            self.tombstones.current = 0;
+        }
+        Ok(())
+    }
+
+    fn refuse_tombstones(&self) -> Result<()> {
+        let largest = i64::try_from(self.tombstones.largest).unwrap_or(i64::MAX);
+        let exceeded = self.guard.guardrails.exceeded(Limit::Tombstones, largest);
+        if !matches!(exceeded, Some((Level::Fail, _))) || is_system(&self.select.table) {
+            return Ok(());
+        }
+        self.guard.warn(self.tombstone_text());
+        let message = "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES from /127.0.0.1:7000";
+        Err(Error {
+            code: ErrorCode::ReadFailure,
+            message: message.into(),
+            detail: ErrorDetail::TooManyTombstones,
+        })
+    }
+
+    /// Warns about a page that met more than `tombstone_warn_threshold`.
+    pub(super) fn warn_of_tombstones(&self) {
+        let largest = i64::try_from(self.tombstones.largest).unwrap_or(i64::MAX);
+        let exceeded = self.guard.guardrails.exceeded(Limit::Tombstones, largest);
+        if exceeded.is_some() && !is_system(&self.select.table) {
+            self.guard.warn(self.tombstone_text());
+        }
+    }
+
+    fn tombstone_text(&self) -> String {
+        let TombstoneCount { largest, rows, key, is_named, .. } = &self.tombstones;
+        let table = &self.select.table;
+        let mut read = BTreeSet::new();
+        for selector in &self.select.selectors {
+            selector.for_each_column(&mut |column| {
+                read.insert(column.name.clone());
+            });
+        }
+        let mut named = table.columns().iter().map(|column| column.name.as_str());
+        let columns = if named.all(|name| read.contains(name)) {
+            "*".to_owned()
+        } else {
+            let data = |name: &&String| table.column(name).is_some_and(|it| !it.is_primary_key());
+            read.iter().filter(data).cloned().collect::<Vec<_>>().join(", ")
+        };
+        let named = key.as_ref().filter(|_| *is_named);
+        let place = named.and_then(|key| place(table, key)).unwrap_or_default();
+        let token = key.as_ref().map_or(i64::MIN, |key| key.token.0);
+        format!(
+            "Read {rows} live rows and {largest} tombstone cells for query SELECT {columns} FROM {}.{}{place} ALLOW FILTERING; token {token} (see tombstone_warn_threshold)",
+            table.keyspace, table.name
+        )
+    }
+}
+
+/// Returns the condition that names a partition.
+fn place(table: &TableMetadata, key: &DecoratedKey) -> Option<String> {
+    let values = key_components(table, key).ok()?;
+    let columns = table.partition_key_columns().iter().zip(&values);
+    let equal = columns.map(|(column, value)| {
+        format!("{} = {}", column.name, to_cql_literal(&column.column_type, value))
+    });
+    Some(format!(" WHERE {}", equal.collect::<Vec<_>>().join(" AND ")))
+}
+
+fn is_system(table: &TableMetadata) -> bool {
+    SYSTEM_KEYSPACES.contains(&table.keyspace.as_str())
+}

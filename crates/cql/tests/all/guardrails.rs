@@ -1,0 +1,123 @@
+//! Guardrails and warnings, as Cassandra 5.0.9 answered in testdata/guardrail_scripts. See
+//! interop/scripts/record_cql_script.py for the form of the scripts.
+//!
+//! A node of its own runs each script, with the settings at its beginning.
+
+use std::{fmt::Write, path::PathBuf, sync::Arc};
+
+use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, Warnings};
+use espalier_runtime::{ShardContext, block_on, file::FileSystem};
+use espalier_storage::{Database, SharedDatabase, StorageConfiguration, guardrails::Setting};
+
+use super::scripts::show_answer;
+
+const CONSISTENCIES: [&str; 8] =
+    ["ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM"];
+
+/// Warnings of Cassandra that one node does not give: it has no repair.
+const NOT_HERE: [&str; 1] = ["warning: When increasing replication factor"];
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/guardrail_scripts")
+}
+
+async fn open(script: &str) -> QueryProcessor {
+    let mut configuration = StorageConfiguration::new("node");
+    configuration.allow_unknown_data_centers = false;
+    let settings: Vec<(Setting, &str)> = script
+        .lines()
+        .filter_map(|line| line.strip_prefix(": ")?.split_once(" = "))
+        .map(|(name, value)| (Setting::find(name).unwrap_or_else(|| panic!("{name}")), value))
+        .collect();
+    configuration.guardrails.set(&settings).unwrap();
+    let context = ShardContext { index: 0, count: 1 };
+    let (files, shared) = (FileSystem::simulated(1), SharedDatabase::new());
+    let database = Database::open(context, files, Arc::new(configuration), shared).await.unwrap();
+    QueryProcessor::new(database, Arc::new(PreparedCache::default()))
+}
+
+/// Replaces the thresholds of timestamps, which depend on the time.
+fn without_time(text: String) -> String {
+    match text.split_once(" threshold ") {
+        Some((start, end)) if start.contains(" allowable ") => {
+            let end = end.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
+            format!("{start} threshold TIME{end}")
+        }
+        _ => text,
+    }
+}
+
+fn run_script(script: &str) -> String {
+    let mut output = String::new();
+    block_on(async {
+        let processor = open(script).await;
+        let mut client = ClientState::default();
+        let (mut page_size, mut consistency) = (None, 1);
+        for line in script.lines() {
+            if let Some(statement) = line.strip_prefix("> ") {
+                let _ = writeln!(output, "{line}");
+                let warnings = Warnings::default();
+                let options = QueryOptions {
+                    page_size,
+                    consistency,
+                    warnings: Some(&warnings),
+                    ..QueryOptions::default()
+                };
+                let answer = processor.query(statement, &mut client, &options).await;
+                for warning in warnings.take() {
+                    let _ = writeln!(output, "warning: {}", without_time(warning));
+                }
+                output.push_str(&without_time(show_answer(answer)));
+            } else if let Some(size) = line.strip_prefix("@ page_size ") {
+                let _ = writeln!(output, "{line}");
+                page_size = Some(size.parse().unwrap()).filter(|size| *size > 0);
+            } else if let Some(name) = line.strip_prefix("@ consistency ") {
+                let _ = writeln!(output, "{line}");
+                let code = CONSISTENCIES.iter().position(|known| *known == name).unwrap();
+                consistency = u16::try_from(code).unwrap();
+            } else if line.starts_with(['#', ':']) || line.is_empty() {
+                let _ = writeln!(output, "{line}");
+            }
+        }
+    });
+    output
+}
+
+/// Whether an answer is Cassandra's. An error may go on behind Cassandra's text.
+fn is_same(expected: &str, found: &str) -> bool {
+    let is_error = ["Invalid: ", "ConfigurationError: ", "ReadFailure: ", "Unauthorized: "];
+    let is_error = is_error.iter().any(|start| expected.starts_with(start));
+    // The recorded node had another port for other nodes.
+    let expected = expected.strip_suffix(":10342").unwrap_or(expected);
+    expected == found || is_error && found.starts_with(expected)
+}
+
+#[test]
+fn guardrails_answer_as_in_cassandra() {
+    let mut names: Vec<PathBuf> =
+        std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    assert!(!names.is_empty());
+    let mut differences = String::new();
+    for path in names {
+        let script = std::fs::read_to_string(&path).unwrap();
+        let found = run_script(&script);
+        let expected: Vec<&str> = script
+            .lines()
+            .filter(|line| !NOT_HERE.iter().any(|start| line.starts_with(start)))
+            .collect();
+        let blocks =
+            |lines: &[&str]| lines.join("\n").split("\n> ").map(str::to_owned).collect::<Vec<_>>();
+        let (expected, found) = (blocks(&expected), blocks(&found.lines().collect::<Vec<_>>()));
+        assert_eq!(expected.len(), found.len());
+        for (expected, found) in expected.iter().zip(&found) {
+            let mut lines = expected.lines().zip(found.lines());
+            let are_same = expected.lines().count() == found.lines().count()
+                && lines.all(|(expected, found)| is_same(expected, found));
+            if !are_same {
+                let _ = writeln!(differences, "--- {}\n{expected}\n+++\n{found}", path.display());
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+}

@@ -1,0 +1,42 @@
+//! Reads and changes the settings of guardrails while the node runs. The paths are our own: ScyllaDB
+//! has none.
+
+use std::collections::BTreeMap;
+
+use espalier_storage::{Database, guardrails::Setting};
+
+use super::{http::HttpRequest, http::HttpResponse};
+
+/// Answers `GET /storage_service/guardrails`: an object of all settings and their values.
+pub(super) fn get(database: &Database) -> HttpResponse {
+    let settings: BTreeMap<_, _> =
+        database.configuration().guardrails.settings().into_iter().collect();
+    HttpResponse::json(&settings)
+}
+
+/// Answers `POST /storage_service/guardrails?name=SETTING&value=VALUE`. Two thresholds of one limit
+/// change together with `fail=VALUE&warn=VALUE` and the name that Cassandra's nodetool uses, such as
+/// `keyspaces_threshold`.
+pub(super) fn set(database: &Database, request: &HttpRequest) -> HttpResponse {
+    let refuse = |reason: &str| HttpResponse::error(400, reason);
+    let parameter = |name| request.parameter(name);
+    let Some(name) = parameter("name") else {
+        return refuse("This needs the name of a setting: ?name=SETTING&value=VALUE");
+    };
+    let changes = match (parameter("value"), parameter("fail"), parameter("warn")) {
+        (Some(value), None, None) => Setting::find(name).map(|setting| vec![(setting, value)]),
+        (None, Some(fail), Some(warn)) => Setting::find_pair(name)
+            .map(|(fail_setting, warn_setting)| vec![(fail_setting, fail), (warn_setting, warn)]),
+        _ => return refuse("This needs ?value=, or ?fail= and ?warn= for a pair of thresholds"),
+    };
+    let Some(changes) = changes else {
+        return refuse(&format!("There is no guardrail {name:?} with such values"));
+    };
+    if let Err(error) = database.configuration().guardrails.set(&changes) {
+        return refuse(&format!("{name}: {error}"));
+    }
+    for (setting, value) in changes {
+        tracing::info!(setting = setting.name, value, "guardrail changed, until the node stops");
+    }
+    HttpResponse::done()
+}

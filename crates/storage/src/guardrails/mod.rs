@@ -1,0 +1,270 @@
+//! Guardrails: Cassandra's limits on what clients may ask of a node. A limit has a threshold for a
+//! warning and one for a refusal, a feature can be switched off, and a set names values that are
+//! warned about or refused.
+//!
+//! The tables in [`limit`], [`feature`] and [`names`] hold names, defaults and texts. Statements
+//! consult [`Guardrails`], which all shards share; `nodetool setguardrailsconfig` changes it while
+//! the node runs. Threads read the values without locks, and see a change some time after it was
+//! made.
+//!
+//! Prepared reads and writes of single rows ask [`Guardrails::guards_reads`] and
+//! [`Guardrails::guards_writes`] only: a load each. If a guardrail of theirs is on, they take the
+//! general path, which checks it.
+
+mod feature;
+mod limit;
+mod names;
+mod settings;
+mod warnings;
+
+use std::{
+    fmt::Display,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicI64, Ordering::Relaxed},
+    },
+};
+
+use espalier_runtime::time;
+
+pub use self::{
+    feature::Feature,
+    limit::{Level, Limit},
+    names::{Names, Verdict},
+    settings::{Setting, SettingError},
+    warnings::Warnings,
+};
+
+/// The stored value of a threshold that is off.
+const OFF: i64 = -1;
+
+/// The guardrails of a node with their present values.
+#[derive(Debug)]
+pub struct Guardrails {
+    limits: [Thresholds; Limit::COUNT],
+    features: [Switches; Feature::COUNT],
+    names: RwLock<[NameSets; Names::COUNT]>,
+    guards_reads: AtomicBool,
+    guards_writes: AtomicBool,
+}
+
+/// The thresholds of one limit, in its unit; [`OFF`] if there is none.
+#[derive(Debug)]
+struct Thresholds {
+    warn: AtomicI64,
+    fail: AtomicI64,
+}
+
+/// The switches of one feature.
+#[derive(Debug)]
+struct Switches {
+    is_enabled: AtomicBool,
+    is_warned: AtomicBool,
+}
+
+/// The values of one set guardrail, in the order in which they were given.
+#[derive(Clone, Debug, Default)]
+struct NameSets {
+    warned: Vec<String>,
+    ignored: Vec<String>,
+    disallowed: Vec<String>,
+}
+
+/// The refusal of a request by a guardrail, with Cassandra's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Violation(pub String);
+
+impl Default for Guardrails {
+    /// Returns Cassandra's defaults.
+    fn default() -> Self {
+        let limits = Limit::ALL.map(|limit| {
+            let (warn, fail) = limit.definition().defaults;
+            Thresholds { warn: AtomicI64::new(warn), fail: AtomicI64::new(fail) }
+        });
+        let features = Feature::ALL.map(|feature| Switches {
+            is_enabled: AtomicBool::new(true),
+            is_warned: AtomicBool::new(feature.definition().warned.is_some()),
+        });
+        Self {
+            limits,
+            features,
+            names: RwLock::default(),
+            guards_reads: AtomicBool::new(false),
+            guards_writes: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Guardrails {
+    /// Returns guardrails without any threshold.
+    pub fn unlimited() -> Self {
+        let guardrails = Self::default();
+        for thresholds in &guardrails.limits {
+            thresholds.warn.store(OFF, Relaxed);
+            thresholds.fail.store(OFF, Relaxed);
+        }
+        guardrails
+    }
+
+    /// Whether a guardrail may concern a read of one row.
+    #[inline]
+    pub fn guards_reads(&self) -> bool {
+        self.guards_reads.load(Relaxed)
+    }
+
+    /// Whether a guardrail may concern a write of one row.
+    #[inline]
+    pub fn guards_writes(&self) -> bool {
+        self.guards_writes.load(Relaxed)
+    }
+
+    /// Whether a limit has a threshold.
+    pub fn is_limited(&self, limit: Limit) -> bool {
+        let (warn, fail) = self.thresholds(limit);
+        warn != OFF || fail != OFF
+    }
+
+    /// Returns the threshold of a level, if there is one.
+    pub fn threshold(&self, limit: Limit, level: Level) -> Option<i64> {
+        let (warn, fail) = self.thresholds(limit);
+        let value = if level == Level::Warn { warn } else { fail };
+        (value != OFF).then_some(value)
+    }
+
+    fn thresholds(&self, limit: Limit) -> (i64, i64) {
+        let thresholds = &self.limits[limit as usize];
+        (thresholds.warn.load(Relaxed), thresholds.fail.load(Relaxed))
+    }
+
+    /// Compares a value with the thresholds of a limit. `what` names the object that has the value.
+    /// The unit of the value is the limit's: a number, bytes, or µs since 1970.
+    ///
+    /// # Errors
+    /// The value is beyond the threshold for a refusal. The text is also a warning.
+    pub fn check(
+        &self,
+        limit: Limit,
+        value: i64,
+        what: impl Display,
+        warnings: Option<&Warnings>,
+    ) -> Result<(), Violation> {
+        if !self.is_limited(limit) {
+            return Ok(());
+        }
+        match self.exceeded(limit, value) {
+            None => Ok(()),
+            Some((level, threshold)) => {
+                let text = limit.message(level, &what, value, threshold);
+                report(level == Level::Fail, text, warnings)
+            }
+        }
+    }
+
+    /// Returns the level that a value exceeds, and its threshold in the value's unit.
+    pub fn exceeded(&self, limit: Limit, value: i64) -> Option<(Level, i64)> {
+        let (warn, fail) = self.thresholds(limit);
+        [(Level::Fail, fail), (Level::Warn, warn)].into_iter().find_map(|(level, threshold)| {
+            if threshold == OFF {
+                return None;
+            }
+            let threshold = limit.absolute(threshold, time::now_micros);
+            limit.is_beyond(value, threshold).then_some((level, threshold))
+        })
+    }
+
+    /// Checks that a feature is enabled.
+    ///
+    /// # Errors
+    /// The feature is switched off.
+    pub fn require(&self, feature: Feature, warnings: Option<&Warnings>) -> Result<(), Violation> {
+        self.require_as(feature, feature.definition().what, warnings)
+    }
+
+    /// Checks that a feature is enabled, which messages call `what`.
+    ///
+    /// # Errors
+    /// The feature is switched off.
+    pub fn require_as(
+        &self,
+        feature: Feature,
+        what: &str,
+        warnings: Option<&Warnings>,
+    ) -> Result<(), Violation> {
+        let is_enabled = self.is_enabled(feature);
+        if is_enabled && !self.features[feature as usize].is_warned.load(Relaxed) {
+            return Ok(());
+        }
+        report(!is_enabled, feature.message(is_enabled, what), warnings)
+    }
+
+    /// Whether a feature is enabled.
+    #[inline]
+    pub fn is_enabled(&self, feature: Feature) -> bool {
+        self.features[feature as usize].is_enabled.load(Relaxed)
+    }
+
+    /// Judges values. Returns those that the caller must ignore.
+    ///
+    /// # Errors
+    /// A value is disallowed.
+    pub fn judge(
+        &self,
+        names: Names,
+        given: &[&str],
+        warnings: Option<&Warnings>,
+    ) -> Result<Vec<String>, Violation> {
+        let sets = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        let sets = &sets[names as usize];
+        let among = |set: &[String]| -> Vec<String> {
+            let mut found: Vec<&str> = given.to_vec();
+            found.retain(|name| set.iter().any(|known| known == name));
+            names.sort(&mut found);
+            found.into_iter().map(str::to_owned).collect()
+        };
+        for (verdict, set) in [
+            (Verdict::Disallowed, &sets.disallowed),
+            (Verdict::Ignored, &sets.ignored),
+            (Verdict::Warned, &sets.warned),
+        ] {
+            let found = among(set);
+            if !found.is_empty() {
+                let text = names.message(verdict, &found, set);
+                report(verdict == Verdict::Disallowed, text, warnings)?;
+            }
+        }
+        Ok(among(&sets.ignored))
+    }
+
+    /// Derives the summaries for single-row statements from the present values.
+    fn summarise(&self) {
+        let is_limited = |limit: &Limit| self.is_limited(*limit);
+        let is_off = |feature: &Feature| !self.is_enabled(*feature);
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        let has_names = |which: Names| {
+            let sets = &names[which as usize];
+            !sets.warned.is_empty() || !sets.disallowed.is_empty()
+        };
+        let reads = Limit::OF_READS.iter().any(is_limited)
+            || Feature::OF_READS.iter().any(is_off)
+            || has_names(Names::ReadConsistencyLevels);
+        let writes = Limit::OF_WRITES.iter().any(is_limited)
+            || Feature::OF_WRITES.iter().any(is_off)
+            || has_names(Names::WriteConsistencyLevels);
+        self.guards_reads.store(reads, Relaxed);
+        self.guards_writes.store(writes, Relaxed);
+    }
+}
+
+/// Warns about a violation, and refuses it if it is a failure. As in Cassandra, the client gets the
+/// text of a refusal as a warning too.
+fn report(is_failure: bool, text: String, warnings: Option<&Warnings>) -> Result<(), Violation> {
+    if let Some(warnings) = warnings {
+        warnings.add(text.clone());
+    }
+    if is_failure {
+        tracing::info!("guardrail refused a statement: {text}");
+        return Err(Violation(text));
+    }
+    Ok(())
+}
