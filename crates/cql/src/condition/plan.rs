@@ -175,7 +175,13 @@ fn plan_operator(
             };
             part_of(preparation, "key", name, key, value).map(FilterOperator::ContainsKey)
         }
-        Predicate::Like(_) | Predicate::Between(..) | Predicate::IsNotNull => {
+        // The grammar has none of these in IF.
+        Predicate::NotIn(_)
+        | Predicate::NotContains(_)
+        | Predicate::NotContainsKey(_)
+        | Predicate::Like(_)
+        | Predicate::Between(..)
+        | Predicate::IsNotNull => {
             Err(preparation.invalid(relation.position, "IF does not support this operator"))
         }
     }

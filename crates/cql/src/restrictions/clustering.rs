@@ -2,11 +2,16 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, schema::TableMetadata,
+    BoundKind, ClusteringBound, ClusteringComparator, ClusteringSlice, ClusteringSlices,
+    schema::TableMetadata,
 };
 use espalier_types::{CqlType, collection};
 
-use super::{Alternatives, partition::check_product};
+use super::{
+    Alternatives,
+    exclusion::{self, Exclusion},
+    partition::check_product,
+};
 use crate::{
     Error, Result,
     term::{Bound, Evaluation, Term},
@@ -24,12 +29,14 @@ pub enum ClusteringRestriction {
         /// The tuples.
         alternatives: Alternatives,
     },
-    /// `c > v AND c <= w`, `(c, d) > (v, w)`. It is always the last restriction.
+    /// `c > v AND c <= w`, `(c, d) > (v, w)`, `c NOT IN (...)`. It is always the last restriction.
     Range {
         /// Lower bound.
         lower: Option<RangeBound>,
         /// Upper bound.
         upper: Option<RangeBound>,
+        /// The values that NOT IN leaves out.
+        excluded: Vec<Exclusion>,
     },
 }
 
@@ -57,7 +64,7 @@ impl ClusteringRestriction {
     }
 }
 
-type Prefix = Vec<Option<Bytes>>;
+pub(super) type Prefix = Vec<Option<Bytes>>;
 
 /// Returns the slices that the restrictions select, in clustering order.
 ///
@@ -95,13 +102,20 @@ pub fn slices(
                 prefixes = product(&prefixes, tuples);
                 at += count;
             }
-            ClusteringRestriction::Range { lower, upper } => {
+            ClusteringRestriction::Range { lower, upper, excluded } => {
                 let lower =
                     lower.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
                 let upper =
                     upper.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
+                let excluded = exclusion::values(table, at, excluded, evaluation)?;
+                check_product(prefixes.len(), excluded.len() + 1)?;
                 for prefix in &prefixes {
+                    let begin = slices.len();
                     range_slices(table, at, prefix, lower.as_ref(), upper.as_ref(), &mut slices);
+                    if !excluded.is_empty() {
+                        let range = slices.split_off(begin);
+                        exclusion::subtract(table, prefix, &excluded, &range, &mut slices);
+                    }
                 }
                 return Ok(ClusteringSlices::normalise(slices, table.comparator()));
             }
@@ -175,21 +189,28 @@ fn range_slices(
         (Some(lowers), Some(uppers)) => {
             let comparator = table.comparator();
             for l in &lowers {
-                for u in &uppers {
-                    let start = match comparator.compare(l.start.position(), u.start.position()) {
-                        std::cmp::Ordering::Less => &u.start,
-                        _ => &l.start,
-                    };
-                    let end = match comparator.compare(l.end.position(), u.end.position()) {
-                        std::cmp::Ordering::Less => &l.end,
-                        _ => &u.end,
-                    };
-                    slices.push(ClusteringSlice { start: start.clone(), end: end.clone() });
-                }
+                slices.extend(uppers.iter().map(|u| intersection(comparator, l, u)));
             }
         }
         (None, None) => slices.push(ClusteringSlice::prefix(prefix.clone().into())),
     }
+}
+
+/// Returns the common part of two slices, which may be empty.
+pub(super) fn intersection(
+    comparator: &ClusteringComparator,
+    left: &ClusteringSlice,
+    right: &ClusteringSlice,
+) -> ClusteringSlice {
+    let start = match comparator.compare(left.start.position(), right.start.position()) {
+        std::cmp::Ordering::Less => &right.start,
+        _ => &left.start,
+    };
+    let end = match comparator.compare(left.end.position(), right.end.position()) {
+        std::cmp::Ordering::Less => &left.end,
+        _ => &right.end,
+    };
+    ClusteringSlice { start: start.clone(), end: end.clone() }
 }
 
 fn parts(

@@ -21,6 +21,8 @@ pub struct Filter {
     pub target: FilterTarget,
     /// The condition that it must satisfy.
     pub operator: FilterOperator,
+    /// Whether the value must not satisfy the condition: NOT IN, NOT CONTAINS, NOT CONTAINS KEY.
+    pub is_negated: bool,
 }
 
 /// The value that a condition tests.
@@ -54,7 +56,10 @@ impl Filter {
             FilterOperator::In(alternatives) => !alternatives.is_in(),
             FilterOperator::Contains(_) | FilterOperator::ContainsKey(_) => false,
         };
-        is_equality && column.kind == ColumnKind::Clustering && column.position == position
+        !self.is_negated
+            && is_equality
+            && column.kind == ColumnKind::Clustering
+            && column.position == position
     }
 
     /// Checks that the values that the condition compares with are not null.
@@ -70,6 +75,9 @@ impl Filter {
             }
         };
         let what = if is_element { "map value" } else { "value" };
+        if self.is_negated {
+            return self.check_negated(&column.name, evaluation);
+        }
         match &self.operator {
             FilterOperator::Compare(_, term)
             | FilterOperator::Contains(term)
@@ -82,7 +90,21 @@ impl Filter {
         }
     }
 
-    /// Whether the row satisfies the condition. Null satisfies no condition.
+    fn check_negated(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<()> {
+        match &self.operator {
+            FilterOperator::In(alternatives) => {
+                alternatives.evaluate_excluded(column, evaluation).map(|_| ())
+            }
+            FilterOperator::Compare(_, term)
+            | FilterOperator::Contains(term)
+            | FilterOperator::ContainsKey(term) => {
+                let value = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
+                value.map(|_| ()).ok_or_else(|| null_value(column))
+            }
+        }
+    }
+
+    /// Whether the row satisfies the condition. Null satisfies no condition, negated or not.
     ///
     /// # Errors
     /// The value or the key in the condition is null or unset, or the collection in the row is
@@ -99,7 +121,7 @@ impl Filter {
         };
         let Some(value) = value else { return Ok(false) };
         let name = &column.name;
-        Ok(match &self.operator {
+        let holds = match &self.operator {
             FilterOperator::Compare(operator, term) => {
                 let wanted = required(term, name, evaluation)?;
                 holds(*operator, value_type.compare(&value, &wanted))
@@ -116,8 +138,15 @@ impl Filter {
                 let wanted = required(term, name, evaluation)?;
                 contains(&value_type, &value, &wanted, true)?
             }
-        })
+        };
+        Ok(holds != self.is_negated)
     }
+}
+
+/// Creates the error for a null in NOT IN, NOT CONTAINS and NOT CONTAINS KEY.
+#[cold]
+pub(super) fn null_value(column: &str) -> Error {
+    Error::invalid(format!("Invalid null value for column {column}"))
 }
 
 /// Whether an ordering satisfies an operator.

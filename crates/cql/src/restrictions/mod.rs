@@ -5,6 +5,7 @@
 //! bounded: the execution refuses a product of INs beyond [`MAX_CARTESIAN_PRODUCT`].
 
 mod clustering;
+mod exclusion;
 mod filter;
 mod partition;
 mod plan;

@@ -6,7 +6,7 @@ use espalier_mutation::{
 };
 use espalier_types::collection;
 
-use super::{Alternatives, MAX_CARTESIAN_PRODUCT};
+use super::{Alternatives, MAX_CARTESIAN_PRODUCT, filter::null_value};
 use crate::{
     Error, Result,
     term::{Evaluation, Term},
@@ -132,15 +132,36 @@ impl Alternatives {
     /// # Errors
     /// A value, or the list that is bound as a whole, is null, unset or malformed.
     pub fn evaluate(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<Vec<Bytes>> {
-        let null =
-            || Error::invalid(format!("Invalid null value in condition for column {column}"));
+        self.evaluate_with(column, evaluation, || {
+            Error::invalid(format!("Invalid null value in condition for column {column}"))
+        })
+    }
+
+    /// Evaluates the values of NOT IN, which has its own text for null.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub fn evaluate_excluded(
+        &self,
+        column: &str,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Vec<Bytes>> {
+        self.evaluate_with(column, evaluation, || null_value(column))
+    }
+
+    fn evaluate_with(
+        &self,
+        column: &str,
+        evaluation: &Evaluation<'_>,
+        null: impl Fn() -> Error,
+    ) -> Result<Vec<Bytes>> {
         match self {
             Self::Terms(terms) => terms
                 .iter()
                 .map(|term| {
                     term.evaluate(evaluation)?
                         .required(&format!("column {column}"))?
-                        .ok_or_else(null)
+                        .ok_or_else(&null)
                 })
                 .collect(),
             Self::List(term) => {
@@ -156,7 +177,7 @@ impl Alternatives {
                         let element = element.map_err(|error| {
                             Error::invalid(format!("Invalid list for IN on {column}: {error}"))
                         })?;
-                        element.map(|bytes| list.slice_ref(bytes)).ok_or_else(null)
+                        element.map(|bytes| list.slice_ref(bytes)).ok_or_else(&null)
                     })
                     .collect()
             }

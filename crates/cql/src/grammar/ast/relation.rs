@@ -48,6 +48,12 @@ pub enum Predicate<'a> {
     Contains(Expression<'a>),
     /// `CONTAINS KEY k`.
     ContainsKey(Expression<'a>),
+    /// `NOT IN ...`. CQL 3.4.8 (Cassandra 6), as the other negations.
+    NotIn(InValues<'a>),
+    /// `NOT CONTAINS v`.
+    NotContains(Expression<'a>),
+    /// `NOT CONTAINS KEY k`.
+    NotContainsKey(Expression<'a>),
     /// `LIKE v`.
     Like(Expression<'a>),
     /// `BETWEEN low AND high`, both inclusive. CQL 3.4.8 (Cassandra 5.1).
@@ -64,6 +70,9 @@ impl Predicate<'_> {
             Self::In(_) => "IN",
             Self::Contains(_) => "CONTAINS",
             Self::ContainsKey(_) => "CONTAINS KEY",
+            Self::NotIn(_) => "NOT IN",
+            Self::NotContains(_) => "NOT CONTAINS",
+            Self::NotContainsKey(_) => "NOT CONTAINS KEY",
             Self::Like(_) => "LIKE",
             Self::Between(..) => "BETWEEN",
             Self::IsNotNull => "IS NOT NULL",
@@ -83,7 +92,7 @@ pub enum ComparisonOperator {
     NotEqual,
 }
 
-/// The right side of `IN`.
+/// The right side of `IN` and `NOT IN`.
 #[derive(Clone, Debug)]
 pub enum InValues<'a> {
     /// `IN (a, b)`; may be empty.

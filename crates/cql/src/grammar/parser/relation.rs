@@ -97,8 +97,9 @@ impl<'a> Parser<'a> {
             return Ok(Relation { target, predicate, position });
         }
         let predicate = match self.kind(0) {
-            TokenKind::Keyword(Keyword::IN) => self.in_values()?,
+            TokenKind::Keyword(Keyword::IN) => Predicate::In(self.in_values()?),
             TokenKind::Keyword(Keyword::CONTAINS) => self.contains()?,
+            TokenKind::Keyword(Keyword::NOT) => self.negation()?,
             TokenKind::Keyword(Keyword::LIKE) => {
                 self.advance();
                 Predicate::Like(self.term()?)
@@ -129,7 +130,7 @@ impl<'a> Parser<'a> {
             _ => RelationTarget::Column(column),
         };
         let predicate = match self.kind(0) {
-            TokenKind::Keyword(Keyword::IN) => self.in_values()?,
+            TokenKind::Keyword(Keyword::IN) => Predicate::In(self.in_values()?),
             TokenKind::Keyword(Keyword::CONTAINS)
                 if matches!(target, RelationTarget::Column(_)) =>
             {
@@ -168,6 +169,19 @@ impl<'a> Parser<'a> {
         Ok(Predicate::Contains(self.term()?))
     }
 
+    /// Parses `NOT IN ...`, `NOT CONTAINS value` or `NOT CONTAINS KEY key`. Only `WHERE` has them.
+    fn negation(&mut self) -> Result<Predicate<'a>> {
+        self.keyword(Keyword::NOT)?;
+        if self.is_keyword(Keyword::IN) {
+            return Ok(Predicate::NotIn(self.in_values()?));
+        }
+        Ok(match self.contains()? {
+            Predicate::ContainsKey(key) => Predicate::NotContainsKey(key),
+            Predicate::Contains(value) => Predicate::NotContains(value),
+            other => other,
+        })
+    }
+
     /// Parses `BETWEEN low AND high`, if it stands here.
     fn between(&mut self) -> Result<Option<Predicate<'a>>> {
         if !self.accept_word("between") {
@@ -179,25 +193,34 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses `IN (value, ...)` or `IN ?`.
-    fn in_values(&mut self) -> Result<Predicate<'a>> {
+    fn in_values(&mut self) -> Result<InValues<'a>> {
         self.keyword(Keyword::IN)?;
         if self.is_marker(0) {
-            return Ok(Predicate::In(InValues::BindMarker(self.marker()?)));
+            return Ok(InValues::BindMarker(self.marker()?));
         }
         self.expect(TokenKind::LeftParenthesis, "'(' or bind marker")?;
         let is_empty = self.is(TokenKind::RightParenthesis);
         let values = if is_empty { Vec::new() } else { self.list(Self::term)? };
         self.expect(TokenKind::RightParenthesis, "')'")?;
-        Ok(Predicate::In(InValues::Values(values)))
+        Ok(InValues::Values(values))
     }
 
     /// Parses the operator and right side of a relation of `(a, b)`.
     fn columns_predicate(&mut self) -> Result<Predicate<'a>> {
-        if !self.accept_keyword(Keyword::IN) {
-            return self.comparison(Self::tuple_or_marker);
+        if self.accept_keyword(Keyword::NOT) {
+            self.keyword(Keyword::IN)?;
+            return Ok(Predicate::NotIn(self.tuples()?));
         }
+        if self.accept_keyword(Keyword::IN) {
+            return Ok(Predicate::In(self.tuples()?));
+        }
+        self.comparison(Self::tuple_or_marker)
+    }
+
+    /// Parses the tuples after `IN`.
+    fn tuples(&mut self) -> Result<InValues<'a>> {
         if self.is_marker(0) {
-            return Ok(Predicate::In(InValues::BindMarker(self.marker()?)));
+            return Ok(InValues::BindMarker(self.marker()?));
         }
         self.expect(TokenKind::LeftParenthesis, "'(' or bind marker")?;
         let values = match self.kind(0) {
@@ -207,7 +230,7 @@ impl<'a> Parser<'a> {
             _ => self.list(Self::marker_expression)?,
         };
         self.expect(TokenKind::RightParenthesis, "')'")?;
-        Ok(Predicate::In(InValues::Values(values)))
+        Ok(InValues::Values(values))
     }
 
     fn tuple_or_marker(&mut self) -> Result<Expression<'a>> {

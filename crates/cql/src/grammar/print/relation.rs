@@ -64,20 +64,25 @@ impl<W: Write> Printer<'_, W> {
         self.predicate(&relation.predicate)
     }
 
+    fn in_values(&mut self, operator: &str, values: &InValues<'_>) -> fmt::Result {
+        self.text(operator)?;
+        match values {
+            InValues::BindMarker(marker) => self.marker(marker),
+            InValues::Values(values) => self.bracketed(["(", ")"], values, Self::expression),
+        }
+    }
+
     fn predicate(&mut self, predicate: &Predicate<'_>) -> fmt::Result {
         let (operator, value) = match predicate {
             Predicate::Compare(operator, value) => (operator.symbol(), value),
             Predicate::Contains(value) => ("CONTAINS", value),
             Predicate::ContainsKey(value) => ("CONTAINS KEY", value),
+            Predicate::NotContains(value) => ("NOT CONTAINS", value),
+            Predicate::NotContainsKey(value) => ("NOT CONTAINS KEY", value),
             Predicate::Like(value) => ("LIKE", value),
             Predicate::IsNotNull => return self.text(" IS NOT NULL"),
-            Predicate::In(InValues::BindMarker(marker)) => {
-                self.text(" IN ")?;
-                return self.marker(marker);
-            }
-            Predicate::In(InValues::Values(values)) => {
-                return self.bracketed([" IN (", ")"], values, Self::expression);
-            }
+            Predicate::In(values) => return self.in_values(" IN ", values),
+            Predicate::NotIn(values) => return self.in_values(" NOT IN ", values),
             Predicate::Between(low, high) => {
                 self.text(" BETWEEN ")?;
                 self.expression(low)?;

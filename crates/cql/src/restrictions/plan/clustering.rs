@@ -9,6 +9,7 @@ use super::{
     super::{
         Alternatives,
         clustering::{ClusteringRestriction, RangeBound, tuple_type},
+        exclusion::Exclusion,
     },
     ColumnRelations, SortedRelations, TupleRelation, alternatives,
 };
@@ -121,6 +122,7 @@ impl<'e> ColumnRelations<'e> {
         if !matches!((self.lower, self.upper), (Some(l), Some(u)) if std::ptr::eq(l, u)) {
             filters.extend(self.upper);
         }
+        filters.extend(&self.excluded);
     }
 }
 
@@ -169,7 +171,21 @@ fn plan_column(
     }
     let lower = range_bound(preparation, column, relations.lower, true)?;
     let upper = range_bound(preparation, column, relations.upper, false)?;
-    Ok(ClusteringRestriction::Range { lower, upper })
+    let excluded = exclusions(preparation, column, relations)?;
+    Ok(ClusteringRestriction::Range { lower, upper, excluded })
+}
+
+/// Plans the values that NOT IN excludes from a single column.
+fn exclusions(
+    preparation: &mut Preparation<'_>,
+    column: &ColumnDefinition,
+    relations: &ColumnRelations<'_>,
+) -> Result<Vec<Exclusion>> {
+    let plan = |relation: &&Relation<'_>| {
+        let values = alternatives(preparation, column, relation)?;
+        Ok(Exclusion { columns: 1, is_tuple: false, values })
+    };
+    relations.excluded.iter().map(plan).collect()
 }
 
 /// Plans the multi-column relations that begin with one column, and the bounds of that column
@@ -193,6 +209,12 @@ fn plan_tuples(
             widest = widest.max(count);
             continue;
         }
+        if let Predicate::NotIn(_) = &relation.predicate {
+            let values = target.alternatives(preparation, relation)?;
+            range.excluded.push(Exclusion { columns: count, is_tuple: true, values });
+            widest = widest.max(count);
+            continue;
+        }
         let alternatives = target.alternatives(preparation, relation)?;
         if tuples.len() > 1 || single.is_some() {
             return Err(preparation.invalid(
@@ -205,7 +227,8 @@ fn plan_tuples(
     if let (Some(single), Some(first)) = (single, tuples.first()) {
         range.add_single(preparation, &table.clustering_columns()[first.start], single)?;
     }
-    Ok((ClusteringRestriction::Range { lower: range.lower, upper: range.upper }, widest))
+    let TupleRange { lower, upper, excluded } = range;
+    Ok((ClusteringRestriction::Range { lower, upper, excluded }, widest))
 }
 
 /// A range of tuples, each bound of which may be set once.
@@ -213,6 +236,7 @@ fn plan_tuples(
 struct TupleRange {
     lower: Option<RangeBound>,
     upper: Option<RangeBound>,
+    excluded: Vec<Exclusion>,
 }
 
 impl TupleRange {
@@ -258,6 +282,7 @@ impl TupleRange {
             }
             *side = Some(bound);
         }
+        self.excluded.extend(exclusions(preparation, column, single)?);
         Ok(())
     }
 }
@@ -295,7 +320,7 @@ impl<'t> TupleTarget<'t> {
         Self { columns, receiver }
     }
 
-    /// Plans the values of `=` or IN.
+    /// Plans the values of `=`, IN or NOT IN.
     fn alternatives(
         &self,
         preparation: &mut Preparation<'_>,
@@ -305,12 +330,14 @@ impl<'t> TupleTarget<'t> {
             Predicate::Compare(Operator::Equal, value) => {
                 Ok(Alternatives::Terms(vec![self.term(preparation, value)?]))
             }
-            Predicate::In(InValues::Values(values)) => values
+            Predicate::In(InValues::Values(values))
+            | Predicate::NotIn(InValues::Values(values)) => values
                 .iter()
                 .map(|value| self.term(preparation, value))
                 .collect::<Result<_>>()
                 .map(Alternatives::Terms),
-            Predicate::In(InValues::BindMarker(marker)) => {
+            Predicate::In(InValues::BindMarker(marker))
+            | Predicate::NotIn(InValues::BindMarker(marker)) => {
                 let element = Arc::new(self.receiver.column_type.clone());
                 let list = CqlType::List { element, frozen: true };
                 let receiver = preparation.receiver(&format!("in{}", self.receiver.name), &list);
@@ -318,7 +345,7 @@ impl<'t> TupleTarget<'t> {
             }
             _ => Err(preparation.invalid(
                 relation.position,
-                "Unsupported multi-column relation: use =, <, <=, >, >= or IN",
+                "Unsupported multi-column relation: use =, <, <=, >, >=, IN or NOT IN",
             )),
         }
     }

@@ -1,7 +1,7 @@
 //! Conflicts of relations that restrict the same column, in Cassandra's words.
 //!
-//! An equality excludes all other relations. A range has one bound on each side. CONTAINS and
-//! CONTAINS KEY can be combined only with each other.
+//! An equality excludes all other relations. A range has one bound on each side, and may have any
+//! number of NOT IN. CONTAINS, CONTAINS KEY and their negations can be combined only with each other.
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 
@@ -60,7 +60,11 @@ pub(super) struct Restriction<'c> {
 pub(super) enum Kind {
     Equal,
     In,
-    Slice { has_start: bool, has_end: bool },
+    /// A range. It has no bound if all of its relations are NOT IN.
+    Slice {
+        has_start: bool,
+        has_end: bool,
+    },
     Contains,
 }
 
@@ -73,7 +77,11 @@ impl Kind {
 impl<'c> Restriction<'c> {
     pub fn new(relation: &Relation<'_>, columns: Vec<&'c ColumnDefinition>) -> Self {
         let kind = match &relation.predicate {
-            Predicate::Contains(_) | Predicate::ContainsKey(_) => Kind::Contains,
+            Predicate::Contains(_)
+            | Predicate::ContainsKey(_)
+            | Predicate::NotContains(_)
+            | Predicate::NotContainsKey(_) => Kind::Contains,
+            Predicate::NotIn(_) => Kind::Slice { has_start: false, has_end: false },
             _ if matches!(relation.target, RelationTarget::Element(..)) => Kind::Contains,
             Predicate::In(values) if is_in(values) => Kind::In,
             Predicate::Compare(Operator::Greater | Operator::GreaterOrEqual, _) => {
@@ -145,6 +153,8 @@ impl<'c> Restriction<'c> {
                     "More than one restriction was found for the {bound} bound on {common}"
                 ))
             }
+            (Kind::Slice { has_start: false, has_end: false }, Kind::Equal) => more("an Equal"),
+            (Kind::Slice { has_start: false, has_end: false }, Kind::In) => more("a IN"),
             (Kind::Slice { .. }, _) => Some(format!(
                 "{} \"{common}\" cannot be restricted by both an equality and an inequality relation",
                 if self.is_token { "Columns" } else { "Column" }

@@ -61,7 +61,11 @@ pub(super) fn plan_filter(
         }
     };
     let operator = plan_operator(preparation, &left, relation)?;
-    Ok(Filter { target: left.target, operator })
+    let is_negated = matches!(
+        relation.predicate,
+        Predicate::NotIn(_) | Predicate::NotContains(_) | Predicate::NotContainsKey(_)
+    );
+    Ok(Filter { target: left.target, operator, is_negated })
 }
 
 /// The value that a filter compares.
@@ -136,14 +140,14 @@ fn plan_operator(
             .invalid(relation.position, format!("Unsupported \"!=\" relation: {relation}"))),
         Predicate::Compare(operator, value) => prepare_term(preparation, value, &left.receiver)
             .map(|term| FilterOperator::Compare(*operator, term)),
-        Predicate::In(_) => {
+        Predicate::In(_) | Predicate::NotIn(_) => {
             let column = ColumnDefinition {
                 column_type: left.receiver.column_type.clone(),
                 ..column.clone()
             };
             alternatives(preparation, &column, relation).map(FilterOperator::In)
         }
-        Predicate::Contains(value) => {
+        Predicate::Contains(value) | Predicate::NotContains(value) => {
             let part = match &column.column_type {
                 CqlType::List { element, .. } | CqlType::Set { element, .. } => element.as_ref(),
                 CqlType::Map { value, .. } => value.as_ref(),
@@ -152,7 +156,7 @@ fn plan_operator(
             let receiver = part_receiver(preparation, column, "value", part);
             prepare_term(preparation, value, &receiver).map(FilterOperator::Contains)
         }
-        Predicate::ContainsKey(value) => {
+        Predicate::ContainsKey(value) | Predicate::NotContainsKey(value) => {
             let part = match &column.column_type {
                 CqlType::Map { key, .. } => key.as_ref(),
                 other => other,

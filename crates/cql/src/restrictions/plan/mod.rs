@@ -79,6 +79,8 @@ struct ColumnRelations<'e> {
     equal: Option<&'e Relation<'e>>,
     lower: Option<&'e Relation<'e>>,
     upper: Option<&'e Relation<'e>>,
+    /// NOT IN.
+    excluded: Vec<&'e Relation<'e>>,
 }
 
 /// Plans a `WHERE`.
@@ -188,17 +190,26 @@ fn check_operator(
         return refuse(message.into());
     }
     match &relation.predicate {
-        Predicate::ContainsKey(_) if !matches!(column_type, CqlType::Map { .. }) => {
-            refuse(format!("Cannot use CONTAINS KEY on non-map column {name}"))
+        predicate @ (Predicate::ContainsKey(_) | Predicate::NotContainsKey(_))
+            if !matches!(column_type, CqlType::Map { .. }) =>
+        {
+            let operator = predicate.operator();
+            refuse(format!("Cannot use {operator} on non-map column {name}"))
         }
-        Predicate::Contains(_) if !column_type.is_collection() => {
-            refuse(format!("Cannot use CONTAINS on non-collection column {name}"))
+        predicate @ (Predicate::Contains(_) | Predicate::NotContains(_))
+            if !column_type.is_collection() =>
+        {
+            let operator = predicate.operator();
+            refuse(format!("Cannot use {operator} on non-collection column {name}"))
         }
         _ if matches!(column_type, CqlType::UserDefined { frozen: false, .. }) => refuse(format!(
             "Non-frozen UDT column '{name}' ({}) cannot be restricted by any relation",
             column_type.cql_name()
         )),
-        Predicate::Contains(_) | Predicate::ContainsKey(_) => Ok(()),
+        Predicate::Contains(_)
+        | Predicate::ContainsKey(_)
+        | Predicate::NotContains(_)
+        | Predicate::NotContainsKey(_) => Ok(()),
         predicate if column.is_complex() => refuse(format!(
             "Collection column '{name}' ({}) cannot be restricted by a '{}' relation",
             column_type.cql_name(),
@@ -253,6 +264,9 @@ fn sort_in<'e>(
             relations.lower = Some(relation);
             relations.upper = Some(relation);
         }
+        Predicate::NotIn(_) if column.kind == ColumnKind::Clustering => {
+            relations.excluded.push(relation);
+        }
         _ => return false,
     }
     true
@@ -268,12 +282,15 @@ fn alternatives(
         Predicate::Compare(_, value) => {
             Ok(Alternatives::Terms(vec![prepare_term(preparation, value, &receiver)?]))
         }
-        Predicate::In(InValues::Values(values)) => values
-            .iter()
-            .map(|value| prepare_term(preparation, value, &receiver))
-            .collect::<Result<_>>()
-            .map(Alternatives::Terms),
-        Predicate::In(InValues::BindMarker(marker)) => {
+        Predicate::In(InValues::Values(values)) | Predicate::NotIn(InValues::Values(values)) => {
+            values
+                .iter()
+                .map(|value| prepare_term(preparation, value, &receiver))
+                .collect::<Result<_>>()
+                .map(Alternatives::Terms)
+        }
+        Predicate::In(InValues::BindMarker(marker))
+        | Predicate::NotIn(InValues::BindMarker(marker)) => {
             let list =
                 CqlType::List { element: Arc::new(column.column_type.clone()), frozen: true };
             let receiver = preparation.receiver(&format!("in({})", column.name), &list);

@@ -65,6 +65,10 @@ impl<'c> Check<'c, '_> {
                 Predicate::ContainsKey(_) => {
                     return refuse(self, format!("Cannot use {statement} with CONTAINS KEY"));
                 }
+                Predicate::NotContains(_) | Predicate::NotContainsKey(_) => {
+                    let operator = relation.predicate.operator();
+                    return refuse(self, format!("Cannot use {statement} with {operator}"));
+                }
                 _ => {}
             }
         }
@@ -150,9 +154,17 @@ impl<'c> Check<'c, '_> {
                 one(self.preparation, low)?;
                 one(self.preparation, high)
             }
-            Predicate::In(_) => alternatives(self.preparation, column, relation).map(|_| ()),
-            Predicate::Contains(value) | Predicate::ContainsKey(value) => {
-                let is_key = matches!(relation.predicate, Predicate::ContainsKey(_));
+            Predicate::In(_) | Predicate::NotIn(_) => {
+                alternatives(self.preparation, column, relation).map(|_| ())
+            }
+            Predicate::Contains(value)
+            | Predicate::ContainsKey(value)
+            | Predicate::NotContains(value)
+            | Predicate::NotContainsKey(value) => {
+                let is_key = matches!(
+                    relation.predicate,
+                    Predicate::ContainsKey(_) | Predicate::NotContainsKey(_)
+                );
                 let (label, part) = match &column.column_type {
                     CqlType::Map { key, .. } if is_key => ("key", key),
                     CqlType::Map { value, .. } => ("value", value),

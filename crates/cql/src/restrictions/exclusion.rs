@@ -1,0 +1,99 @@
+//! NOT IN on clustering columns: the gaps between the excluded values.
+
+use bytes::Bytes;
+use espalier_mutation::{BoundKind, ClusteringBound, ClusteringSlice, schema::TableMetadata};
+use espalier_types::collection;
+
+use super::{
+    Alternatives,
+    clustering::{Prefix, intersection},
+};
+use crate::{Error, Result, term::Evaluation};
+
+/// The values of one NOT IN.
+#[derive(Clone, Debug)]
+pub struct Exclusion {
+    /// The number of columns.
+    pub columns: usize,
+    /// Whether each value is a tuple (`(c) NOT IN ((v))` has one, too).
+    pub is_tuple: bool,
+    /// The values.
+    pub values: Alternatives,
+}
+
+/// Evaluates the values that all of `exclusions` leave out, below the columns before `at`.
+///
+/// # Errors
+/// A value is null, unset or malformed.
+pub(super) fn values(
+    table: &TableMetadata,
+    at: usize,
+    exclusions: &[Exclusion],
+    evaluation: &Evaluation<'_>,
+) -> Result<Vec<Prefix>> {
+    let mut excluded = Vec::new();
+    for exclusion in exclusions {
+        let columns = table.clustering_columns().iter().skip(at).take(exclusion.columns);
+        let names: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+        let first = names.first().copied().unwrap_or_default();
+        let values = exclusion.values.evaluate_excluded(first, evaluation)?;
+        for value in values {
+            excluded.push(if exclusion.is_tuple {
+                tuple_values(&value, &names)?
+            } else {
+                vec![Some(value)]
+            });
+        }
+    }
+    Ok(excluded)
+}
+
+fn tuple_values(tuple: &Bytes, names: &[&str]) -> Result<Prefix> {
+    let all = names.join(", ");
+    let malformed = || Error::invalid(format!("Invalid tuple value for ({all})"));
+    let fields =
+        collection::fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
+    if fields.len() != names.len() {
+        return Err(malformed());
+    }
+    let value = |(field, name): (Option<&[u8]>, &&str)| {
+        field.map(|bytes| Some(tuple.slice_ref(bytes))).ok_or_else(|| {
+            Error::invalid(format!("Invalid null value for {name} in tuple ({all})"))
+        })
+    };
+    fields.into_iter().zip(names).map(value).collect()
+}
+
+/// Adds the parts of `range` outside of the excluded values. All slices are below `prefix`.
+///
+/// The gaps are found in one pass over the sorted values, so the cost is that of sorting them.
+pub(super) fn subtract(
+    table: &TableMetadata,
+    prefix: &Prefix,
+    excluded: &[Prefix],
+    range: &[ClusteringSlice],
+    slices: &mut Vec<ClusteringSlice>,
+) {
+    let comparator = table.comparator();
+    let bound = |kind, values: &Prefix| ClusteringBound {
+        kind,
+        values: prefix.iter().chain(values).cloned().collect::<Prefix>().into(),
+    };
+    let whole = ClusteringSlice::prefix(prefix.clone().into());
+    let mut bounds: Vec<_> =
+        excluded.iter().map(|values| (bound(BoundKind::ExclusiveEnd, values), values)).collect();
+    bounds.sort_by(|(left, _), (right, _)| comparator.compare(left.position(), right.position()));
+    let mut start = whole.start;
+    let mut gaps = Vec::with_capacity(bounds.len() + 1);
+    for (end, values) in bounds {
+        let after = bound(BoundKind::ExclusiveStart, values);
+        if comparator.compare(start.position(), after.position()).is_lt() {
+            gaps.push(ClusteringSlice { start, end });
+            start = after;
+        }
+    }
+    gaps.push(ClusteringSlice { start, end: whole.end });
+    for part in range {
+        slices.extend(gaps.iter().map(|gap| intersection(comparator, part, gap)));
+    }
+}
