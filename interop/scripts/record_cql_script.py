@@ -77,7 +77,9 @@ def record(connection, path):
         if created:
             connection.query(f"DROP KEYSPACE IF EXISTS {created[1]}")
         if line.startswith("> "):
-            text += [line, *answer(connection, line[2:], **options)]
+            # An empty line belongs to the script.
+            found = answer(connection, line[2:], **options)
+            text += [line, *(part.replace("\n\n", "\n \n") for part in found)]
         elif line.startswith("@ page_size "):
             options["page_size"] = int(line.split()[2])
             text.append(line)

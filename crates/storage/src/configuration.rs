@@ -68,6 +68,8 @@ pub struct StorageConfiguration {
     /// Whether a keyspace may be replicated to data centers that this node does not know
     /// (`allow_unknown_data_centers`), so that schemas can be copied.
     pub allow_unknown_data_centers: bool,
+    /// Whether ALTER TABLE … DROP COMPACT STORAGE is allowed (`drop_compact_storage_enabled`).
+    pub drop_compact_storage_enabled: bool,
     /// Maximum time that a write waits for room in memtables or log (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -113,6 +115,7 @@ impl StorageConfiguration {
             query_tombstone_page_limit: 10_000,
             guardrails: Arc::default(),
             allow_unknown_data_centers: true,
+            drop_compact_storage_enabled: false,
             write_timeout: Duration::from_secs(2),
         }
     }

@@ -8,7 +8,7 @@ use espalier_storage::guardrails::Limit;
 use espalier_types::CqlType;
 
 use super::{
-    Context, Outcome, changed, check_name_length, guardrails,
+    Context, Outcome, changed, check_name_length, compact_table, guardrails,
     options::{check_counter_options, set_options},
     type_check::check_column,
     unreadable,
@@ -71,17 +71,16 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
             check_counter_options(holds_counters(table), &changed_options)?;
             table.rebuild().options(changed_options).build()
         }
-        TableChange::DropCompactStorage => {
-            return Err(Error::invalid(
-                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
-            ));
-        }
+        TableChange::DropCompactStorage => compact_table::drop_compact_storage(context, table)?,
         TableChange::ColumnType { .. } => {
             return Err(Error::invalid("Altering column types is no longer supported"));
         }
         TableChange::ColumnMask { .. } => return Err(Error::unsupported("Dynamic data masking")),
     };
-    if altered.columns() == table.columns() && altered.options == table.options {
+    if altered.columns() == table.columns()
+        && altered.options == table.options
+        && altered.layout == table.layout
+    {
         return Ok(None);
     }
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
@@ -106,6 +105,9 @@ fn add(
                 continue;
             }
             return Err(invalid(format!("Column with name '{name}' already exists")));
+        }
+        if table.is_compact() {
+            return Err(invalid("Cannot add new column to a COMPACT STORAGE table".into()));
         }
         check_name_length(context.text, &column.name)?;
         if column.mask.is_some() {
@@ -215,7 +217,10 @@ fn drop(
             Some(column) if column.is_primary_key() => {
                 return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}")));
             }
-            Some(_) => builder = builder.drop_column(name.as_str(), dropped_time_us),
+            Some(_) => {
+                compact_table::check_drop(table, name.as_str())?;
+                builder = builder.drop_column(name.as_str(), dropped_time_us);
+            }
         }
     }
     Ok(builder.build())
@@ -231,8 +236,9 @@ fn rename(
     for (from, to) in columns {
         let invalid = |message: String| Error::invalid_at(context.text, from.position, message);
         check_name_length(context.text, to)?;
-        match table.column(from.as_str()) {
-            None if if_exists => continue,
+        match table.visible_column(from.as_str()) {
+            // Cassandra does not look for a hidden column if it exists, and so IF EXISTS is no help.
+            None if if_exists && table.column(from.as_str()).is_none() => continue,
             None => {
                 return Err(invalid(format!(
                     "Undefined column name {from} in table {}.{}",

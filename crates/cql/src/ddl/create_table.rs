@@ -8,6 +8,7 @@ use hashbrown::HashSet;
 use super::{
     Context, Outcome, already_exists, changed, check_name_length, check_table_name,
     clustering_order::descending_columns,
+    compact_table::{self, OtherColumn},
     guardrails,
     options::{check_counter_options, set_default_options, set_options},
     type_check::{self, Refusal},
@@ -41,11 +42,6 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         return Err(unreadable("Table", &keyspace.name, name, &table.reason));
     }
     let declaration = Declaration { context, statement, keyspace: &keyspace.name };
-    if let Some(position) = statement.options.compact_storage {
-        return Err(
-            declaration.invalid(position, "COMPACT STORAGE tables are not supported".into())
-        );
-    }
     let key = declaration.primary_key()?;
     declaration.check_columns()?;
     let key_names = declaration.key_names(key)?;
@@ -184,22 +180,29 @@ impl<'s> Declaration<'s> {
         key_names: &HashSet<&str>,
     ) -> Result<(TableBuilder, bool)> {
         let is_key = |column: &&ColumnDefinition<'_>| key_names.contains(column.name.as_str());
+        let is_compact = self.statement.options.compact_storage.is_some();
         let (mut counters, mut others) = (None, None);
+        let mut compact_columns = Vec::new();
         for column in self.statement.columns.iter().filter(|column| !is_key(column)) {
             let column_type = self.resolve(column)?;
             self.refuse(column, type_check::check_column(&column_type))?;
+            let (name, is_static) = (column.name.as_str(), column.is_static);
             if column_type.is_counter() {
                 counters.get_or_insert(column.name.position);
             } else {
                 others.get_or_insert(column.name.position);
             }
-            if column.is_static && key.clustering.is_empty() {
+            if is_compact {
+                compact_columns.push(OtherColumn { name, column_type, is_static });
+                continue;
+            }
+            if is_static && key.clustering.is_empty() {
                 return Err(self.invalid(column.name.position, "Static columns are only useful (and thus allowed) if the table has at least one clustering column".into()));
             }
-            builder = if column.is_static {
-                builder.static_column(column.name.as_str(), column_type)
+            builder = if is_static {
+                builder.static_column(name, column_type)
             } else {
-                builder.regular(column.name.as_str(), column_type)
+                builder.regular(name, column_type)
             };
         }
         let mut key_columns = self.statement.columns.iter().filter(is_key);
@@ -208,6 +211,10 @@ impl<'s> Declaration<'s> {
                 column.name.position,
                 format!("Static column '{}' cannot be part of the PRIMARY KEY", column.name),
             ));
+        }
+        if let Some(position) = self.statement.options.compact_storage {
+            builder = compact_table::add_columns(builder, key.clustering.len(), compact_columns)
+                .map_err(|reason| self.invalid(position, reason))?;
         }
         if let (Some(_), Some(position)) = (counters, others) {
             return Err(self.invalid(

@@ -6,6 +6,7 @@
 
 mod alter_table;
 mod clustering_order;
+mod compact_table;
 mod create_table;
 mod drop_object;
 mod events;
@@ -106,6 +107,7 @@ struct Report {
 pub struct NodeSettings {
     memtables: MemtableConfigurations,
     allow_unknown_data_centers: bool,
+    drop_compact_storage_enabled: bool,
     guardrails: Arc<Guardrails>,
     warnings: Warnings,
 }
@@ -116,6 +118,7 @@ impl NodeSettings {
         Self {
             memtables: configuration.memtables.clone(),
             allow_unknown_data_centers: configuration.allow_unknown_data_centers,
+            drop_compact_storage_enabled: configuration.drop_compact_storage_enabled,
             guardrails: configuration.guardrails.clone(),
             warnings: Warnings::default(),
         }

@@ -75,13 +75,16 @@ pub fn user_type(definition: &UserType) -> String {
     )
 }
 
-/// Returns `CREATE TABLE`, or a comment for a virtual table. With internals the text includes the
-/// table's id and its dropped columns.
+/// Returns `CREATE TABLE`, or a comment for a virtual or a compact table. With internals the text
+/// includes the table's id and its dropped columns.
 pub fn table(table: &TableMetadata, with_internals: bool) -> String {
     let is_virtual = is_virtual(&table.keyspace);
     let mut text = head(table, is_virtual);
     let _ = write!(text, "{}\n) WITH ", column_lines(table, with_internals).join(",\n"));
     let mut options = Vec::new();
+    if table.is_compact() {
+        options.push("COMPACT STORAGE".into());
+    }
     if with_internals {
         options.push(format!("ID = {}", table.id));
     }
@@ -100,6 +103,9 @@ pub fn table(table: &TableMetadata, with_internals: bool) -> String {
     if with_internals {
         drop_columns(table, &mut text);
     }
+    if table.is_compact() {
+        text.push_str("\n*/");
+    }
     text
 }
 
@@ -109,6 +115,13 @@ fn head(table: &TableMetadata, is_virtual: bool) -> String {
         format!(
             "/*\nWarning: Table {name} is a virtual table and cannot be recreated with CQL.\n\
          Structure, for reference:\nVIRTUAL TABLE {name} (\n"
+        )
+    } else if table.is_compact() {
+        // Cassandra 5.0 says this of each compact table.
+        format!(
+            "/*\nWarning: Table {name} omitted because it has constructs not compatible with CQL (was created via legacy API).\n\
+         Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n\
+         CREATE TABLE {name} (\n"
         )
     } else {
         format!("CREATE TABLE {name} (\n")
@@ -120,10 +133,9 @@ fn column_lines(table: &TableMetadata, with_internals: bool) -> Vec<String> {
     let single_key =
         table.partition_key_columns().len() == 1 && table.clustering_columns().is_empty();
     let mut lines: Vec<String> = table
-        .columns()
-        .iter()
+        .visible_columns()
         .map(|column| {
-            let mut line = format!("    {}", column_definition(column));
+            let mut line = format!("    {}", column_definition(table, column));
             if single_key && column.kind == ColumnKind::PartitionKey {
                 line.push_str(" PRIMARY KEY");
             }
@@ -179,7 +191,7 @@ fn drop_columns(table: &TableMetadata, text: &mut String) {
                 text,
                 "\nALTER TABLE {} ADD {};",
                 qualified(table),
-                column_definition(present)
+                column_definition(table, present)
             );
         }
     }
@@ -189,8 +201,10 @@ fn qualified(table: &TableMetadata) -> String {
     format!("{}.{}", quote_identifier(&table.keyspace), quote_identifier(&table.name))
 }
 
-fn column_definition(column: &ColumnDefinition) -> String {
-    let suffix = if column.kind == ColumnKind::Static { " static" } else { "" };
+fn column_definition(table: &TableMetadata, column: &ColumnDefinition) -> String {
+    // A compact table declares none of its columns as static.
+    let is_static = column.kind == ColumnKind::Static && !table.is_compact();
+    let suffix = if is_static { " static" } else { "" };
     format!("{} {}{suffix}", quote_identifier(&column.name), column.column_type.cql_name())
 }
 
@@ -202,6 +216,7 @@ fn primary_key(table: &TableMetadata) -> String {
     let partition =
         if table.partition_key_columns().len() > 1 { format!("({partition})") } else { partition };
     match table.clustering_columns() {
+        _ if table.is_static_compact() => format!("PRIMARY KEY ({partition})"),
         [] => format!("PRIMARY KEY ({partition})"),
         clustering => format!("PRIMARY KEY ({partition}, {})", names(clustering)),
     }

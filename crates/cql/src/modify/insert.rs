@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
+use bytes::Bytes;
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableLayout, TableMetadata};
 use hashbrown::HashSet;
 
 use super::{
@@ -67,8 +68,9 @@ pub fn plan_insert(
     let clustering = if only_static && clustering.iter().all(Option::is_none) {
         Vec::new()
     } else {
-        all_given(table.clustering_columns(), clustering, "clustering keys")?
+        clustering_given(table, clustering)?
     };
+    add_compact_value(table, &mut operations)?;
     let (timestamp, time_to_live) = plan_using(preparation, table, &statement.using)?;
     Ok(PlannedModification {
         table: table.clone(),
@@ -109,6 +111,51 @@ fn given_values<'t>(
         given.push((column, prepare_term(preparation, value, &receiver)?));
     }
     Ok(given)
+}
+
+/// Returns the values of the clustering columns. A compact table with several of them needs only
+/// the first ones.
+fn clustering_given(
+    table: &TableMetadata,
+    mut terms: Vec<Option<Term>>,
+) -> Result<Vec<Alternatives>> {
+    let mut columns = table.clustering_columns();
+    if table.layout == TableLayout::DenseComposite
+        && let Some(last) = terms.iter().rposition(Option::is_some)
+    {
+        if let Some(gap) = terms.iter().position(Option::is_none).filter(|gap| *gap < last) {
+            let behind = (gap..=last).find(|at| terms.get(*at).is_some_and(Option::is_some));
+            return Err(Error::invalid(format!(
+                "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
+                columns[behind.unwrap_or(last)].name,
+                columns[gap].name
+            )));
+        }
+        terms.truncate(last + 1);
+        columns = &columns[..=last];
+    }
+    all_given(columns, terms, "clustering keys")
+}
+
+/// Adds the value of a compact table that declares none: an empty one, by which the row exists.
+/// Refuses an INSERT that gives no value to a compact table that declares one.
+fn add_compact_value(
+    table: &TableMetadata,
+    operations: &mut Vec<(ColumnKind, Operation)>,
+) -> Result<()> {
+    if !table.is_compact() || !operations.is_empty() {
+        return Ok(());
+    }
+    let Some(column) = table.regular_columns().first() else { return Ok(()) };
+    if !table.layout.hides(column) {
+        return Err(Error::invalid(format!(
+            "Column {} is mandatory for this COMPACT STORAGE table",
+            column.name
+        )));
+    }
+    let empty = Term::Constant(Some(Bytes::new()));
+    operations.push((ColumnKind::Regular, Operation::Set(column.clone(), empty)));
+    Ok(())
 }
 
 fn all_given(

@@ -26,7 +26,8 @@ pub(super) fn given_by_document<'t>(
 ) -> Result<Vec<(&'t ColumnDefinition, Term)>> {
     let receiver = preparation.receiver("[json]", &CqlType::Text);
     let document = prepare_term(preparation, document, &receiver)?;
-    let columns: Arc<[String]> = table.columns().iter().map(|column| column.name.clone()).collect();
+    let columns: Arc<[String]> =
+        table.visible_columns().map(|column| column.name.clone()).collect();
     let constant = match &document {
         Term::Constant(Some(text)) if !keeps_unset => Some(text),
         _ => None,
@@ -42,11 +43,11 @@ pub(super) fn given_by_document<'t>(
             };
             (column, Term::JsonColumn(Box::new(term)))
         };
-        return Ok(table.columns().iter().map(of_column).collect());
+        return Ok(table.visible_columns().map(of_column).collect());
     };
     let document = Document::parse(text, &columns)?;
     let mut given = Vec::with_capacity(columns.len());
-    for column in table.columns() {
+    for column in table.visible_columns() {
         match document.column(&column.name, &column.column_type, default_unset)? {
             Bound::Value(value) => given.push((column, Term::Constant(Some(value)))),
             Bound::Null => given.push((column, Term::NULL)),

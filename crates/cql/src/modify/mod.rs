@@ -4,6 +4,7 @@ mod delete;
 mod insert;
 mod insert_json;
 mod list_path;
+mod named_rows;
 mod operation;
 mod plan;
 mod point;
@@ -87,6 +88,11 @@ impl PlannedModification {
     /// Whether the execution needs the stored rows.
     pub fn needs_read(&self) -> bool {
         self.operations.iter().any(|(_, operation)| operation.needs_read())
+    }
+
+    /// Whether the statement writes a liveness of the primary key.
+    pub fn writes_liveness(&self) -> bool {
+        self.kind == ModificationKind::Insert && self.table.has_row_liveness()
     }
 
     /// Whether the statement changes static columns only.
@@ -266,7 +272,7 @@ impl PlannedModification {
         }
         for slice in slices {
             let mut row = Row::empty(clustering_of(slice)?);
-            if self.kind == ModificationKind::Insert {
+            if self.writes_liveness() {
                 row.liveness = context.times.liveness();
             }
             for (_, operation) in
@@ -323,18 +329,6 @@ impl PlannedModification {
         // Later expiries are cut to the latest that version `da` of the files can hold: February
         // 2106.
         Ok((ttl, now_s.saturating_add(ttl).min(NO_DELETION_TIME - 2)))
-    }
-}
-
-/// Refuses clustering values of more than 65,535 bytes, because files store the length in 16 bits.
-fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
-    let values = slices.iter().flat_map(|slice| slice.start.values.iter().chain(&slice.end.values));
-    match values.flatten().map(|value| value.len()).max() {
-        Some(length) if length > usize::from(u16::MAX) => Err(Error::invalid(format!(
-            "Key length of {length} is longer than maximum of {}",
-            u16::MAX
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use espalier_mutation::{
     CellRef, DecoratedKeyRef, DeletionTime, Liveness, RowRef,
-    schema::{ColumnId, ColumnKind},
+    schema::{ColumnId, ColumnKind, TableLayout},
 };
 use espalier_storage::{CommitTicket, Database, StorageError};
 use smallvec::SmallVec;
@@ -24,8 +24,10 @@ pub struct PointWrite {
     pub(super) key: PointKey,
     /// Ascending by id, each id once. `None` deletes the cell.
     cells: Box<[(ColumnId, Option<Term>)]>,
-    is_insert: bool,
+    writes_liveness: bool,
     deletes_row: bool,
+    /// Whether the clustering may not be empty.
+    refuses_empty: bool,
 }
 
 /// The outcome of a write of one row.
@@ -68,8 +70,10 @@ impl PointWrite {
         if cells.windows(2).any(|pair| matches!(pair, [left, right] if left.0 == right.0)) {
             return None;
         }
-        let is_insert = plan.kind == ModificationKind::Insert;
-        Some(PointWrite { key, cells: cells.into(), is_insert, deletes_row })
+        let writes_liveness = plan.writes_liveness();
+        let refuses_empty = plan.table.layout == TableLayout::Dense;
+        let cells = cells.into();
+        Some(PointWrite { key, cells, writes_liveness, deletes_row, refuses_empty })
     }
 }
 
@@ -118,6 +122,9 @@ impl PlannedModification {
         values: &[Value],
         clocks: Clocks,
     ) -> Option<Option<Result<CommitTicket, StorageError>>> {
+        if point.refuses_empty && clustering.iter().flatten().any(|value| value.is_empty()) {
+            return None;
+        }
         let times = self.times(&Evaluation { values, now_us: 0, references: &[] }, clocks).ok()?;
         let mut cells: SmallVec<[(ColumnId, CellRef<'_>); 8]> = SmallVec::new();
         for (id, term) in &point.cells {
@@ -131,11 +138,11 @@ impl PlannedModification {
             };
             cells.push((*id, cell));
         }
-        if cells.is_empty() && !point.is_insert && !point.deletes_row {
+        if cells.is_empty() && !point.writes_liveness && !point.deletes_row {
             return None;
         }
         let row = RowRef {
-            liveness: if point.is_insert { times.liveness() } else { Liveness::NONE },
+            liveness: if point.writes_liveness { times.liveness() } else { Liveness::NONE },
             deletion: if point.deletes_row { times.deletion() } else { DeletionTime::LIVE },
             cells: &cells,
         };

@@ -12,7 +12,7 @@ use espalier_mutation::{
 };
 use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
 
-use super::{PlannedModification, check_clustering_lengths};
+use super::PlannedModification;
 use crate::{
     Error, Result, functions::json::DocumentScope, restrictions::Partitions, term::Evaluation,
 };
@@ -44,8 +44,7 @@ impl PlannedModification {
         else {
             return Err(Error::invalid("Some partition key parts are missing"));
         };
-        let slices = self.restrictions.slices(&self.table, evaluation)?;
-        check_clustering_lengths(&slices.slices)?;
+        let slices = self.named_slices(evaluation)?;
         Ok(WrittenPlaces { keys, slices: Arc::new(slices) })
     }
 
@@ -55,9 +54,7 @@ impl PlannedModification {
     /// A clustering value is null, unset, malformed or too long.
     pub fn slices(&self, evaluation: &Evaluation<'_>) -> Result<Arc<ClusteringSlices>> {
         let _document = DocumentScope;
-        let slices = self.restrictions.slices(&self.table, evaluation)?;
-        check_clustering_lengths(&slices.slices)?;
-        Ok(Arc::new(slices))
+        self.named_slices(evaluation).map(Arc::new)
     }
 
     /// Whether an operation on a column of this kind reads the stored row.

@@ -74,7 +74,8 @@ fn check_clustering(plan: &PlannedModification) -> Result<()> {
             "Invalid restrictions on clustering columns since the UPDATE statement modifies only static columns",
         ));
     }
-    if plan.restrictions.names_whole_rows(table) {
+    let has_range = plan.restrictions.clustering.iter().any(|r| r.equal_column_count().is_none());
+    if plan.names_rows() && !has_range {
         return Ok(());
     }
     let given = plan
@@ -85,7 +86,7 @@ fn check_clustering(plan: &PlannedModification) -> Result<()> {
         .sum::<usize>();
     let missing: Vec<&str> =
         table.clustering_columns().iter().skip(given).map(|column| column.name.as_str()).collect();
-    if plan.restrictions.clustering.iter().any(|r| r.equal_column_count().is_none()) {
+    if has_range {
         return Err(Error::invalid(
             "Slice restrictions are not supported on the clustering columns in UPDATE statements",
         ));

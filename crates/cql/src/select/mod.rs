@@ -66,6 +66,12 @@ pub struct PlannedSelect {
 }
 
 impl PlannedSelect {
+    /// Whether a partition is at most one row of the result: with DISTINCT, and in a compact table
+    /// without clustering columns.
+    pub(crate) fn shows_partitions(&self) -> bool {
+        self.is_distinct || self.table.is_static_compact()
+    }
+
     /// Whether each row read is a row of the result.
     pub(crate) fn is_exact(&self) -> bool {
         self.restrictions.filters.is_empty() && !self.is_aggregate

@@ -95,10 +95,9 @@ fn plan_selection(
     };
     let selectors = match &statement.selection {
         Selection::All => {
-            let columns = table.columns();
-            let selectors = columns.iter().cloned().map(SelectExpression::Column).collect();
-            let specs = columns
-                .iter()
+            let columns = || table.visible_columns();
+            let selectors = columns().cloned().map(SelectExpression::Column).collect();
+            let specs = columns()
                 .map(|column| spec(column.name.clone(), column.column_type.clone()))
                 .collect();
             return Ok((selectors, specs, 0));
@@ -215,8 +214,8 @@ fn plan_group_by(
             return Err(preparation
                 .invalid(expression.position, "GROUP BY functions are not supported yet"));
         };
-        let Some(index) = key.iter().position(|column| column.name == name.as_str()) else {
-            let column = &preparation.column(table, name)?.name;
+        let column = &preparation.column(table, name)?.name;
+        let Some(index) = key.iter().position(|other| other.name == *column) else {
             let message = format!(
                 "Group by is currently only supported on the columns of the PRIMARY KEY, got {column}"
             );

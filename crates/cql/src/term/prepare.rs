@@ -83,13 +83,13 @@ impl<'a> Preparation<'a> {
     /// Returns the table's column of that name.
     ///
     /// # Errors
-    /// The table has no column of that name.
+    /// The table has no column of that name, or CQL does not show it.
     pub fn column<'t>(
         &self,
         table: &'t TableMetadata,
         name: &Name<'_>,
     ) -> Result<&'t ColumnDefinition> {
-        table.column(name.as_str()).ok_or_else(|| {
+        table.visible_column(name.as_str()).ok_or_else(|| {
             let message =
                 format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
             self.invalid(name.position, message)

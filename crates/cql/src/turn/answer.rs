@@ -74,7 +74,7 @@ pub fn not_applied(plan: &Plan<'_>, read: &ReadRows) -> Result<Rows> {
 fn shown_columns<'p>(plan: &Plan<'p>) -> Vec<&'p ColumnDefinition> {
     let table: &'p TableMetadata = plan.table;
     if plan.answers_all_columns {
-        return table.columns().iter().collect();
+        return table.visible_columns().collect();
     }
     let keys = table.columns().iter().filter(|column| plan.is_batch && column.is_primary_key());
     let mut shown: Vec<&ColumnDefinition> = Vec::new();

@@ -276,7 +276,7 @@ fn place(
     if restrictions.clustering_has_in() {
         return Err(request.refuse_in(modification, "clustering key columns"));
     }
-    if !restrictions.names_whole_rows(&modification.table) {
+    if !modification.names_rows() {
         return Ok(Place::Range);
     }
     match slices.slices.as_slice() {

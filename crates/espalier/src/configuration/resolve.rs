@@ -121,6 +121,7 @@ fn storage(
         storage.query_tombstone_page_limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);
     }
     storage.allow_unknown_data_centers = draft.allow_unknown_data_centers.unwrap_or(true);
+    storage.drop_compact_storage_enabled = draft.drop_compact_storage_enabled.unwrap_or(false);
     if let Some(timeout) = draft.write_request_timeout {
         storage.write_timeout = timeout;
     }

@@ -50,6 +50,7 @@ pub struct Draft {
     pub write_request_timeout: Option<Duration>,
     pub query_tombstone_page_limit: Option<i64>,
     pub allow_unknown_data_centers: Option<bool>,
+    pub drop_compact_storage_enabled: Option<bool>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
 }
@@ -245,6 +246,10 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "allow_unknown_data_centers",
         Kind::Switch(|draft| &mut draft.allow_unknown_data_centers),
+    ),
+    setting(
+        "drop_compact_storage_enabled",
+        Kind::Switch(|draft| &mut draft.drop_compact_storage_enabled),
     ),
     renamed(
         "write_request_timeout",

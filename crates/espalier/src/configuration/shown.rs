@@ -74,6 +74,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put_or_null("column_index_size", column_index_bytes.map(|bytes| size(bytes.into())));
     shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);
     shown.put("allow_unknown_data_centers", storage.allow_unknown_data_centers);
+    shown.put("drop_compact_storage_enabled", storage.drop_compact_storage_enabled);
     shown.put("write_request_timeout", duration(storage.write_timeout));
     shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));
     shown.0

@@ -3,10 +3,12 @@
 
 mod column;
 mod keyspace;
+mod layout;
 mod options;
 mod table;
 
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
 pub use keyspace::{KeyspaceMetadata, Schema, Unreadable, UnreadableTable};
+pub use layout::TableLayout;
 pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};
 pub use table::{TableBuilder, TableId, TableMetadata};

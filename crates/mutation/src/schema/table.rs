@@ -6,7 +6,7 @@ use espalier_types::CqlType;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
-use super::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, TableOptions};
+use super::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, TableLayout, TableOptions};
 use crate::ClusteringComparator;
 
 /// The id of a table, which is part of its directory's name.
@@ -30,6 +30,8 @@ pub struct TableMetadata {
     pub name: String,
     /// The table's options.
     pub options: TableOptions,
+    /// The layout of its rows.
+    pub layout: TableLayout,
     /// Dropped columns by name.
     pub dropped_columns: BTreeMap<String, DroppedColumn>,
     /// The number of changes within the process. A prepared statement is stale if its version
@@ -68,6 +70,7 @@ pub struct TableBuilder {
     keyspace: String,
     name: String,
     options: TableOptions,
+    layout: TableLayout,
     dropped_columns: BTreeMap<String, DroppedColumn>,
     version: u64,
     columns: Vec<ColumnDefinition>,
@@ -83,6 +86,7 @@ impl TableBuilder {
             keyspace: keyspace.into(),
             name: name.into(),
             options: TableOptions::default(),
+            layout: TableLayout::default(),
             dropped_columns: BTreeMap::new(),
             version: 0,
             columns: Vec::new(),
@@ -181,6 +185,17 @@ impl TableBuilder {
         self
     }
 
+    /// Returns whether there is a column of that name.
+    pub fn has_column(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column.name == name)
+    }
+
+    /// Sets the layout of the rows.
+    pub fn layout(mut self, layout: TableLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
     /// Sorts and indexes the columns.
     pub fn build(mut self) -> TableMetadata {
         self.columns.sort_by(|a, b| {
@@ -219,6 +234,7 @@ impl TableBuilder {
             keyspace: self.keyspace,
             name: self.name,
             options: self.options,
+            layout: self.layout,
             version: self.version,
             partition_key: range(ColumnKind::PartitionKey),
             statics: range(ColumnKind::Static),
@@ -249,6 +265,7 @@ impl TableMetadata {
             keyspace: self.keyspace.clone(),
             name: self.name.clone(),
             options: self.options.clone(),
+            layout: self.layout,
             dropped_columns: self.dropped_columns.clone(),
             version: self.version + 1,
             columns: self.columns.clone(),
@@ -258,9 +275,15 @@ impl TableMetadata {
     }
 
     /// Returns all columns: partition key and clustering by position, then static and regular ones
-    /// by name. This is the order of `SELECT *`.
+    /// by name.
     pub fn columns(&self) -> &[ColumnDefinition] {
         &self.columns
+    }
+
+    /// Returns the columns that CQL shows, in the order of `SELECT *`: all, but for the hidden ones
+    /// of compact tables.
+    pub fn visible_columns(&self) -> impl Iterator<Item = &ColumnDefinition> {
+        self.columns.iter().filter(|column| !self.layout.hides(column))
     }
 
     /// Returns the partition key columns in key order.
@@ -286,6 +309,11 @@ impl TableMetadata {
     /// Returns the column of that name.
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
         self.by_name.get(name).and_then(|index| self.columns.get(*index))
+    }
+
+    /// Returns the column of that name, if CQL shows it.
+    pub fn visible_column(&self, name: &str) -> Option<&ColumnDefinition> {
+        self.column(name).filter(|column| !self.layout.hides(column))
     }
 
     /// Returns the column with that id; `None` once it is dropped.
@@ -345,6 +373,26 @@ impl TableMetadata {
     /// Returns whether the table's columns are counters.
     pub fn is_counter(&self) -> bool {
         self.is_counter
+    }
+
+    /// Returns whether the table has COMPACT STORAGE.
+    #[inline]
+    pub fn is_compact(&self) -> bool {
+        self.layout.is_compact()
+    }
+
+    /// Returns whether the table is a compact table without clustering columns. CQL shows the
+    /// static row of each of its partitions, and no other row.
+    #[inline]
+    pub fn is_static_compact(&self) -> bool {
+        self.layout == TableLayout::StaticCompact
+    }
+
+    /// Returns whether an INSERT writes a liveness of the primary key, by which the row exists
+    /// without cells.
+    #[inline]
+    pub fn has_row_liveness(&self) -> bool {
+        !self.is_compact()
     }
 
     /// Returns whether the table has static columns.

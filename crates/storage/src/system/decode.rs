@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_mutation::{
     Row,
     schema::{
-        ColumnKind, DroppedColumn, KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata,
-        TableOptions, Unreadable, UnreadableTable,
+        ColumnKind, DroppedColumn, KeyspaceMetadata, Schema, TableBuilder, TableId, TableLayout,
+        TableMetadata, TableOptions, Unreadable, UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
@@ -292,7 +292,9 @@ fn build_table(
     dropped: Vec<DroppedColumn>,
 ) -> Result<TableMetadata, String> {
     let id = fields.uuid("id").map(TableId).ok_or("no id")?;
-    let mut builder = TableBuilder::new(keyspace, name, id).options(read_options(fields));
+    let layout = read_layout(fields)?;
+    let mut builder =
+        TableBuilder::new(keyspace, name, id).options(read_options(fields)).layout(layout);
     columns.sort_by_key(|column| (column.kind, column.position));
     for column in columns {
         builder = match column.kind {
@@ -310,6 +312,14 @@ fn build_table(
         return Err("no partition key".into());
     }
     Ok(built)
+}
+
+/// Reads the layout from the flags.
+fn read_layout(fields: &Fields<'_>) -> Result<TableLayout, String> {
+    match fields.texts("flags") {
+        Some(flags) => TableLayout::from_flags(flags.iter().map(String::as_str)),
+        None => Ok(TableLayout::default()),
+    }
 }
 
 fn read_options(fields: &Fields<'_>) -> TableOptions {

@@ -123,9 +123,10 @@ impl Writer {
         for schema_table in ["columns", "dropped_columns"] {
             self.delete_below(schema_table, keyspace, &changed.name, timestamp - 1);
         }
-        let mut flags = vec!["compound"];
+        let mut flags = changed.layout.flags().to_vec();
         if changed.is_counter() {
             flags.push("counter");
+            flags.sort_unstable();
         }
         let options = &changed.options;
         let row = RowWriter::new(&table(SCHEMA_KEYSPACE, "tables"), &[&changed.name], timestamp)

@@ -285,6 +285,11 @@ impl<'c> Check<'c, '_> {
                 "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering",
             ));
         }
+        self.without_gap(&restricted)
+    }
+
+    /// Refuses a restricted clustering column behind one that is not restricted.
+    fn without_gap(&self, restricted: &[&Restriction<'_>]) -> Result<()> {
         let columns = restricted.iter().flat_map(|other| &other.columns);
         for (expected, column) in self.table.clustering_columns().iter().zip(columns) {
             if expected.name != column.name {
@@ -321,6 +326,9 @@ impl<'c> Check<'c, '_> {
         let missing = self.unrestricted(self.table.clustering_columns());
         if only_static || missing.is_empty() {
             return Ok(());
+        }
+        if self.table.is_compact() && !restricted.is_empty() {
+            return self.without_gap(restricted);
         }
         let message = format!("Some clustering keys are missing: {}", missing.join(", "));
         Err(Error::invalid(message))

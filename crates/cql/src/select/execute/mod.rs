@@ -220,7 +220,7 @@ impl Execution<'_> {
             now_s,
             limits: ReadLimits {
                 rows: if exact { missing_page.min(CHUNK_ROWS * 16) } else { CHUNK_ROWS },
-                rows_per_partition: match (select.is_distinct, exact) {
+                rows_per_partition: match (select.shows_partitions(), exact) {
                     (true, _) => 1,
                     (false, true) => self.per_partition_limit,
                     (false, false) => usize::MAX,
@@ -252,13 +252,17 @@ impl Execution<'_> {
             if !continued {
                 self.partition_rows = 0;
             }
-            if self.select.is_distinct || partition.rows.is_empty() {
+            let shows_partitions = self.select.shows_partitions();
+            if shows_partitions || partition.rows.is_empty() {
                 // A partition with only a static row counts as a row only if the statement does not
                 // restrict the clustering.
-                let shown =
-                    self.select.is_distinct || self.select.restrictions.clustering.is_empty();
+                let shown = if table.is_static_compact() {
+                    partition.static_row.is_some()
+                } else {
+                    shows_partitions || self.select.restrictions.clustering.is_empty()
+                };
                 if shown && !continued {
-                    let row = if self.select.is_distinct { partition.rows.first() } else { None };
+                    let row = if shows_partitions { partition.rows.first() } else { None };
                     let more = more_in_target || more_targets || !is_last_partition;
                     if self.row(&partition, &components, row, more)? == Flow::Done {
                         return Ok(Flow::Done);
@@ -304,7 +308,7 @@ impl Execution<'_> {
             table: &self.select.table,
             partition_key: components,
             static_row: partition.static_row.as_ref(),
-            row: if self.select.is_distinct { None } else { row },
+            row: if self.select.shows_partitions() { None } else { row },
         };
         if !self.select.restrictions.accepts(&current, self.evaluation)? {
             return Ok(Flow::More);
@@ -312,7 +316,7 @@ impl Execution<'_> {
         let position = |rows_of_partition| ReadPosition {
             key: partition.key.clone(),
             clustering: row
-                .filter(|row| !row.clustering.values.is_empty() && !self.select.is_distinct)
+                .filter(|row| !row.clustering.values.is_empty() && !self.select.shows_partitions())
                 .map(|row| row.clustering.clone()),
             rows_of_partition,
         };
