@@ -24,6 +24,9 @@ pub enum ValueError {
     /// A part of a collection, tuple or UDT is wrong.
     #[error("{part} of {type_name}: {source}")]
     Part { type_name: String, part: String, source: Box<ValueError> },
+    /// A part is wrong, where clients match on the beginning of the text.
+    #[error("{source} ({part} of {type_name})")]
+    InPart { type_name: String, part: String, source: Box<ValueError> },
     /// A text that does not describe a value of the type. `reason` has Cassandra's wording.
     #[error("{reason}: expected {expected}")]
     Text { reason: String, expected: &'static str },

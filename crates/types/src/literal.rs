@@ -21,6 +21,7 @@ mod duration;
 mod from_json;
 mod json;
 mod json_parser;
+mod json_refusal;
 mod limit;
 mod number;
 mod refusal;

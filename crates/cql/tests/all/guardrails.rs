@@ -1,4 +1,4 @@
-//! Guardrails and warnings, as Cassandra 5.0.9 answered in testdata/guardrail_scripts. See
+//! Guardrails, warnings and texts, as Cassandra 5.0.9 answered in testdata/guardrail_scripts. See
 //! interop/scripts/record_cql_script.py for the form of the scripts.
 //!
 //! A node of its own runs each script, with the settings at its beginning.

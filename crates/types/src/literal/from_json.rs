@@ -2,7 +2,12 @@
 
 use bytes::Bytes;
 
-use crate::literal::{Json, from_text, parse_json, refusal::quoted};
+use crate::literal::{
+    Json, from_text,
+    json_refusal::{not_valid, null_inside, wrong_kind, wrong_length},
+    parse_json,
+    refusal::quoted,
+};
 use crate::{CqlType, UserType, ValueError, collection};
 
 /// Returns the value of a JSON text, as Cassandra's `fromJson` and `INSERT JSON` read it; `null` is
@@ -29,17 +34,15 @@ pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> 
 ///
 /// Returns an error if the JSON is not a value of the type, or if null is inside a collection.
 pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, ValueError> {
-    let wrong = |expected| ValueError::Invalid {
-        type_name: ty.cql_name(),
-        expected,
-        got: json.to_string(),
-    };
     let is_nested = is_nested(ty);
     if let (true, Json::String(text)) = (is_nested, json) {
-        let inner = parse_json(text).map_err(|_| wrong("JSON"))?;
+        let inner = parse_json(text).map_err(|error| ValueError::Text {
+            reason: format!("Error decoding JSON string: {error}"),
+            expected: "JSON",
+        })?;
         // Only one level is undone: a string in a string is not a collection.
         if matches!(inner, Json::String(_)) {
-            return Err(wrong("an array or object"));
+            return Err(wrong_kind(ty, json));
         }
         return from_json_value(ty, &inner);
     }
@@ -57,7 +60,7 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
         (CqlType::Map { key, value, .. }, Json::Object(members)) => map(ty, key, value, members)?,
         (CqlType::Tuple(types), Json::Array(items)) => {
             if items.len() != types.len() {
-                return Err(wrong("as many elements as the tuple has"));
+                return Err(wrong_length(ty, types.len(), items));
             }
             tuple(types, items)?
         }
@@ -65,18 +68,23 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
             user_type(ty, definition, members)?
         }
         (CqlType::Text | CqlType::Ascii, Json::String(text)) => from_text(ty, text)?,
-        (CqlType::Blob, Json::String(text)) if text.starts_with("0x") => from_text(ty, text)?,
-        (CqlType::Blob, _) => return Err(wrong("a string that begins with 0x")),
-        (CqlType::Text | CqlType::Ascii, _) => return Err(wrong("a string")),
+        (CqlType::Blob, Json::String(text)) if text.starts_with("0x") => {
+            from_text(ty, text).map_err(|error| prefixed(text, error))?
+        }
+        (CqlType::Blob | CqlType::Text | CqlType::Ascii, _) => return Err(wrong_kind(ty, json)),
+        (CqlType::Decimal, Json::String(text) | Json::Number(text)) => {
+            from_text(ty, text).map_err(|_| not_valid("decimal", json))?
+        }
+        (CqlType::Varint, Json::String(text) | Json::Number(text)) => {
+            from_text(ty, text).map_err(|_| not_valid("varint", json))?
+        }
+        (CqlType::Int | CqlType::Bigint | CqlType::Counter, Json::Number(text)) => {
+            from_text(ty, text).map_err(|_| wrong_kind(ty, json))?
+        }
         (CqlType::Boolean, Json::Bool(value)) => Bytes::from(vec![u8::from(*value)]),
         (
             CqlType::Tinyint
             | CqlType::Smallint
-            | CqlType::Int
-            | CqlType::Bigint
-            | CqlType::Counter
-            | CqlType::Varint
-            | CqlType::Decimal
             | CqlType::Float
             | CqlType::Double
             | CqlType::Timestamp,
@@ -85,11 +93,20 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
         // This is the form of zero in JSON. Cassandra prints it too, but does not read it back.
         (CqlType::Duration, Json::String(text)) if text.is_empty() => from_text(ty, "0s")?,
         (_, Json::String(text)) if !is_nested => from_text(ty, text)?,
-        (CqlType::Map { .. } | CqlType::UserDefined { .. }, _) => return Err(wrong("an object")),
-        (_, _) if is_nested => return Err(wrong("an array")),
-        _ => return Err(wrong("a string or number of this type")),
+        _ => return Err(wrong_kind(ty, json)),
     };
     Ok(Some(value))
+}
+
+/// Adds the start of Cassandra's text to an error of a blob.
+fn prefixed(text: &str, error: ValueError) -> ValueError {
+    match error {
+        ValueError::Text { reason, expected } => ValueError::Text {
+            reason: format!("Value '{text}' is not a valid blob representation: {reason}"),
+            expected,
+        },
+        error => error,
+    }
 }
 
 /// Whether the values of the type have parts.
@@ -112,7 +129,7 @@ fn elements(outer: &CqlType, ty: &CqlType, items: &[Json]) -> Result<Vec<Bytes>,
         .map(|(index, item)| {
             from_json_value(ty, item)
                 .map_err(|error| part(outer, format!("element {index}"), error))?
-                .ok_or_else(|| ValueError::Null { type_name: outer.cql_name() })
+                .ok_or_else(|| null_inside(outer))
         })
         .collect()
 }
@@ -124,11 +141,7 @@ fn vector(
     items: &[Json],
 ) -> Result<Bytes, ValueError> {
     if items.len() != dimension {
-        return Err(ValueError::Invalid {
-            type_name: ty.cql_name(),
-            expected: "as many elements as the vector has",
-            got: format!("{} elements", items.len()),
-        });
+        return Err(wrong_length(ty, dimension, items));
     }
     Ok(collection::vector_of(element, elements(ty, element, items)?))
 }
@@ -146,7 +159,7 @@ fn map(
     value: &CqlType,
     members: &[(String, Json)],
 ) -> Result<Bytes, ValueError> {
-    let null = || ValueError::Null { type_name: ty.cql_name() };
+    let null = || null_inside(ty);
     let mut entries = Vec::with_capacity(members.len());
     for (name, member) in members {
         // JSON keys are strings, whatever the type of the map's keys.
@@ -187,5 +200,5 @@ fn user_type(
 }
 
 fn part(ty: &CqlType, part: String, error: ValueError) -> ValueError {
-    ValueError::Part { type_name: ty.cql_name(), part, source: Box::new(error) }
+    ValueError::InPart { type_name: ty.cql_name(), part, source: Box::new(error) }
 }

@@ -19,9 +19,10 @@ pub(super) fn wrong_kind(ty: &CqlType, json: &Json) -> ValueError {
         CqlType::Inet => ("a string representation of an inet value", "a string"),
         CqlType::Uuid => ("a string representation of a uuid", "a string"),
         CqlType::Timeuuid => ("a string representation of a timeuuid", "a string"),
-        CqlType::Timestamp => {
-            ("a long or a datestring representation of a timestamp value", "milliseconds or a string")
-        }
+        CqlType::Timestamp => (
+            "a long or a datestring representation of a timestamp value",
+            "milliseconds or a string",
+        ),
         CqlType::Date => ("a string representation of a date value", "a string"),
         CqlType::Time => ("a string representation of a time value", "a string"),
         CqlType::Duration => ("a string representation of a duration", "a string"),
@@ -42,14 +43,18 @@ pub(super) fn wrong_kind(ty: &CqlType, json: &Json) -> ValueError {
         }
         _ => ("a value of the type", "a string"),
     };
-    let reason = format!("Expected {expected}, but got a {}: {}", java_class(json), java_text(json));
+    let reason =
+        format!("Expected {expected}, but got a {}: {}", java_class(json), java_text(json));
     text_error(reason, hint)
 }
 
 /// Returns the error for a number that is no decimal or varint.
 pub(super) fn not_valid(kind: &str, json: &Json) -> ValueError {
     let text = java_text(json);
-    text_error(format!("Value '{text}' is not a valid representation of a {kind} value"), "a number")
+    text_error(
+        format!("Value '{text}' is not a valid representation of a {kind} value"),
+        "a number",
+    )
 }
 
 /// Returns the error for null inside a collection.
