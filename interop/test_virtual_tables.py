@@ -195,7 +195,8 @@ REFUSED = [
     "BEGIN UNLOGGED BATCH INSERT INTO system_views.snapshots (name, keyspace_name, table_name) "
     "VALUES ('a', 'b', 'c'); APPLY BATCH",
     "BEGIN UNLOGGED BATCH INSERT INTO system_views.settings (name, value) VALUES ('a', 'b');"
-    " INSERT INTO system.built_views (keyspace_name, view_name) VALUES ('a', 'b'); APPLY BATCH",
+    " INSERT INTO system_traces.sessions (session_id) VALUES (00000000-0000-1000-8000-000000000000);"
+    " APPLY BATCH",
     "TRUNCATE system_views.disk_usage",
     "CREATE TABLE system_views.t (k int PRIMARY KEY)",
     "ALTER TABLE system_views.settings ADD c int",

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
 use espalier_runtime::trace_event;
+use espalier_types::CqlType;
 
 use crate::{
     Error, Result,
     batch::{PlannedBatch, check_statements},
     grammar::{
         self,
-        ast::{BindMarkers, Modification, Parsed, QualifiedName, Statement},
+        ast::{BindMarkers, Expression, Modification, Parsed, QualifiedName, Statement, Using},
     },
     metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id},
     modify::plan_modification,
     prepared::{Plan, Prepared},
     select::plan_select,
-    term::{Preparation, prepare_term},
+    term::{Preparation, Term, prepare_term},
     transaction::plan_transaction,
 };
 
@@ -33,9 +34,10 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         return Err(Error::invalid("Too many bind markers: at most 65535"));
     }
     let tables = Vec::new();
-    let mut planner = Planner { text, keyspace, schema, tables, uses_session_keyspace: false };
+    let (uses_session_keyspace, timeout) = (false, None);
+    let mut planner = Planner { text, keyspace, schema, tables, uses_session_keyspace, timeout };
     let (plan, markers, key) = planner.statement(&parsed)?;
-    let Planner { tables, uses_session_keyspace, .. } = planner;
+    let Planner { tables, uses_session_keyspace, timeout, .. } = planner;
     let keyspace = keyspace.filter(|_| uses_session_keyspace || !plan.names_tables());
     let result = match &plan {
         Plan::Select(select) => select.metadata.clone(),
@@ -49,6 +51,7 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         keyspace: keyspace.map(str::to_string),
         bind: BindMetadata { columns: markers, partition_key_indices: key },
         result,
+        timeout,
         plan,
         result_changed: false,
         schema: Arc::downgrade(schema),
@@ -63,6 +66,8 @@ struct Planner<'a> {
     tables: Vec<(TableId, u64)>,
     /// Whether a table name of the statement lacks its keyspace.
     uses_session_keyspace: bool,
+    /// `USING TIMEOUT` of the statement.
+    timeout: Option<Term>,
 }
 
 type Planned = (Plan, Vec<ColumnSpec>, Vec<u16>);
@@ -75,6 +80,7 @@ impl<'a> Planner<'a> {
                 let table = self.table(&select.table)?;
                 let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
                 let planned = plan_select(&mut preparation, &table, select)?;
+                self.timeout = plan_timeout(&mut preparation, select.timeout.as_ref())?;
                 let key = preparation.key_indices(&table);
                 Ok((Plan::Select(Box::new(planned)), preparation.into_markers()?, key))
             }
@@ -82,6 +88,7 @@ impl<'a> Planner<'a> {
                 let table = self.table(modified_table(statement))?;
                 let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
                 let planned = plan_modification(&mut preparation, &table, statement)?;
+                self.timeout = plan_timeout(&mut preparation, using(statement).timeout.as_ref())?;
                 let key = preparation.key_indices(&table);
                 Ok((Plan::Modification(Box::new(planned)), preparation.into_markers()?, key))
             }
@@ -98,7 +105,9 @@ impl<'a> Planner<'a> {
             }
             Statement::Truncate(statement) => {
                 let table = self.table(&statement.table)?;
-                plain(Plan::Truncate(table.id))
+                let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
+                self.timeout = plan_timeout(&mut preparation, statement.timeout.as_ref())?;
+                Ok((Plan::Truncate(table.id), preparation.into_markers()?, Vec::new()))
             }
             Statement::Describe(_) => plain(Plan::Describe),
             Statement::Unsupported(unsupported) => {
@@ -149,11 +158,20 @@ impl<'a> Planner<'a> {
         Ok(table)
     }
 
+    /// Refuses a timeout of a statement inside a batch or transaction.
+    fn refuse_timeout(&self, statement: &Modification<'_>) -> Result<()> {
+        match &using(statement).timeout {
+            None => Ok(()),
+            Some(timeout) => Err(Error::invalid_at(self.text, timeout.position, TIMEOUT_INSIDE)),
+        }
+    }
+
     fn transaction(
         &mut self,
         transaction: &'a grammar::ast::Transaction<'a>,
         markers: &'a BindMarkers<'a>,
     ) -> Result<Planned> {
+        transaction.updates.iter().try_for_each(|statement| self.refuse_timeout(statement))?;
         let (keyspace, table) = ("[txn]".into(), "[txn]".into());
         let mut preparation = Preparation::new(self.text, self.schema, keyspace, table, markers);
         let mut find_table = |name: &QualifiedName<'_>| self.table(name);
@@ -172,6 +190,7 @@ impl<'a> Planner<'a> {
         let mut key_markers = Vec::new();
         let mut first_table: Option<Arc<TableMetadata>> = None;
         for statement in &batch.statements {
+            self.refuse_timeout(statement)?;
             let table = self.table(modified_table(statement))?;
             let mut preparation = self.preparation(&table, markers, Some(bound));
             preparation.key_markers = key_markers;
@@ -184,6 +203,7 @@ impl<'a> Planner<'a> {
             Preparation::new(self.text, self.schema, "[batch]".into(), "[batch]".into(), markers);
         preparation.bound = bound;
         preparation.key_markers = key_markers;
+        self.timeout = plan_timeout(&mut preparation, batch.using.timeout.as_ref())?;
         if batch.using.time_to_live.is_some() {
             return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
         }
@@ -199,6 +219,27 @@ impl<'a> Planner<'a> {
         check_statements(batch.kind, statements.iter(), timestamp.is_some())?;
         let plan = PlannedBatch { kind: batch.kind, timestamp, statements };
         Ok((Plan::Batch(Box::new(plan)), preparation.into_markers()?, key))
+    }
+}
+
+/// The refusal of a timeout inside a batch.
+pub const TIMEOUT_INSIDE: &str =
+    "A statement in a batch or transaction cannot have a TIMEOUT of its own; give it to the batch";
+
+/// Plans `USING TIMEOUT`.
+fn plan_timeout(
+    preparation: &mut Preparation<'_>,
+    timeout: Option<&Expression<'_>>,
+) -> Result<Option<Term>> {
+    let receiver = preparation.receiver("[timeout]", &CqlType::Duration);
+    timeout.map(|timeout| prepare_term(preparation, timeout, &receiver)).transpose()
+}
+
+fn using<'s, 'a>(statement: &'s Modification<'a>) -> &'s Using<'a> {
+    match statement {
+        Modification::Insert(statement) => &statement.using,
+        Modification::Update(statement) => &statement.using,
+        Modification::Delete(statement) => &statement.using,
     }
 }
 

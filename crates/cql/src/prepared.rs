@@ -17,6 +17,7 @@ use crate::{
     metadata::{BindMetadata, ResultMetadata},
     modify::PlannedModification,
     select::PlannedSelect,
+    term::Term,
     transaction::PlannedTransaction,
 };
 
@@ -45,6 +46,8 @@ pub struct Prepared {
     /// Whether its result columns differ from those of its first preparation. Clients of protocol
     /// version 4, which learn the columns from PREPARE alone, must then receive them again.
     pub result_changed: bool,
+    /// `USING TIMEOUT`.
+    pub(crate) timeout: Option<Term>,
     pub(crate) plan: Plan,
     /// The schema that it was planned against, kept only for comparison by address, and the version
     /// of each of its tables.

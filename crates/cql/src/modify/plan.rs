@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_storage::system::{is_changed_by_schema_statements, is_virtual};
+use espalier_storage::system::{
+    is_changed_by_schema_statements, is_made_when_read, is_needed_for_start, is_virtual,
+};
 use espalier_types::CqlType;
 
 use super::{PlannedModification, PointTurn, PointWrite, delete, insert, update};
@@ -17,8 +19,8 @@ use crate::{
 /// Plans an INSERT, UPDATE or DELETE on `table`.
 ///
 /// # Errors
-/// The statement does not fit the table (with Cassandra's code), or it writes to a schema table
-/// (Unauthorized, where Cassandra gives it).
+/// The statement does not fit the table (with Cassandra's code), or it writes to a table that the
+/// node needs for its start (Unauthorized; Cassandra lets users without restrictions do it).
 pub fn plan_modification(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
@@ -31,6 +33,12 @@ pub fn plan_modification(
                 "{} keyspace is not user-modifiable, but by CREATE, ALTER and DROP.",
                 table.keyspace
             ),
+        ));
+    }
+    if is_needed_for_start(&table.keyspace) && !is_made_when_read(&table.keyspace, &table.name) {
+        return Err(Error::new(
+            ErrorCode::Unauthorized,
+            format!("{} keyspace is not user-modifiable.", table.keyspace),
         ));
     }
     let mut plan = match statement {

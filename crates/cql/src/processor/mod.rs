@@ -4,6 +4,7 @@
 mod error;
 mod modify;
 mod now;
+mod timeout;
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -192,7 +193,10 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let keyspace = prepared.keyspace.clone().or_else(|| client.keyspace.clone());
-        self.run(prepared, keyspace, options).await
+        match &prepared.timeout {
+            None => self.run(prepared, keyspace, options).await,
+            Some(timeout) => Box::pin(self.run_within(timeout, prepared, keyspace, options)).await,
+        }
     }
 
     async fn run(

@@ -158,6 +158,9 @@ impl QueryProcessor {
             )),
         };
         planned.iter().try_for_each(modification)?;
+        if planned.iter().any(|prepared| prepared.timeout.is_some()) {
+            return Err(Error::invalid(planner::TIMEOUT_INSIDE));
+        }
         let guard = Guard::of(&self.inner.database, options);
         let statements = planned.iter().filter_map(|prepared| match &prepared.plan {
             Plan::Modification(statement) => Some(statement.as_ref()),

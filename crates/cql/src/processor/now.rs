@@ -55,6 +55,9 @@ impl QueryProcessor {
             return Now::Done(Err(error));
         }
         let guardrails = &self.inner.database.configuration().guardrails;
+        if prepared.timeout.is_some() {
+            return Now::MustWait;
+        }
         match &prepared.plan {
             // The general path asks the guardrails.
             Plan::Modification(_) if guardrails.guards_writes() => Now::MustWait,

@@ -1,0 +1,73 @@
+//! `USING TIMEOUT`, of ScyllaDB: the time after which the client gets an error instead of waiting.
+//!
+//! The execution is dropped when the time is over. As with any timeout of a write, the write may
+//! have been applied.
+
+use std::{sync::Arc, time::Duration};
+
+use espalier_runtime::time;
+use espalier_types::duration::Duration as CqlDuration;
+
+use super::QueryProcessor;
+use crate::{
+    Error, ErrorCode, QueryOptions, QueryResult, Result,
+    prepared::{Plan, Prepared},
+    term::{Bound, Evaluation, Term, bind_values},
+};
+
+impl QueryProcessor {
+    /// Runs a statement for at most the time of its `USING TIMEOUT`.
+    pub(super) async fn run_within(
+        &self,
+        timeout: &Term,
+        prepared: &Arc<Prepared>,
+        keyspace: Option<String>,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let values = bind_values(&prepared.bind.columns, options.values)?;
+        let now_us = time::now_micros();
+        let evaluation = Evaluation { values: &values, now_us, references: &[] };
+        let run = self.run(prepared, keyspace, options);
+        match evaluate(timeout, &evaluation)? {
+            None => run.await,
+            Some(timeout) => match time::timeout(timeout, run).await {
+                Ok(result) => result,
+                Err(_) => Err(timed_out(&prepared.plan)),
+            },
+        }
+    }
+}
+
+/// Returns the timeout, or `None` if it is unset.
+///
+/// # Errors
+/// The timeout is null, negative, or not a whole number of milliseconds.
+fn evaluate(timeout: &Term, evaluation: &Evaluation<'_>) -> Result<Option<Duration>> {
+    let bytes = match timeout.evaluate(evaluation)? {
+        Bound::Unset => return Ok(None),
+        Bound::Null => return Err(Error::invalid("Timeout value cannot be null")),
+        Bound::Value(bytes) => bytes,
+    };
+    let CqlDuration { months, days, nanoseconds } =
+        CqlDuration::decode(&bytes).map_err(|error| Error::invalid(error.to_string()))?;
+    if months != 0 || days != 0 {
+        return Err(Error::invalid("Timeout values cannot be expressed in days/months"));
+    }
+    let nanoseconds = u64::try_from(nanoseconds)
+        .map_err(|_| Error::invalid("Timeout values must be non-negative"))?;
+    if nanoseconds % 1_000_000 != 0 {
+        return Err(Error::invalid(
+            "Timeout values cannot have granularity finer than milliseconds",
+        ));
+    }
+    Ok(Some(Duration::from_nanos(nanoseconds)))
+}
+
+fn timed_out(plan: &Plan) -> Error {
+    let code = match plan {
+        Plan::Select(_) => ErrorCode::ReadTimeout,
+        Plan::Truncate(_) => ErrorCode::TruncateError,
+        _ => ErrorCode::WriteTimeout,
+    };
+    Error::new(code, "Operation timed out - received only 0 responses.")
+}
