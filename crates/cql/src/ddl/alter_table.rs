@@ -10,6 +10,7 @@ use espalier_types::CqlType;
 use super::{
     Context, Outcome, changed, check_name_length, compact_table, guardrails,
     options::{check_counter_options, set_options},
+    scylla_options,
     type_check::check_column,
     unreadable,
 };
@@ -67,6 +68,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
             }
             let mut changed_options = table.options.clone();
             let properties = guardrails::unignored(context, options);
+            scylla_options::warn(context, &properties);
             set_options(&mut changed_options, &properties, context.memtables())?;
             check_counter_options(holds_counters(table), &changed_options)?;
             table.rebuild().options(changed_options).build()

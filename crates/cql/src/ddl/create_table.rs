@@ -11,6 +11,7 @@ use super::{
     compact_table::{self, OtherColumn},
     guardrails,
     options::{check_counter_options, set_default_options, set_options},
+    scylla_options,
     type_check::{self, Refusal},
     unreadable,
 };
@@ -51,6 +52,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
     let mut options = TableOptions::default();
     let properties = guardrails::unignored(context, &statement.options);
+    scylla_options::warn(context, &properties);
     set_default_options(&mut options, &properties);
     set_options(&mut options, &properties, context.memtables())?;
     check_counter_options(has_counters, &options)?;

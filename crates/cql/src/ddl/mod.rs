@@ -16,9 +16,11 @@ mod option_values;
 mod options;
 mod protected;
 mod replication;
+mod scylla_options;
 mod type_check;
 mod user_type;
 
+pub(crate) use scylla_options::describe as describe_scylla_option;
 pub(crate) use type_check::contains_duration;
 
 use std::{

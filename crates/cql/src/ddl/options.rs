@@ -6,7 +6,10 @@ use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
 use espalier_sstable::versions::Version;
 use espalier_storage::{CompactionStrategy, MemtableConfigurations};
 
-use super::option_values::{check_caching, check_read_repair, check_retry_policy};
+use super::{
+    option_values::{check_caching, check_read_repair, check_retry_policy},
+    scylla_options,
+};
 use crate::{
     Error, ErrorCode, Result,
     grammar::ast::{Property, PropertyValue},
@@ -27,7 +30,10 @@ pub fn set_options(
     properties: &[&Property<'_>],
     memtables: Option<&MemtableConfigurations>,
 ) -> Result<()> {
-    for property in properties {
+    // `extensions` replaces all of them, so it comes before the properties that are kept there.
+    let is_extensions = |property: &&&Property<'_>| property.name.as_str() == "extensions";
+    let others = properties.iter().filter(|property| !is_extensions(property));
+    for property in properties.iter().filter(is_extensions).chain(others) {
         set_option(options, property.name.as_str(), &property.value)?;
     }
     // Checked after all properties are set, because either interval may come first.
@@ -90,6 +96,9 @@ pub fn check_counter_options(has_counters: bool, options: &TableOptions) -> Resu
 }
 
 fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>) -> Result<()> {
+    if scylla_options::is_property(name, value) {
+        return scylla_options::set(options, name, value);
+    }
     match name {
         "additional_write_policy" => {
             options.additional_write_policy = checked_text(name, value, check_retry_policy)?;

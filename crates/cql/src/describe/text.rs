@@ -11,6 +11,8 @@ use espalier_types::{CqlType, UserType};
 
 use espalier_types::type_name::quote_if_needed as quote_identifier;
 
+use crate::ddl::describe_scylla_option;
+
 /// Returns `CREATE KEYSPACE`, or a comment for a virtual keyspace, which no statement creates.
 pub fn keyspace(keyspace: &KeyspaceMetadata) -> String {
     if is_virtual(&keyspace.name) {
@@ -224,20 +226,29 @@ fn primary_key(table: &TableMetadata) -> String {
 
 fn table_options(options: &TableOptions) -> Vec<String> {
     let compaction: BTreeMap<String, String> = options.compaction.clone();
+    let of_scylla: BTreeMap<&str, String> = options
+        .extensions
+        .iter()
+        .filter_map(|(name, bytes)| Some((name.as_str(), describe_scylla_option(name, bytes)?)))
+        .collect();
     let extensions: Vec<String> = options
         .extensions
         .iter()
+        .filter(|(name, _)| !of_scylla.contains_key(name.as_str()))
         .map(|(key, value)| {
             let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{}: 0x{hex}", quote(key))
         })
         .collect();
-    vec![
+    let cdc = of_scylla.get("cdc").cloned().unwrap_or_else(|| options.cdc.to_string());
+    let others = of_scylla.iter().filter(|(name, _)| **name != "cdc");
+    let others: Vec<String> = others.map(|(name, value)| format!("{name} = {value}")).collect();
+    let mut shown = vec![
         format!("additional_write_policy = {}", quote(&options.additional_write_policy)),
         format!("allow_auto_snapshot = {}", options.allow_auto_snapshot),
         format!("bloom_filter_fp_chance = {:?}", options.bloom_filter_fp_chance),
         format!("caching = {}", sorted_map(&options.caching)),
-        format!("cdc = {}", options.cdc),
+        format!("cdc = {cdc}"),
         format!("comment = {}", quote(&options.comment)),
         format!("compaction = {}", map(&class_first(&compaction))),
         format!("compression = {}", sorted_map(&options.compression)),
@@ -252,5 +263,7 @@ fn table_options(options: &TableOptions) -> Vec<String> {
         format!("min_index_interval = {}", options.min_index_interval),
         format!("read_repair = {}", quote(&options.read_repair)),
         format!("speculative_retry = {}", quote(&options.speculative_retry)),
-    ]
+    ];
+    shown.extend(others);
+    shown
 }

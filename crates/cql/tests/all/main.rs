@@ -14,6 +14,7 @@ mod point_paths;
 mod prepared_metadata;
 mod schema_round_trip;
 mod scripts;
+mod scylla_dialect;
 mod support;
 mod transactions;
 mod unreadable_tables;

@@ -29,6 +29,7 @@ pub enum Feature {
     Roles,
     Permissions,
     Identities,
+    ServiceLevels,
 }
 
 impl fmt::Display for Feature {
@@ -42,6 +43,7 @@ impl fmt::Display for Feature {
             Self::Roles => "roles",
             Self::Permissions => "permissions",
             Self::Identities => "identities",
+            Self::ServiceLevels => "service levels",
         })
     }
 }

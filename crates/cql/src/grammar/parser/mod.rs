@@ -21,6 +21,7 @@ mod permission;
 mod property;
 mod relation;
 mod role;
+mod scylla;
 mod select;
 mod selector;
 mod statement;

@@ -11,6 +11,9 @@ impl<'a> Parser<'a> {
         if let Some(modification) = self.modification()? {
             return Ok(Statement::Modification(modification));
         }
+        if let Some(statement) = self.scylla_statement()? {
+            return Ok(Statement::Unsupported(statement));
+        }
         let position = self.position();
         let TokenKind::Keyword(keyword) = self.kind(0) else {
             return Err(self.expected("statement"));

@@ -1,0 +1,184 @@
+//! Statements and table properties of ScyllaDB alone.
+
+use espalier_cql::{ClientState, ErrorCode, QueryOptions, QueryResult, Value, Values, Warnings};
+use espalier_runtime::{block_on, file::FileSystem};
+use espalier_types::duration::Duration;
+
+use super::support::node::open;
+
+const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'} AND tablets = {'enabled': false}";
+
+/// Returns the first column of the rows of an answer, all of which are texts.
+fn texts(answer: QueryResult) -> Vec<String> {
+    let QueryResult::Rows(rows) = answer else { panic!("no rows") };
+    let (mut rest, mut found) = (rows.content.as_slice(), Vec::new());
+    for _ in 0..rows.row_count {
+        for column in 0..rows.metadata.columns.len() {
+            let (length, tail) = rest.split_at(4);
+            let length = i32::from_be_bytes(length.try_into().unwrap()).max(0) as usize;
+            let (value, tail) = tail.split_at(length);
+            if column == rows.metadata.columns.len() - 1 {
+                found.push(String::from_utf8(value.to_vec()).unwrap());
+            }
+            rest = tail;
+        }
+    }
+    found
+}
+
+#[test]
+fn properties_of_tables_are_kept_and_described() {
+    block_on(async {
+        let (_, processor) = open(&FileSystem::simulated(1)).await;
+        let mut client = ClientState::default();
+        let warnings = Warnings::default();
+        let options = QueryOptions { warnings: Some(&warnings), ..QueryOptions::default() };
+        let create = "CREATE TABLE k.t (k int PRIMARY KEY) WITH tombstone_gc = {'mode': 'repair'} AND \
+                      cdc = {'enabled': 'true', 'ttl': '60'} AND paxos_grace_seconds = 1234 AND \
+                      per_partition_rate_limit = {'max_reads_per_second': 100} AND in_memory = true";
+        for statement in [KEYSPACE, create, "ALTER TABLE k.t WITH synchronous_updates = true"] {
+            processor.query(statement, &mut client, &options).await.unwrap();
+        }
+        let warned = warnings.take();
+        assert_eq!(warned.len(), 6, "{warned:?}");
+        assert!(warned[0].contains("tombstone_gc"), "{warned:?}");
+        let described = processor.query("DESCRIBE TABLE k.t", &mut client, &options).await.unwrap();
+        let described = texts(described).remove(0);
+        for property in [
+            "AND cdc = {'enabled': 'true', 'ttl': '60'}",
+            "AND extensions = {}",
+            "AND in_memory = true",
+            "AND paxos_grace_seconds = 1234",
+            "AND per_partition_rate_limit = {'max_reads_per_second': '100'}",
+            "AND synchronous_updates = true",
+            "AND tombstone_gc = {'mode': 'repair'}",
+        ] {
+            assert!(described.contains(property), "{property}: {described}");
+        }
+        processor.query("DROP TABLE k.t", &mut client, &options).await.unwrap();
+        processor.query(described.trim_end_matches(';'), &mut client, &options).await.unwrap();
+        let again = processor.query("DESCRIBE TABLE k.t", &mut client, &options).await.unwrap();
+        assert_eq!(texts(again).remove(0), described);
+        for wrong in [
+            "CREATE TABLE k.u (k int PRIMARY KEY) WITH tombstone_gc = {'mode': 'never'}",
+            "CREATE TABLE k.u (k int PRIMARY KEY) WITH paxos_grace_seconds = -1",
+            "CREATE TABLE k.u (k int PRIMARY KEY) WITH cdc = {'unknown': 1}",
+            "CREATE TABLE k.u (k int PRIMARY KEY) WITH tombstone_gc = 'repair'",
+            "CREATE TABLE k.u (k int PRIMARY KEY) WITH in_memory = 'perhaps'",
+        ] {
+            assert!(processor.query(wrong, &mut client, &options).await.is_err(), "{wrong}");
+        }
+    });
+}
+
+#[test]
+fn statements_of_missing_features_are_refused_by_name() {
+    block_on(async {
+        let (_, processor) = open(&FileSystem::simulated(1)).await;
+        let mut client = ClientState::default();
+        for (statement, refusal) in [
+            (
+                "PRUNE MATERIALIZED VIEW k.v WHERE token(v) > 7 USING CONCURRENCY 100",
+                "PRUNE MATERIALIZED VIEW is not supported yet (materialized views)",
+            ),
+            (
+                "LIST EFFECTIVE SERVICE LEVEL OF r;",
+                "LIST EFFECTIVE SERVICE LEVEL is not supported yet (service levels)",
+            ),
+            ("LIST ALL SERVICE LEVELS", "LIST SERVICE LEVEL is not supported yet (service levels)"),
+            (
+                "CREATE SERVICE_LEVEL IF NOT EXISTS x WITH timeout = 5s",
+                "CREATE SERVICE LEVEL is not supported yet (service levels)",
+            ),
+            (
+                "ATTACH SERVICE LEVEL x TO r",
+                "ATTACH SERVICE LEVEL is not supported yet (service levels)",
+            ),
+            ("PRUNE TABLE t", "line 1:0 no viable alternative at input 'PRUNE'"),
+        ] {
+            let answer = processor.query(statement, &mut client, &QueryOptions::default()).await;
+            let error = answer.unwrap_err();
+            assert!(error.message.starts_with(refusal), "{statement}: {error}");
+        }
+    });
+}
+
+#[test]
+fn a_timeout_ends_a_request_that_waits() {
+    block_on(async {
+        let (database, processor) = open(&FileSystem::simulated(1)).await;
+        let mut client = ClientState::default();
+        let options = QueryOptions::default();
+        for statement in [
+            KEYSPACE,
+            "CREATE TABLE k.t (k int, c int, v int, PRIMARY KEY (k, c))",
+            "INSERT INTO k.t (k, c, v) VALUES (1, 1, 1) USING TIMEOUT 60s AND TTL 1000",
+            "BEGIN BATCH USING TIMEOUT 1m INSERT INTO k.t (k, c) VALUES (2, 1); APPLY BATCH",
+            "UPDATE k.t USING TIMEOUT 60s SET v = 2 WHERE k = 1 AND c = 1 IF v = 1",
+            "TRUNCATE k.t USING TIMEOUT 1h",
+            "INSERT INTO k.t (k, c, v) VALUES (1, 1, 1)",
+        ] {
+            processor.query(statement, &mut client, &options).await.unwrap();
+        }
+        // A write waits for the commit log, and a read for the disk.
+        database.flush("k", None).await.unwrap();
+        database.drop_caches().await;
+        for (statement, code) in [
+            ("INSERT INTO k.t (k, c) VALUES (1, 2) USING TIMEOUT 0ms", ErrorCode::WriteTimeout),
+            ("DELETE FROM k.t USING TIMEOUT 0ms WHERE k = 1 AND c = 2", ErrorCode::WriteTimeout),
+            ("SELECT * FROM k.t USING TIMEOUT 0ms", ErrorCode::ReadTimeout),
+            ("SELECT * FROM k.t WHERE k = 1 AND c = 1 USING TIMEOUT 0ms", ErrorCode::ReadTimeout),
+        ] {
+            let error = processor.query(statement, &mut client, &options).await.unwrap_err();
+            assert_eq!(error.code, code, "{statement}: {error}");
+            assert_eq!(error.message, "Operation timed out - received only 0 responses.");
+        }
+        for (wrong, message) in [
+            ("SELECT * FROM k.t USING TIMEOUT 1d", "cannot be expressed in days/months"),
+            ("SELECT * FROM k.t USING TIMEOUT -1s", "must be non-negative"),
+            ("SELECT * FROM k.t USING TIMEOUT 5us", "granularity finer than milliseconds"),
+            (
+                "BEGIN BATCH INSERT INTO k.t (k, c) VALUES (1, 1) USING TIMEOUT 1s; APPLY BATCH",
+                "cannot have a TIMEOUT of its own",
+            ),
+        ] {
+            let error = processor.query(wrong, &mut client, &options).await.unwrap_err();
+            assert!(error.message.contains(message), "{wrong}: {error}");
+        }
+        let text = "SELECT * FROM k.t WHERE k = 1 USING TIMEOUT ?";
+        let prepared = processor.prepare(text, &client).unwrap();
+        assert_eq!(prepared.bind.columns[0].name, "[timeout]");
+        for (nanoseconds, is_late) in [(0, true), (60_000_000_000, false)] {
+            database.drop_caches().await;
+            let mut bytes = Vec::new();
+            Duration { months: 0, days: 0, nanoseconds }.encode(&mut bytes);
+            let values = [Value::Bytes(bytes.into())];
+            let options =
+                QueryOptions { values: Values::Positional(&values), ..QueryOptions::default() };
+            let answer = processor.execute(&prepared, &client, &options).await;
+            assert_eq!(answer.is_err(), is_late, "{answer:?}");
+        }
+        let truncate = "TRUNCATE k.t USING TIMEOUT 0ms";
+        let error = processor.query(truncate, &mut client, &options).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::TruncateError);
+    });
+}
+
+#[test]
+fn system_tables_are_not_changed_by_clients() {
+    block_on(async {
+        let (_, processor) = open(&FileSystem::simulated(1)).await;
+        let mut client = ClientState::default();
+        for statement in [
+            "INSERT INTO system.local (key, cluster_name) VALUES ('local', 'x')",
+            "UPDATE system.local SET cluster_name = 'x' WHERE key = 'local'",
+            "DELETE FROM system.local WHERE key = 'local'",
+            "BEGIN UNLOGGED BATCH INSERT INTO system.peers (peer) VALUES ('1.2.3.4'); APPLY BATCH",
+        ] {
+            let answer = processor.query(statement, &mut client, &QueryOptions::default()).await;
+            let error = answer.unwrap_err();
+            assert_eq!(error.code, ErrorCode::Unauthorized);
+            assert_eq!(error.message, "system keyspace is not user-modifiable.");
+        }
+    });
+}
