@@ -18,8 +18,8 @@ from flights import COLUMNS, STAGES, Flights, clustering_order, key_of, token
 from gate import part
 
 SEED = seed()
-# The gate takes a quarter of the rows. Two queries name April and May.
-MONTHS = part(range(1, 13), (1, 4, 5))
+# The gate takes a sixth of the rows: the two months that queries name.
+MONTHS = part(range(1, 13), (4, 5))
 WHERE_KEY = "carrier = ? AND origin = ? AND month = ?"
 
 
@@ -502,7 +502,7 @@ def is_at_least(value, bound):
             ("LGA", 4),
             lambda row: row["origin"] == "LGA" and row["month"] == 4 and row["minute"] in (58, 59),
         ),
-        ("dest IN ?", (["ANC", "HDN", "LEX"],), lambda row: row["dest"] in ("ANC", "HDN", "LEX")),
+        ("dest IN ?", (["ALB", "BQN", "CAK"],), lambda row: row["dest"] in ("ALB", "BQN", "CAK")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
