@@ -15,24 +15,25 @@ fn shards(count: usize) -> ShardOptions {
     ShardOptions { count, ..ShardOptions::default() }
 }
 
-/// One message at a time: both shards fall asleep between any two, which makes a million wakes.
+/// One message at a time: both shards fall asleep between any two, which makes a million wakes in a
+/// full run.
 #[test]
-fn a_million_wakes_of_sleeping_shards() {
-    const CALLS: u64 = 500_000;
+fn wakes_of_sleeping_shards_are_not_lost() {
+    let calls = espalier_testing::cases(500_000);
     let began = Instant::now();
     let started = start_shards(&shards(2), |context| async move {
         if context.index == 1 {
             return 0;
         }
         let mut sum = 0;
-        for call in 0..CALLS {
+        for call in 0..calls {
             let answer = timeout(LOST, submit_to(1, move || async move { call }));
             sum += answer.await.expect("a wake was lost");
         }
         sum
     });
-    assert_eq!(started.unwrap().join().unwrap(), [CALLS * (CALLS - 1) / 2, 0]);
-    println!("{:?} per call that wakes two sleepers", began.elapsed() / CALLS as u32);
+    assert_eq!(started.unwrap().join().unwrap(), [calls * (calls - 1) / 2, 0]);
+    println!("{:?} per call that wakes two sleepers", began.elapsed() / calls as u32);
 }
 
 /// Many callers in all directions, with pauses that let shards fall asleep at odd moments.
