@@ -39,6 +39,17 @@ def pytest_collection_modifyitems(config, items):
 
     config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
     items[:] = sorted(filter(runs, items), key=order)
+    if config.pluginmanager.hasplugin("xdist"):
+        group_by_file(items)
+
+
+def group_by_file(items):
+    """Lets one process of pytest-xdist run all tests of a file, whose fixtures they share. One
+    process runs all files that ask Cassandra: its start costs as much as many tests."""
+    asks_cassandra = {item.path for item in items if "cassandra" in item.fixturenames}
+    for item in items:
+        name = "cassandra" if item.path in asks_cassandra else item.path.name
+        item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture

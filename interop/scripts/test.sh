@@ -18,7 +18,7 @@ failed=0
 left_out=()
 failures=()
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log.python" "$log.cassandra"' EXIT
 # The days of two commits are a thousand seeds apart.
 day=$(git log -1 --format=%cd --date=format:%Y%m%d 2> /dev/null || echo 0)
 TEST_SEED=${TEST_SEED:-$((day * 1009))}
@@ -26,6 +26,9 @@ export TEST_SEED
 steps=${STEPS:-format lint prepare unit loom instructions interop}
 count=$(wc -w <<< "$steps")
 number=0
+# Many tests wait for a sync, a timer or a start: one more process than cores keeps the cores busy.
+processes=$(($(nproc 2> /dev/null || echo 2) + 1))
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$processes}
 
 has() { command -v "$1" > /dev/null 2>&1; }
 begin() { number=$((number + 1)); step_began=$SECONDS; echo "=== $number/$count $1"; }
@@ -106,24 +109,47 @@ release() {
   export ESPALIER_BINARY=$PWD/target/release/espalier
 }
 
-# Runs before the unit tests, some of which ask Cassandra's own code. Sets WITHOUT_CASSANDRA if
+# Starts the installations in the background: they mostly wait for the network, while the build
+# needs the cores. Sets `why_no_python` and `why_no_cassandra` if a tool is missing.
+start_installing() {
+  why_no_python="" why_no_cassandra=""
+  if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
+    why_no_python="they need python3 with venv"
+  else
+    interop/scripts/install_python.sh > "$log.python" 2>&1 &
+    python_installer=$!
+  fi
+  if ! has javac || ! has mvn; then
+    why_no_cassandra="no JDK (11 or 17) or no Maven"
+  else
+    interop/scripts/install_cassandra.sh > "$log.cassandra" 2>&1 &
+    cassandra_installer=$!
+  fi
+}
+
+# Waits for an installation, prints its output and counts a failure.
+installed() { # name, process, file of its output
+  local status
+  wait "$2" && status=0 || status=$?
+  cat "$3"
+  [ "$status" -eq 0 ] || { failed=$((failed + 1)); failures+=("installing $1"); }
+  return "$status"
+}
+
+# Waits before the unit tests, some of which ask Cassandra's own code. Sets WITHOUT_CASSANDRA if
 # Cassandra cannot be installed: the tests that need it then say so and skip.
 prepare() {
   begin "what the tests need"
-  if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
-    leave_out "all interop tests: they need python3 with venv"
+  if [ -n "$why_no_python" ]; then
+    leave_out "all interop tests: $why_no_python"
     export WITHOUT_PYTHON=1
-  elif ! interop/scripts/install_python.sh; then
-    failed=$((failed + 1))
-    failures+=("installing the Python environment")
+  elif ! installed "the Python environment" "$python_installer" "$log.python"; then
     export WITHOUT_PYTHON=1
   fi
-  if ! has javac || ! has mvn; then
-    leave_out "tests against Cassandra and the Java driver: they need a JDK (11 or 17) and Maven"
-    export WITHOUT_CASSANDRA="no JDK or no Maven"
-  elif ! interop/scripts/install_cassandra.sh; then
-    failed=$((failed + 1))
-    failures+=("installing Cassandra")
+  if [ -n "$why_no_cassandra" ]; then
+    leave_out "tests against Cassandra and the Java driver: $why_no_cassandra"
+    export WITHOUT_CASSANDRA=$why_no_cassandra
+  elif ! installed "Cassandra" "$cassandra_installer" "$log.cassandra"; then
     export WITHOUT_CASSANDRA="its installation failed"
   fi
 }
@@ -170,7 +196,7 @@ interop() {
   elif [ -z "${WITHOUT_PYTHON:-}" ]; then
     # shellcheck disable=SC2086
     count_tests "interop tests" '[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s' \
-      .deps/venv/bin/python -m pytest interop --numprocesses auto --dist loadfile \
+      .deps/venv/bin/python -m pytest interop --numprocesses "$processes" --dist loadgroup \
       ${PYTEST_ARGUMENTS:-}
     [ -n "${NIGHTLY:-}" ] ||
       leave_out "of the flights three quarters and three of four protocols at each stage, of the" \
@@ -182,6 +208,7 @@ if ! has cargo; then
   echo "cargo is missing: nothing can be built or tested; install Rust first"
   exit 1
 fi
+case " $steps " in *" prepare "*) start_installing ;; esac
 for step in $steps; do
   case $step in
     format | lint | prepare | unit | loom | instructions | release | interop) "$step"; end ;;
