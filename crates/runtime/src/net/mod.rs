@@ -1,10 +1,12 @@
-//! TCP: listeners, streams and their halves, with buffers that are handed over and given back.
+//! TCP: listeners, streams and their halves, with buffers that are handed over and given back; and
+//! TLS over them.
 //!
 //! A dropped read or write is cancelled in the kernel, and bytes on their way are lost. A caller
 //! that stops waiting must close the connection.
 
 mod listener;
 mod stream;
+pub mod tls;
 
 pub use listener::{ListenOptions, TcpListener, probe_address};
 pub use stream::{DetachedStream, ReadHalf, Shutdown, TcpStream, WriteHalf};

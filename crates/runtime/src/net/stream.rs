@@ -1,5 +1,6 @@
-//! A TCP connection, whole or split into its halves.
+//! A TCP connection, plain or encrypted, whole or split into its halves.
 
+use super::tls::{Session, TlsDescription};
 use crate::file::{Filling, IoBytes, Sending, SendingVectored};
 use crate::preempt::maybe_yield;
 use bytes::BytesMut;
@@ -8,9 +9,11 @@ use compio::buf::IoVectoredBuf as _;
 use compio::io::{AsyncRead, AsyncWrite};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 
 /// The most buffers that are sent at once without an operation in the completion queue (arbitrary).
 const SLICES_AT_ONCE: usize = 16;
@@ -29,6 +32,10 @@ pub enum Shutdown {
 /// A TCP connection of the calling shard.
 pub struct TcpStream {
     inner: compio::net::TcpStream,
+    /// The session of an encrypted connection.
+    tls: Option<Rc<Session>>,
+    /// Bytes of a plain connection that were received before its first [`Self::read`].
+    received: RefCell<BytesMut>,
 }
 
 /// The reading half of a connection; a task of its own may own it.
@@ -55,7 +62,22 @@ impl TcpStream {
     }
 
     pub(super) fn wrap(inner: compio::net::TcpStream) -> Self {
-        TcpStream { inner }
+        TcpStream { inner, tls: None, received: RefCell::default() }
+    }
+
+    /// Makes the connection encrypted from now on.
+    pub(super) fn encrypted(self, session: Session) -> Self {
+        TcpStream { tls: Some(Rc::new(session)), ..self }
+    }
+
+    /// Returns `bytes`, which were received already, to the next reads.
+    pub(super) fn with_received(self, bytes: BytesMut) -> Self {
+        TcpStream { received: RefCell::new(bytes), ..self }
+    }
+
+    /// Describes the encryption; `None` for a plain connection.
+    pub fn tls(&self) -> Option<TlsDescription> {
+        self.tls.as_ref().map(|session| session.describe())
     }
 
     /// Reads once into `buffer`, after its present content, up to its capacity; returns the count
@@ -69,6 +91,28 @@ impl TcpStream {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "no space in the buffer");
             return (Err(error), buffer);
         }
+        if let Some(session) = &self.tls {
+            return session.read(self, buffer).await;
+        }
+        if !self.received.borrow().is_empty() {
+            return self.take_received(buffer);
+        }
+        self.read_plain(buffer).await
+    }
+
+    fn take_received(&self, mut buffer: BytesMut) -> (io::Result<usize>, BytesMut) {
+        let mut received = self.received.borrow_mut();
+        let count = received.len().min(buffer.capacity() - buffer.len());
+        buffer.extend_from_slice(&received.split_to(count));
+        if received.is_empty() {
+            *received = BytesMut::new();
+        }
+        (Ok(count), buffer)
+    }
+
+    /// Reads once from the socket.
+    pub(super) async fn read_plain(&self, buffer: BytesMut) -> (io::Result<usize>, BytesMut) {
+        let base = buffer.len();
         let mut filling = Filling { buffer, base, limit: usize::MAX };
         loop {
             let BufResult(result, back) = (&self.inner).read(filling).await;
@@ -84,6 +128,15 @@ impl TcpStream {
     /// # Errors
     /// Fails if the connection is broken; part of the buffer may have been sent.
     pub async fn write_all<B: IoBytes>(&self, buffer: B) -> (io::Result<()>, B) {
+        if let Some(session) = &self.tls {
+            let result = session.send(self, buffer.io_bytes()).await;
+            return (result, buffer);
+        }
+        self.write_plain(buffer).await
+    }
+
+    /// Writes all of `buffer` to the socket.
+    pub(super) async fn write_plain<B: IoBytes>(&self, buffer: B) -> (io::Result<()>, B) {
         let from = match self.send_now(buffer.io_bytes()) {
             Ok(sent) => sent,
             Err(error) => return (Err(error), buffer),
@@ -108,7 +161,7 @@ impl TcpStream {
     /// Nearly every write fits into the socket's buffer. A system call for it costs about 300 ns
     /// less than an operation in the completion queue, and the peer gets the bytes before the
     /// task's slice is over (examples/socket_cost.rs).
-    fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
         }
@@ -145,6 +198,14 @@ impl TcpStream {
         &self,
         buffers: Vec<B>,
     ) -> (io::Result<()>, Vec<B>) {
+        if let Some(session) = &self.tls {
+            for buffer in &buffers {
+                if let Err(error) = session.send(self, buffer.io_bytes()).await {
+                    return (Err(error), buffers);
+                }
+            }
+            return (Ok(()), buffers);
+        }
         let mut sending = SendingVectored::new(buffers);
         let mut done = match self.send_now_vectored(&sending) {
             Ok(sent) => sending.advance(sent),
@@ -201,6 +262,9 @@ impl TcpStream {
     /// # Errors
     /// Fails if the kernel refuses. A connection that is already broken is no error.
     pub fn shutdown(&self, which: Shutdown) -> io::Result<()> {
+        if let (Some(session), Shutdown::Write | Shutdown::Both) = (&self.tls, which) {
+            session.announce_close(self);
+        }
         let which = match which {
             Shutdown::Read => rustix::net::Shutdown::Read,
             Shutdown::Write => rustix::net::Shutdown::Write,
@@ -215,12 +279,16 @@ impl TcpStream {
     /// Splits the connection into two halves for two tasks of the same shard. The connection closes
     /// when both are dropped.
     pub fn split(self) -> (ReadHalf, WriteHalf) {
-        let reading = TcpStream { inner: self.inner.clone() };
+        let reading = TcpStream {
+            inner: self.inner.clone(),
+            tls: self.tls.clone(),
+            received: RefCell::new(self.received.take()),
+        };
         (ReadHalf { stream: reading }, WriteHalf { stream: self })
     }
 
     /// Takes the connection off this shard, to be attached on another one. Call it only before the
-    /// connection is split and while no read or write is under way.
+    /// connection is split or encrypted and while no read or write is under way.
     ///
     /// # Errors
     /// Fails if the kernel cannot duplicate the descriptor.

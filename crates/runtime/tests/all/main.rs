@@ -11,5 +11,6 @@ mod same_behaviour;
 mod shards;
 mod sockets;
 mod stop_signal;
+mod tls;
 mod traces;
 mod waiting;

@@ -1,0 +1,206 @@
+//! Builds the configuration of rustls from PEM files and options.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+
+use super::TlsError;
+use crate::file::FileSystem;
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V1_2,
+    /// TLS 1.3.
+    V1_3,
+}
+
+/// Whether clients show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// The node does not ask for one.
+    #[default]
+    NotAsked,
+    /// The node asks for one; a client without one is admitted.
+    Asked,
+    /// A client without one is refused.
+    Required,
+}
+
+/// The files and choices of an acceptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// A PEM file with the node's certificate and those between it and a trusted one, in this
+    /// order.
+    pub certificate: PathBuf,
+    /// A PEM file with the private key of the certificate, without a password.
+    pub key: PathBuf,
+    /// A PEM file with the certificates that may sign those of clients.
+    pub truststore: Option<PathBuf>,
+    /// Whether clients show a certificate.
+    pub client_certificates: ClientCertificates,
+    /// The versions that a client may choose. Never empty.
+    pub versions: Vec<TlsVersion>,
+    /// The cipher suites that a client may choose, by their IANA names; empty means all that rustls
+    /// has.
+    pub cipher_suites: Vec<String>,
+}
+
+/// The contents of the files of [`TlsOptions`].
+#[derive(PartialEq, Eq)]
+pub(super) struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    truststore: Option<Vec<u8>>,
+}
+
+impl Contents {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be read.
+    pub(super) async fn read(options: &TlsOptions) -> Result<Self, TlsError> {
+        let files = FileSystem::real();
+        Ok(Contents {
+            certificate: files.read(&options.certificate).await?,
+            key: files.read(&options.key).await?,
+            truststore: match &options.truststore {
+                Some(path) => Some(files.read(path).await?),
+                None => None,
+            },
+        })
+    }
+
+    /// Builds the configuration of rustls.
+    ///
+    /// # Errors
+    /// Fails if a file is not PEM or lacks a part, if a cipher suite is unknown, or if the key does
+    /// not belong to the certificate.
+    pub(super) fn build(&self, options: &TlsOptions) -> Result<Arc<ServerConfig>, TlsError> {
+        let provider = Arc::new(provider(&options.cipher_suites)?);
+        let chain = certificates(&options.certificate, &self.certificate)?;
+        let key = private_key(&options.key, &self.key)?;
+        let rejected = |error: &dyn std::fmt::Display| TlsError::Rejected {
+            path: options.certificate.clone(),
+            reason: error.to_string(),
+        };
+        let versions: Vec<_> = options.versions.iter().map(|version| supported(*version)).collect();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions)
+            .map_err(|error| rejected(&error))?;
+        let builder = match self.client_verifier(options, provider)? {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        };
+        let configuration =
+            builder.with_single_cert(chain, key).map_err(|error| rejected(&error))?;
+        Ok(Arc::new(configuration))
+    }
+
+    fn client_verifier(
+        &self,
+        options: &TlsOptions,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+        if options.client_certificates == ClientCertificates::NotAsked {
+            return Ok(None);
+        }
+        // Without a truststore, the certificates of the node's own chain may sign.
+        let (path, content) = match (&options.truststore, &self.truststore) {
+            (Some(path), Some(content)) => (path, content),
+            _ => (&options.certificate, &self.certificate),
+        };
+        let rejected = |reason: String| TlsError::Rejected { path: path.to_owned(), reason };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(path, content)? {
+            roots.add(certificate).map_err(|error| rejected(error.to_string()))?;
+        }
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder = match options.client_certificates {
+            ClientCertificates::Required => builder,
+            _ => builder.allow_unauthenticated(),
+        };
+        builder.build().map(Some).map_err(|error| rejected(error.to_string()))
+    }
+}
+
+fn supported(version: TlsVersion) -> &'static SupportedProtocolVersion {
+    match version {
+        TlsVersion::V1_2 => &version::TLS12,
+        TlsVersion::V1_3 => &version::TLS13,
+    }
+}
+
+/// Returns the cryptography with these cipher suites only, in this order of preference.
+fn provider(names: &[String]) -> Result<CryptoProvider, TlsError> {
+    let mut provider = aws_lc_rs::default_provider();
+    if names.is_empty() {
+        return Ok(provider);
+    }
+    let mut chosen = Vec::with_capacity(names.len());
+    for name in names {
+        let named = |suite: &&rustls::SupportedCipherSuite| suite_name(suite.suite()) == *name;
+        let Some(suite) = provider.cipher_suites.iter().find(named) else {
+            let known = provider.cipher_suites.iter().map(|suite| suite_name(suite.suite()));
+            return Err(TlsError::UnknownCipherSuite {
+                name: name.clone(),
+                known: known.collect::<Vec<_>>().join(", "),
+            });
+        };
+        chosen.push(*suite);
+    }
+    provider.cipher_suites = chosen;
+    Ok(provider)
+}
+
+/// Returns the IANA name of a cipher suite. rustls writes `TLS13_` where IANA writes `TLS_`.
+pub(super) fn suite_name(suite: rustls::CipherSuite) -> String {
+    format!("{suite:?}").replacen("TLS13_", "TLS_", 1)
+}
+
+fn certificates(path: &Path, content: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    refuse_keystore(path, content)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+    let found = found.map_err(|error| not_pem(path, &error))?;
+    if found.is_empty() {
+        return Err(TlsError::Lacking { path: path.to_owned(), what: "certificate" });
+    }
+    Ok(found)
+}
+
+fn private_key(path: &Path, content: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    refuse_keystore(path, content)?;
+    let what = "private key without a password";
+    let lacking = || TlsError::Lacking { path: path.to_owned(), what };
+    match PrivateKeyDer::pem_slice_iter(content).next() {
+        None => Err(lacking()),
+        Some(key) => key.map_err(|error| not_pem(path, &error)),
+    }
+}
+
+fn not_pem(path: &Path, error: &rustls::pki_types::pem::Error) -> TlsError {
+    TlsError::NotPem { path: path.to_owned(), reason: error.to_string() }
+}
+
+fn refuse_keystore(path: &Path, content: &[u8]) -> Result<(), TlsError> {
+    const JKS: &[u8] = &[0xFE, 0xED, 0xFE, 0xED];
+    /// A DER sequence of more than 255 bytes.
+    const DER: &[u8] = &[0x30, 0x82];
+    let (kind, command) = if content.starts_with(JKS) {
+        let command = "keytool -importkeystore -srckeystore FILE -destkeystore node.p12 \
+                       -deststoretype PKCS12; openssl pkcs12 -in node.p12 -nodes -out node.pem";
+        ("Java (JKS)", command)
+    } else if content.starts_with(DER) {
+        ("PKCS #12", "openssl pkcs12 -in FILE -nodes -out node.pem")
+    } else {
+        return Ok(());
+    };
+    Err(TlsError::Keystore { path: path.to_owned(), kind, command })
+}

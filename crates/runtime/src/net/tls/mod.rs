@@ -1,0 +1,19 @@
+//! TLS on accepted connections, by rustls: versions 1.2 and 1.3.
+//!
+//! [`TlsAcceptor`] holds the certificates and makes a [`super::TcpStream`] encrypted. From then on,
+//! reads and writes of that stream have the same contract as those of a plain one. The ciphertext
+//! goes through the same socket operations as plain bytes.
+//!
+//! Memory of an encrypted connection: rustls's state (a few KiB), a buffer for received ciphertext
+//! (one record, up to 18 KiB), and a buffer for ciphertext on its way out ([`session`] bounds it).
+
+mod acceptor;
+mod configuration;
+mod error;
+mod session;
+
+pub use acceptor::{Handshake, TlsAcceptor};
+pub use configuration::{ClientCertificates, TlsOptions, TlsVersion};
+pub use error::TlsError;
+pub(super) use session::Session;
+pub use session::TlsDescription;

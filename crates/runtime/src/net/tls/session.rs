@@ -1,0 +1,241 @@
+//! The encrypted session of one connection, between rustls and the socket.
+//!
+//! A reader and a writer may use the session at the same time, as with a plain stream. The state of
+//! rustls is borrowed only between two waits. [`Session::sender`] orders the ciphertext: rustls
+//! numbers its records, so they must leave in the order in which they were made.
+
+use std::cell::RefCell;
+use std::io::{self, BufRead as _, Write as _};
+
+use bytes::{Buf as _, BytesMut};
+use rustls::ServerConnection;
+
+use super::configuration::suite_name;
+use crate::net::TcpStream;
+use crate::preempt::maybe_yield;
+use crate::sync::Mutex;
+use crate::task::spawn_blocking;
+
+/// Spare bytes of the buffer for received ciphertext: one record of the maximum size.
+const RECEIVE_BYTES: usize = 18 * 1024;
+
+/// Plaintext that is encrypted between two writes to the socket. It bounds the ciphertext in
+/// memory, and the time on the core: some tens of microseconds.
+const CHUNK_BYTES: usize = 48 * 1024;
+
+/// The session of an encrypted connection.
+pub(in crate::net) struct Session {
+    state: RefCell<State>,
+    /// Held while ciphertext is taken from rustls and sent; its value is the buffer for that.
+    sender: Mutex<Vec<u8>>,
+}
+
+/// The properties that the handshake settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsDescription {
+    /// The version by Java's name, such as `TLSv1.3`.
+    pub protocol: &'static str,
+    /// The IANA name of the cipher suite.
+    pub cipher_suite: String,
+}
+
+struct State {
+    connection: ServerConnection,
+    /// Ciphertext that the socket delivered and rustls has not taken.
+    received: BytesMut,
+}
+
+impl Session {
+    /// Performs the handshake. `received` holds the first bytes of the client.
+    ///
+    /// The arithmetic takes up to a millisecond (a signature by an RSA key), so a helper
+    /// thread does it.
+    ///
+    /// # Errors
+    /// Fails if the client closes or the two sides do not agree.
+    pub(super) async fn negotiate(
+        connection: ServerConnection,
+        received: BytesMut,
+        stream: &TcpStream,
+    ) -> io::Result<Self> {
+        let mut state = State { connection, received };
+        loop {
+            let work = move || {
+                let outcome = state.process();
+                (state, outcome)
+            };
+            let (processed, outcome) = spawn_blocking(work).await;
+            state = processed;
+            // The alert of a failure must reach the client too.
+            let mut out = Vec::new();
+            state.take_ciphertext(&mut out)?;
+            stream.write_plain(out).await.0?;
+            outcome?;
+            if !state.connection.is_handshaking() {
+                let (state, sender) = (RefCell::new(state), Mutex::new(Vec::new()));
+                return Ok(Session { state, sender });
+            }
+            let (count, received) = receive(state.received, stream).await;
+            state.received = received;
+            if count? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Reads once into `buffer`, as [`TcpStream::read`] does.
+    pub(in crate::net) async fn read(
+        &self,
+        stream: &TcpStream,
+        mut buffer: BytesMut,
+    ) -> (io::Result<usize>, BytesMut) {
+        loop {
+            let outcome = self.state.borrow_mut().decrypt(&mut buffer);
+            let must_send = self.state.borrow().connection.wants_write();
+            if must_send && let Err(error) = self.send(stream, &[]).await {
+                return (Err(error), buffer);
+            }
+            match outcome {
+                Ok(0) => {}
+                outcome => return (outcome, buffer),
+            }
+            if self.state.borrow().is_closed() {
+                return (Ok(0), buffer);
+            }
+            match self.receive(stream).await {
+                // Many clients close without the alert that announces it.
+                Ok(0) => return (Ok(0), buffer),
+                Ok(_) => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+    }
+
+    /// Encrypts and sends all of `bytes`, after the ciphertext that rustls holds already.
+    pub(in crate::net) async fn send(&self, stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
+        let mut sender = self.sender.lock().await;
+        let mut rest = bytes;
+        loop {
+            let mut out = std::mem::take(&mut *sender);
+            out.clear();
+            let encrypted = self.state.borrow_mut().encrypt(rest, &mut out)?;
+            rest = &rest[encrypted..];
+            let (result, out) = stream.write_plain(out).await;
+            *sender = out;
+            result?;
+            if rest.is_empty() {
+                return Ok(());
+            }
+            maybe_yield().await;
+        }
+    }
+
+    /// Announces the end of the connection if the socket takes the alert at once and no write is
+    /// under way.
+    pub(in crate::net) fn announce_close(&self, stream: &TcpStream) {
+        let (Some(_sender), Ok(mut state)) = (self.sender.try_lock(), self.state.try_borrow_mut())
+        else {
+            return;
+        };
+        state.connection.send_close_notify();
+        let mut out = Vec::new();
+        if state.take_ciphertext(&mut out).is_ok() {
+            // A client that has closed already needs no alert.
+            let _ = stream.send_now(&out);
+        }
+    }
+
+    /// Describes the session.
+    pub(in crate::net) fn describe(&self) -> TlsDescription {
+        let state = self.state.borrow();
+        let suite = state.connection.negotiated_cipher_suite();
+        TlsDescription {
+            protocol: match state.connection.protocol_version() {
+                Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+                _ => "TLSv1.3",
+            },
+            cipher_suite: suite.map(|suite| suite_name(suite.suite())).unwrap_or_default(),
+        }
+    }
+
+    async fn receive(&self, stream: &TcpStream) -> io::Result<usize> {
+        let received = std::mem::take(&mut self.state.borrow_mut().received);
+        let (count, received) = receive(received, stream).await;
+        self.state.borrow_mut().received = received;
+        count
+    }
+}
+
+/// Reads once from the socket, after the bytes that the buffer has.
+async fn receive(mut buffer: BytesMut, stream: &TcpStream) -> (io::Result<usize>, BytesMut) {
+    buffer.reserve(RECEIVE_BYTES);
+    stream.read_plain(buffer).await
+}
+
+impl State {
+    /// Gives received ciphertext to rustls until it has plaintext or needs more.
+    fn process(&mut self) -> io::Result<()> {
+        while !self.received.is_empty() && self.connection.wants_read() {
+            let mut rest: &[u8] = &self.received;
+            let count = self.connection.read_tls(&mut rest)?;
+            self.received.advance(count);
+            let processed = self.connection.process_new_packets();
+            processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
+        Ok(())
+    }
+
+    /// Moves plaintext into the spare capacity of `buffer`; returns 0 if more ciphertext is needed.
+    fn decrypt(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+        let mut moved = 0;
+        loop {
+            let spare = buffer.capacity() - buffer.len();
+            if spare == 0 {
+                return Ok(moved);
+            }
+            let mut reader = self.connection.reader();
+            let count = match reader.fill_buf() {
+                Ok(plaintext) => {
+                    let count = plaintext.len().min(spare);
+                    buffer.extend_from_slice(&plaintext[..count]);
+                    count
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                Err(error) => return Err(error),
+            };
+            reader.consume(count);
+            moved += count;
+            if count == 0 {
+                if self.received.is_empty() || !self.connection.wants_read() {
+                    return Ok(moved);
+                }
+                self.process()?;
+            }
+        }
+    }
+
+    /// Encrypts up to [`CHUNK_BYTES`] of `bytes` and appends all ciphertext to `out`. Returns the
+    /// number of bytes that were encrypted.
+    fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+        let chunk = &bytes[..bytes.len().min(CHUNK_BYTES)];
+        let count = self.connection.writer().write(chunk)?;
+        if count == 0 && !chunk.is_empty() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.take_ciphertext(out)?;
+        Ok(count)
+    }
+
+    fn take_ciphertext(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        while self.connection.wants_write() {
+            self.connection.write_tls(out)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the client has announced the end of the connection. Call it while there is
+    /// no plaintext.
+    fn is_closed(&self) -> bool {
+        !self.connection.wants_read()
+    }
+}
