@@ -2,6 +2,9 @@
 //! bytes.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use espalier_runtime::net::tls::{Handshake, TlsAcceptor};
 
 use crate::admission::ConnectionLimits;
 use crate::protocol::DEFAULT_MAX_FRAME_SIZE;
@@ -14,6 +17,8 @@ pub struct ServerConfig {
     /// `native_shard_aware_transport_port` on the same address, where the client's port chooses the
     /// shard.
     pub shard_aware_listen: Option<SocketAddr>,
+    /// `client_encryption_options`; `None` if clients connect without TLS.
+    pub encryption: Option<ClientEncryption>,
     /// `api_address` and `api_port`: the address of the admin HTTP API and of the metrics.
     pub admin_listen: Option<SocketAddr>,
     /// `native_transport_max_frame_size`: the longest body of a request, in bytes.
@@ -31,6 +36,21 @@ pub struct ServerConfig {
     pub trace_ttl_s: u32,
 }
 
+/// The encryption of clients' connections.
+#[derive(Clone, Debug)]
+pub struct ClientEncryption {
+    /// Makes connections encrypted.
+    pub acceptor: Arc<TlsAcceptor>,
+    /// Whether the clients of the encrypted ports must use TLS.
+    pub handshake: Handshake,
+    /// `native_transport_port_ssl`: the address of encrypted connections, if those of
+    /// [`ServerConfig::listen`] are plain.
+    pub listen: Option<SocketAddr>,
+    /// `native_shard_aware_transport_port_ssl`: the same for
+    /// [`ServerConfig::shard_aware_listen`].
+    pub shard_aware_listen: Option<SocketAddr>,
+}
+
 impl ServerConfig {
     /// Returns the defaults for a node with `memory` bytes. Requests in flight get a tenth of them,
     /// and those of one address a fortieth, which are the shares of the heap in Cassandra.
@@ -38,6 +58,7 @@ impl ServerConfig {
         Self {
             listen,
             shard_aware_listen: None,
+            encryption: None,
             admin_listen: None,
             max_frame_size: DEFAULT_MAX_FRAME_SIZE,
             connection_limits: ConnectionLimits::default(),

@@ -11,6 +11,7 @@
 mod admin;
 mod admission;
 mod answers;
+mod certificates;
 mod columns;
 mod config;
 mod connection;
@@ -26,6 +27,6 @@ mod started;
 mod traces;
 
 pub use admission::ConnectionLimits;
-pub use config::ServerConfig;
+pub use config::{ClientEncryption, ServerConfig};
 pub use options::CQL_VERSION;
 pub use shard::{ShardServer, SharedState};

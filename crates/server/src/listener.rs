@@ -8,8 +8,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use espalier_runtime::net::tls::Handshake;
 use espalier_runtime::net::{DetachedStream, TcpListener, TcpStream};
 use espalier_runtime::{spawn_local, submit_to, time};
 
@@ -21,6 +23,17 @@ use crate::shard::ShardServer;
 /// another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Time that a client has for the TLS handshake. Arbitrary; the handshake has two round trips.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The properties of a listening port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port {
+    pub placement: Placement,
+    /// `None` if connections are plain.
+    pub handshake: Option<Handshake>,
+}
+
 /// How a listener chooses the shard of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
@@ -31,14 +44,10 @@ pub(crate) enum Placement {
 }
 
 /// Accepts connections for ever; cancel the task to stop.
-pub(crate) async fn accept_all(
-    server: Rc<ShardServer>,
-    listener: TcpListener,
-    placement: Placement,
-) {
+pub(crate) async fn accept_all(server: Rc<ShardServer>, listener: TcpListener, port: Port) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => place(&server, stream, peer, placement),
+            Ok((stream, peer)) => place(&server, stream, peer, port),
             Err(error) => {
                 tracing::warn!(
                     %error,
@@ -50,8 +59,8 @@ pub(crate) async fn accept_all(
     }
 }
 
-fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, placement: Placement) {
-    let target = match placement {
+fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, port: Port) {
+    let target = match port.placement {
         Placement::FewestConnections => None,
         Placement::ClientPort => Some(usize::from(peer.port()) % server.shard.count),
     };
@@ -69,12 +78,13 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, placemen
     };
     let target = place.shard();
     if target == server.shard.index {
-        return begin(Rc::clone(server), stream, peer, place);
+        return begin(Rc::clone(server), stream, Client { peer, place, handshake: port.handshake });
     }
     match stream.detach() {
         Ok(stream) => {
+            let client = Client { peer, place, handshake: port.handshake };
             let arrive = move || async move {
-                if let Err(error) = arrive(stream, peer, place) {
+                if let Err(error) = arrive(stream, client) {
                     tracing::warn!(
                         %peer,
                         %error,
@@ -89,19 +99,49 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, placemen
 }
 
 /// Begins to serve a connection that another shard accepted.
-fn arrive(stream: DetachedStream, peer: SocketAddr, place: ConnectionPlace) -> io::Result<()> {
+fn arrive(stream: DetachedStream, client: Client) -> io::Result<()> {
     let server = ShardServer::current().ok_or(io::ErrorKind::NotConnected)?;
-    begin(server, TcpStream::attach(stream)?, peer, place);
+    begin(server, TcpStream::attach(stream)?, client);
     Ok(())
 }
 
-fn begin(server: Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, place: ConnectionPlace) {
+/// The client of a connection on its way to its shard.
+struct Client {
+    peer: SocketAddr,
+    place: ConnectionPlace,
+    handshake: Option<Handshake>,
+}
+
+fn begin(server: Rc<ShardServer>, stream: TcpStream, client: Client) {
+    let peer = client.peer;
     // The connection writes whole answers: waiting for more bytes would only delay them.
     if let Err(error) = stream.set_nodelay(true).and_then(|()| stream.set_keepalive(true)) {
         tracing::debug!(%peer, %error, "setting a connection's options failed");
     }
+    let encryption = server.config.encryption.as_ref();
+    let Some((encryption, handshake)) = encryption.zip(client.handshake) else {
+        return serve(server, stream, client);
+    };
+    let acceptor = Arc::clone(&encryption.acceptor);
+    spawn_local(async move {
+        let accepting = acceptor.accept(stream, handshake);
+        match time::timeout(HANDSHAKE_LIMIT, accepting).await {
+            Ok(Ok(stream)) => serve(server, stream, client),
+            Ok(Err(error)) => refused(&server, peer, &error),
+            Err(_) => refused(&server, peer, &"it took longer than 10 s"),
+        }
+    })
+    .detach();
+}
+
+fn refused(server: &ShardServer, peer: SocketAddr, reason: &dyn std::fmt::Display) {
+    server.metrics.handshakes_failed.increment();
+    tracing::warn!(%peer, %reason, "a TLS handshake failed, the connection is closed");
+}
+
+fn serve(server: Rc<ShardServer>, stream: TcpStream, client: Client) {
     let Ok(pass) = server.gate.enter() else { return };
-    let connection = Connection::new(server, stream, peer, place, pass);
+    let connection = Connection::new(server, stream, client.peer, client.place, pass);
     connection.server.remember(&connection);
     spawn_local(connection.serve()).detach();
 }

@@ -18,11 +18,12 @@ use espalier_storage::ConnectedClient;
 use crate::admin;
 use crate::admission::{ConnectionCounter, RequestAdmission};
 use crate::answers::AnswerMemory;
+use crate::certificates;
 use crate::columns::ColumnCache;
 use crate::config::ServerConfig;
 use crate::connection::Connection;
 use crate::events::EventRegistry;
-use crate::listener::{Placement, accept_all};
+use crate::listener::{Placement, Port, accept_all};
 use crate::metrics::{Kind, Sample, TransportMetrics, storage_samples};
 use crate::options::ShardInfo;
 use crate::started::Started;
@@ -153,11 +154,27 @@ impl ShardServer {
     /// Fails if the server cannot bind one of the two addresses.
     pub fn listen(self: &Rc<Self>) -> io::Result<SocketAddr> {
         let options = ListenOptions { shared: true, ..ListenOptions::default() };
+        let encryption = self.config.encryption.as_ref();
+        let [tls, tls_of_shard] = [
+            encryption.and_then(|encryption| encryption.listen),
+            encryption.and_then(|encryption| encryption.shard_aware_listen),
+        ];
+        // A port is plain if another one is for encrypted connections.
+        let handshake = encryption.map(|encryption| encryption.handshake);
         let listener = TcpListener::bind(self.config.listen, options)?;
         let address = listener.local_address()?;
-        self.accept(listener, Placement::FewestConnections);
+        let placement = Placement::FewestConnections;
+        self.accept(listener, Port { placement, handshake: handshake.filter(|_| tls.is_none()) });
+        if let Some(address) = tls {
+            self.accept(TcpListener::bind(address, options)?, Port { placement, handshake });
+        }
+        let placement = Placement::ClientPort;
         if let Some(address) = self.config.shard_aware_listen {
-            self.accept(TcpListener::bind(address, options)?, Placement::ClientPort);
+            let handshake = handshake.filter(|_| tls_of_shard.is_none());
+            self.accept(TcpListener::bind(address, options)?, Port { placement, handshake });
+        }
+        if let Some(address) = tls_of_shard {
+            self.accept(TcpListener::bind(address, options)?, Port { placement, handshake });
         }
         Ok(address)
     }
@@ -172,6 +189,7 @@ impl ShardServer {
         let Some(address) = self.config.admin_listen else { return Ok(None) };
         let (address, acceptor) = admin::listen(self, address)?;
         self.acceptors.borrow_mut().push(acceptor);
+        self.acceptors.borrow_mut().extend(certificates::watch(self));
         Ok(Some(address))
     }
 
@@ -247,8 +265,8 @@ impl ShardServer {
         samples
     }
 
-    fn accept(self: &Rc<Self>, listener: TcpListener, placement: Placement) {
-        let acceptor = spawn_local(accept_all(Rc::clone(self), listener, placement));
+    fn accept(self: &Rc<Self>, listener: TcpListener, port: Port) {
+        let acceptor = spawn_local(accept_all(Rc::clone(self), listener, port));
         self.acceptors.borrow_mut().push(acceptor);
     }
 

@@ -38,8 +38,8 @@ pub use compaction::{
 };
 pub use configuration::StorageConfiguration;
 pub use database::{
-    ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead, Orphan,
-    PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
+    ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead,
+    Orphan, PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
 pub use guardrails::{Guardrails, Warnings};

@@ -77,8 +77,7 @@ mod tests {
         let ignored = |key| matches!(look_up(key), Some(Known::Ignored(_)));
         assert!(ignored("seed_provider"));
         assert!(ignored("memtable_allocation_type"));
-        assert!(ignored("client_encryption_options.keystore"));
-        assert_eq!(look_up("client_encryption_options.enabled"), Some(Known::Only(vec!["false"])));
+        assert!(ignored("client_encryption_options.algorithm"));
         assert_eq!(look_up("cdc_enabled"), Some(Known::Only(vec!["false"])));
         assert_eq!(look_up("sstable.nonsense"), None);
         assert_eq!(look_up("memtables"), None);

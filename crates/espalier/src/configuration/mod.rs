@@ -8,12 +8,14 @@
 //! | --- | --- |
 //! | `document` | YAML as flat keys with lines |
 //! | `settings` | the settings |
+//! | `client_encryption` | TLS for clients |
 //! | `known_keys` | keys of Cassandra and ScyllaDB that are not settings here |
 //! | `guardrails` | settings of guardrails |
 //! | `memtables` | kinds of memtables by name |
 //! | `resolve` | defaults, and settings that depend on others |
 //! | `shown` | the settings in effect, for `system_views.settings` |
 
+mod client_encryption;
 mod document;
 mod error;
 mod guardrails;

@@ -10,6 +10,7 @@ use espalier_runtime::ShardOptions;
 use espalier_server::{ConnectionLimits, ServerConfig};
 use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
 
+use super::client_encryption::{self, ClientEncryptionSettings};
 use super::error::ConfigurationError;
 use super::settings::Draft;
 use super::{Given, Machine};
@@ -46,7 +47,9 @@ pub struct NodeConfiguration {
     pub memory: MemoryBudget,
     /// The configuration of storage.
     pub storage: StorageConfiguration,
-    /// The configuration of the server.
+    /// `client_encryption_options`; `None` if clients connect without TLS.
+    pub encryption: Option<ClientEncryptionSettings>,
+    /// The configuration of the server. Its encryption is missing until the certificates are read.
     pub server: ServerConfig,
     /// Keys that have no effect, each with the reason.
     pub ignored: Vec<(String, &'static str)>,
@@ -73,6 +76,7 @@ pub(super) fn resolve(
             guardrails: guardrails.resolve()?,
             ..storage(&draft, &directory, &memory)?
         },
+        encryption: client_encryption::resolve(&draft, server.listen.port())?,
         server,
         memory,
         directory,

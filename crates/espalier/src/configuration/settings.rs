@@ -53,6 +53,25 @@ pub struct Draft {
     pub drop_compact_storage_enabled: Option<bool>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
+    pub native_transport_port_ssl: Option<u16>,
+    pub native_shard_aware_port_ssl: Option<u16>,
+    pub client_encryption: ClientEncryptionDraft,
+}
+
+/// The given settings of `client_encryption_options`.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct ClientEncryptionDraft {
+    pub enabled: Option<bool>,
+    pub optional: Option<bool>,
+    pub require_client_auth: Option<String>,
+    pub keystore: Option<PathBuf>,
+    pub truststore: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub keyfile: Option<PathBuf>,
+    pub protocol: Option<String>,
+    pub accepted_protocols: Option<Vec<String>>,
+    pub cipher_suites: Option<Vec<String>>,
 }
 
 /// One setting.
@@ -86,6 +105,7 @@ enum Kind {
     Choice(Slot<String>, &'static [&'static str]),
     Path(Slot<PathBuf>),
     Paths(Slot<Vec<PathBuf>>),
+    Texts(Slot<Vec<String>>),
     Port(Slot<u16>),
     /// A number; -1 means no limit.
     Limit(Slot<i64>),
@@ -154,6 +174,55 @@ pub const SETTINGS: &[Setting] = &[
         "native_transport_max_request_data_in_flight_per_ip",
         &[("native_transport_max_concurrent_requests_in_bytes_per_ip", OldUnit::Bytes)],
         Kind::Size(|draft| &mut draft.max_in_flight_bytes_per_ip, 0, TIB),
+    ),
+    // TLS.
+    setting("native_transport_port_ssl", Kind::Port(|draft| &mut draft.native_transport_port_ssl)),
+    setting(
+        "native_shard_aware_transport_port_ssl",
+        Kind::Port(|draft| &mut draft.native_shard_aware_port_ssl),
+    ),
+    setting(
+        "client_encryption_options.enabled",
+        Kind::Switch(|draft| &mut draft.client_encryption.enabled),
+    ),
+    setting(
+        "client_encryption_options.optional",
+        Kind::Switch(|draft| &mut draft.client_encryption.optional),
+    ),
+    setting(
+        "client_encryption_options.require_client_auth",
+        Kind::Choice(
+            |draft| &mut draft.client_encryption.require_client_auth,
+            &["false", "true", "optional"],
+        ),
+    ),
+    setting(
+        "client_encryption_options.keystore",
+        Kind::Path(|draft| &mut draft.client_encryption.keystore),
+    ),
+    setting(
+        "client_encryption_options.truststore",
+        Kind::Path(|draft| &mut draft.client_encryption.truststore),
+    ),
+    setting(
+        "client_encryption_options.certificate",
+        Kind::Path(|draft| &mut draft.client_encryption.certificate),
+    ),
+    setting(
+        "client_encryption_options.keyfile",
+        Kind::Path(|draft| &mut draft.client_encryption.keyfile),
+    ),
+    setting(
+        "client_encryption_options.protocol",
+        Kind::Text(|draft| &mut draft.client_encryption.protocol),
+    ),
+    setting(
+        "client_encryption_options.accepted_protocols",
+        Kind::Texts(|draft| &mut draft.client_encryption.accepted_protocols),
+    ),
+    setting(
+        "client_encryption_options.cipher_suites",
+        Kind::Texts(|draft| &mut draft.client_encryption.cipher_suites),
     ),
     // The commit log.
     setting(
@@ -296,6 +365,10 @@ impl Setting {
             *slot(draft) = Some(paths(value)?);
             return Ok(());
         }
+        if let Kind::Texts(slot) = &self.kind {
+            *slot(draft) = Some(texts(value)?);
+            return Ok(());
+        }
         let Value::Scalar(text) = value else {
             return Err("expected one value".to_owned());
         };
@@ -307,7 +380,7 @@ impl Setting {
                 *slot(draft) = Some((*choice).to_owned());
             }
             Kind::Path(slot) => *slot(draft) = Some(PathBuf::from(text)),
-            Kind::Paths(_) => {}
+            Kind::Paths(_) | Kind::Texts(_) => {}
             Kind::Port(slot) => {
                 let port = text.parse().map_err(|_| "expected a port, from 0 to 65535")?;
                 *slot(draft) = Some(port);
@@ -377,15 +450,20 @@ fn duration(text: &str, old: Option<OldUnit>) -> Result<Duration, String> {
 }
 
 fn paths(value: &Value) -> Result<Vec<PathBuf>, String> {
+    let paths = texts(value).map_err(|_| "expected a directory, or a list of them")?;
+    Ok(paths.into_iter().map(PathBuf::from).collect())
+}
+
+fn texts(value: &Value) -> Result<Vec<String>, String> {
     let items = match value {
         Value::List(items) => items.as_slice(),
         one => std::slice::from_ref(one),
     };
-    let path = |item: &Value| match item {
-        Value::Scalar(path) => Ok(PathBuf::from(path)),
-        _ => Err("expected a directory, or a list of them".to_owned()),
+    let text = |item: &Value| match item {
+        Value::Scalar(text) => Ok(text.clone()),
+        _ => Err("expected a value, or a list of them".to_owned()),
     };
-    items.iter().map(path).collect()
+    items.iter().map(text).collect()
 }
 
 #[cfg(test)]

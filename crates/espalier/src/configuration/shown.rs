@@ -1,9 +1,10 @@
 //! The settings in effect, including defaults, as `system_views.settings` shows them. Each value
 //! has the form in which an operator could give it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsVersion};
 use espalier_storage::{CommitLogSync, ReplayPolicy};
 
 use super::NodeConfiguration;
@@ -38,6 +39,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
         "native_shard_aware_transport_port",
         server.shard_aware_listen.map(|address| address.port()),
     );
+    shown.encryption(node);
     shown.put_or_null("api_address", admin.map(|address| address.ip()));
     shown.put_or_null("api_port", admin.map(|address| address.port()));
     shown.put("native_transport_max_frame_size", size(server.max_frame_size as u64));
@@ -90,6 +92,47 @@ impl Shown {
 
     fn put_or_null(&mut self, name: &str, value: Option<impl ToString>) {
         self.0.push((name.to_owned(), value.map(|value| value.to_string())));
+    }
+}
+
+impl Shown {
+    fn encryption(&mut self, node: &NodeConfiguration) {
+        let encryption = node.encryption.as_ref();
+        let mut put = |name: &str, value: Option<String>| {
+            self.put_or_null(&format!("client_encryption_options.{name}"), value);
+        };
+        let is_optional = encryption.map(|encryption| encryption.handshake == Handshake::Optional);
+        put("enabled", Some(encryption.is_some().to_string()));
+        put("optional", Some(is_optional.unwrap_or(false).to_string()));
+        let options = encryption.map(|encryption| &encryption.options);
+        let client_certificates = options.map(|options| options.client_certificates);
+        let required = match client_certificates.unwrap_or_default() {
+            ClientCertificates::NotAsked => "false",
+            ClientCertificates::Asked => "optional",
+            ClientCertificates::Required => "true",
+        };
+        put("require_client_auth", Some(required.to_owned()));
+        let path = |path: &PathBuf| path.display().to_string();
+        let [keystore, pair] = [true, false].map(|is_one_file| {
+            options.filter(|options| (options.certificate == options.key) == is_one_file)
+        });
+        put("keystore", keystore.map(|options| path(&options.certificate)));
+        put("certificate", pair.map(|options| path(&options.certificate)));
+        put("keyfile", pair.map(|options| path(&options.key)));
+        put("truststore", options.and_then(|options| options.truststore.as_ref().map(path)));
+        let one_version = options.and_then(|options| match options.versions.as_slice() {
+            [TlsVersion::V1_2] => Some("TLSv1.2"),
+            [TlsVersion::V1_3] => Some("TLSv1.3"),
+            _ => None,
+        });
+        put("protocol", Some(one_version.unwrap_or("TLS").to_owned()));
+        put("accepted_protocols", one_version.map(str::to_owned));
+        let suites = options.map(|options| format!("[{}]", options.cipher_suites.join(", ")));
+        put("cipher_suites", suites.filter(|suites| suites != "[]"));
+        let port = encryption.and_then(|encryption| encryption.port);
+        self.put_or_null("native_transport_port_ssl", port);
+        let port = encryption.and_then(|encryption| encryption.shard_aware_port);
+        self.put_or_null("native_shard_aware_transport_port_ssl", port);
     }
 }
 

@@ -108,6 +108,9 @@ pub enum NodetoolCommand {
         #[arg(value_name = "VALUE", required = true, num_args = 1..=2, allow_hyphen_values = true)]
         values: Vec<String>,
     },
+    /// Take the certificates for clients from their files again
+    #[command(name = "reloadssl")]
+    ReloadSsl,
     /// Rewrite the SSTables that have another version than new ones
     #[command(name = "upgradesstables")]
     UpgradeSstables(UpgradeArguments),

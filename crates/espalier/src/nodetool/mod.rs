@@ -96,6 +96,7 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::SetGuardrailsConfig { name, values } => {
                 Ok(ask(node, &guardrails::set(name, values)).await?)
             }
+            NodetoolCommand::ReloadSsl => reload_certificates(node).await,
             NodetoolCommand::UpgradeSstables(upgrade) => {
                 watched(node, upgraded(node, upgrade)).await
             }
@@ -259,6 +260,15 @@ async fn show_compaction_history(node: &NodeAddress) -> Done {
 async fn stop(node: &NodeAddress, compaction_type: &str) -> Done {
     let request = Request::post("/compaction_manager/stop_compaction");
     Ok(ask(node, &request.with("type", compaction_type)).await?)
+}
+
+async fn reload_certificates(node: &NodeAddress) -> Done {
+    let changed = ask(node, &Request::post("/storage_service/reload_ssl_certificates")).await?;
+    print(if changed {
+        "new certificates are used from now on"
+    } else {
+        "the certificates have not changed"
+    })
 }
 
 async fn show_throughput(node: &NodeAddress, is_exact: bool) -> Done {

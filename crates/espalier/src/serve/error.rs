@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use espalier_runtime::file::FileError;
+use espalier_runtime::net::tls::TlsError;
 use espalier_runtime::shard::ShardPanic;
 use espalier_storage::StorageError;
 
@@ -19,6 +20,9 @@ pub enum ServeError {
     /// The settings cannot be used.
     #[error(transparent)]
     Configuration(Box<ConfigurationError>),
+    /// The certificates for clients cannot be used.
+    #[error("client_encryption_options: {0}")]
+    Tls(TlsError),
     /// A directory cannot be used.
     #[error(
         "{} cannot be used: {error}; make it writable, or give another one with {flag}",

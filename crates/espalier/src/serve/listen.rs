@@ -33,6 +33,16 @@ impl Addresses {
             let setting = "--set native_shard_aware_transport_port=";
             server.shard_aware_listen = Some(claim(address, "shard-aware CQL", setting).await?);
         }
+        if let Some(encryption) = &mut server.encryption {
+            let setting = "--set native_transport_port_ssl=";
+            if let Some(address) = &mut encryption.listen {
+                *address = claim(*address, "CQL with TLS", setting).await?;
+            }
+            let setting = "--set native_shard_aware_transport_port_ssl=";
+            if let Some(address) = &mut encryption.shard_aware_listen {
+                *address = claim(*address, "shard-aware CQL with TLS", setting).await?;
+            }
+        }
         let admin = match server.admin_listen {
             Some(address) => claim(address, "the admin API", ADMIN_SETTING).await?,
             None => SocketAddr::new(cql.ip(), 0),

@@ -18,14 +18,16 @@ mod shard;
 
 pub use error::ServeError;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use espalier_commands::units::display_size;
 use espalier_cql::PreparedCache;
 use espalier_runtime::file::FileSystem;
+use espalier_runtime::net::tls::TlsAcceptor;
 use espalier_runtime::time::Instant;
 use espalier_runtime::{ShardContext, block_on, driver_notice, process, start_shards};
-use espalier_server::SharedState;
+use espalier_server::{ClientEncryption, SharedState};
 use espalier_storage::SharedDatabase;
 
 use crate::command_line::ServeArguments;
@@ -93,8 +95,24 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let file = content.as_ref().map(|(path, content)| (*path, content.as_slice()));
     let mut configuration = NodeConfiguration::load(arguments, file, Machine::here())?;
     let directories = Directories::claim(&configuration).await?;
+    configuration.server.encryption = encryption(&configuration).await?;
     let addresses = Addresses::claim(&mut configuration.server).await?;
     Ok(Prepared { configuration, addresses, directories })
+}
+
+/// Reads the certificates for clients' connections.
+async fn encryption(
+    configuration: &NodeConfiguration,
+) -> Result<Option<ClientEncryption>, ServeError> {
+    let Some(settings) = &configuration.encryption else { return Ok(None) };
+    let acceptor = TlsAcceptor::load(settings.options.clone()).await.map_err(ServeError::Tls)?;
+    let address = |port| SocketAddr::new(configuration.server.listen.ip(), port);
+    Ok(Some(ClientEncryption {
+        acceptor,
+        handshake: settings.handshake,
+        listen: settings.port.map(address),
+        shard_aware_listen: settings.shard_aware_port.map(address),
+    }))
 }
 
 /// Runs one shard until the node stops.

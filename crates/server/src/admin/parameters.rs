@@ -45,9 +45,9 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
         ["storage_service", "guardrails"] => Some(&["name", "value", "fail", "warn"]),
         ["compaction_manager", "stop_compaction"] => Some(&["type"]),
         ["compaction_manager", "stop_keyspace_compaction", _] => Some(&["type", "tables"]),
-        ["storage_service", "flush"] | ["lsa", "compact"] | ["system", "drop_sstable_caches"] => {
-            Some(&[])
-        }
+        ["storage_service", "flush" | "reload_ssl_certificates"]
+        | ["lsa", "compact"]
+        | ["system", "drop_sstable_caches"] => Some(&[]),
         _ => None,
     }
 }

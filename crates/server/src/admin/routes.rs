@@ -93,6 +93,7 @@ async fn storage_service(
         }
         ("POST", [_, "keyspace_cleanup", keyspace]) => cleanup(server, request, keyspace),
         ("POST", [_, "flush"]) => flush_all(server).await,
+        ("POST", [_, "reload_ssl_certificates"]) => reload_certificates(server).await,
         ("POST", [_, "sstables", keyspace]) => {
             import(server, keyspace, request.parameter("cf"), request.parameter("path")).await
         }
@@ -126,6 +127,22 @@ pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
         }
         "GET" | "POST" => not_found(),
         _ => HttpResponse::error(405, "Unsupported method: most paths take GET or POST"),
+    }
+}
+
+/// Answers whether the certificates' files have changed since the node read them last.
+async fn reload_certificates(server: &ShardServer) -> HttpResponse {
+    let Some(encryption) = &server.config.encryption else {
+        return HttpResponse::error(400, "Clients connect without TLS: there are no certificates");
+    };
+    match crate::certificates::reload(&encryption.acceptor).await {
+        Ok(changed) => HttpResponse::json(&changed),
+        Err(reason) => HttpResponse::error(
+            500,
+            &format!(
+                "The node keeps its certificates, because the new ones cannot be used: {reason}"
+            ),
+        ),
     }
 }
 

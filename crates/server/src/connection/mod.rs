@@ -27,7 +27,7 @@ use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::sync::{GatePass, Notify, Semaphore};
 use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, yield_now};
-use espalier_storage::{ClientSession, ConnectedClient};
+use espalier_storage::{ClientEncryption, ClientSession, ConnectedClient};
 
 use crate::admission::{AddressAccount, ConnectionPlace};
 use crate::answers::{AnswerAccount, Reservation};
@@ -192,6 +192,10 @@ impl Connection {
             port: self.peer.port(),
             keyspace: self.client.borrow().keyspace.clone(),
             session: self.session.get().cloned(),
+            encryption: self.stream.tls().map(|tls| ClientEncryption {
+                protocol: tls.protocol,
+                cipher_suite: tls.cipher_suite,
+            }),
         })
     }
 

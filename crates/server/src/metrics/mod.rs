@@ -49,6 +49,7 @@ pub(crate) struct TransportMetrics {
     pub connections_opened: Counter,
     pub connections_open: Counter,
     pub connections_refused: Counter,
+    pub handshakes_failed: Counter,
     pub requests_startup: Counter,
     pub requests_options: Counter,
     pub requests_query: Counter,
@@ -98,6 +99,11 @@ impl TransportMetrics {
             "scylla_transport_connections_blocked",
             self.connections_refused.get(),
             "Connections refused because a limit was reached.",
+        );
+        samples.counter(
+            "espalier_transport_failed_handshakes",
+            self.handshakes_failed.get(),
+            "TLS handshakes that failed.",
         );
     }
 

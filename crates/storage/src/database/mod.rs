@@ -36,7 +36,7 @@ pub use look_ahead::LookAhead;
 pub use orphans::Orphan;
 pub use snapshots::{SnapshotDetails, SnapshotTable};
 pub use table_statistics::TableStatistics;
-pub use virtual_tables::{ClientSession, ConnectedClient};
+pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
 mod install;
 mod logged_batch;
 mod look_ahead;

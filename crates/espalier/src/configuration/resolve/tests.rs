@@ -130,8 +130,9 @@ fn the_version_of_new_files_has_the_names_of_both_families() {
 #[test]
 fn what_does_not_exist_here_is_refused() {
     assert_eq!(
-        refused("native_transport_port_ssl: 9142\n"),
-        "node.yaml:1: native_transport_port_ssl is not supported here: clients connect without TLS"
+        refused("client_encryption_options:\n  priority_string: SECURE128\n"),
+        "node.yaml:2: client_encryption_options.priority_string is not supported here: give \
+         cipher_suites and accepted_protocols instead"
     );
     assert_eq!(
         refused("authenticator:\n  class_name: PasswordAuthenticator\n"),
@@ -266,7 +267,11 @@ fn settings_are_shown_as_they_could_be_given() {
         column_index_size: 4KiB\nwrite_request_timeout: 3s\ntrace_type_query_ttl: 2h\nworkdir: /some/where\n\
         allow_unknown_data_centers: false\ndrop_compact_storage_enabled: true\nbatch_size_fail_threshold: 700KiB\n\
         query_tombstone_page_limit: 77\nbroadcast_rpc_address: 10.0.0.7\nnative_shard_aware_transport_port: 19042\nmemtable_cleanup_threshold: 0.3\n";
-    for file in ["", odd, CASSANDRA_LATEST] {
+    let encrypted = "client_encryption_options:\n  optional: true\n  certificate: a.pem\n  keyfile: b.pem\n  \
+        truststore: c.pem\n  require_client_auth: optional\n  accepted_protocols: [TLSv1.3]\n  cipher_suites: \
+        [TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384]\nnative_transport_port_ssl: 9142\n\
+        native_shard_aware_transport_port_ssl: 19142\n";
+    for file in ["", odd, encrypted, CASSANDRA_LATEST] {
         let node = load(&[], file).unwrap();
         let settings = shown(&node);
         let guardrails = node.storage.guardrails.settings();
@@ -284,6 +289,7 @@ fn settings_are_shown_as_they_could_be_given() {
             again.storage.column_index_bytes = None;
         }
         assert_eq!(format!("{:?}", again.storage), format!("{:?}", node.storage));
+        assert_eq!(format!("{:?}", again.encryption), format!("{:?}", node.encryption));
         assert_eq!(format!("{:?}", again.server), format!("{:?}", node.server));
         assert_eq!((&again.cluster_name, &again.directory), (&node.cluster_name, &node.directory));
         assert_eq!(shown(&again), settings);
@@ -318,6 +324,21 @@ fn settings_that_are_not_given_are_shown_with_their_defaults() {
     assert_eq!(value("", "column_index_size"), "1KiB");
     assert_eq!(value("sstable_format: nb\n", "column_index_size"), "64KiB");
     let without: Vec<_> = all("").into_iter().filter(|(_, value)| value.is_none()).collect();
-    let names: Vec<_> = without.iter().map(|(name, _)| name.as_str()).collect();
+    let is_tls = |name: &&str| name.contains("client_encryption_options") || name.ends_with("_ssl");
+    let names = without.iter().map(|(name, _)| name.as_str());
+    let names: Vec<_> = names.filter(|name| !is_tls(name)).collect();
     assert_eq!(names, ["native_shard_aware_transport_port", "sstable_summary_ratio"]);
+}
+
+#[test]
+fn settings_of_tls_must_fit_together() {
+    let with =
+        |lines: &str| refused(&format!("client_encryption_options:\n  enabled: true\n{lines}"));
+    assert!(with("  certificate: a.pem\n").contains("both certificate and keyfile"));
+    assert!(with("").contains("needs a keystore"));
+    assert!(with("  keystore: a.pem\n  protocol: SSLv3\n").contains("SSLv3 is not supported here"));
+    assert!(with("  keystore: a.pem\n  accepted_protocols: []\n").contains("is empty"));
+    assert!(with("  keystore: a.pem\n  require_client_auth: perhaps\n").contains("optional"));
+    assert!(with("  keystor: a.pem\n").contains("there is no setting"));
+    assert!(refused("native_transport_port_ssl: 9142\n").contains("enabled: true"));
 }

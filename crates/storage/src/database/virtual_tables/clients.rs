@@ -18,6 +18,17 @@ pub struct ConnectedClient {
     pub keyspace: Option<String>,
     /// The client's session, once it has sent STARTUP.
     pub session: Option<ClientSession>,
+    /// The encryption of the connection; `None` if it is plain.
+    pub encryption: Option<ClientEncryption>,
+}
+
+/// The properties that a TLS handshake settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientEncryption {
+    /// The version by Java's name, such as `TLSv1.3`.
+    pub protocol: &'static str,
+    /// The IANA name of the cipher suite.
+    pub cipher_suite: String,
 }
 
 /// The properties that a client sends when it connects.
@@ -43,8 +54,15 @@ impl Database {
         for client in clients.await.into_iter().flatten() {
             let port = Bytes::copy_from_slice(&i32::from(client.port).to_be_bytes());
             rows.put(&[address(client.address)], [port], |row| {
-                // The node has neither users nor encrypted connections.
-                let row = row.boolean("ssl_enabled", false).text("username", "anonymous");
+                // The node has no users.
+                let row = row.text("username", "anonymous");
+                let row = row.boolean("ssl_enabled", client.encryption.is_some());
+                let row = match &client.encryption {
+                    Some(ClientEncryption { protocol, cipher_suite }) => {
+                        row.text("ssl_protocol", protocol).text("ssl_cipher_suite", cipher_suite)
+                    }
+                    None => row,
+                };
                 let row = match &client.keyspace {
                     Some(keyspace) => row.text("keyspace_name", keyspace),
                     None => row,

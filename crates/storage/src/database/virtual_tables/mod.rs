@@ -9,7 +9,7 @@ mod settings;
 mod snapshots;
 mod statistics;
 
-pub use clients::{ClientSession, ConnectedClient};
+pub use clients::{ClientEncryption, ClientSession, ConnectedClient};
 
 use std::{rc::Rc, sync::Arc};
 

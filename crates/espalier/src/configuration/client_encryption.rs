@@ -1,0 +1,111 @@
+//! Resolves `client_encryption_options`: TLS for CQL clients, by the names of cassandra.yaml and
+//! scylla.yaml.
+//!
+//! Cassandra's `keystore` is here a PEM file with key and certificates, as for its
+//! `PEMBasedSslContextFactory`; ScyllaDB's `certificate` and `keyfile` are two files.
+
+use std::path::PathBuf;
+
+use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsOptions, TlsVersion};
+
+use super::error::ConfigurationError;
+use super::settings::Draft;
+
+/// The settings of encrypted connections, consistent, before their files are read.
+#[derive(Clone, Debug)]
+pub struct ClientEncryptionSettings {
+    /// Files and choices of TLS.
+    pub options: TlsOptions,
+    /// Whether the clients of the encrypted ports must use TLS.
+    pub handshake: Handshake,
+    /// `native_transport_port_ssl`, if it differs from `native_transport_port`.
+    pub port: Option<u16>,
+    /// `native_shard_aware_transport_port_ssl`.
+    pub shard_aware_port: Option<u16>,
+}
+
+/// Returns the settings; `None` if neither `enabled` nor `optional` is true.
+pub(super) fn resolve(
+    draft: &Draft,
+    plain_port: u16,
+) -> Result<Option<ClientEncryptionSettings>, ConfigurationError> {
+    let encryption = &draft.client_encryption;
+    let is_optional = encryption.optional.unwrap_or(false);
+    if !encryption.enabled.unwrap_or(false) && !is_optional {
+        let port = draft.native_transport_port_ssl.or(draft.native_shard_aware_port_ssl);
+        return match port {
+            None => Ok(None),
+            Some(_) => Err(inconsistent(
+                "native_transport_port_ssl needs client_encryption_options.enabled: true",
+            )),
+        };
+    }
+    let handshake = if is_optional { Handshake::Optional } else { Handshake::Required };
+    let [certificate, key] = files(draft)?;
+    let options = TlsOptions {
+        certificate,
+        key,
+        truststore: encryption.truststore.clone(),
+        client_certificates: match encryption.require_client_auth.as_deref() {
+            Some("true") => ClientCertificates::Required,
+            Some("optional") => ClientCertificates::Asked,
+            _ => ClientCertificates::NotAsked,
+        },
+        versions: versions(draft)?,
+        cipher_suites: encryption.cipher_suites.clone().unwrap_or_default(),
+    };
+    Ok(Some(ClientEncryptionSettings {
+        options,
+        handshake,
+        port: draft.native_transport_port_ssl.filter(|port| *port != plain_port),
+        shard_aware_port: draft.native_shard_aware_port_ssl,
+    }))
+}
+
+/// Returns the files of certificate and key.
+fn files(draft: &Draft) -> Result<[PathBuf; 2], ConfigurationError> {
+    let encryption = &draft.client_encryption;
+    let given = (&encryption.keystore, &encryption.certificate, &encryption.keyfile);
+    match given {
+        (Some(both), None, None) => Ok([both.clone(), both.clone()]),
+        (None, Some(certificate), Some(key)) => Ok([certificate.clone(), key.clone()]),
+        _ => Err(inconsistent(
+            "client_encryption_options needs a keystore (a PEM file with key and certificates), \
+             or both certificate and keyfile",
+        )),
+    }
+}
+
+/// Returns the versions of `accepted_protocols`, or of `protocol`; both when neither names one.
+fn versions(draft: &Draft) -> Result<Vec<TlsVersion>, ConfigurationError> {
+    let encryption = &draft.client_encryption;
+    let names = match (&encryption.accepted_protocols, &encryption.protocol) {
+        (Some(names), _) => names.clone(),
+        (None, Some(name)) => vec![name.clone()],
+        (None, None) => vec!["TLS".to_owned()],
+    };
+    let mut versions = Vec::new();
+    for name in &names {
+        match name.as_str() {
+            "TLS" => versions.extend([TlsVersion::V1_2, TlsVersion::V1_3]),
+            "TLSv1.2" => versions.push(TlsVersion::V1_2),
+            "TLSv1.3" => versions.push(TlsVersion::V1_3),
+            name => {
+                return Err(inconsistent(&format!(
+                    "client_encryption_options: {name} is not supported here, only TLSv1.2 and \
+                     TLSv1.3"
+                )));
+            }
+        }
+    }
+    if versions.is_empty() {
+        return Err(inconsistent(
+            "client_encryption_options.accepted_protocols is empty; give TLSv1.2, TLSv1.3 or both",
+        ));
+    }
+    Ok(versions)
+}
+
+fn inconsistent(message: &str) -> ConfigurationError {
+    ConfigurationError::Inconsistent(message.to_owned())
+}
