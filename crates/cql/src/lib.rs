@@ -7,6 +7,7 @@
 mod batch;
 mod condition;
 mod consistency;
+mod constraint;
 mod current_row;
 mod ddl;
 mod describe;

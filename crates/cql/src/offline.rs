@@ -94,6 +94,7 @@ fn after_statement(schema: &Schema, text: &str, current: &mut String) -> Result<
             None
         }
         Statement::CreateTable(statement) => Some(&statement.name),
+        Statement::CreateTableLike(statement) => Some(&statement.name),
         Statement::AlterTable(statement) => Some(&statement.name),
         Statement::DropTable(statement) => Some(&statement.name),
         Statement::CreateType(statement) => Some(&statement.name),

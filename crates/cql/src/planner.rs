@@ -117,6 +117,7 @@ impl<'a> Planner<'a> {
             | Statement::AlterKeyspace(_)
             | Statement::DropKeyspace(_)
             | Statement::CreateTable(_)
+            | Statement::CreateTableLike(_)
             | Statement::AlterTable(_)
             | Statement::DropTable(_)
             | Statement::CreateType(_)

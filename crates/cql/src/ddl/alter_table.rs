@@ -8,7 +8,7 @@ use espalier_storage::guardrails::Limit;
 use espalier_types::CqlType;
 
 use super::{
-    Context, Outcome, changed, check_name_length, compact_table, guardrails,
+    Context, Outcome, changed, check_name_length, compact_table, constraint, guardrails,
     options::{check_counter_options, set_options},
     scylla_options,
     type_check::check_column,
@@ -77,11 +77,27 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         TableChange::ColumnType { .. } => {
             return Err(Error::invalid("Altering column types is no longer supported"));
         }
+        TableChange::ColumnCheck { if_exists, column, checks } => {
+            let Some(found) = table.column(column.as_str()) else {
+                if *if_exists {
+                    return Ok(None);
+                }
+                let message = format!("Column '{column}' doesn't exist");
+                return Err(Error::invalid_at(context.text, column.position, message));
+            };
+            let constraints = constraint::plan(context, table, found, checks)?;
+            table.rebuild().constrain(&found.name, constraints).build()
+        }
         TableChange::ColumnMask { .. } => return Err(Error::unsupported("Dynamic data masking")),
+    };
+    let keeps_constraints = || {
+        let mut columns = altered.columns().iter();
+        columns.all(|column| altered.constraints_of(column) == table.constraints_of(column))
     };
     if altered.columns() == table.columns()
         && altered.options == table.options
         && altered.layout == table.layout
+        && keeps_constraints()
     {
         return Ok(None);
     }
@@ -156,7 +172,7 @@ fn add(
         };
         added.push(&column.name);
     }
-    let altered = builder.build();
+    let altered = constraint::constrain_added(context, table, builder.build(), columns)?;
     if let Some(guard) = context.guard() {
         guard.check(Limit::ColumnsPerTable, altered.columns().len(), &altered.name)?;
     }

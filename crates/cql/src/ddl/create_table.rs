@@ -9,7 +9,7 @@ use super::{
     Context, Outcome, already_exists, changed, check_name_length, check_table_name,
     clustering_order::descending_columns,
     compact_table::{self, OtherColumn},
-    guardrails,
+    constraint, guardrails,
     options::{check_counter_options, set_default_options, set_options},
     scylla_options,
     type_check::{self, Refusal},
@@ -57,6 +57,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     set_options(&mut options, &properties, context.memtables())?;
     check_counter_options(has_counters, &options)?;
     let table = builder.options(options).build();
+    let table = constraint::constrain(context, table, &statement.columns)?;
     let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
     Ok(Some((context.with_table(keyspace, table), change)))
 }

@@ -12,8 +12,8 @@ use super::{Context, SYSTEM_KEYSPACES};
 use crate::{
     Result,
     grammar::ast::{
-        AlterTable, CreateTable, Property, PropertyValue, Statement, TableChange, TableOptions,
-        TypeChange,
+        AlterTable, CreateTable, Property, PropertyValue, QualifiedName, Statement, TableChange,
+        TableOptions, TypeChange,
     },
     guard::Guard,
 };
@@ -33,6 +33,12 @@ pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<
         Statement::AlterKeyspace(statement) => check_strategy(&statement.properties, guard),
         Statement::DropKeyspace(_) => guard.require(Feature::DropKeyspace),
         Statement::CreateTable(statement) => check_table(context, statement, guard),
+        Statement::CreateTableLike(statement) => {
+            let properties = &statement.options.properties;
+            check_compression(properties, guard)?;
+            judge_properties(properties, guard)?;
+            check_number_of_tables(context, &statement.name, guard)
+        }
         Statement::AlterTable(statement) => check_change(statement, guard),
         Statement::DropTable(_) => guard.require(Feature::DropTruncateTable),
         Statement::CreateType(statement) => {
@@ -76,12 +82,20 @@ fn check_table(context: &Context<'_>, statement: &CreateTable<'_>, guard: Guard<
     judge_properties(properties, guard)?;
     let name = &statement.name.name;
     guard.check(Limit::ColumnsPerTable, statement.columns.len(), name)?;
-    let tables: usize = user_keyspaces(context).map(|keyspace| keyspace.tables.len()).sum();
-    guard.check(Limit::Tables, tables + 1, name)?;
+    check_number_of_tables(context, &statement.name, guard)?;
     if statement.options.compact_storage.is_some() {
         guard.require(Feature::CompactTables)?;
     }
     check_expiry(properties, guard)
+}
+
+fn check_number_of_tables(
+    context: &Context<'_>,
+    name: &QualifiedName<'_>,
+    guard: Guard<'_>,
+) -> Result<()> {
+    let tables: usize = user_keyspaces(context).map(|keyspace| keyspace.tables.len()).sum();
+    guard.check(Limit::Tables, tables + 1, &name.name)
 }
 
 fn check_change(statement: &AlterTable<'_>, guard: Guard<'_>) -> Result<()> {

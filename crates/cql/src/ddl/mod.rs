@@ -7,6 +7,8 @@
 mod alter_table;
 mod clustering_order;
 mod compact_table;
+mod constraint;
+mod copy_table;
 mod create_table;
 mod drop_object;
 mod events;
@@ -147,6 +149,7 @@ pub fn apply(
         Statement::AlterKeyspace(statement) => keyspace::alter(&context, statement),
         Statement::DropKeyspace(statement) => keyspace::drop(&context, statement),
         Statement::CreateTable(statement) => create_table::create(&context, statement),
+        Statement::CreateTableLike(statement) => copy_table::create(&context, statement),
         Statement::AlterTable(statement) => alter_table::alter(&context, statement),
         Statement::DropTable(statement) => create_table::drop(&context, statement),
         Statement::CreateType(statement) => user_type::create(&context, statement),

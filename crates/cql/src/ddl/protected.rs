@@ -18,6 +18,7 @@ pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<
             protected(Some(keyspace)).map(|_| format!("Cannot DROP <keyspace {keyspace}>"))
         }
         Statement::CreateTable(statement) => all_tables(context, "CREATE", &statement.name),
+        Statement::CreateTableLike(statement) => all_tables(context, "CREATE", &statement.name),
         Statement::CreateType(statement) => all_tables(context, "CREATE", &statement.name),
         Statement::AlterType(statement) => all_tables(context, "ALTER", &statement.name),
         Statement::DropType(statement) => all_tables(context, "DROP", &statement.name),

@@ -207,7 +207,12 @@ fn column_definition(table: &TableMetadata, column: &ColumnDefinition) -> String
     // A compact table declares none of its columns as static.
     let is_static = column.kind == ColumnKind::Static && !table.is_compact();
     let suffix = if is_static { " static" } else { "" };
-    format!("{} {}{suffix}", quote_identifier(&column.name), column.column_type.cql_name())
+    let name = quote_identifier(&column.name);
+    let constraints = table.constraints_of(column).iter();
+    let checks: Vec<String> = constraints.map(|constraint| constraint.to_cql(&name)).collect();
+    let check = if checks.is_empty() { "" } else { " CHECK " };
+    let column_type = column.column_type.cql_name();
+    format!("{name} {column_type}{suffix}{check}{}", checks.join(" AND "))
 }
 
 fn primary_key(table: &TableMetadata) -> String {

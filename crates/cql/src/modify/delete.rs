@@ -43,6 +43,7 @@ pub fn plan_delete(
         timestamp,
         time_to_live: None,
         condition,
+        checks: None,
         point: None,
         point_turn: None,
     };

@@ -84,6 +84,7 @@ pub fn plan_insert(
         timestamp,
         time_to_live,
         condition: if statement.if_not_exists { Condition::NotExists } else { Condition::None },
+        checks: None,
         point: None,
         point_turn: None,
     })

@@ -32,9 +32,11 @@ pub use stored_rows::{StoredRows, WrittenPlaces};
 use crate::{
     Error, Result,
     condition::Condition,
+    constraint::Checks,
     functions::json::DocumentScope,
     guard::Guard,
     restrictions::{Restrictions, check_key_length},
+    select::key_components,
     term::{Bound, Evaluation, Term},
 };
 
@@ -55,6 +57,8 @@ pub struct PlannedModification {
     pub time_to_live: Option<Term>,
     /// `IF`.
     pub condition: Condition,
+    /// The constraints of the table, if it has any.
+    pub checks: Option<Arc<Checks>>,
     /// The plan of the write of one row, if the statement is one.
     pub point: Option<PointWrite>,
     /// The plan of the conditional write of one row, if the statement is one.
@@ -171,6 +175,9 @@ impl PlannedModification {
         let times = self.times(evaluation, clocks)?;
         let context = WriteContext { table: &self.table, evaluation, times };
         let slices = &places.slices;
+        if let Some(checks) = &self.checks {
+            self.check_places(checks, places)?;
+        }
         let mut updates = Vec::with_capacity(places.keys.len());
         for key in &places.keys {
             let mut update = PartitionUpdate::new(self.table.id, key.clone());
@@ -218,6 +225,22 @@ impl PlannedModification {
         }
     }
 
+    /// Checks the keys of the partitions and rows.
+    fn check_places(&self, checks: &Checks, places: &WrittenPlaces) -> Result<()> {
+        for key in &places.keys {
+            let components = key_components(&self.table, key)?;
+            let values = components.iter().map(|value| Some(value.as_ref()));
+            checks.check_key(ColumnKind::PartitionKey, values)?;
+        }
+        if self.restrictions.names_whole_rows(&self.table) {
+            for slice in &places.slices.slices {
+                let values = slice.start.values.iter().map(|value| value.as_deref());
+                checks.check_key(ColumnKind::Clustering, values)?;
+            }
+        }
+        Ok(())
+    }
+
     fn delete_rows(
         &self,
         update: &mut PartitionUpdate,
@@ -263,6 +286,10 @@ impl PlannedModification {
                 .flatten();
             operation.apply(context, &mut static_row, present.as_ref())?;
         }
+        let checks = self.checks.as_ref().filter(|_| self.kind != ModificationKind::Delete);
+        if let Some(checks) = checks {
+            checks.check_row(&static_row)?;
+        }
         if !static_row.is_empty() {
             update.static_row = Some(static_row);
         }
@@ -286,6 +313,9 @@ impl PlannedModification {
                     })
                     .flatten();
                 operation.apply(context, &mut row, present.as_ref())?;
+            }
+            if let Some(checks) = checks {
+                checks.check_row(&row)?;
             }
             if !row.is_empty() {
                 update.rows.push(row);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::TableMetadata;
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_storage::system::{
     is_changed_by_schema_statements, is_made_when_read, is_needed_for_start, is_virtual,
 };
@@ -11,8 +11,9 @@ use espalier_types::CqlType;
 use super::{PlannedModification, PointTurn, PointWrite, delete, insert, update};
 use crate::{
     Error, Result,
+    constraint::Checks,
     error::ErrorCode,
-    grammar::ast::{Modification, Using},
+    grammar::ast::{InsertSource, Modification, Using},
     term::{Preparation, Term, prepare_term},
 };
 
@@ -46,6 +47,10 @@ pub fn plan_modification(
         Modification::Update(statement) => update::plan_update(preparation, table, statement),
         Modification::Delete(statement) => delete::plan_delete(preparation, table, statement),
     }?;
+    if let Some(checks) = Checks::of(table)? {
+        check_columns(&plan, statement, &checks)?;
+        plan.checks = Some(Arc::new(checks));
+    }
     if !plan.condition.is_none() {
         check_conditional(&plan)?;
         plan.point_turn = PointTurn::plan(&plan);
@@ -53,6 +58,25 @@ pub fn plan_modification(
     }
     plan.point = PointWrite::plan(&plan).filter(|_| !is_virtual(&table.keyspace));
     Ok(plan)
+}
+
+/// Checks that the statement writes each column with `NOT NULL`, and deletes none. A JSON document
+/// is checked when it is known.
+fn check_columns(
+    plan: &PlannedModification,
+    statement: &Modification<'_>,
+    checks: &Checks,
+) -> Result<()> {
+    let names = |column: &ColumnDefinition| {
+        plan.operations.iter().any(|(_, operation)| operation.column().id == column.id)
+    };
+    match statement {
+        Modification::Delete(_) => checks.check_deleted(names),
+        Modification::Insert(insert) if matches!(insert.source, InsertSource::Json { .. }) => {
+            Ok(())
+        }
+        _ => checks.check_written(names),
+    }
 }
 
 fn check_conditional(plan: &PlannedModification) -> Result<()> {

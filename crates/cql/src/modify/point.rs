@@ -46,6 +46,7 @@ impl PointWrite {
         let key = plan.restrictions.point(&plan.table)?;
         let borrowable = |term: &Option<Term>| term.as_ref().is_none_or(Term::is_borrowable);
         if plan.table.is_counter()
+            || plan.checks.is_some()
             || !borrowable(&plan.timestamp)
             || !borrowable(&plan.time_to_live)
         {

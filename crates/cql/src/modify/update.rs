@@ -54,6 +54,7 @@ pub fn plan_update(
         timestamp,
         time_to_live,
         condition,
+        checks: None,
         point: None,
         point_turn: None,
     };

@@ -21,6 +21,7 @@ fn tree_or_error(statement: &str) -> String {
         Statement::AlterKeyspace(statement) => compact(statement),
         Statement::DropKeyspace(statement) => compact(statement),
         Statement::CreateTable(statement) => compact(statement),
+        Statement::CreateTableLike(statement) => compact(statement),
         Statement::AlterTable(statement) => compact(statement),
         Statement::DropTable(statement) => compact(statement),
         Statement::Truncate(statement) => compact(statement),

@@ -6,7 +6,10 @@ use espalier_types::CqlType;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
-use super::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, TableLayout, TableOptions};
+use super::{
+    ColumnConstraint, ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, TableLayout,
+    TableOptions,
+};
 use crate::ClusteringComparator;
 
 /// The id of a table, which is part of its directory's name.
@@ -53,6 +56,8 @@ pub struct TableMetadata {
     dropped_ids: BTreeMap<String, DroppedId>,
     /// The latest drop of a column that was added again, in µs; `i64::MIN` if there is none.
     newest_former_drop_us: i64,
+    /// The constraints of each column that has some.
+    constraints: BTreeMap<ColumnId, Vec<ColumnConstraint>>,
 }
 
 /// The id of a dropped column, for a column of the same name that is added later.
@@ -76,6 +81,7 @@ pub struct TableBuilder {
     columns: Vec<ColumnDefinition>,
     next_column_id: u32,
     dropped_ids: BTreeMap<String, DroppedId>,
+    constraints: BTreeMap<ColumnId, Vec<ColumnConstraint>>,
 }
 
 impl TableBuilder {
@@ -92,6 +98,7 @@ impl TableBuilder {
             columns: Vec::new(),
             next_column_id: 0,
             dropped_ids: BTreeMap::new(),
+            constraints: BTreeMap::new(),
         }
     }
 
@@ -154,6 +161,7 @@ impl TableBuilder {
     pub fn drop_column(mut self, name: &str, dropped_time_us: i64) -> Self {
         if let Some(index) = self.columns.iter().position(|column| column.name == name) {
             let column = self.columns.remove(index);
+            self.constraints.remove(&column.id);
             let (id, kind, is_complex) = (column.id, column.kind, column.is_complex());
             self.dropped_ids.insert(name.into(), DroppedId { id, kind, is_complex });
             let dropped = DroppedColumn {
@@ -163,6 +171,18 @@ impl TableBuilder {
                 dropped_time_us,
             };
             self.dropped_columns.insert(name.into(), dropped);
+        }
+        self
+    }
+
+    /// Sets the constraints of a column, or removes them. Does nothing if there is no such column.
+    pub fn constrain(mut self, name: &str, constraints: Vec<ColumnConstraint>) -> Self {
+        if let Some(column) = self.columns.iter().find(|column| column.name == name) {
+            if constraints.is_empty() {
+                self.constraints.remove(&column.id);
+            } else {
+                self.constraints.insert(column.id, constraints);
+            }
         }
         self
     }
@@ -251,6 +271,7 @@ impl TableBuilder {
                 .fold(i64::MIN, i64::max),
             dropped_ids: self.dropped_ids,
             dropped_columns: self.dropped_columns,
+            constraints: self.constraints,
             clustering,
             columns,
         }
@@ -271,6 +292,7 @@ impl TableMetadata {
             columns: self.columns.clone(),
             next_column_id: self.next_column_id,
             dropped_ids: self.dropped_ids.clone(),
+            constraints: self.constraints.clone(),
         }
     }
 
@@ -355,6 +377,16 @@ impl TableMetadata {
     /// Returns the last drop of a column that was added again; `None` if it was never dropped.
     pub fn former_drop(&self, column: &ColumnDefinition) -> Option<&DroppedColumn> {
         self.dropped_columns.get(&column.name)
+    }
+
+    /// Returns the constraints of a column.
+    pub fn constraints_of(&self, column: &ColumnDefinition) -> &[ColumnConstraint] {
+        self.constraints.get(&column.id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns whether a column of the table has a constraint.
+    pub fn has_constraints(&self) -> bool {
+        !self.constraints.is_empty()
     }
 
     /// Returns the comparator with the order and types of the clustering columns.

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_mutation::{
     Row,
     schema::{
-        ColumnKind, DroppedColumn, KeyspaceMetadata, Schema, TableBuilder, TableId, TableLayout,
-        TableMetadata, TableOptions, Unreadable, UnreadableTable,
+        ColumnConstraint, ColumnKind, DroppedColumn, KeyspaceMetadata, Schema, TableBuilder,
+        TableId, TableLayout, TableMetadata, TableOptions, Unreadable, UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
@@ -28,6 +28,8 @@ pub struct SchemaRows {
     pub columns: Vec<(String, Row)>,
     /// `system_schema.dropped_columns`.
     pub dropped_columns: Vec<(String, Row)>,
+    /// `system_schema.column_constraints`.
+    pub column_constraints: Vec<(String, Row)>,
 }
 
 impl SchemaRows {
@@ -39,6 +41,7 @@ impl SchemaRows {
             "tables" => &mut self.tables,
             "columns" => &mut self.columns,
             "dropped_columns" => &mut self.dropped_columns,
+            "column_constraints" => &mut self.column_constraints,
             _ => return None,
         })
     }
@@ -194,6 +197,9 @@ fn read_tables(
 ) -> Result<(), SchemaError> {
     let mut columns = by_table("columns", &rows.columns, found, read_column)?;
     let mut dropped = by_table("dropped_columns", &rows.dropped_columns, found, read_dropped)?;
+    let rows_of_constraints = &rows.column_constraints;
+    let mut constraints =
+        by_table("column_constraints", rows_of_constraints, found, read_constraints)?;
     let definition = table(SCHEMA_KEYSPACE, "tables");
     for (owner, row) in &rows.tables {
         let fields = Fields::new(&definition, row);
@@ -202,9 +208,10 @@ fn read_tables(
         let place = (owner.clone(), name.to_string());
         let columns = columns.remove(&place).unwrap_or_else(|| Err("no columns".into()));
         let dropped = dropped.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
+        let constraints = constraints.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
         let built = columns
-            .and_then(|columns| Ok((columns, dropped?)))
-            .and_then(|(columns, dropped)| build_table(owner, name, &fields, columns, dropped));
+            .and_then(|columns| Ok((columns, dropped?, constraints?)))
+            .and_then(|parts| build_table(owner, name, &fields, parts));
         match built {
             Ok(built) => {
                 keyspace.tables.insert(name.to_string(), Arc::new(built));
@@ -284,12 +291,36 @@ fn read_dropped(
     })
 }
 
+/// The constraints of a column, by its name.
+type NamedConstraints = (String, Vec<ColumnConstraint>);
+
+fn read_constraints(
+    fields: &Fields<'_>,
+    name: &str,
+    _: &KeyspaceMetadata,
+) -> Result<NamedConstraints, String> {
+    let texts = |column: &str| fields.texts(column).unwrap_or_default();
+    let (functions, operators, terms) = (texts("functions"), texts("operators"), texts("terms"));
+    if functions.len() != operators.len() || functions.len() != terms.len() {
+        return Err("as many operators and terms as functions are needed".into());
+    }
+    let constraints = functions.iter().zip(operators.iter().zip(&terms));
+    let constraints = constraints.map(|(function, (operator, term))| {
+        ColumnConstraint::from_parts(function, operator, term)
+            .ok_or_else(|| format!("unknown constraint {function}"))
+    });
+    Ok((name.to_string(), constraints.collect::<Result<_, _>>()?))
+}
+
 fn build_table(
     keyspace: &str,
     name: &str,
     fields: &Fields<'_>,
-    mut columns: Vec<RawColumn>,
-    dropped: Vec<DroppedColumn>,
+    (mut columns, dropped, constraints): (
+        Vec<RawColumn>,
+        Vec<DroppedColumn>,
+        Vec<NamedConstraints>,
+    ),
 ) -> Result<TableMetadata, String> {
     let id = fields.uuid("id").map(TableId).ok_or("no id")?;
     let layout = read_layout(fields)?;
@@ -307,6 +338,9 @@ fn build_table(
         };
     }
     let builder = dropped.into_iter().fold(builder, TableBuilder::dropped);
+    let builder = constraints
+        .into_iter()
+        .fold(builder, |builder, (column, checks)| builder.constrain(&column, checks));
     let built = builder.build();
     if built.partition_key_columns().is_empty() {
         return Err("no partition key".into());

@@ -47,6 +47,12 @@ const SCHEMA: &[(&str, &str)] = &[
          function_argument_nulls frozen<list<boolean>>, function_argument_types frozen<list<text>>, \
          function_argument_values frozen<list<text>>, function_keyspace text, function_name text",
     ),
+    // Cassandra 5.0 has no such table.
+    (
+        "column_constraints",
+        "keyspace_name text pk, table_name text ck, column_name text ck, functions frozen<list<text>>, \
+         operators frozen<list<text>>, terms frozen<list<text>>",
+    ),
     (
         "dropped_columns",
         "keyspace_name text pk, table_name text ck, column_name text ck, dropped_time timestamp, kind text, type text",

@@ -80,7 +80,7 @@ impl Writer {
         }
         for gone in before.into_iter().flat_map(|before| before.tables.keys()) {
             if !keyspace.tables.contains_key(gone) {
-                for schema_table in ["tables", "columns", "dropped_columns"] {
+                for schema_table in ["tables", "columns", "dropped_columns", "column_constraints"] {
                     self.delete_below(schema_table, name, gone, self.timestamp);
                 }
             }
@@ -93,7 +93,7 @@ impl Writer {
         }
         for gone in unreadable.into_iter().flat_map(|before| before.tables.keys()) {
             if !keyspace.unreadable.tables.contains_key(gone) {
-                for schema_table in ["tables", "columns", "dropped_columns"] {
+                for schema_table in ["tables", "columns", "dropped_columns", "column_constraints"] {
                     self.delete_below(schema_table, name, gone, self.timestamp);
                 }
             }
@@ -120,7 +120,7 @@ impl Writer {
     fn table(&mut self, changed: &TableMetadata) {
         let keyspace = &changed.keyspace;
         let (timestamp, now_s) = (self.timestamp, self.now_s);
-        for schema_table in ["columns", "dropped_columns"] {
+        for schema_table in ["columns", "dropped_columns", "column_constraints"] {
             self.delete_below(schema_table, keyspace, &changed.name, timestamp - 1);
         }
         let mut flags = changed.layout.flags().to_vec();
@@ -169,6 +169,20 @@ impl Writer {
                 .text("type", &dropped.column_type.without_user_types().cql_name())
                 .finish();
             self.update("dropped_columns", keyspace).rows.push(row);
+        }
+        let constraints_table = table(SCHEMA_KEYSPACE, "column_constraints");
+        for column in changed.columns() {
+            let constraints = changed.constraints_of(column);
+            if constraints.is_empty() {
+                continue;
+            }
+            let part = |index: usize| constraints.iter().map(move |one| one.parts()[index]);
+            let row = RowWriter::new(&constraints_table, &[&changed.name, &column.name], timestamp)
+                .list("functions", part(0))
+                .list("operators", part(1))
+                .list("terms", part(2))
+                .finish();
+            self.update("column_constraints", keyspace).rows.push(row);
         }
     }
 }

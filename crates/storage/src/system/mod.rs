@@ -63,7 +63,8 @@ pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
 }
 
 /// The schema tables, in the order in which they are written and read.
-pub const SCHEMA_TABLES: [&str; 5] = ["keyspaces", "types", "tables", "columns", "dropped_columns"];
+pub const SCHEMA_TABLES: [&str; 6] =
+    ["keyspaces", "types", "tables", "columns", "dropped_columns", "column_constraints"];
 
 /// A schema row that cannot be decoded.
 #[derive(Debug, thiserror::Error)]

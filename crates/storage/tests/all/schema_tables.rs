@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{
-    ColumnKind, KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata, TableOptions,
+    ColumnConstraint, ColumnKind, ConstrainedValue, KeyspaceMetadata, Schema, TableBuilder,
+    TableId, TableMetadata, TableOptions,
 };
 use espalier_storage::system::{
     SCHEMA_TABLES, SchemaRows, keyspaces, read_schema, schema_mutation, table,
@@ -71,6 +72,12 @@ fn round_trip() {
         extensions: BTreeMap::from([("e".into(), vec![0, 255])]),
         ..TableOptions::default()
     };
+    let length = ColumnConstraint::Relation {
+        left: ConstrainedValue::Length,
+        operator: "<=".into(),
+        right: "5".into(),
+    };
+    let checks = vec![ColumnConstraint::NotNull, length, ColumnConstraint::Json];
     let first = TableBuilder::new("ks", "Mixed", TableId(Uuid::from_u128(7)))
         .partition_key("k2", CqlType::Int)
         .partition_key("k1", CqlType::Text)
@@ -85,7 +92,9 @@ fn round_trip() {
                 frozen: false,
             },
         )
+        .regular("t", CqlType::Text)
         .options(options)
+        .constrain("t", checks)
         .build();
     let keyspace = keyspace("ks", vec![first], vec![inner, outer]);
     let empty = schema(vec![]);
@@ -106,6 +115,11 @@ fn round_trip() {
             .collect()
     };
     assert_eq!(shape(expected), shape(found));
+    let constraints = |table: &TableMetadata| -> Vec<_> {
+        table.columns().iter().map(|column| table.constraints_of(column).to_vec()).collect()
+    };
+    assert_eq!(constraints(expected), constraints(found));
+    assert_eq!(constraints(found).iter().flatten().count(), 3);
     // System keyspaces are always there, even without their rows.
     assert!(keyspaces().iter().all(|system| read.keyspace(&system.name).is_some()));
 }
@@ -197,10 +211,10 @@ fn an_unreadable_table_leaves_the_others() {
         let named = tombstones.filter(|t| t.start.values[0].as_deref() == Some(name.as_bytes()));
         named.count()
     };
-    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [3, 0, 0]);
+    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [4, 0, 0]);
     without.unreadable = Default::default();
     let changed = schema_mutation(&read, &schema(vec![without]), 20, 1);
-    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [3, 3, 1]);
+    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [4, 4, 1]);
 }
 
 /// Returns a table's columns in the format of `testdata/cql/system_tables.txt`.

@@ -41,8 +41,8 @@ pub use relation::{
 };
 pub use select::{Ordering, Select, Selection, Selector};
 pub use table::{
-    AlterTable, ColumnDefinition, ColumnMask, CreateTable, DropTable, PrimaryKey, TableChange,
-    TableOptions, Truncate,
+    AlterTable, Check, CheckKind, ColumnDefinition, ColumnMask, CopiedPart, CreateTable,
+    CreateTableLike, DropTable, PrimaryKey, TableChange, TableOptions, Truncate,
 };
 pub use transaction::{
     Let, Transaction, TransactionAnswer, TransactionCondition, TransactionPredicate,
@@ -74,6 +74,7 @@ pub enum Statement<'a> {
     AlterKeyspace(AlterKeyspace<'a>),
     DropKeyspace(DropKeyspace<'a>),
     CreateTable(CreateTable<'a>),
+    CreateTableLike(CreateTableLike<'a>),
     AlterTable(AlterTable<'a>),
     DropTable(DropTable<'a>),
     Truncate(Truncate<'a>),

@@ -1,6 +1,8 @@
 //! `CREATE`, `ALTER`, `DROP` and `TRUNCATE TABLE`.
 
-use super::{Expression, FunctionCall, Name, Position, Property, QualifiedName, TypeName};
+use super::{
+    ComparisonOperator, Expression, FunctionCall, Name, Position, Property, QualifiedName, TypeName,
+};
 
 /// A `CREATE TABLE`.
 #[derive(Clone, Debug)]
@@ -20,6 +22,42 @@ pub struct CreateTable<'a> {
     pub position: Position,
 }
 
+/// A `CREATE TABLE ... LIKE`.
+#[derive(Clone, Debug)]
+pub struct CreateTableLike<'a> {
+    /// Its name.
+    pub name: QualifiedName<'a>,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// The table that it copies.
+    pub source: QualifiedName<'a>,
+    /// `WITH INDEXES`, `WITH COMMENTS`, `WITH SECURITY LABELS`: what it copies beside columns,
+    /// constraints and options.
+    pub copied: Vec<CopiedPart>,
+    /// `WITH`: options that replace those of the source.
+    pub options: TableOptions<'a>,
+}
+
+/// A part of a table that `CREATE TABLE ... LIKE` copies on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CopiedPart {
+    Indexes,
+    Comments,
+    SecurityLabels,
+}
+
+impl CopiedPart {
+    /// Returns the part as written.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Indexes => "INDEXES",
+            Self::Comments => "COMMENTS",
+            Self::SecurityLabels => "SECURITY LABELS",
+        }
+    }
+}
+
 /// `name type [STATIC] [MASKED WITH ...] [PRIMARY KEY]`.
 #[derive(Clone, Debug)]
 pub struct ColumnDefinition<'a> {
@@ -31,6 +69,35 @@ pub struct ColumnDefinition<'a> {
     pub is_static: bool,
     /// `MASKED WITH`.
     pub mask: Option<ColumnMask<'a>>,
+    /// `CHECK`: conditions, all of which a written value must satisfy.
+    pub checks: Vec<Check<'a>>,
+}
+
+/// A condition of a `CHECK`.
+#[derive(Clone, Debug)]
+pub struct Check<'a> {
+    /// The condition.
+    pub kind: CheckKind<'a>,
+    /// The place where it begins.
+    pub position: Position,
+}
+
+/// The kinds of conditions of a `CHECK`.
+#[derive(Clone, Debug)]
+pub enum CheckKind<'a> {
+    /// `NOT NULL`.
+    NotNull,
+    /// `column > value`.
+    Column(Name<'a>, ComparisonOperator, Expression<'a>),
+    /// `FUNCTION`, `FUNCTION()`, `FUNCTION() > value`.
+    Function {
+        /// The function.
+        name: Name<'a>,
+        /// Its arguments.
+        arguments: Vec<Expression<'a>>,
+        /// The comparison with its result.
+        comparison: Option<(ComparisonOperator, Expression<'a>)>,
+    },
 }
 
 /// `MASKED WITH function(arguments)` or `MASKED WITH DEFAULT`.
@@ -122,6 +189,15 @@ pub enum TableChange<'a> {
         column: Name<'a>,
         /// The new mask, or none.
         mask: Option<ColumnMask<'a>>,
+    },
+    /// `ALTER [IF EXISTS] column CHECK ...` or `ALTER [IF EXISTS] column DROP CHECK`.
+    ColumnCheck {
+        /// `IF EXISTS`, of the column.
+        if_exists: bool,
+        /// The column.
+        column: Name<'a>,
+        /// The new conditions, or none.
+        checks: Vec<Check<'a>>,
     },
 }
 

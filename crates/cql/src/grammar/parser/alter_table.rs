@@ -84,12 +84,18 @@ impl<'a> Parser<'a> {
             }
             TokenKind::Keyword(Keyword::DROP) => {
                 self.advance();
+                if self.accept_word("check") {
+                    return Ok(TableChange::ColumnCheck { if_exists, column, checks: Vec::new() });
+                }
                 self.keyword(Keyword::MASKED)?;
                 TableChange::ColumnMask { if_exists, column, mask: None }
             }
             TokenKind::Keyword(Keyword::MASKED) => {
                 let mask = Some(self.column_mask()?);
                 TableChange::ColumnMask { if_exists, column, mask }
+            }
+            _ if self.is_word_ahead(0, "check") => {
+                TableChange::ColumnCheck { if_exists, column, checks: self.checks()? }
             }
             _ => return Err(self.expected("TYPE, MASKED or DROP MASKED")),
         })

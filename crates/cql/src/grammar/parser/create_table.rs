@@ -2,16 +2,61 @@
 
 use super::{Parser, Result};
 use crate::grammar::ast::{
-    ColumnDefinition, ColumnMask, CreateTable, Name, Position, PrimaryKey, TableOptions,
+    ColumnDefinition, ColumnMask, CopiedPart, CreateTable, CreateTableLike, Name, Position,
+    PrimaryKey, QualifiedName, Statement, TableOptions,
 };
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
     /// Parses the text after `CREATE TABLE`.
-    pub(super) fn create_table(&mut self, position: Position) -> Result<CreateTable<'a>> {
+    pub(super) fn create_table_statement(&mut self, position: Position) -> Result<Statement<'a>> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.qualified_name("name of a table")?;
+        if self.accept_keyword(Keyword::LIKE) {
+            let like = self.create_table_like(name, if_not_exists)?;
+            return Ok(Statement::CreateTableLike(like));
+        }
+        self.create_table(position, name, if_not_exists).map(Statement::CreateTable)
+    }
+
+    /// Parses the text after `LIKE`.
+    fn create_table_like(
+        &mut self,
+        name: QualifiedName<'a>,
+        if_not_exists: bool,
+    ) -> Result<CreateTableLike<'a>> {
+        let source = self.qualified_name("name of a table")?;
+        let mut copied = Vec::new();
+        let mut options = TableOptions::default();
+        if self.accept_keyword(Keyword::WITH) {
+            self.conjunction(|parser| {
+                let is_property = parser.kind(1) == TokenKind::Equal;
+                if !is_property && parser.accept_word("indexes") {
+                    copied.push(CopiedPart::Indexes);
+                } else if !is_property && parser.accept_word("comments") {
+                    copied.push(CopiedPart::Comments);
+                } else if parser.is_word_ahead(0, "security") && parser.is_word_ahead(1, "labels") {
+                    parser.advance();
+                    parser.advance();
+                    copied.push(CopiedPart::SecurityLabels);
+                } else {
+                    options.properties.push(parser.property()?);
+                }
+                Ok(())
+            })?;
+            self.check_properties(&options.properties)?;
+        }
+        Ok(CreateTableLike { name, if_not_exists, source, copied, options })
+    }
+
+    /// Parses the columns and options of a table.
+    fn create_table(
+        &mut self,
+        position: Position,
+        name: QualifiedName<'a>,
+        if_not_exists: bool,
+    ) -> Result<CreateTable<'a>> {
         let mut columns = Vec::new();
         let mut primary_keys = Vec::new();
         self.definitions(|parser| {
@@ -49,14 +94,15 @@ impl<'a> Parser<'a> {
         self.expect(TokenKind::RightParenthesis, "')'").map(drop)
     }
 
-    /// Parses `name type [STATIC] [MASKED WITH ...]`.
+    /// Parses `name type [STATIC] [MASKED WITH ...] [NOT NULL] [CHECK ...]`.
     pub(super) fn column_definition(&mut self) -> Result<ColumnDefinition<'a>> {
         let name = self.name("name of a column")?;
         let type_name = self.type_name()?;
         let is_static = self.accept_keyword(Keyword::STATIC);
         let masked = self.is_keyword(Keyword::MASKED);
         let mask = if masked { Some(self.column_mask()?) } else { None };
-        Ok(ColumnDefinition { name, type_name, is_static, mask })
+        let checks = self.checks()?;
+        Ok(ColumnDefinition { name, type_name, is_static, mask, checks })
     }
 
     /// Parses `MASKED WITH DEFAULT` or `MASKED WITH function(argument, ...)`.

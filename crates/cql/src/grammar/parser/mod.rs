@@ -6,6 +6,7 @@
 
 mod alter_table;
 mod arithmetic;
+mod check;
 mod create_table;
 mod describe;
 mod failure;

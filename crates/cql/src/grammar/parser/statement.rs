@@ -57,9 +57,7 @@ impl<'a> Parser<'a> {
         self.advance();
         Ok(match keyword {
             Keyword::KEYSPACE => Statement::CreateKeyspace(self.create_keyspace(position)?),
-            Keyword::TABLE | Keyword::COLUMNFAMILY => {
-                Statement::CreateTable(self.create_table(position)?)
-            }
+            Keyword::TABLE | Keyword::COLUMNFAMILY => self.create_table_statement(position)?,
             Keyword::TYPE => Statement::CreateType(self.create_type(position)?),
             Keyword::CUSTOM => {
                 self.keyword(Keyword::INDEX)?;

@@ -4,8 +4,9 @@ use std::fmt::{self, Write};
 
 use super::Printer;
 use crate::grammar::ast::{
-    AlterTable, AlterType, ColumnDefinition, ColumnMask, CreateTable, CreateType, Name, PrimaryKey,
-    Property, PropertyValue, TableChange, TableOptions, TypeChange, TypeName,
+    AlterTable, AlterType, Check, CheckKind, ColumnDefinition, ColumnMask, ComparisonOperator,
+    CreateTable, CreateTableLike, CreateType, Expression, Name, PrimaryKey, Property,
+    PropertyValue, TableChange, TableOptions, TypeChange, TypeName,
 };
 
 const PARENTHESES: [&str; 2] = ["(", ")"];
@@ -45,13 +46,60 @@ impl<W: Write> Printer<'_, W> {
         self.table_options(&create.options)
     }
 
+    pub(super) fn create_table_like(&mut self, create: &CreateTableLike<'_>) -> fmt::Result {
+        self.text("CREATE TABLE ")?;
+        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
+        self.qualified_name(&create.name)?;
+        self.text(" LIKE ")?;
+        self.qualified_name(&create.source)?;
+        let mut keyword = " WITH ";
+        for part in &create.copied {
+            self.text(std::mem::replace(&mut keyword, " AND "))?;
+            self.text(part.text())?;
+        }
+        for property in &create.options.properties {
+            self.text(std::mem::replace(&mut keyword, " AND "))?;
+            self.property(property)?;
+        }
+        Ok(())
+    }
+
     fn column_definition(&mut self, column: &ColumnDefinition<'_>) -> fmt::Result {
         self.name_and_type(&column.name, &column.type_name)?;
         self.text_if(column.is_static, " STATIC")?;
-        match &column.mask {
-            Some(mask) => self.column_mask(mask),
-            None => Ok(()),
+        if let Some(mask) = &column.mask {
+            self.column_mask(mask)?;
         }
+        self.checks(&column.checks)
+    }
+
+    /// Prints ` CHECK ...`, or nothing.
+    fn checks(&mut self, checks: &[Check<'_>]) -> fmt::Result {
+        self.text_if(!checks.is_empty(), " CHECK ")?;
+        self.separated(" AND ", checks, |printer, check| match &check.kind {
+            CheckKind::NotNull => printer.text("NOT NULL"),
+            CheckKind::Column(name, operator, value) => {
+                printer.name(name)?;
+                printer.check_comparison(*operator, value)
+            }
+            CheckKind::Function { name, arguments, comparison } => {
+                printer.name(name)?;
+                printer.bracketed(PARENTHESES, arguments, Self::expression)?;
+                match comparison {
+                    Some((operator, value)) => printer.check_comparison(*operator, value),
+                    None => Ok(()),
+                }
+            }
+        })
+    }
+
+    fn check_comparison(
+        &mut self,
+        operator: ComparisonOperator,
+        value: &Expression<'_>,
+    ) -> fmt::Result {
+        write!(self.out, " {} ", operator.symbol())?;
+        self.expression(value)
     }
 
     fn name_and_type(&mut self, name: &Name<'_>, type_name: &TypeName<'_>) -> fmt::Result {
@@ -129,6 +177,13 @@ impl<W: Write> Printer<'_, W> {
                     Some(mask) => self.column_mask(mask),
                     None => self.text(" DROP MASKED"),
                 }
+            }
+            TableChange::ColumnCheck { if_exists, column, checks } => {
+                self.text(" ALTER ")?;
+                self.text_if(*if_exists, "IF EXISTS ")?;
+                self.name(column)?;
+                self.text_if(checks.is_empty(), " DROP CHECK")?;
+                self.checks(checks)
             }
         }
     }

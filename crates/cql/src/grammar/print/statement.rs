@@ -37,6 +37,7 @@ impl<W: Write> Printer<'_, W> {
                 self.name(&drop.name)
             }
             Statement::CreateTable(create) => self.create_table(create),
+            Statement::CreateTableLike(create) => self.create_table_like(create),
             Statement::AlterTable(alter) => self.alter_table(alter),
             Statement::DropTable(drop) => {
                 self.text("DROP TABLE ")?;

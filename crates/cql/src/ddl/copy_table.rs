@@ -1,0 +1,159 @@
+//! CREATE TABLE ... LIKE: a table with the columns, constraints and options of another.
+
+use std::collections::BTreeSet;
+
+use espalier_mutation::schema::{
+    ColumnKind, KeyspaceMetadata, TableBuilder, TableId, TableMetadata,
+};
+use espalier_runtime::random;
+use espalier_types::{CqlType, UserType};
+
+use super::{
+    Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
+    check_table_name, guardrails,
+    options::{check_counter_options, set_options},
+    unreadable,
+};
+use crate::{
+    ChangeKind, ChangeTarget, Error, Result,
+    grammar::ast::{CreateTableLike, QualifiedName},
+};
+
+/// Executes CREATE TABLE ... LIKE. The new table is empty, and knows no dropped columns.
+///
+/// # Errors
+/// A keyspace or the source does not exist, users may not change the target's keyspace, the table
+/// exists and the statement lacks IF NOT EXISTS, a user type of the source is missing in the
+/// target's keyspace or differs there, or an option is invalid.
+pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> Outcome {
+    let source_keyspace = context.keyspace_name(&statement.source)?;
+    let target_keyspace = context.keyspace_name(&statement.name)?;
+    check_changeable(target_keyspace)?;
+    let invalid = |name: &QualifiedName<'_>, message: String| {
+        Error::invalid_at(context.text, name.position(), message)
+    };
+    let source_owner = context
+        .schema
+        .keyspace(source_keyspace)
+        .filter(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str()))
+        .ok_or_else(|| {
+            let message = format!("Source Keyspace '{source_keyspace}' doesn't exist");
+            invalid(&statement.source, message)
+        })?;
+    let source_name = statement.source.name.as_str();
+    let source = source_owner.tables.get(source_name).ok_or_else(|| {
+        let message = format!("Source Table '{source_keyspace}.{source_name}' doesn't exist");
+        invalid(&statement.source, message)
+    })?;
+    let target = context.schema.keyspace(target_keyspace).ok_or_else(|| {
+        let message = format!("Target Keyspace '{target_keyspace}' doesn't exist");
+        invalid(&statement.name, message)
+    })?;
+    let name = statement.name.name.as_str();
+    check_table_name(target_keyspace, name)?;
+    if target.tables.contains_key(name) {
+        return if statement.if_not_exists {
+            Ok(None)
+        } else {
+            Err(already_exists(target_keyspace, name))
+        };
+    }
+    if let Some(table) = target.unreadable.tables.get(name) {
+        return Err(unreadable("Table", target_keyspace, name, &table.reason));
+    }
+    if statement.options.properties.iter().any(|property| property.name.as_str() == "id") {
+        return Err(Error::configuration("Cannot alter table id."));
+    }
+    if source_keyspace != target_keyspace {
+        check_types(source, source_owner, target)
+            .map_err(|message| invalid(&statement.source, message))?;
+    }
+    let mut options = source.options.clone();
+    let properties = guardrails::unignored(context, &statement.options);
+    set_options(&mut options, &properties, context.memtables())?;
+    check_counter_options(source.is_counter(), &options)?;
+    let table = copy(source, target, name)?.layout(source.layout).options(options).build();
+    let change = changed(ChangeKind::Created, ChangeTarget::Table, target_keyspace, name);
+    Ok(Some((context.with_table(target, table), change)))
+}
+
+/// Returns a table with the columns and constraints of `source` in the keyspace `target`.
+fn copy(source: &TableMetadata, target: &KeyspaceMetadata, name: &str) -> Result<TableBuilder> {
+    let id = TableId(random::timeuuid_now());
+    let mut builder = TableBuilder::new(target.name.as_str(), name, id);
+    for column in source.columns() {
+        let column_type = if source.keyspace == target.name {
+            column.column_type.clone()
+        } else {
+            let resolve = |name: &str| target.types.get(name).cloned();
+            CqlType::parse_cql(&column.column_type.cql_name(), &target.name, &resolve)
+                .map_err(|error| Error::invalid(format!("column {}: {error}", column.name)))?
+        };
+        builder = match column.kind {
+            ColumnKind::PartitionKey => builder.partition_key(&column.name, column_type),
+            ColumnKind::Clustering => {
+                builder.clustering(&column.name, column_type, column.reversed)
+            }
+            ColumnKind::Static => builder.static_column(&column.name, column_type),
+            ColumnKind::Regular => builder.regular(&column.name, column_type),
+        };
+        builder = builder.constrain(&column.name, source.constraints_of(column).to_vec());
+    }
+    Ok(builder)
+}
+
+/// Checks that the user types of a table exist in the keyspace of its copy, with the same fields.
+fn check_types(
+    table: &TableMetadata,
+    source: &KeyspaceMetadata,
+    target: &KeyspaceMetadata,
+) -> Result<(), String> {
+    let mut used = BTreeSet::new();
+    for column in table.columns() {
+        add_types(&column.column_type, &mut used);
+    }
+    let missing: Vec<&str> =
+        used.iter().map(String::as_str).filter(|name| !target.types.contains_key(*name)).collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "UDTs {} do not exist in target keyspace '{}'.",
+            missing.join(", "),
+            target.name
+        ));
+    }
+    let same = |name: &String| match (source.types.get(name), target.types.get(name)) {
+        (Some(left), Some(right)) => fields(left).eq(fields(right)),
+        _ => false,
+    };
+    match used.iter().find(|name| !same(name)) {
+        Some(name) => Err(format!(
+            "Target keyspace '{}' has same UDT name '{name}' as source keyspace '{}' but with different structure.",
+            target.name, source.name
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns the fields with the names of their types, which name no keyspace.
+fn fields(definition: &UserType) -> impl Iterator<Item = (&str, String)> {
+    definition.fields.iter().map(|(name, field_type)| (name.as_str(), field_type.cql_name()))
+}
+
+/// Adds the names of the user types in a type.
+fn add_types(column_type: &CqlType, used: &mut BTreeSet<String>) {
+    match column_type {
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => add_types(element, used),
+        CqlType::Map { key, value, .. } => {
+            add_types(key, used);
+            add_types(value, used);
+        }
+        CqlType::Tuple(parts) => parts.iter().for_each(|part| add_types(part, used)),
+        CqlType::UserDefined { definition, .. } => {
+            used.insert(definition.name.clone());
+            definition.fields.iter().for_each(|(_, field)| add_types(field, used));
+        }
+        _ => {}
+    }
+}
