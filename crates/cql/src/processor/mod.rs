@@ -1,12 +1,17 @@
 //! The query processor: prepares and executes statements. Each shard has one, over that shard's
 //! `Database`.
 
+mod disk_usage;
 mod error;
 mod modify;
 mod now;
 mod timeout;
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::{time, trace_event};
@@ -46,13 +51,16 @@ struct Inner {
     /// Scratch space for composite partition keys. It is borrowed only between two yields of a
     /// statement.
     key_buffer: RefCell<Vec<u8>>,
+    /// The used percentage of the disk, and when it was seen.
+    disk_usage: Cell<Option<(time::Instant, u8)>>,
 }
 
 impl QueryProcessor {
     /// Creates a processor over a shard's database. All shards pass the same `shared`.
     pub fn new(database: Database, shared: Arc<PreparedCache>) -> Self {
         let (local, key_buffer) = (RefCell::default(), RefCell::default());
-        Self { inner: Rc::new(Inner { database, shared, local, key_buffer }) }
+        let disk_usage = Cell::new(None);
+        Self { inner: Rc::new(Inner { database, shared, local, key_buffer, disk_usage }) }
     }
 
     /// Returns the shard's database.
@@ -208,6 +216,7 @@ impl QueryProcessor {
         let database = &self.inner.database;
         let guard = Guard::of(database, options);
         guard::check_plan(&prepared.plan, options, guard)?;
+        self.check_disk_usage(&prepared.plan, guard).await?;
         consistency::check(&prepared.plan, options)?;
         let is_serial = consistency::is_serial(options.consistency);
         if !is_serial

@@ -169,6 +169,9 @@ impl QueryProcessor {
         let is_counter = check_statements(batch.kind, statements.clone(), false)?;
         if guard.guardrails.guards_writes() {
             check_batch(statements.clone(), options, guard)?;
+            if let Some(first) = planned.first() {
+                self.check_disk_usage(&first.plan, guard).await?;
+            }
         }
         if planned.iter().any(|prepared| prepared.is_conditional()) {
             consistency::check_conditional(options)?;

@@ -121,3 +121,51 @@ fn guardrails_answer_as_in_cassandra() {
     }
     assert!(differences.is_empty(), "{differences}");
 }
+
+#[test]
+fn writes_are_refused_while_the_disk_is_full() {
+    block_on(async {
+        let files = FileSystem::simulated(1);
+        let configuration = StorageConfiguration::new("node");
+        let guardrails = configuration.guardrails.clone();
+        let context = ShardContext { index: 0, count: 1 };
+        let shared = SharedDatabase::new();
+        let database =
+            Database::open(context, files.clone(), Arc::new(configuration), shared).await.unwrap();
+        let processor = QueryProcessor::new(database, Arc::new(PreparedCache::default()));
+        let mut client = ClientState::default();
+        let warnings = Warnings::default();
+        let options = QueryOptions { warnings: Some(&warnings), ..QueryOptions::default() };
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE k.t (k int PRIMARY KEY)",
+        ] {
+            processor.query(statement, &mut client, &options).await.unwrap();
+        }
+        let disk = files.simulated_disk().unwrap();
+        disk.set_capacity(disk.used_bytes() * 2);
+        let write = "INSERT INTO k.t (k) VALUES (1)";
+        for (warn, fail, is_refused, text) in [
+            ("-1", "90", false, None),
+            ("40", "90", false, Some("Replica disk usage exceeds warning threshold")),
+            (
+                "-1",
+                "40",
+                true,
+                Some("Write request failed because disk usage exceeds failure threshold"),
+            ),
+        ] {
+            let setting = |name| Setting::find(name).unwrap();
+            let names = [
+                ("data_disk_usage_percentage_warn_threshold", warn),
+                ("data_disk_usage_percentage_fail_threshold", fail),
+            ];
+            guardrails.set(&names.map(|(name, value)| (setting(name), value))).unwrap();
+            let answer = processor.query(write, &mut client, &options).await;
+            assert_eq!(answer.is_err(), is_refused, "{answer:?}");
+            let text = text.map(|text| format!("Guardrail replica_disk_usage violated: {text}"));
+            assert_eq!(warnings.take(), Vec::from_iter(text));
+            processor.query("SELECT * FROM k.t", &mut client, &options).await.unwrap();
+        }
+    });
+}

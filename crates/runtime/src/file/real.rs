@@ -490,3 +490,17 @@ pub(super) async fn available_bytes(path: &Path) -> Result<u64> {
     let (found, device) = found.map_err(fail(path, Operation::Metadata))?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize).saturating_add(waiting_bytes(device)))
 }
+
+pub(super) async fn used_percentage(path: &Path) -> Result<u8> {
+    let owned = path.to_owned();
+    let look = move || rustix::fs::statvfs(&owned).map_err(io::Error::from);
+    let found = spawn_blocking(look).await.map_err(fail(path, Operation::Metadata))?;
+    let used = found.f_blocks.saturating_sub(found.f_bfree);
+    Ok(percentage(used, used.saturating_add(found.f_bavail)))
+}
+
+/// Returns a part of a whole in percent, rounded up.
+pub(super) fn percentage(part: u64, whole: u64) -> u8 {
+    let percent = (u128::from(part) * 100).div_ceil(u128::from(whole.max(1)));
+    u8::try_from(percent.min(100)).unwrap_or(100)
+}

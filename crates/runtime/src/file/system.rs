@@ -231,6 +231,15 @@ impl FileSystem {
         dispatch!(self, real::available_bytes(path).await, disk => Ok(disk.available_bytes()))
     }
 
+    /// Returns the used percentage of the disk that holds a directory, rounded up.
+    ///
+    /// # Errors
+    /// Fails if the directory does not exist.
+    pub async fn used_percentage(&self, directory: impl AsRef<Path>) -> Result<u8> {
+        let path = directory.as_ref();
+        dispatch!(self, real::used_percentage(path).await, disk => Ok(disk.used_percentage()))
+    }
+
     /// Whether there is a file or directory of this name.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Checks whether a table's disk has room for a compaction.
+//! Checks whether a table's disk has room for a compaction, and how full it is.
 
 use super::Database;
 use crate::{
@@ -8,6 +8,14 @@ use crate::{
 };
 
 impl Database {
+    /// Returns the used percentage of the disk with the data, rounded up.
+    ///
+    /// # Errors
+    /// Fails if the data directory cannot be looked up.
+    pub async fn disk_usage_percentage(&self) -> Result<u8, StorageError> {
+        Ok(self.file_system().used_percentage(&self.configuration().data_directory).await?)
+    }
+
     /// Returns the free bytes of a table's disk, less the bytes that running compactions will still
     /// write there.
     pub(crate) async fn bytes_for_compactions(&self, table: &Table) -> u64 {

@@ -206,6 +206,12 @@ impl SimulatedDisk {
         state.capacity.saturating_sub(state.used)
     }
 
+    /// Returns the used percentage of the capacity.
+    pub(in super::super) fn used_percentage(&self) -> u8 {
+        let state = self.lock();
+        crate::file::real::percentage(state.used, state.capacity)
+    }
+
     /// Returns how many operations were called so far, including failed ones.
     pub fn operations(&self) -> u64 {
         self.lock().operations
