@@ -198,18 +198,26 @@ class Shape:
                     draw.randint(0, len(row) - 1) if row else 0
                 )
                 row[:upto] = other[:upto]
+        self.is_compact = "COMPACT STORAGE" in options
+        if self.is_compact and len(clustering) > 1:
+            # The last values of a clustering are null in some rows.
+            for row in self.clusterings[1::3]:
+                del row[draw.randint(1, len(row) - 1):]
 
     def literal(self, name):
         kind = self.types[name]
         made = CELLS[kind][1] if kind in CELLS else (SCALARS | NESTED)[kind]
         literal = str(made(self.draw))
-        # A lone partition key must not be empty.
+        # A lone partition key must not be empty, nor a lone clustering of a compact table.
         alone = name == "p00" and "p01" not in self.types
+        alone |= "COMPACT STORAGE" in self.options and name == "c00" and "c01" not in self.types
         return {"''": "'k'", "0x": "0x00"}.get(literal, literal) if alone else literal
 
     def create(self):
+        # The columns of a compact table without clustering columns are static, undeclared.
+        statics = [] if self.is_compact else self.table.static
         columns = [
-            f"{name} {kind}{' static' if name in self.table.static else ''}"
+            f"{name} {kind}{' static' if name in statics else ''}"
             for name, kind in self.types.items()
         ]
         key = f"({', '.join(self.table.partition_key)})"
@@ -256,7 +264,10 @@ class Shape:
         if choice < 0.45 or not (table.regular or table.static):
             names = [name for name in table.regular if draw.random() < 0.8]
             names += [name for name in table.static if draw.random() < 0.3]
-            columns = [*table.partition_key, *table.clustering, *names]
+            values = [*table.static, *table.regular]
+            if self.is_compact and values and not names:
+                names = draw.sample(values, 1)
+            columns = [*table.partition_key, *table.clustering[:len(clustering)], *names]
             values = [
                 *key,
                 *clustering,
@@ -282,6 +293,8 @@ class Shape:
                 else []
             )
             where = self._where(key, () if on_static and table.clustering else clustering)
+            if len(clustering) < len(table.clustering):
+                names = []
             return f"DELETE {', '.join(names)} FROM {self.name} {self._using(False)} WHERE {where}"
         if choice < 0.9 or not table.clustering:
             return (
@@ -293,13 +306,37 @@ class Shape:
         depth = draw.randrange(len(clustering))
         name, ends = table.clustering[depth], [f"{draw.choice(['>', '>='])} {clustering[depth]}"]
         if draw.random() < 0.6:
-            other = draw.choice(self.clusterings)[depth]
+            other = draw.choice([row for row in self.clusterings if len(row) > depth])[depth]
             ends.append(f"{draw.choice(['<', '<='])} {other}")
         ranges = " AND ".join(f"{name} {end}" for end in ends)
         return (
             f"DELETE FROM {self.name} {self._using(False)} WHERE "
             f"{self._where(key, clustering[:depth])} AND {ranges}"
         )
+
+
+def compact_shapes(draw):
+    """Returns a compact table of each layout."""
+    compact = "COMPACT STORAGE"
+    return [
+        Shape(
+            "compact_static", draw, ["int", "text"], static=[*SCALARS, *NESTED], options=compact
+        ),
+        Shape("compact_dense", draw, ["int"], ["text"], ["DESC"], regular=["blob"], options=compact),
+        Shape(
+            "compact_composite",
+            draw,
+            ["text"],
+            ["int", "text", "decimal"],
+            ["ASC", "DESC", "ASC"],
+            regular=["frozen<outer_>"],
+            keys=4,
+            spread=60,
+            options=compact,
+        ),
+        Shape("compact_key", draw, ["uuid"], ["blob"], options=compact),
+        Shape("compact_keys", draw, ["uuid"], ["text", "bigint"], options=compact),
+    ]
 
 
 def all_shapes(seed):
@@ -364,6 +401,7 @@ def all_shapes(seed):
             keys=50,
         ),
     ]
+    shapes += compact_shapes(draw)
     for number, kind in enumerate([*ordered, *NESTED]):
         shapes.append(
             Shape(

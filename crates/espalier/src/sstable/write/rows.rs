@@ -153,9 +153,10 @@ impl RowBuilder {
 
     /// Finds a column by its exact name, or by the name as CQL reads it.
     fn column(&self, name: &str) -> Result<&ColumnDefinition, String> {
-        let column = self.table.column(name);
-        column.or_else(|| self.table.column(&column_name(name.to_owned()))).ok_or_else(|| {
-            let known: Vec<_> = self.table.columns().iter().map(|c| c.name.as_str()).collect();
+        let column = self.table.visible_column(name);
+        let as_cql = || self.table.visible_column(&column_name(name.to_owned()));
+        column.or_else(as_cql).ok_or_else(|| {
+            let known: Vec<_> = self.table.visible_columns().map(|c| c.name.as_str()).collect();
             format!(
                 "{}.{} has no column '{name}', only {}",
                 self.table.keyspace,
@@ -178,11 +179,13 @@ impl RowBuilder {
         if written.timestamp == i64::MIN {
             return Err("the smallest 64-bit timestamp is reserved; give another one".to_owned());
         }
-        row.liveness = Liveness {
-            timestamp: written.timestamp,
-            ttl: written.ttl,
-            local_expiration: written.expiry_s,
-        };
+        if self.table.has_row_liveness() {
+            row.liveness = Liveness {
+                timestamp: written.timestamp,
+                ttl: written.ttl,
+                local_expiration: written.expiry_s,
+            };
+        }
         for (column, value) in values {
             let target = match column.kind {
                 ColumnKind::Regular => &mut row,
@@ -193,11 +196,24 @@ impl RowBuilder {
             *target.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default())) =
                 data;
         }
+        if has_row && !self.table.has_row_liveness() && row.columns.is_empty() {
+            self.add_compact_value(&mut row, written)?;
+        }
         Ok(Built {
             key: DecoratedKey::new(key),
             static_row: (!static_row.is_empty()).then_some(static_row),
             row: has_row.then_some(row),
         })
+    }
+
+    /// Adds the empty value by which a row of a compact table without a declared value exists.
+    fn add_compact_value(&self, row: &mut Row, written: Written) -> Result<(), String> {
+        let Some(column) = self.table.regular_columns().first() else { return Ok(()) };
+        if !self.table.layout.hides(column) {
+            return Err(missing(column));
+        }
+        row.set_cell(column.id, written.cell(Bytes::new()));
+        Ok(())
     }
 
     fn partition_key(&self, values: &[(&ColumnDefinition, Bytes)]) -> Result<Bytes, String> {
