@@ -16,6 +16,7 @@ pub mod clustering;
 pub mod counter;
 mod deletion;
 mod fragment;
+mod index_entries;
 mod key;
 pub mod murmur3;
 mod packed;
@@ -37,6 +38,7 @@ pub use deletion::DeletionTime;
 pub use fragment::{
     Direction, PartitionHeader, RangeTombstoneMarker, Unfiltered, UnfilteredStream,
 };
+pub use index_entries::{IndexedColumn, IndexedRow, Listed, MAX_FORM_BYTES, put_form};
 pub use key::{
     CompositeError, DecoratedKey, DecoratedKeyRef, KeyBound, KeyRange, Token, build_composite,
     put_composite_component, split_composite,

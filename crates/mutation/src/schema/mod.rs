@@ -3,6 +3,7 @@
 
 mod column;
 mod constraint;
+mod index;
 mod keyspace;
 mod layout;
 mod options;
@@ -10,6 +11,9 @@ mod table;
 
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
 pub use constraint::{ColumnConstraint, ConstrainedValue};
+pub use index::{
+    CLASS_OPTION, IndexKind, IndexMetadata, IndexPart, STORAGE_ATTACHED, TARGET_OPTION, target_text,
+};
 pub use keyspace::{KeyspaceMetadata, Schema, Unreadable, UnreadableTable};
 pub use layout::TableLayout;
 pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};

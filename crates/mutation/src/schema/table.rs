@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use uuid::Uuid;
 
 use super::{
-    ColumnConstraint, ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, TableLayout,
-    TableOptions,
+    ColumnConstraint, ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, IndexMetadata,
+    TableLayout, TableOptions,
 };
 use crate::ClusteringComparator;
 
@@ -37,6 +37,8 @@ pub struct TableMetadata {
     pub layout: TableLayout,
     /// Dropped columns by name.
     pub dropped_columns: BTreeMap<String, DroppedColumn>,
+    /// Secondary indexes, sorted by name.
+    pub indexes: Vec<IndexMetadata>,
     /// The number of changes within the process. A prepared statement is stale if its version
     /// differs.
     pub version: u64,
@@ -77,6 +79,7 @@ pub struct TableBuilder {
     options: TableOptions,
     layout: TableLayout,
     dropped_columns: BTreeMap<String, DroppedColumn>,
+    indexes: Vec<IndexMetadata>,
     version: u64,
     columns: Vec<ColumnDefinition>,
     next_column_id: u32,
@@ -94,6 +97,7 @@ impl TableBuilder {
             options: TableOptions::default(),
             layout: TableLayout::default(),
             dropped_columns: BTreeMap::new(),
+            indexes: Vec::new(),
             version: 0,
             columns: Vec::new(),
             next_column_id: 0,
@@ -216,8 +220,15 @@ impl TableBuilder {
         self
     }
 
+    /// Sets the secondary indexes.
+    pub fn indexes(mut self, indexes: Vec<IndexMetadata>) -> Self {
+        self.indexes = indexes;
+        self
+    }
+
     /// Sorts and indexes the columns.
     pub fn build(mut self) -> TableMetadata {
+        self.indexes.sort_by(|left, right| left.name.cmp(&right.name));
         self.columns.sort_by(|a, b| {
             (a.kind, a.position).cmp(&(b.kind, b.position)).then_with(|| a.name.cmp(&b.name))
         });
@@ -255,6 +266,7 @@ impl TableBuilder {
             name: self.name,
             options: self.options,
             layout: self.layout,
+            indexes: self.indexes,
             version: self.version,
             partition_key: range(ColumnKind::PartitionKey),
             statics: range(ColumnKind::Static),
@@ -288,6 +300,7 @@ impl TableMetadata {
             options: self.options.clone(),
             layout: self.layout,
             dropped_columns: self.dropped_columns.clone(),
+            indexes: self.indexes.clone(),
             version: self.version + 1,
             columns: self.columns.clone(),
             next_column_id: self.next_column_id,
@@ -400,6 +413,21 @@ impl TableMetadata {
         self.columns == other.columns
             && self.dropped_columns == other.dropped_columns
             && self.next_column_id == other.next_column_id
+    }
+
+    /// Returns the secondary index of that name.
+    pub fn index(&self, name: &str) -> Option<&IndexMetadata> {
+        self.indexes.iter().find(|index| index.name == name)
+    }
+
+    /// Returns whether the entries of all secondary indexes of `other` are those of this table.
+    pub fn has_indexes_of(&self, other: &Self) -> bool {
+        let signatures = |table: &Self| -> Vec<(String, String)> {
+            let of = |index: &IndexMetadata| (index.name.clone(), index.signature(table));
+            table.indexes.iter().map(of).collect()
+        };
+        (self.indexes.is_empty() && other.indexes.is_empty())
+            || signatures(self) == signatures(other)
     }
 
     /// Returns whether the table's columns are counters.

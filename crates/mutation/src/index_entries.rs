@@ -1,0 +1,166 @@
+//! Computes the values under which a secondary index lists a row.
+//!
+//! A value has the ordered byte-comparable form, one component for a column or two for an entry of
+//! a map. An index lists a row under each value that any of its cells has, also if another source
+//! of the row has a newer cell. So the entries of one source depend on this source alone, and the
+//! reader of an index drops the rows that do not have the value any more.
+//!
+//! A form longer than [`MAX_FORM_BYTES`] is cut. Searches cut theirs too, so that a long value is
+//! found together with others that begin like it, which the reader drops.
+
+use espalier_types::{
+    CqlType,
+    byte_comparable::{TERMINATOR, encode_ordered_clustering},
+};
+
+use crate::{
+    CellRef, ColumnRef, ComplexColumn, DecoratedKeyRef, RowContent,
+    schema::{ColumnDefinition, ColumnKind, IndexMetadata, IndexPart, TableMetadata},
+    split_composite,
+};
+
+/// The bytes at which the form of a value is cut. Arbitrary; Cassandra warns from 1 KiB on.
+pub const MAX_FORM_BYTES: usize = 1024;
+
+/// Appends the form of one or two values to `out`. Returns whether it was cut.
+pub fn put_form(values: &[(&CqlType, &[u8])], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    for (value_type, value) in values {
+        let types = [((*value_type).clone(), false)];
+        encode_ordered_clustering(&types, &[Some(*value)], TERMINATOR, out);
+    }
+    let is_long = out.len() - start > MAX_FORM_BYTES;
+    out.truncate(start + MAX_FORM_BYTES);
+    is_long
+}
+
+/// A row whose values in an index are computed.
+pub struct IndexedRow<'r, R, V> {
+    /// The key of the partition.
+    pub key: DecoratedKeyRef<'r>,
+    /// The values of the clustering; `None` for the static row.
+    pub clustering: Option<&'r [Option<V>]>,
+    /// The data of the row.
+    pub row: &'r R,
+}
+
+/// The values of one index in rows of one table.
+#[derive(Clone, Debug)]
+pub struct IndexedColumn {
+    column: ColumnDefinition,
+    part: IndexPart,
+    partition_columns: usize,
+}
+
+/// Whether an index lists rows or partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Rows: the column is regular or in the clustering.
+    Rows,
+    /// Partitions: the column is static or in the partition key.
+    Partitions,
+}
+
+impl IndexedColumn {
+    /// Returns the indexed column of an index; `None` if the table does not have it.
+    pub fn new(table: &TableMetadata, index: &IndexMetadata) -> Option<Self> {
+        let column = index.column_of(table)?.clone();
+        let partition_columns = table.partition_key_columns().len();
+        Some(Self { column, part: index.part, partition_columns })
+    }
+
+    /// Returns whether the index lists rows or partitions.
+    pub fn listed(&self) -> Listed {
+        match self.column.kind {
+            ColumnKind::Regular | ColumnKind::Clustering => Listed::Rows,
+            ColumnKind::Static | ColumnKind::PartitionKey => Listed::Partitions,
+        }
+    }
+
+    /// Calls `take` with the form of each value of the index in a row. `form` is scratch space.
+    pub fn for_each_value<R: RowContent, V: AsRef<[u8]>>(
+        &self,
+        indexed: &IndexedRow<'_, R, V>,
+        form: &mut Vec<u8>,
+        mut take: impl FnMut(&[u8]),
+    ) {
+        let column = &self.column;
+        let is_static = indexed.clustering.is_none();
+        let mut put = |values: &[(&CqlType, &[u8])]| {
+            form.clear();
+            put_form(values, form);
+            take(form);
+        };
+        match column.kind {
+            ColumnKind::PartitionKey if holds_something(indexed.row) => {
+                let key = indexed.key.key;
+                if self.partition_columns == 1 {
+                    put(&[(&column.column_type, key)]);
+                } else if let Ok(parts) =
+                    split_composite(&bytes::Bytes::copy_from_slice(key), self.partition_columns)
+                    && let Some(part) = parts.get(column.position)
+                {
+                    put(&[(&column.column_type, part)]);
+                }
+            }
+            ColumnKind::Clustering if holds_something(indexed.row) => {
+                let values = indexed.clustering;
+                let value = values.and_then(|values| values.get(column.position)?.as_ref());
+                if let Some(value) = value {
+                    put(&[(&column.column_type, value.as_ref())]);
+                }
+            }
+            ColumnKind::Regular | ColumnKind::Static
+                if is_static == (column.kind == ColumnKind::Static) =>
+            {
+                let found = indexed.row.columns().find(|(id, _)| *id == column.id);
+                match found {
+                    Some((_, ColumnRef::Simple(cell))) if holds_value(&cell) => {
+                        put(&[(&column.column_type, cell.value)]);
+                    }
+                    Some((_, ColumnRef::Complex(cells))) => {
+                        for_each_element(&column.column_type, self.part, cells, put);
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn for_each_element(
+    column_type: &CqlType,
+    part: IndexPart,
+    cells: &ComplexColumn,
+    mut put: impl FnMut(&[(&CqlType, &[u8])]),
+) {
+    for (path, cell) in &cells.cells {
+        if cell.is_tombstone() {
+            continue;
+        }
+        match (column_type, part) {
+            (CqlType::List { element, .. }, IndexPart::Values) => put(&[(element, &cell.value)]),
+            (CqlType::Set { element, .. }, IndexPart::Values) => put(&[(element, path)]),
+            (CqlType::Map { value, .. }, IndexPart::Values) => put(&[(value, &cell.value)]),
+            (CqlType::Map { key, .. }, IndexPart::Keys) => put(&[(key, path)]),
+            (CqlType::Map { key, value, .. }, IndexPart::Entries) => {
+                put(&[(key, path), (value, &cell.value)]);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn holds_value(cell: &CellRef<'_>) -> bool {
+    !cell.is_tombstone()
+}
+
+/// Whether a reader may see the row at some time.
+fn holds_something<R: RowContent>(row: &R) -> bool {
+    !row.liveness().is_none()
+        || row.columns().any(|(_, data)| match data {
+            ColumnRef::Simple(cell) => holds_value(&cell),
+            ColumnRef::Complex(column) => column.cells.iter().any(|(_, cell)| !cell.is_tombstone()),
+        })
+}

@@ -1,0 +1,188 @@
+//! Defines secondary indexes: the part of a table that each indexes.
+
+use std::collections::BTreeMap;
+
+use super::{ColumnDefinition, TableMetadata};
+
+/// The option that names the indexed part of the table.
+pub const TARGET_OPTION: &str = "target";
+/// The option that names the class of a custom index.
+pub const CLASS_OPTION: &str = "class_name";
+/// The class of storage-attached indexes, as `system_schema.indexes` names it.
+pub const STORAGE_ATTACHED: &str = "StorageAttachedIndex";
+
+/// The kind of an index in `system_schema.indexes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum IndexKind {
+    Keys,
+    Composites,
+    Custom,
+}
+
+impl IndexKind {
+    /// Returns the name in `system_schema.indexes`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "KEYS",
+            Self::Composites => "COMPOSITES",
+            Self::Custom => "CUSTOM",
+        }
+    }
+
+    /// Returns the kind with that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Keys, Self::Composites, Self::Custom].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// The part of a column that an index contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexPart {
+    /// The value of a column that is no collection.
+    Simple,
+    /// The elements of a list or set, or the values of a map.
+    Values,
+    /// The keys of a map.
+    Keys,
+    /// The entries of a map: key and value together.
+    Entries,
+    /// A frozen collection as a whole.
+    Full,
+}
+
+impl IndexPart {
+    /// Returns the word before the parentheses in CQL; none for [`Self::Simple`].
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Simple => None,
+            Self::Values => Some("values"),
+            Self::Keys => Some("keys"),
+            Self::Entries => Some("entries"),
+            Self::Full => Some("full"),
+        }
+    }
+}
+
+/// A secondary index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexMetadata {
+    /// The name, which is unique in the keyspace.
+    pub name: String,
+    /// The kind.
+    pub kind: IndexKind,
+    /// The options, with [`TARGET_OPTION`] and perhaps [`CLASS_OPTION`].
+    pub options: BTreeMap<String, String>,
+    /// The name of the indexed column.
+    pub column: String,
+    /// The indexed part of the column.
+    pub part: IndexPart,
+}
+
+impl IndexMetadata {
+    /// Makes an index from its options. Returns `None` if they have no target that can be read, or
+    /// more than one.
+    pub fn from_options(
+        name: &str,
+        kind: IndexKind,
+        options: BTreeMap<String, String>,
+    ) -> Option<Self> {
+        let (column, part) = parse_target(options.get(TARGET_OPTION)?)?;
+        Some(Self { name: name.into(), kind, options, column, part })
+    }
+
+    /// Returns the target as CQL has it: `column`, `keys(column)`.
+    pub fn target(&self) -> &str {
+        self.options.get(TARGET_OPTION).map_or("", String::as_str)
+    }
+
+    /// Returns the class of a custom index.
+    pub fn class(&self) -> Option<&str> {
+        self.options.get(CLASS_OPTION).map(String::as_str)
+    }
+
+    /// Returns whether the index answers as a storage-attached index: it serves ranges, and works
+    /// together with the other ones of the table.
+    pub fn is_storage_attached(&self) -> bool {
+        self.kind == IndexKind::Custom
+    }
+
+    /// Returns the indexed column of `table`.
+    pub fn column_of<'t>(&self, table: &'t TableMetadata) -> Option<&'t ColumnDefinition> {
+        table.column(&self.column)
+    }
+
+    /// Returns a text that changes if the entries of the index do: its target, and the kind and the
+    /// type of its column. Files of entries have it.
+    pub fn signature(&self, table: &TableMetadata) -> String {
+        let Some(column) = self.column_of(table) else { return String::new() };
+        format!("{} {} {}", self.target(), column.kind.name(), described(&column.column_type))
+    }
+}
+
+/// Describes a type down to the fields of user types, which ALTER TYPE may change.
+fn described(column_type: &espalier_types::CqlType) -> String {
+    column_type.without_user_types().cql_name()
+}
+
+/// Returns the target of an index as CQL has it.
+pub fn target_text(column: &str, part: IndexPart) -> String {
+    let column = quoted_if_needed(column);
+    match part.word() {
+        Some(word) => format!("{word}({column})"),
+        None => column,
+    }
+}
+
+fn quoted_if_needed(name: &str) -> String {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+fn parse_target(target: &str) -> Option<(String, IndexPart)> {
+    let parts = [IndexPart::Values, IndexPart::Keys, IndexPart::Entries, IndexPart::Full];
+    for part in parts {
+        let inside = part.word().and_then(|word| target.strip_prefix(word));
+        let inside = inside.and_then(|rest| rest.strip_prefix('(')?.strip_suffix(')'));
+        if let Some(name) = inside {
+            return Some((unquoted(name)?, part));
+        }
+    }
+    Some((unquoted(target)?, IndexPart::Simple))
+}
+
+fn unquoted(name: &str) -> Option<String> {
+    let Some(inner) = name.strip_prefix('"') else {
+        // Several targets are separated by commas.
+        return (!name.is_empty() && !name.contains([',', '"'])).then(|| name.to_string());
+    };
+    let inner = inner.strip_suffix('"')?;
+    let is_one = !inner.replace("\"\"", "").contains('"');
+    (is_one && !inner.is_empty()).then(|| inner.replace("\"\"", "\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_read_as_it_was_written() {
+        let parts = [
+            IndexPart::Simple,
+            IndexPart::Values,
+            IndexPart::Keys,
+            IndexPart::Entries,
+            IndexPart::Full,
+        ];
+        for column in ["v", "Mixed", "with \"quotes\"", "keys", "a,b", "values(x)"] {
+            for part in parts {
+                let text = target_text(column, part);
+                assert_eq!(parse_target(&text), Some((column.to_string(), part)), "{text}");
+            }
+        }
+        assert_eq!(parse_target("a, b"), None);
+        assert_eq!(parse_target("\"a\", \"b\""), None);
+        assert_eq!(parse_target(""), None);
+    }
+}
