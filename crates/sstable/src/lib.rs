@@ -14,6 +14,7 @@
 //! | [`scylla`] | Scylla.db |
 //! | [`statistics`] | Statistics.db, the serialization header in it |
 //! | `checksums` | Checksums.db |
+//! | `secondary_index` | SecondaryIndex_NAME.db |
 //! | [`compression`] | CompressionInfo.db and the algorithms |
 //! | `page_cache` | pages and chunks in memory |
 //! | `writer`, `reader` | an SSTable as a whole |
@@ -36,6 +37,7 @@ mod input;
 mod page_cache;
 mod reader;
 pub mod scylla;
+mod secondary_index;
 pub mod statistics;
 pub mod verify;
 pub mod versions;
@@ -57,6 +59,7 @@ pub use reader::{
     PointLookup, PointRow, PointScratch, Presence, RawRow, RowBatch, RowBatches, SSTableReader,
     Scan, ScannedPartition, read_statistics,
 };
+pub use secondary_index::{EntryCursor, SecondaryIndex, SecondaryIndexWriter};
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
 pub use writer::{
     PresentColumns, SSTableWriter, StreamWriteError, UniformEnd, WriterOptions, WrittenSSTable,

@@ -8,5 +8,5 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const HEAD_BYTES: usize = 12;
 /// Length of the tail in bytes: the checksum of all bytes before it.
 pub(super) const TAIL_BYTES: usize = 4;
-/// Maximum number of files. Espalier writes at most five.
-pub(super) const MAX_FILES: u32 = 64;
+/// Maximum number of files. Espalier writes at most five, and one for each secondary index.
+pub(super) const MAX_FILES: u32 = 4096;

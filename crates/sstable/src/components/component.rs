@@ -34,9 +34,15 @@ pub enum Component {
     TemporaryToc,
     /// Checksums of the components that have none of their own; Espalier's own addition.
     Checksums,
+    /// The entries of the secondary index with this name; Espalier's own addition.
+    SecondaryIndex(String),
     /// A component of other software (such as secondary indexes). It is kept and never read.
     Other(String),
 }
+
+/// The parts of the name of a [`Component::SecondaryIndex`] around the name of the index.
+const SECONDARY_INDEX: &str = "SecondaryIndex_";
+const EXTENSION: &str = ".db";
 
 const KNOWN: [Component; 14] = [
     Component::CompressionInfo,
@@ -59,6 +65,9 @@ impl Component {
     /// Returns the last part of the file name.
     pub fn name(&self) -> Cow<'_, str> {
         Cow::Borrowed(match self {
+            Self::SecondaryIndex(index) => {
+                return Cow::Owned(format!("{SECONDARY_INDEX}{index}{EXTENSION}"));
+            }
             Self::CompressionInfo => "CompressionInfo.db",
             Self::Crc => "CRC.db",
             Self::Data => "Data.db",
@@ -79,6 +88,10 @@ impl Component {
 
     /// Returns the component with this name. Each name is valid.
     pub fn parse(name: &str) -> Self {
+        let index = name.strip_prefix(SECONDARY_INDEX).and_then(|it| it.strip_suffix(EXTENSION));
+        if let Some(index) = index {
+            return Self::SecondaryIndex(index.into());
+        }
         KNOWN
             .into_iter()
             .find(|component| component.name() == name)

@@ -1,6 +1,11 @@
 //! Opens SSTables. Every component is checked before it is used.
 
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use espalier_mutation::schema::TableMetadata;
@@ -19,6 +24,7 @@ use crate::{
     filter::{BloomFilter, read_parts as read_filter},
     index::{big::BigIndex, bti::partition_index::PartitionIndexReader},
     page_cache::{CachedFile, Caching, PageCache, Part},
+    secondary_index::SecondaryIndex,
     statistics::{MAX_LENGTH, Statistics, layout::MURMUR3_PARTITIONER},
     versions::{IndexKind, TrieKeys, VersionFeatures},
 };
@@ -126,6 +132,7 @@ impl SSTableReader {
             }
         };
         check_key_range(&index, &statistics, features)?;
+        let secondary = files.open_secondary(&components).await?;
         let (first_key, last_key) = index.key_range();
         let bytes_on_disk = data.stored_length() + index.length();
         Ok(Self(Rc::new(Inner {
@@ -139,6 +146,7 @@ impl SSTableReader {
             first_key,
             last_key,
             bytes_on_disk,
+            secondary,
             positions: RefCell::new(Arc::new(position_format(&statistics.header, &layout))),
             layout: RefCell::new(Arc::new(layout)),
             statistics,
@@ -187,6 +195,32 @@ impl IndexFiles<'_> {
         let file =
             CachedFile::open(self.file_system, &path, Part::Index, self.cache, checksums).await?;
         Ok(if self.cache.keeps_index_pages() { file } else { file.with_caching(Caching::Private) })
+    }
+
+    /// Opens the entries of secondary indexes. Those that are missing or damaged are left out,
+    /// because they can be made again from the rows.
+    async fn open_secondary(
+        &self,
+        components: &BTreeSet<Component>,
+    ) -> Result<BTreeMap<String, SecondaryIndex>> {
+        let mut opened = BTreeMap::new();
+        for component in components {
+            let Component::SecondaryIndex(name) = component else { continue };
+            let index = match self.open(component.clone()).await {
+                Ok(file) => SecondaryIndex::open(file).await,
+                Err(error) => Err(error),
+            };
+            match index {
+                Ok(index) => {
+                    opened.insert(name.clone(), index);
+                }
+                Err(SSTableError::Io(error)) if !error.is_not_found() => {
+                    return Err(SSTableError::Io(error));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(opened)
     }
 
     async fn open_trie(&self, keys: TrieKeys, statistics: &Statistics) -> Result<Index> {

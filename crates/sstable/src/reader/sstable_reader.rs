@@ -1,6 +1,11 @@
 //! An opened SSTable and its look-ups.
 
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+};
 
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, DecoratedKeyRef, Direction, KeyRange, PartitionHeader, murmur3,
@@ -31,6 +36,7 @@ use crate::{
     filter::BloomFilter,
     index::big::promoted_index::PositionFormat,
     page_cache::{Caching, Pinned},
+    secondary_index::SecondaryIndex,
     statistics::{SerializationHeader, Statistics},
     versions::VersionFeatures,
 };
@@ -53,6 +59,8 @@ pub(crate) struct Inner {
     pub(crate) first_key: DecoratedKey,
     pub(crate) last_key: DecoratedKey,
     pub(crate) bytes_on_disk: u64,
+    /// The entries of secondary indexes, by the index's name.
+    pub(crate) secondary: BTreeMap<String, SecondaryIndex>,
     /// How positions in Index.db are decoded and compared for the table's current schema.
     pub(crate) positions: RefCell<Arc<PositionFormat>>,
     /// How rows are decoded for the table's current schema.
@@ -68,6 +76,12 @@ impl SSTableReader {
     /// The files that TOC.txt lists.
     pub fn components(&self) -> &BTreeSet<Component> {
         &self.0.components
+    }
+
+    /// The entries of the secondary index with this name, if the SSTable has intact ones. The
+    /// caller compares their signature.
+    pub fn secondary_index(&self, name: &str) -> Option<&SecondaryIndex> {
+        self.0.secondary.get(name)
     }
 
     /// A warning if nothing checks Data.db. Only offline tools open such an SSTable.

@@ -63,7 +63,7 @@ impl SSTableWriter {
 
     async fn seal(self) -> Result<WrittenSSTable> {
         let Self { file_system, options, features, header, data, index, .. } = self;
-        let Self { filter, collector, .. } = self;
+        let Self { filter, collector, secondary, .. } = self;
         let (descriptor, is_durable) = (options.descriptor, options.is_durable);
         let data = data.finish().await?;
         let partition_count = index.key_count();
@@ -72,7 +72,12 @@ impl SSTableWriter {
         let table = (chunk_table(&options.chunks), data.table);
         seal.components.insert(Component::Data);
         seal.bytes_on_disk += data.stored_length;
-        written.files.into_iter().chain([table]).for_each(|file| seal.add_written(file));
+        written
+            .files
+            .into_iter()
+            .chain([table])
+            .chain(secondary)
+            .for_each(|file| seal.add_written(file));
 
         let mut facts = options.facts;
         facts.bloom_filter_fp_chance = options.bloom_filter_fp_chance;

@@ -13,7 +13,8 @@ use super::{
     partition::OpenPartition,
 };
 use crate::{
-    components::{Component, check_name_is_free},
+    append_file::WrittenFile,
+    components::{Component, Descriptor, check_name_is_free},
     data::{
         clustering_values::borrowed,
         column_map::FileLayout,
@@ -25,6 +26,7 @@ use crate::{
     error::{FileName, Result, SSTableError},
     filter::{FilterBuilder, FilterSize},
     index::big::promoted_index::{BlockPosition, BlockPositionRef, PositionKind},
+    secondary_index::SecondaryIndexWriter,
     statistics::{SerializationHeader, StatisticsCollector},
     versions::{ClusteringStatistics, VersionFeatures},
 };
@@ -50,6 +52,8 @@ pub struct SSTableWriter {
     pub(super) spare_position: Option<BlockPosition>,
     /// Key of the partition before the current one.
     last_key: Option<espalier_mutation::DecoratedKey>,
+    /// Finished components of secondary indexes.
+    pub(super) secondary: Vec<(Component, WrittenFile)>,
 }
 
 /// An error of copying a partition from a stream into an SSTable.
@@ -106,6 +110,7 @@ impl SSTableWriter {
             current: None,
             spare_position: None,
             last_key: None,
+            secondary: Vec::new(),
             options,
         })
     }
@@ -122,6 +127,25 @@ impl SSTableWriter {
     /// Returns the number of bytes written to Data.db, before compression.
     pub fn data_length(&self) -> u64 {
         self.data.position()
+    }
+
+    /// Returns the name of the SSTable.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.options.descriptor
+    }
+
+    /// Returns whether the files are made durable.
+    pub fn is_durable(&self) -> bool {
+        self.options.is_durable
+    }
+
+    /// Adds the component of a secondary index, which belongs to this SSTable from now on.
+    ///
+    /// # Errors
+    /// Fails if the rest of the component cannot be written.
+    pub async fn add_secondary_index(&mut self, index: SecondaryIndexWriter) -> Result<()> {
+        self.secondary.push(index.finish().await?);
+        Ok(())
     }
 
     /// Returns the table.

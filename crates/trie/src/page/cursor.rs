@@ -72,6 +72,11 @@ impl<S: PageSource> Cursor<S> {
         &self.key
     }
 
+    /// Returns the source of the pages.
+    pub fn source(&self) -> &S {
+        self.walker.source()
+    }
+
     /// Returns how many pages were requested so far.
     pub fn pages_touched(&self) -> u64 {
         self.walker.pages_touched()

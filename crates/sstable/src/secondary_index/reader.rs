@@ -1,0 +1,103 @@
+//! Reads the entries of one index of an SSTable, through the page cache.
+
+use espalier_trie::page::{Cursor, ReadError};
+
+use super::layout::{Description, END_BYTES};
+use crate::{
+    error::{Result, SSTableError},
+    page_cache::{CachedFile, Caching},
+};
+
+/// The longest description, in bytes: a signature and some segments.
+const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
+
+/// The open entries of one index of an SSTable. It holds no pages.
+pub struct SecondaryIndex {
+    file: CachedFile,
+    description: Description,
+}
+
+impl SecondaryIndex {
+    /// Opens the component. A file without checksums is refused.
+    pub(crate) async fn open(file: CachedFile) -> Result<Self> {
+        let (name, length) = (file.name().clone(), file.length());
+        if !file.has_checksums() {
+            return Err(SSTableError::corrupt(&name, 0, "Checksums.db does not list it"));
+        }
+        let Some(end) = length.checked_sub(END_BYTES as u64) else {
+            return Err(SSTableError::corrupt(&name, length, "it is too short"));
+        };
+        let bytes = file.read_checked(end, END_BYTES).await?;
+        let position = Description::position(&name, &bytes, length)?;
+        if end - position > MAX_DESCRIPTION_BYTES {
+            return Err(SSTableError::corrupt(&name, position, "its description is too long"));
+        }
+        let bytes = file.read_checked(position, (end - position) as usize).await?;
+        let description = Description::decode(&name, &bytes, position)?;
+        Ok(Self { file, description })
+    }
+
+    /// Returns the text by which the entries are recognised.
+    pub fn signature(&self) -> &str {
+        &self.description.signature
+    }
+
+    /// Returns the number of entries.
+    pub fn entry_count(&self) -> u64 {
+        self.description.segments.iter().map(|segment| segment.entries).sum()
+    }
+
+    /// Returns the length of the file in bytes.
+    pub fn length(&self) -> u64 {
+        self.file.length()
+    }
+
+    /// Returns a cursor over each segment. With `bypass_cache`, they leave the page cache as it is.
+    pub fn cursors(&self, bypass_cache: bool) -> Vec<EntryCursor> {
+        let caching = if bypass_cache { Caching::Private } else { Caching::Shared };
+        let cursor = |root| {
+            let file = self.file.for_one_read(caching);
+            EntryCursor { cursor: Cursor::new(file, root) }
+        };
+        self.description.segments.iter().map(|segment| cursor(segment.root)).collect()
+    }
+}
+
+/// A cursor over the entries of one segment, in ascending order. At first it stands nowhere.
+pub struct EntryCursor {
+    cursor: Cursor<CachedFile>,
+}
+
+impl EntryCursor {
+    /// Moves to the least entry that is `entry` or above it. Returns whether there is one.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or is damaged.
+    pub async fn seek(&mut self, entry: &[u8]) -> Result<bool> {
+        let moved = self.cursor.seek_ceiling(entry).await;
+        moved.map_err(|error| self.error(error))
+    }
+
+    /// Moves to the next entry. Returns whether there is one.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or is damaged.
+    pub async fn next(&mut self) -> Result<bool> {
+        let moved = self.cursor.next().await;
+        moved.map_err(|error| self.error(error))
+    }
+
+    /// Returns the present entry.
+    pub fn entry(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    fn error(&self, error: ReadError<SSTableError>) -> SSTableError {
+        match error {
+            ReadError::Source(error) => error,
+            ReadError::Corrupt(node) => {
+                SSTableError::corrupt(self.cursor.source().name(), node.position, node.to_string())
+            }
+        }
+    }
+}
