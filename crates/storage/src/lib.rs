@@ -18,6 +18,7 @@ mod empty_ranges;
 mod error;
 mod flush;
 pub mod guardrails;
+mod index;
 pub mod memtable;
 mod metrics;
 mod purge;
@@ -43,6 +44,7 @@ pub use database::{
 };
 pub use error::StorageError;
 pub use guardrails::{Guardrails, Warnings};
+pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
 pub use memtable::{
     MemtableConfigurations, MemtableKind, MemtableMemory, RowLookup, Structure, gives_values_back,
 };

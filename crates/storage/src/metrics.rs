@@ -10,6 +10,8 @@ use crate::{cache::RowCacheMetrics, commitlog::CommitLogMetrics};
 pub struct StorageMetrics {
     pub writes: u64,
     pub reads: u64,
+    /// Number of reads, of rows and ranges, that secondary indexes answered.
+    pub index_reads: u64,
     /// Mutations that the last start replayed from the commit log.
     pub replayed: u64,
     /// Replayed updates that were skipped: in SSTables already, truncated, or of dropped tables.
@@ -74,6 +76,7 @@ impl StorageMetrics {
         log.pending_bytes += other.commit_log.pending_bytes;
         self.writes += other.writes;
         self.reads += other.reads;
+        self.index_reads += other.index_reads;
         self.replayed += other.replayed;
         self.replay_skipped += other.replay_skipped;
         self.flushes += other.flushes;

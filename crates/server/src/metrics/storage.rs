@@ -20,6 +20,11 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
 fn requests_and_flushes(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
     samples.counter("scylla_database_total_writes", metrics.writes, "Mutations applied.");
     samples.counter("scylla_database_total_reads", metrics.reads, "Reads of rows and ranges.");
+    samples.counter(
+        "espalier_index_reads",
+        metrics.index_reads,
+        "Reads that secondary indexes answered.",
+    );
     samples.counter("espalier_flushes", metrics.flushes, "Memtables written to SSTables.");
     samples.counter("espalier_flushes_failed", metrics.failed_flushes, "Flushes that failed.");
     samples.counter(

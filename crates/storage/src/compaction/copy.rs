@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use super::{
     merge::MergedScans,
-    output::Outputs,
+    output::{Output, Outputs},
     overlap::Outside,
     pace::Pace,
     progress::Running,
@@ -141,20 +141,25 @@ impl<'a> Merge<'a> {
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
-        let writer = outputs.writer_for(token).await?;
+        let output = outputs.writer_for(token).await?;
         let read = self.running.completed_bytes.get();
-        self.began = Began { read, of_standing: 0, written: writer.data_length() };
+        self.began = Began { read, of_standing: 0, written: output.writer.data_length() };
         let copied = {
             let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
             self.began.of_standing = positions(&standing);
             let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
             *self.partitions.entry(count).or_default() += 1;
-            self.copy_raw(&mut standing, writer).await?
+            // The entries of a row need its values, which raw rows do not show.
+            if output.indexes.is_empty() {
+                self.copy_raw(&mut standing, &mut output.writer).await?
+            } else {
+                Copied::Some { has_begun: false }
+            }
         };
         if let Copied::Some { has_begun } = copied {
-            self.merge(scans, writer, has_begun).await?;
+            self.merge(scans, output, has_begun).await?;
         }
-        writer.end_partition().await?;
+        output.writer.end_partition().await?;
         Ok(())
     }
 
@@ -162,7 +167,7 @@ impl<'a> Merge<'a> {
     async fn merge(
         &mut self,
         scans: &mut MergedScans,
-        writer: &mut SSTableWriter,
+        output: &mut Output,
         has_begun: bool,
     ) -> Result<(), Ended> {
         let sources = scans.sources();
@@ -170,16 +175,16 @@ impl<'a> Merge<'a> {
         let Some(merged) = merged.await? else { return Ok(()) };
         let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
         if !has_begun {
-            writer.start_partition(partition.header().clone())?;
+            output.start_partition(partition.header().clone())?;
         }
         // The merge returns no purged fragments, however many there are; `paced` yields meanwhile.
         while let Some(fragment) = self.pace.paced(partition.next(), self.running).await?? {
-            writer.put(fragment)?;
-            writer.make_room().await?;
+            output.put(fragment)?;
+            output.make_room().await?;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
             // The merge borrows the scans, so estimate the progress from the output: a merge writes
             // hardly more than it reads.
-            let more = writer.data_length().saturating_sub(self.began.written);
+            let more = output.writer.data_length().saturating_sub(self.began.written);
             report(self.running, self.began.read, more);
         }
         Ok(())

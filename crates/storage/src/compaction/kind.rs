@@ -15,12 +15,14 @@ pub enum CompactionKind {
     /// An operator requested it: each file is checked, and perhaps rewritten without the unreadable
     /// parts.
     Scrub,
+    /// A file gets the entries of secondary indexes: it is rewritten with them.
+    IndexBuild,
 }
 
 impl CompactionKind {
     /// All kinds, in order of declaration.
-    pub const ALL: [Self; 5] =
-        [Self::Compaction, Self::Major, Self::Upgrade, Self::Split, Self::Scrub];
+    pub const ALL: [Self; 6] =
+        [Self::Compaction, Self::Major, Self::Upgrade, Self::Split, Self::Scrub, Self::IndexBuild];
 
     /// Returns the name in tables and in the admin API.
     pub fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl CompactionKind {
             Self::Upgrade => "UPGRADE_SSTABLES",
             Self::Split => "RESHARD",
             Self::Scrub => "SCRUB",
+            Self::IndexBuild => "INDEX_BUILD",
         }
     }
 

@@ -3,7 +3,8 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{Token, schema::TableMetadata};
+use espalier_mutation::{PartitionHeader, Token, Unfiltered, schema::TableMetadata};
+use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableWriter, WriterOptions,
     WrittenSSTable,
@@ -13,6 +14,7 @@ use super::{strategy::Split, transaction::Transaction};
 use crate::{
     Database, StorageError,
     commitlog::{LogPosition, joined},
+    index::IndexBuilders,
     table::{SSTable, Table, set_commit_log_facts},
 };
 
@@ -29,8 +31,38 @@ pub(crate) struct Outputs {
     split: Split,
     transaction: Transaction,
     /// The current writer, boxed because it is taken out and put back for each partition.
-    writer: Option<Box<SSTableWriter>>,
+    writer: Option<Box<Output>>,
     written: Vec<WrittenSSTable>,
+}
+
+/// An output that is being written, with the entries of its rows.
+pub(crate) struct Output {
+    pub(super) writer: SSTableWriter,
+    pub(super) indexes: IndexBuilders,
+    file_system: FileSystem,
+    metadata: Arc<TableMetadata>,
+}
+
+impl Output {
+    /// Begins a partition.
+    pub(super) fn start_partition(&mut self, header: PartitionHeader) -> Result<(), StorageError> {
+        self.indexes.start_partition(&self.metadata, &header)?;
+        Ok(self.writer.start_partition(header)?)
+    }
+
+    /// Adds a fragment. The caller must call [`Self::make_room`] next.
+    pub(super) fn put(&mut self, fragment: Unfiltered) -> Result<(), StorageError> {
+        self.indexes.add(&self.metadata, &fragment)?;
+        Ok(self.writer.put(fragment)?)
+    }
+
+    /// Writes buffered bytes once they are many.
+    pub(super) async fn make_room(&mut self) -> Result<(), StorageError> {
+        if !self.indexes.is_empty() {
+            self.indexes.make_room(&self.file_system, &self.writer).await?;
+        }
+        Ok(self.writer.make_room().await?)
+    }
 }
 
 /// The properties that all outputs share.
@@ -66,13 +98,11 @@ impl Outputs {
 
     /// Returns the writer for a partition with this token. Seals the previous output if the
     /// partition belongs to the next one.
-    pub(crate) async fn writer_for(
-        &mut self,
-        token: Token,
-    ) -> Result<&mut SSTableWriter, StorageError> {
+    pub(crate) async fn writer_for(&mut self, token: Token) -> Result<&mut Output, StorageError> {
         let is_full = match (&self.writer, &self.split) {
             (None, _) | (_, Split::Never) => false,
             (Some(writer), Split::Bytes(bytes)) => {
+                let writer = &writer.writer;
                 let stored = writer.data_length() as f64 * self.template.compression_ratio;
                 stored >= *bytes as f64 && writer.partition_count() > 0
             }
@@ -91,7 +121,7 @@ impl Outputs {
         Ok(self.writer.insert(writer))
     }
 
-    async fn create(&mut self) -> Result<SSTableWriter, StorageError> {
+    async fn create(&mut self) -> Result<Output, StorageError> {
         let template = &self.template;
         let mut features = self.database.sstable_features(&self.table);
         if template.has_old_timestamps && !features.has_room_for_negative_deletions() {
@@ -126,11 +156,18 @@ impl Outputs {
             // must not be removed.
             self.transaction.forget_last();
         }
-        Ok(created?)
+        Ok(Output {
+            writer: created?,
+            indexes: IndexBuilders::new(&self.metadata),
+            file_system: self.database.file_system().clone(),
+            metadata: self.metadata.clone(),
+        })
     }
 
     async fn seal(&mut self) -> Result<(), StorageError> {
-        if let Some(writer) = self.writer.take() {
+        if let Some(output) = self.writer.take() {
+            let Output { mut writer, indexes, file_system, .. } = *output;
+            indexes.finish(&file_system, &mut writer).await?;
             self.written.extend(writer.finish().await?);
             // The table's compression may differ from that of the inputs.
             let lengths = self.written.iter().map(|its| (its.stored_length, its.data_length));

@@ -181,6 +181,11 @@ impl Database {
         &self.inner.empty_ranges_queued
     }
 
+    /// Wakes the task that builds the entries of secondary indexes.
+    pub(crate) fn index_wanted(&self) -> &Notify {
+        &self.inner.index_wanted
+    }
+
     pub(crate) fn flush_wanted(&self) -> &Notify {
         &self.inner.flush_wanted
     }

@@ -47,6 +47,9 @@ impl Database {
                 table.alter(metadata.clone(), mapping)?;
                 // The new strategy may want a compaction at once.
                 self.compaction_wanted().notify_one();
+                if !metadata.has_indexes_of(&installed) {
+                    self.index_wanted().notify_one();
+                }
             }
             table.set_durable(is_durable);
         }

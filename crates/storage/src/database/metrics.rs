@@ -16,6 +16,7 @@ use crate::{
 pub(super) struct Counters {
     pub(super) writes: Cell<u64>,
     pub(super) reads: Cell<u64>,
+    pub(super) index_reads: Cell<u64>,
     pub(super) replayed: Cell<u64>,
     pub(super) replay_skipped: Cell<u64>,
     pub(super) flushes: Cell<u64>,
@@ -50,6 +51,7 @@ impl Database {
         StorageMetrics {
             writes: counters.writes.get(),
             reads: counters.reads.get(),
+            index_reads: counters.index_reads.get(),
             replayed: counters.replayed.get(),
             replay_skipped: counters.replay_skipped.get(),
             flushes: counters.flushes.get(),

@@ -28,6 +28,7 @@ mod drop_table;
 mod first_failure;
 mod flush;
 mod import;
+mod indexes;
 pub use compact::TokenRange;
 pub use compaction_history::PastCompaction;
 pub use first_failure::FirstFailure;
@@ -130,6 +131,8 @@ struct Inner {
     next_mapping: Cell<u32>,
     /// Notified when memtables or the commit log exceed their limits.
     flush_wanted: Notify,
+    /// Wakes the task that builds the entries of secondary indexes.
+    index_wanted: Notify,
     /// Notified when there may be more dead rows to record in the empty-range caches.
     empty_ranges_queued: Notify,
     compaction_throughput: Throughput,

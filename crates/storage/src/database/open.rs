@@ -156,6 +156,7 @@ impl Database {
             look_ahead: RefCell::default(),
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
+            index_wanted: Notify::new(),
             empty_ranges_queued: Notify::new(),
             compaction_throughput: Throughput::new(configuration.compaction_bytes_per_second),
             compaction_wanted: Notify::new(),
@@ -215,6 +216,8 @@ impl Database {
                 database.inner.compacts.set(true);
                 spawn_local(crate::compaction::run_scheduler(database.clone())).detach();
             }
+            spawn_local(crate::index::run_builder(database.clone())).detach();
+            database.index_wanted().notify_one();
         })
         .await;
         Ok(())

@@ -63,6 +63,7 @@ impl Database {
             }
             result.is_cut_by_tombstones = part.is_cut_by_tombstones;
             result.dropped += part.dropped;
+            result.used_index |= part.used_index;
             result.partitions.extend(part.partitions);
             result.next = part.next;
             if result.next.is_some() {
@@ -102,6 +103,9 @@ impl Database {
         }
         let access = TableAccess { view: &view, cache: cache.as_ref(), empty: empty.as_ref() };
         let result = read_on_shard(access, command, &own).await;
+        if let Ok(ReadResult { used_index: true, .. }) = &result {
+            self.inner.counters.index_reads.set(self.inner.counters.index_reads.get() + 1);
+        }
         if trace::is_on()
             && let Ok(result) = &result
         {

@@ -15,6 +15,7 @@ use crate::{
     Database, StorageError,
     commitlog::LogPosition,
     flush::FlushProgress,
+    index::write_memtable,
     memtable::{Memtable, MemtableStatistics},
     table::{SSTable, Table},
 };
@@ -28,7 +29,7 @@ impl Database {
     }
 
     /// Flushes the table like [`Database::flush_table`], but at the pace of a background task.
-    pub(super) async fn flush_in_background(&self, table: &Table) -> Result<(), StorageError> {
+    pub(crate) async fn flush_in_background(&self, table: &Table) -> Result<(), StorageError> {
         let _turn = table.flush_lock.acquire(1).await;
         if table.is_dropped() {
             return Ok(());
@@ -161,6 +162,9 @@ impl Database {
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Descriptor>, StorageError> {
         Copy::new(self, memtable, metadata, &mut writer, progress).run().await?;
+        let mut pace = FlushPace::new(self);
+        let yield_core = async || pace.look().await;
+        write_memtable(self.file_system(), memtable, &mut writer, yield_core).await?;
         progress.all_rows_written();
         Ok(writer.finish().await?.map(|written| written.descriptor))
     }

@@ -40,6 +40,14 @@ impl Extent {
     }
 }
 
+/// Drops a structure without contents to free on their own, on a helper thread: unmapping its
+/// chunks may take a millisecond each.
+pub(super) fn free_elsewhere<T: Send + 'static>(structure: T) {
+    if shard::loop_report().is_some() {
+        spawn_local(spawn_blocking(move || drop(structure))).detach();
+    }
+}
+
 /// Frees the remains, and gives the memory back to the budget in portions.
 pub(super) fn free(
     remains: impl FnOnce() -> StoreRemains,

@@ -9,7 +9,7 @@ pub struct MemtableMemory {
     pub partitions: u64,
     /// The number of rows, without static rows.
     pub rows: u64,
-    /// Bytes of the ordered structure over the contents.
+    /// Bytes of the ordered structure over the contents, and of the entries of secondary indexes.
     pub structure_bytes: u64,
     /// Bytes of rows, partitions and bounds of range deletions.
     pub content_bytes: u64,
@@ -23,8 +23,8 @@ impl Memtable {
     pub fn memory(&self) -> MemtableMemory {
         let (store, statistics) = (self.store.borrow(), self.statistics.borrow());
         let slots = store.content_count() * size_of::<Content>();
-        let used = store.used_bytes();
-        let free = store.memory_bytes().saturating_sub(used);
+        let used = store.used_bytes() + self.index_used_bytes();
+        let free = (store.memory_bytes() + self.index_memory_bytes()).saturating_sub(used);
         MemtableMemory {
             partitions: statistics.partitions,
             rows: statistics.rows,

@@ -19,6 +19,7 @@ mod budget;
 mod content;
 mod factory;
 mod freeing;
+mod indexes;
 mod kind;
 mod lookup;
 mod memory;
@@ -63,7 +64,7 @@ pub(crate) use tombstone_runs::is_dead;
 pub(crate) use walk::walk_direction;
 pub(crate) use write::split_stored;
 
-use crate::commitlog::LogPosition;
+use crate::{commitlog::LogPosition, index::MemtableIndexes};
 use store::Store;
 
 /// The writes of one table on one shard since the last flush began.
@@ -87,6 +88,8 @@ pub struct Memtable {
     counted_bytes: Cell<usize>,
     /// Whether another memtable takes the writes.
     is_frozen: Cell<bool>,
+    /// The entries of the table's secondary indexes, if it has any.
+    indexes: Option<Box<RefCell<MemtableIndexes>>>,
 }
 
 impl Memtable {
@@ -97,7 +100,9 @@ impl Memtable {
         core: ShardContext,
         budget: MemtableBudget,
     ) -> Self {
+        let indexes = MemtableIndexes::new(table, &budget);
         Self {
+            indexes: indexes.map(|indexes| Box::new(RefCell::new(indexes))),
             store: RefCell::new(Store::new(kind, core, &budget)),
             statistics: RefCell::default(),
             heap_bytes: Cell::new(0),
@@ -131,13 +136,13 @@ impl Memtable {
 
     /// Returns the bytes of memory that structure and contents take.
     pub fn memory_bytes(&self) -> usize {
-        self.store.borrow().memory_bytes() + self.heap_bytes.get()
+        self.store.borrow().memory_bytes() + self.heap_bytes.get() + self.index_memory_bytes()
     }
 
     /// Returns the bytes of memory in use, without free blocks. A flush makes this memory
     /// available.
     pub fn used_bytes(&self) -> usize {
-        self.store.borrow().used_bytes() + self.heap_bytes.get()
+        self.store.borrow().used_bytes() + self.heap_bytes.get() + self.index_used_bytes()
     }
 
     /// Returns whether a trie has reached 5/8 of its own limit (4 GiB of structure and contents),
@@ -145,13 +150,19 @@ impl Memtable {
     /// previous flush ends.
     #[inline]
     pub(crate) fn wants_flush(&self) -> bool {
-        self.store.borrow().fullest_bytes() > self.budget.trie_bytes() / 8 * 5
+        self.fullest_bytes() > self.budget.trie_bytes() / 8 * 5
     }
 
     /// Returns whether nothing more should be written before the memtable is flushed.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.store.borrow().fullest_bytes() > self.budget.trie_bytes() / 8 * 7
+        self.fullest_bytes() > self.budget.trie_bytes() / 8 * 7
+    }
+
+    /// Returns the bytes of the largest trie.
+    #[inline]
+    fn fullest_bytes(&self) -> usize {
+        self.store.borrow().fullest_bytes().max(self.index_fullest_bytes())
     }
 
     /// Returns the minima and counts that the flush needs.
@@ -199,6 +210,9 @@ impl Memtable {
 
 impl Drop for Memtable {
     fn drop(&mut self) {
+        if let Some(indexes) = self.indexes.take() {
+            freeing::free_elsewhere(indexes);
+        }
         let store = self.store.get_mut();
         let extent = freeing::Extent {
             contents: store.content_count(),

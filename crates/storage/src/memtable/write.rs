@@ -101,6 +101,7 @@ impl Memtable {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
         self.is_read.set(self.store.borrow().has_readers());
+        self.index_row(table, key, clustering, row)?;
         path.clear();
         path::put_partition(key, path);
         self.statistics.borrow_mut().add_row(row);
@@ -125,6 +126,7 @@ impl Memtable {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
         self.is_read.set(self.store.borrow().has_readers());
+        self.index_update(table, update)?;
         path.clear();
         path::put_partition(update.key.borrowed(), path);
         self.add_statistics(update);

@@ -7,6 +7,8 @@ use espalier_mutation::{
     schema::{ColumnId, TableMetadata},
 };
 
+use crate::IndexSearch;
+
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]
 pub struct ReadCommand {
@@ -26,6 +28,9 @@ pub struct ReadCommand {
     pub limits: ReadLimits,
     /// The position where an earlier read stopped.
     pub resume: Option<ReadPosition>,
+    /// What the rows have in indexed columns. The read may use the indexes to skip rows without it;
+    /// it may return others, too.
+    pub search: Option<Arc<IndexSearch>>,
     /// Whether the read leaves caches unchanged: it uses cached data, but neither counts as an
     /// access nor adds anything.
     pub bypass_cache: bool,
@@ -46,6 +51,7 @@ impl ReadCommand {
             now_s,
             limits: ReadLimits::NONE,
             resume: None,
+            search: None,
             bypass_cache: false,
         }
     }
@@ -140,6 +146,8 @@ pub struct ReadResult {
     /// Number of dead fragments that the read has dropped: tombstones, and rows and cells that are
     /// not visible. Those that the empty-range cache skipped do not count.
     pub dropped: u64,
+    /// Whether secondary indexes answered, rather than a read of the whole target.
+    pub used_index: bool,
 }
 
 /// The reconciled content of a partition: only live rows, no deletions.

@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream};
-use espalier_runtime::trace;
+use espalier_runtime::{trace, trace_event};
 use futures_util::future::LocalBoxFuture;
 
 use super::{
@@ -19,6 +19,7 @@ use crate::{
     StorageError,
     cache::{CacheAccess, CachedPartition, read_single_row},
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder},
+    index::read_indexed,
     memtable::MemtablePartition,
     table::{SSTable, TableView},
 };
@@ -56,6 +57,12 @@ async fn read_sources(
     let has_files = !access.view.sstables.is_empty();
     let cache = access.cache.filter(|_| !command.bypass_cache && has_files);
     let access = TableAccess { cache, ..access };
+    if let Some(search) = &command.search {
+        if let Some(result) = read_indexed(access, command, search, own, &mut remaining).await? {
+            return Ok(result);
+        }
+        trace_event!("Indexes are not built for all data here; reading all rows of the target");
+    }
     match &command.target {
         ReadTarget::Partition(key) => {
             let mut result = ReadResult::default();
@@ -77,7 +84,7 @@ async fn read_sources(
 }
 
 /// Reads one partition into `partitions`. Returns the position to resume at if a limit was reached.
-pub(super) async fn read_one(
+pub(crate) async fn read_one(
     access: TableAccess<'_>,
     command: &ReadCommand,
     key: &DecoratedKey,

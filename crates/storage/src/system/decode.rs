@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_mutation::{
     Row,
     schema::{
-        ColumnConstraint, ColumnKind, DroppedColumn, KeyspaceMetadata, Schema, TableBuilder,
-        TableId, TableLayout, TableMetadata, TableOptions, Unreadable, UnreadableTable,
+        ColumnConstraint, ColumnKind, DroppedColumn, IndexKind, IndexMetadata, KeyspaceMetadata,
+        Schema, TableBuilder, TableId, TableLayout, TableMetadata, TableOptions, Unreadable,
+        UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
@@ -30,6 +31,8 @@ pub struct SchemaRows {
     pub dropped_columns: Vec<(String, Row)>,
     /// `system_schema.column_constraints`.
     pub column_constraints: Vec<(String, Row)>,
+    /// `system_schema.indexes`.
+    pub indexes: Vec<(String, Row)>,
 }
 
 impl SchemaRows {
@@ -42,6 +45,7 @@ impl SchemaRows {
             "columns" => &mut self.columns,
             "dropped_columns" => &mut self.dropped_columns,
             "column_constraints" => &mut self.column_constraints,
+            "indexes" => &mut self.indexes,
             _ => return None,
         })
     }
@@ -200,6 +204,7 @@ fn read_tables(
     let rows_of_constraints = &rows.column_constraints;
     let mut constraints =
         by_table("column_constraints", rows_of_constraints, found, read_constraints)?;
+    let mut indexes = by_table("indexes", &rows.indexes, found, read_index)?;
     let definition = table(SCHEMA_KEYSPACE, "tables");
     for (owner, row) in &rows.tables {
         let fields = Fields::new(&definition, row);
@@ -208,10 +213,12 @@ fn read_tables(
         let place = (owner.clone(), name.to_string());
         let columns = columns.remove(&place).unwrap_or_else(|| Err("no columns".into()));
         let dropped = dropped.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
+        let indexes = indexes.remove(&place).and_then(Result::ok).unwrap_or_default();
         let constraints = constraints.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
         let built = columns
             .and_then(|columns| Ok((columns, dropped?, constraints?)))
-            .and_then(|parts| build_table(owner, name, &fields, parts));
+            .and_then(|parts| build_table(owner, name, &fields, parts))
+            .map(|built| with_indexes(built, indexes));
         match built {
             Ok(built) => {
                 keyspace.tables.insert(name.to_string(), Arc::new(built));
@@ -310,6 +317,32 @@ fn read_constraints(
             .ok_or_else(|| format!("unknown constraint {function}"))
     });
     Ok((name.to_string(), constraints.collect::<Result<_, _>>()?))
+}
+
+/// Reads a secondary index; `None` if it is not one that this node has: a custom one of several
+/// columns, or none.
+fn read_index(
+    fields: &Fields<'_>,
+    name: &str,
+    _: &KeyspaceMetadata,
+) -> Result<Option<IndexMetadata>, String> {
+    let kind = fields.text("kind").and_then(IndexKind::from_name).ok_or("unknown kind")?;
+    let options = fields.map("options").map(text_map).unwrap_or_default();
+    Ok(IndexMetadata::from_options(name, kind, options))
+}
+
+/// Adds the indexes of columns that the table has.
+fn with_indexes(table: TableMetadata, indexes: Vec<Option<IndexMetadata>>) -> TableMetadata {
+    let mut indexes: Vec<IndexMetadata> = indexes.into_iter().flatten().collect();
+    indexes.retain(|index| index.column_of(&table).is_some());
+    if indexes.is_empty() {
+        return table;
+    }
+    let mut builder = table.rebuild();
+    builder = builder.indexes(indexes);
+    let mut built = builder.build();
+    built.version = table.version;
+    built
 }
 
 fn build_table(

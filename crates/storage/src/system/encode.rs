@@ -32,6 +32,10 @@ pub fn schema_mutation(old: &Schema, new: &Schema, timestamp: i64, now_s: u32) -
     Mutation { updates: writer.updates }
 }
 
+/// The schema tables with rows for each table.
+const OF_TABLE: [&str; 5] =
+    ["tables", "columns", "dropped_columns", "column_constraints", "indexes"];
+
 struct Writer {
     updates: Vec<PartitionUpdate>,
     timestamp: i64,
@@ -80,7 +84,7 @@ impl Writer {
         }
         for gone in before.into_iter().flat_map(|before| before.tables.keys()) {
             if !keyspace.tables.contains_key(gone) {
-                for schema_table in ["tables", "columns", "dropped_columns", "column_constraints"] {
+                for schema_table in OF_TABLE {
                     self.delete_below(schema_table, name, gone, self.timestamp);
                 }
             }
@@ -93,7 +97,7 @@ impl Writer {
         }
         for gone in unreadable.into_iter().flat_map(|before| before.tables.keys()) {
             if !keyspace.unreadable.tables.contains_key(gone) {
-                for schema_table in ["tables", "columns", "dropped_columns", "column_constraints"] {
+                for schema_table in OF_TABLE {
                     self.delete_below(schema_table, name, gone, self.timestamp);
                 }
             }
@@ -120,7 +124,7 @@ impl Writer {
     fn table(&mut self, changed: &TableMetadata) {
         let keyspace = &changed.keyspace;
         let (timestamp, now_s) = (self.timestamp, self.now_s);
-        for schema_table in ["columns", "dropped_columns", "column_constraints"] {
+        for schema_table in ["columns", "dropped_columns", "column_constraints", "indexes"] {
             self.delete_below(schema_table, keyspace, &changed.name, timestamp - 1);
         }
         let mut flags = changed.layout.flags().to_vec();
@@ -183,6 +187,14 @@ impl Writer {
                 .list("terms", part(2))
                 .finish();
             self.update("column_constraints", keyspace).rows.push(row);
+        }
+        let indexes_table = table(SCHEMA_KEYSPACE, "indexes");
+        for index in &changed.indexes {
+            let row = RowWriter::new(&indexes_table, &[&changed.name, &index.name], timestamp)
+                .text("kind", index.kind.name())
+                .map("options", &index.options)
+                .finish();
+            self.update("indexes", keyspace).rows.push(row);
         }
     }
 }

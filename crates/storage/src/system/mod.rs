@@ -16,6 +16,7 @@ mod counterparts;
 mod decode;
 mod definitions;
 mod encode;
+mod index_info;
 mod local;
 mod row;
 mod traces;
@@ -27,6 +28,7 @@ pub use decode::{SchemaRows, read_keyspaces, read_schema};
 pub use definitions::{keyspaces, table};
 pub(crate) use encode::column_row;
 pub use encode::schema_mutation;
+pub(crate) use index_info::index_info_update;
 pub(crate) use local::address;
 pub use local::{
     DATA_CENTER, LocalNode, RACK, TOKEN, is_described_by, local_update, schema_version_update,
@@ -63,8 +65,8 @@ pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
 }
 
 /// The schema tables, in the order in which they are written and read.
-pub const SCHEMA_TABLES: [&str; 6] =
-    ["keyspaces", "types", "tables", "columns", "dropped_columns", "column_constraints"];
+pub const SCHEMA_TABLES: [&str; 7] =
+    ["keyspaces", "types", "tables", "columns", "dropped_columns", "column_constraints", "indexes"];
 
 /// A schema row that cannot be decoded.
 #[derive(Debug, thiserror::Error)]

@@ -81,6 +81,8 @@ pub(crate) struct Table {
     truncation_state: RefCell<TruncationState>,
     pending_import: RefCell<PendingImport>,
     is_dropped: Cell<bool>,
+    /// The secondary indexes that `system."IndexInfo"` lists as built.
+    recorded_indexes: RefCell<Vec<String>>,
     /// `durable_writes` of the keyspace.
     is_durable: Cell<bool>,
     /// Whether the table is in `system_schema` and logged in the schema's own log.
@@ -121,6 +123,7 @@ impl Table {
             truncation_state: RefCell::default(),
             pending_import: RefCell::default(),
             is_dropped: Cell::new(false),
+            recorded_indexes: RefCell::default(),
             is_durable: Cell::new(true),
             is_schema,
         }
@@ -223,8 +226,13 @@ impl Table {
         if !has_same_rows {
             self.empty_ranges.forget();
         }
+        let has_same_indexes = self.borrow_metadata().has_indexes_of(&metadata);
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
+        if !has_same_indexes {
+            self.recorded_indexes.borrow_mut().clear();
+            self.begin_indexes();
+        }
         Ok(())
     }
 
@@ -321,6 +329,18 @@ impl Table {
         drop(old);
     }
 
+    /// Replaces the memtable by one that keeps the entries of the table's present indexes.
+    fn begin_indexes(&self) {
+        let memtable = self.memtable();
+        if !memtable.is_empty() || memtable.positions().is_some() {
+            self.switch_memtable();
+            return;
+        }
+        memtable.freeze();
+        let fresh = self.memtables.make(&self.metadata());
+        self.change_view(|view| TableView { memtable: fresh, ..view.clone() });
+    }
+
     /// Freezes the memtable and puts an empty one in its place. Returns the frozen one, which stays
     /// readable.
     pub(crate) fn switch_memtable(&self) -> Rc<Memtable> {
@@ -388,6 +408,16 @@ impl Table {
     /// Returns the bytes of memory of the memtable that takes writes.
     pub(crate) fn memtable_bytes(&self) -> usize {
         self.view.borrow().memtable.memory_bytes()
+    }
+
+    /// Returns whether a secondary index is recorded as built.
+    pub(crate) fn has_recorded_index(&self, name: &str) -> bool {
+        self.recorded_indexes.borrow().iter().any(|recorded| recorded == name)
+    }
+
+    /// Remembers the secondary indexes that are recorded as built.
+    pub(crate) fn record_indexes(&self, names: Vec<String>) {
+        self.recorded_indexes.borrow_mut().extend(names);
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

@@ -229,6 +229,7 @@ impl Execution<'_> {
                 tombstones: self.page.tombstones,
             },
             resume,
+            search: None,
             bypass_cache: select.bypass_cache,
         }
     }

@@ -1,0 +1,85 @@
+//! The background task that gives entries to SSTables without them: those written before CREATE
+//! INDEX, imported ones, and those whose entries are damaged.
+//!
+//! It flushes the memtables that were frozen when the index was created, and rewrites each such
+//! SSTable as a compaction of one file, which writes the entries of its rows. Until then a query by
+//! the index reads all rows of its target.
+
+use std::{rc::Rc, time::Duration};
+
+use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::time;
+
+use crate::{
+    Database,
+    memtable::Memtable,
+    table::{SSTable, Table},
+};
+
+/// The time between two looks for SSTables without entries. Arbitrary; CREATE INDEX wakes the task.
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// Builds missing entries until the database closes.
+pub(crate) async fn run(database: Database) {
+    let mut pause = INTERVAL;
+    loop {
+        let _ = time::timeout(pause, database.index_wanted().notified()).await;
+        pause = INTERVAL;
+        for table in database.tables_here() {
+            if database.is_closing() {
+                return;
+            }
+            let built = match database.build_indexes(&table).await {
+                Ok(()) => database.record_built_indexes(&table).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = built {
+                let metadata = table.metadata();
+                tracing::warn!(
+                    %error,
+                    keyspace = metadata.keyspace,
+                    table = metadata.name,
+                    "building secondary indexes failed, retrying after a pause; queries by the \
+                     indexes read all rows until then"
+                );
+                pause = RETRY_PAUSE;
+            }
+        }
+        if database.is_closing() {
+            return;
+        }
+    }
+}
+
+/// Returns whether a memtable has the entries of exactly the indexes of `table`.
+pub(super) fn has_entries(memtable: &Memtable, table: &TableMetadata) -> bool {
+    let wanted: Vec<(String, String)> =
+        table.indexes.iter().map(|index| (index.name.clone(), index.signature(table))).collect();
+    memtable.index_names() == wanted
+}
+
+/// Returns whether an SSTable has the entries of all indexes of `table`.
+pub(super) fn is_indexed(sstable: &SSTable, table: &TableMetadata) -> bool {
+    table.indexes.iter().all(|index| {
+        let found = sstable.reader().secondary_index(&index.name);
+        found.is_some_and(|found| found.signature() == index.signature(table))
+    })
+}
+
+impl Table {
+    /// Returns the SSTables that lack entries of an index.
+    pub(crate) fn unindexed(&self) -> Vec<Rc<SSTable>> {
+        let (view, metadata) = (self.view(), self.metadata());
+        let is_missing = |sstable: &&Rc<SSTable>| !is_indexed(sstable, &metadata);
+        view.sstables.iter().filter(is_missing).cloned().collect()
+    }
+
+    /// Returns whether a frozen memtable has other entries than the indexes of the table need.
+    pub(crate) fn has_frozen_without_entries(&self) -> bool {
+        let (view, metadata) = (self.view(), self.metadata());
+        view.flushing.iter().any(|memtable| !has_entries(memtable, &metadata))
+    }
+}

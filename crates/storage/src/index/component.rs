@@ -1,0 +1,208 @@
+//! Writes the entries of an SSTable beside it: those of the memtable that is flushed, or those of
+//! the rows that a compaction writes.
+//!
+//! Memory of a compaction: [`SEGMENT_BYTES`] for each index. Entries beyond that begin another
+//! segment of the component.
+
+use espalier_mutation::{
+    DecoratedKey, IndexedColumn, IndexedRow, Listed, PartitionHeader, Row, Unfiltered,
+    schema::{IndexMetadata, TableMetadata},
+};
+use espalier_runtime::{file::FileSystem, maybe_yield};
+use espalier_sstable::{SSTableWriter, SecondaryIndexWriter};
+use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
+
+use super::entry;
+use crate::{StorageError, memtable::Memtable};
+
+/// The bytes of entries that are sorted at a time. Arbitrary: a tenth of a GiB of Data.db has about
+/// as many.
+const SEGMENT_BYTES: usize = 32 << 20;
+
+/// Entries that are copied from a memtable at a time: some microseconds.
+const ENTRIES_AT_ONCE: usize = 64;
+
+/// Writes the entries of a frozen memtable. `pace` is called between portions.
+pub(crate) async fn write_memtable(
+    file_system: &FileSystem,
+    memtable: &Memtable,
+    writer: &mut SSTableWriter,
+    mut pace: impl AsyncFnMut(),
+) -> Result<(), StorageError> {
+    for (name, signature) in memtable.index_names() {
+        let mut index = create(file_system, writer, &name, &signature).await?;
+        let mut from = Vec::new();
+        loop {
+            let entries = memtable.index_entries(&name, &from, ENTRIES_AT_ONCE);
+            entries.iter().try_for_each(|entry| index.add(entry))?;
+            index.make_room().await?;
+            let Some(last) = entries.into_iter().next_back() else { break };
+            from = last;
+            from.push(0);
+            pace().await;
+        }
+        writer.add_secondary_index(index).await?;
+    }
+    Ok(())
+}
+
+async fn create(
+    file_system: &FileSystem,
+    writer: &SSTableWriter,
+    name: &str,
+    signature: &str,
+) -> Result<SecondaryIndexWriter, StorageError> {
+    let (descriptor, is_durable) = (writer.descriptor(), writer.is_durable());
+    let index = SecondaryIndexWriter::create(file_system, descriptor, name, signature, is_durable);
+    Ok(index.await?)
+}
+
+/// Collects the entries of one index.
+struct IndexBuilder {
+    name: String,
+    signature: String,
+    column: IndexedColumn,
+    entries: InMemoryTrie<()>,
+    /// The component, once it has a segment.
+    component: Option<SecondaryIndexWriter>,
+}
+
+/// Collects the entries of the rows of an SSTable that is being written.
+pub(crate) struct IndexBuilders {
+    builders: Vec<IndexBuilder>,
+    key: Option<DecoratedKey>,
+    form: Vec<u8>,
+    entry: Vec<u8>,
+}
+
+impl IndexBuilders {
+    /// Creates builders for all indexes of a table.
+    pub(crate) fn new(table: &TableMetadata) -> Self {
+        let builder = |index: &IndexMetadata| {
+            let column = IndexedColumn::new(table, index)?;
+            let (name, signature) = (index.name.clone(), index.signature(table));
+            let entries = InMemoryTrie::new();
+            Some(IndexBuilder { name, signature, column, entries, component: None })
+        };
+        let builders = table.indexes.iter().filter_map(builder).collect();
+        Self { builders, key: None, form: Vec::new(), entry: Vec::new() }
+    }
+
+    /// Returns whether the table has no index.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.builders.is_empty()
+    }
+
+    /// Begins a partition, whose static row has entries too.
+    pub(crate) fn start_partition(
+        &mut self,
+        table: &TableMetadata,
+        header: &PartitionHeader,
+    ) -> Result<(), StorageError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.key = Some(header.key.clone());
+        match &header.static_row {
+            Some(row) => self.add_row(table, row, true),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the entries of a row.
+    pub(crate) fn add(
+        &mut self,
+        table: &TableMetadata,
+        fragment: &Unfiltered,
+    ) -> Result<(), StorageError> {
+        match fragment {
+            Unfiltered::Row(row) if !self.is_empty() => self.add_row(table, row, false),
+            _ => Ok(()),
+        }
+    }
+
+    fn add_row(
+        &mut self,
+        table: &TableMetadata,
+        row: &Row,
+        is_static: bool,
+    ) -> Result<(), StorageError> {
+        let Self { builders, key, form, entry } = self;
+        let Some(key) = key else { return Ok(()) };
+        let clustering = (!is_static).then_some(&*row.clustering.values);
+        let indexed = IndexedRow { key: key.borrowed(), clustering, row };
+        for IndexBuilder { column, entries, .. } in builders {
+            let mut outcome = Ok(false);
+            column.for_each_value(&indexed, form, |form| {
+                entry.clear();
+                entry::put_value(form, entry);
+                entry::put_partition(key.borrowed(), entry);
+                if let (Listed::Rows, Some(clustering)) = (column.listed(), clustering) {
+                    entry::put_row(table.comparator(), clustering, entry);
+                }
+                if outcome.is_ok() {
+                    outcome = entries.put(entry, ());
+                }
+            });
+            // A trie is far from full at the size of a segment.
+            outcome.map_err(|error| StorageError::Corrupt {
+                what: "the entries of a secondary index".into(),
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes the collected entries of an index once they are many.
+    pub(crate) async fn make_room(
+        &mut self,
+        file_system: &FileSystem,
+        writer: &SSTableWriter,
+    ) -> Result<(), StorageError> {
+        for builder in &mut self.builders {
+            if builder.entries.used_bytes() >= SEGMENT_BYTES {
+                builder.write_segment(file_system, writer).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest, and adds the components to the SSTable.
+    pub(crate) async fn finish(
+        self,
+        file_system: &FileSystem,
+        writer: &mut SSTableWriter,
+    ) -> Result<(), StorageError> {
+        for mut builder in self.builders {
+            builder.write_segment(file_system, writer).await?;
+            if let Some(component) = builder.component {
+                writer.add_secondary_index(component).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl IndexBuilder {
+    async fn write_segment(
+        &mut self,
+        file_system: &FileSystem,
+        writer: &SSTableWriter,
+    ) -> Result<(), StorageError> {
+        let component = match self.component.take() {
+            Some(component) => component,
+            None => create(file_system, writer, &self.name, &self.signature).await?,
+        };
+        let component = self.component.insert(component);
+        let entries = std::mem::take(&mut self.entries);
+        let mut walk = entries.entries(Direction::Forward);
+        while let Some((entry, _)) = walk.next_entry() {
+            component.add(entry)?;
+            component.make_room().await?;
+            maybe_yield().await;
+        }
+        component.end_segment()?;
+        Ok(())
+    }
+}

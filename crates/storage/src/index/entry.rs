@@ -1,0 +1,116 @@
+//! The bytes of an entry.
+//!
+//! ```text
+//! 40 escaped form of the value 38     the value
+//! 40 token 40 escaped key 38          the partition, as in the memtable's trie
+//! clustering, 38                      the row, as there; none if the index lists partitions
+//! ```
+//!
+//! Entries of one value are in the order of the table. The order of the values is that of their
+//! forms (`put_form` of the mutation crate), also if a form was cut.
+
+use espalier_mutation::{Clustering, ClusteringComparator, DecoratedKey, DecoratedKeyRef};
+use espalier_types::byte_comparable::{NEXT_COMPONENT, TERMINATOR, decode_escaped, encode_escaped};
+
+use crate::{StorageError, memtable::path};
+
+/// Greater than the byte behind any value in an entry.
+pub(super) const BEHIND: u8 = path::BEHIND;
+
+/// Appends the value of an entry.
+pub(super) fn put_value(form: &[u8], entry: &mut Vec<u8>) {
+    entry.push(NEXT_COMPONENT);
+    encode_escaped(form, entry);
+    entry.push(TERMINATOR);
+}
+
+/// Appends the partition of an entry.
+pub(super) fn put_partition(key: DecoratedKeyRef<'_>, entry: &mut Vec<u8>) {
+    path::put_partition(key, entry);
+}
+
+/// Appends the row of an entry.
+pub(super) fn put_row<V: AsRef<[u8]>>(
+    comparator: &ClusteringComparator,
+    clustering: &[Option<V>],
+    entry: &mut Vec<u8>,
+) {
+    path::put_row(comparator, clustering, entry);
+}
+
+/// Returns the length of the value at the beginning of an entry.
+pub(super) fn value_length(entry: &[u8]) -> Result<usize, StorageError> {
+    escaped_length(entry, 1).ok_or_else(|| corrupt("its value does not end"))
+}
+
+/// Splits the place behind the value of an entry into the partition and the row.
+pub(super) fn split_place(place: &[u8]) -> Result<(&[u8], &[u8]), StorageError> {
+    const KEY: usize = 1 + size_of::<u64>() + 1;
+    let length = escaped_length(place, KEY).ok_or_else(|| corrupt("its key does not end"))?;
+    Ok(place.split_at(length))
+}
+
+/// Returns the length of `head` bytes, an escaped string, and the terminator behind it.
+fn escaped_length(bytes: &[u8], head: usize) -> Option<usize> {
+    let mut rest = bytes.get(head..)?;
+    decode_escaped(&mut rest).ok()?;
+    (rest.first() == Some(&TERMINATOR)).then(|| bytes.len() - rest.len() + 1)
+}
+
+/// Decodes the partition of an entry.
+pub(super) fn partition_key(partition: &[u8]) -> Result<DecoratedKey, StorageError> {
+    path::partition_key(partition, true, "secondary index")
+}
+
+/// Decodes the row of an entry.
+pub(super) fn clustering(
+    comparator: &ClusteringComparator,
+    row: &[u8],
+) -> Result<Clustering, StorageError> {
+    path::clustering(comparator, row).map_err(|error| corrupt(&error.to_string()))
+}
+
+fn corrupt(reason: &str) -> StorageError {
+    StorageError::Corrupt { what: "an entry of a secondary index".into(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use espalier_types::CqlType;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn an_entry_is_split_where_it_was_joined(
+            form in prop::collection::vec(any::<u8>(), 0..8),
+            key in prop::collection::vec(any::<u8>(), 1..8),
+            value in prop::collection::vec(any::<u8>(), 0..5),
+        ) {
+            let comparator = ClusteringComparator { types: [(CqlType::Blob, true)].into() };
+            let key = DecoratedKey::new(key.into());
+            let row = [Some(Bytes::from(value))];
+            let mut entry = Vec::new();
+            put_value(&form, &mut entry);
+            put_partition(key.borrowed(), &mut entry);
+            put_row(&comparator, &row, &mut entry);
+            let (_, place) = entry.split_at(value_length(&entry).unwrap());
+            let (partition, rest) = split_place(place).unwrap();
+            prop_assert_eq!(partition_key(partition).unwrap(), key);
+            prop_assert_eq!(clustering(&comparator, rest).unwrap().values.to_vec(), row.to_vec());
+        }
+
+        #[test]
+        fn random_bytes_are_an_error_and_no_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..30),
+        ) {
+            let _ = value_length(&bytes);
+            if let Ok((partition, row)) = split_place(&bytes) {
+                let _ = partition_key(partition);
+                let _ = clustering(&ClusteringComparator { types: [].into() }, row);
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Secondary indexes: tries of (value, primary key) beside each memtable and each SSTable.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `entry` | the bytes of an entry |
+//! | `memory` | the entries of a memtable, which writes add |
+//! | `component` | the entries of an SSTable, which a flush or a compaction writes |
+//! | `search` | what a read looks for |
+//! | `source`, `candidates` | cursors over the entries, and their union in the order of the table |
+//! | `read` | a read of the rows that the entries name |
+//! | `build` | the background task that indexes SSTables without entries |
+//!
+//! Entries may be stale: an entry says that some write gave the row the value, not that the row
+//! still has it. No entry is missing. The reader reads each row and drops those that do not have
+//! the value (docs/decisions/0034-secondary-indexes.md).
+
+mod build;
+mod candidates;
+mod component;
+mod entry;
+mod memory;
+mod read;
+mod search;
+mod source;
+
+pub(crate) use build::run as run_builder;
+pub(crate) use component::{IndexBuilders, write_memtable};
+pub(crate) use memory::MemtableIndexes;
+pub(crate) use read::read_indexed;
+pub use search::{FormBound, IndexSearch, IndexTerm, IndexValues};

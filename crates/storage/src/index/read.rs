@@ -1,0 +1,241 @@
+//! Reads the rows that the entries of an index name, as an ordinary read of each partition.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, Direction, KeyBound, KeyRange,
+    Listed,
+};
+
+use espalier_runtime::{trace, trace_event};
+
+use super::{candidates::Candidates, entry, search::IndexSearch};
+use crate::{
+    ReadCommand, ReadPosition, ReadResult, ReadTarget, StorageError,
+    memtable::path::{BEHIND, put_key_bound},
+    read::{Remaining, TableAccess, read_one},
+};
+
+/// Places that are taken from the indexes at a time.
+const PLACES_AT_ONCE: usize = 256;
+/// Places that are taken at first: a page of few rows needs no more.
+const FIRST_PLACES: usize = 32;
+
+/// Reads the rows of the command's target that the search may mean. The result may have others:
+/// the caller checks each row. Returns `None` if the indexes cannot answer, because a source has no
+/// entries yet; the caller then reads the target as a whole.
+pub(crate) async fn read_indexed(
+    access: TableAccess<'_>,
+    command: &ReadCommand,
+    search: &IndexSearch,
+    own: &KeyRange,
+    remaining: &mut Remaining,
+) -> Result<Option<ReadResult>, StorageError> {
+    if command.direction == Direction::Reverse {
+        return Ok(None);
+    }
+    let table = &command.table;
+    let mut terms = Vec::with_capacity(search.terms.len());
+    for term in &search.terms {
+        let opened = Candidates::open(access.view, table, term, command.bypass_cache);
+        let Some(opened) = opened else { return Ok(None) };
+        terms.push(opened);
+    }
+    // Single values are walked rather than ranges, and rows rather than partitions.
+    terms.sort_by_key(|term| (!term.is_of_values(), term.listed() == Listed::Partitions));
+    let Some((first, others)) = terms.split_first_mut() else { return Ok(None) };
+    if trace::is_on() {
+        let names: Vec<&str> = search.terms.iter().map(|term| term.index.as_str()).collect();
+        trace_event!("Reading by the secondary indexes {}", names.join(", "));
+    }
+    let (from, end) = bounds(command, own, first.listed());
+    let mut read = IndexedRead { access, command, remaining, result: ReadResult::default() };
+    read.walk(first, others, from, end).await?;
+    let mut result = read.result;
+    result.used_index = true;
+    result.dropped = remaining.dropped();
+    result.is_cut_by_tombstones = remaining.has_dropped_enough(0) && result.next.is_some();
+    Ok(Some(result))
+}
+
+/// Returns the first place of the read, and the place behind it.
+fn bounds(command: &ReadCommand, own: &KeyRange, listed: Listed) -> (Vec<u8>, Option<Vec<u8>>) {
+    let path = |bound: &KeyBound| {
+        let mut path = Vec::new();
+        put_key_bound(bound, &mut path);
+        path
+    };
+    let (mut from, mut end) = match &command.target {
+        ReadTarget::Partition(key) => {
+            (path(&KeyBound::BeforeKey(key.clone())), Some(path(&KeyBound::AfterKey(key.clone()))))
+        }
+        ReadTarget::Range(range) => {
+            let end = Some(path(&range.end)).filter(|_| range.end != KeyBound::Unbounded);
+            (path(&range.start), end)
+        }
+    };
+    from = from.max(path(&own.start));
+    if own.end != KeyBound::Unbounded {
+        let own = path(&own.end);
+        end = Some(end.map_or_else(|| own.clone(), |end| end.min(own.clone())));
+    }
+    if let Some(position) = &command.resume {
+        from = from.max(place_behind(command, position, listed));
+    }
+    (from, end)
+}
+
+/// Returns the place at which a read resumes behind a position.
+fn place_behind(command: &ReadCommand, position: &ReadPosition, listed: Listed) -> Vec<u8> {
+    let mut place = Vec::new();
+    entry::put_partition(position.key.borrowed(), &mut place);
+    match (&position.clustering, listed) {
+        (None, _) => place.push(BEHIND),
+        (Some(last), Listed::Rows) => {
+            entry::put_row(command.table.comparator(), &last.values, &mut place);
+            place.push(0);
+        }
+        // The rest of the partition.
+        (Some(_), Listed::Partitions) => {}
+    }
+    place
+}
+
+struct IndexedRead<'a> {
+    access: TableAccess<'a>,
+    command: &'a ReadCommand,
+    remaining: &'a mut Remaining,
+    result: ReadResult,
+}
+
+impl IndexedRead<'_> {
+    async fn walk(
+        &mut self,
+        first: &mut Candidates,
+        others: &mut [Candidates],
+        mut from: Vec<u8>,
+        end: Option<Vec<u8>>,
+    ) -> Result<(), StorageError> {
+        let listed = first.listed();
+        let mut most = FIRST_PLACES;
+        loop {
+            let mut places = first.next(&from, end.as_deref(), most).await?;
+            let is_last = places.len() < most;
+            if let Some(last) = places.last() {
+                from.clone_from(last);
+                from.push(0);
+            }
+            most = PLACES_AT_ONCE;
+            for other in &mut *others {
+                places = narrowed(other, listed, places).await?;
+            }
+            let mut rest = places.as_slice();
+            while let Some(place) = rest.first() {
+                let (partition, _) = entry::split_place(place)?;
+                let count = rest.iter().take_while(|place| place.starts_with(partition)).count();
+                let (of_partition, behind) = rest.split_at(count);
+                rest = behind;
+                if self.read_places(partition, of_partition, listed).await? {
+                    return Ok(());
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads places of one partition. Returns whether a limit was reached.
+    async fn read_places(
+        &mut self,
+        partition: &[u8],
+        places: &[Vec<u8>],
+        listed: Listed,
+    ) -> Result<bool, StorageError> {
+        let key = entry::partition_key(partition)?;
+        let command = self.command;
+        let comparator = command.table.comparator();
+        if listed == Listed::Partitions || comparator.types.is_empty() {
+            let resume = command.resume.as_ref().filter(|position| position.key == key);
+            return self.read_partition(command, &key, resume).await;
+        }
+        let mut rows: Vec<Clustering> = Vec::with_capacity(places.len());
+        for place in places {
+            let row = place.get(partition.len()..).unwrap_or_default();
+            rows.push(entry::clustering(comparator, row)?);
+        }
+        let last = rows.last().cloned();
+        let slice = |row: Clustering| ClusteringSlice::prefix(row.values);
+        let slices: Vec<ClusteringSlice> = rows
+            .into_iter()
+            .filter(|row| command.slices.contains(comparator, row.position()))
+            .map(slice)
+            .collect();
+        if slices.is_empty() {
+            return Ok(false);
+        }
+        let slices = Arc::new(ClusteringSlices { slices });
+        let narrow = ReadCommand { slices, resume: None, ..command.clone() };
+        if self.read_partition(&narrow, &key, None).await? {
+            return Ok(true);
+        }
+        if self.remaining.has_dropped_enough(0) {
+            let rows_of_partition = self.rows_of(&key);
+            self.result.next = Some(ReadPosition { key, clustering: last, rows_of_partition });
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    async fn read_partition(
+        &mut self,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+        resume: Option<&ReadPosition>,
+    ) -> Result<bool, StorageError> {
+        let before = self.rows_of(key);
+        let mut found = Vec::new();
+        let stopped =
+            read_one(self.access, command, key, resume, self.remaining, &mut found).await?;
+        for partition in found {
+            match self.result.partitions.last_mut() {
+                Some(last) if last.key == partition.key => last.rows.extend(partition.rows),
+                _ => self.result.partitions.push(partition),
+            }
+        }
+        self.result.next = stopped.map(|mut position| {
+            if resume.is_none() {
+                position.rows_of_partition += before;
+            }
+            position
+        });
+        Ok(self.result.next.is_some())
+    }
+
+    /// Returns how many rows of a partition were returned, with those of earlier pages.
+    fn rows_of(&self, key: &DecoratedKey) -> usize {
+        let earlier = self.command.resume.as_ref().filter(|position| position.key == *key);
+        let earlier = earlier.map_or(0, |position| position.rows_of_partition);
+        let here = self.result.partitions.last().filter(|partition| partition.key == *key);
+        earlier + here.map_or(0, |partition| partition.rows.len())
+    }
+}
+
+/// Keeps the places that another term has, too.
+async fn narrowed(
+    other: &mut Candidates,
+    listed: Listed,
+    places: Vec<Vec<u8>>,
+) -> Result<Vec<Vec<u8>>, StorageError> {
+    // An index of rows says nothing about a partition as a whole.
+    if !other.is_of_values() || (listed == Listed::Partitions && other.listed() == Listed::Rows) {
+        return Ok(places);
+    }
+    let mut kept = Vec::with_capacity(places.len());
+    for place in places {
+        if other.has(&place).await? {
+            kept.push(place);
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,66 @@
+//! The entries of secondary indexes that a memtable keeps beside its rows.
+
+use espalier_mutation::{DecoratedKeyRef, PartitionUpdate, RowContent, schema::TableMetadata};
+
+use super::{Memtable, store::StoreFull};
+
+impl Memtable {
+    /// Adds the entries of an update.
+    #[inline]
+    pub(super) fn index_update(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+    ) -> Result<(), StoreFull> {
+        match &self.indexes {
+            Some(indexes) => Ok(indexes.borrow_mut().add_update(table, update)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the entries of a row.
+    #[inline]
+    pub(super) fn index_row<V: AsRef<[u8]>>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        row: &impl RowContent,
+    ) -> Result<(), StoreFull> {
+        match &self.indexes {
+            Some(indexes) => Ok(indexes.borrow_mut().add_row(table, key, Some(clustering), row)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns names and signatures of the indexes that the memtable has the entries of.
+    pub(crate) fn index_names(&self) -> Vec<(String, String)> {
+        self.indexes.as_ref().map_or_else(Vec::new, |indexes| indexes.borrow().names())
+    }
+
+    /// Returns whether the memtable has the entries of an index.
+    pub(crate) fn has_index(&self, name: &str, signature: &str) -> bool {
+        self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().has(name, signature))
+    }
+
+    /// Collects up to `most` entries of an index, from the first one that is not below `from`.
+    pub(crate) fn index_entries(&self, name: &str, from: &[u8], most: usize) -> Vec<Vec<u8>> {
+        let indexes = self.indexes.as_ref();
+        indexes.map_or_else(Vec::new, |indexes| indexes.borrow().entries_from(name, from, most))
+    }
+
+    #[inline]
+    pub(super) fn index_memory_bytes(&self) -> usize {
+        self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().memory_bytes())
+    }
+
+    #[inline]
+    pub(super) fn index_used_bytes(&self) -> usize {
+        self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().used_bytes())
+    }
+
+    #[inline]
+    pub(super) fn index_fullest_bytes(&self) -> usize {
+        self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().fullest_bytes())
+    }
+}
