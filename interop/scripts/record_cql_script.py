@@ -15,12 +15,16 @@ import os
 import pathlib
 import re
 import sys
+import time
 from types import SimpleNamespace
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import wire  # noqa: E402
 from answers import CODES, Reader, rows  # noqa: E402
+
+# Cassandra refuses queries by an index until it has built it, in the background.
+INDEX_BUILD_S = 1
 
 
 # The thresholds of timestamps depend on the time.
@@ -80,6 +84,8 @@ def record(connection, path):
             # An empty line belongs to the script.
             found = answer(connection, line[2:], **options)
             text += [line, *(part.replace("\n\n", "\n \n") for part in found)]
+            if re.match(r"> CREATE (CUSTOM )?INDEX", line):
+                time.sleep(INDEX_BUILD_S)
         elif line.startswith("@ page_size "):
             options["page_size"] = int(line.split()[2])
             text.append(line)

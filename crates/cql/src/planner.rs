@@ -123,6 +123,7 @@ impl<'a> Planner<'a> {
             | Statement::CreateType(_)
             | Statement::AlterType(_)
             | Statement::DropType(_)
+            | Statement::CreateIndex(_)
             | Statement::DropObject(_)
             | Statement::AlterView(_) => plain(Plan::Schema),
         }

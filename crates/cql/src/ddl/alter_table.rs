@@ -8,7 +8,9 @@ use espalier_storage::guardrails::Limit;
 use espalier_types::CqlType;
 
 use super::{
-    Context, Outcome, changed, check_name_length, compact_table, constraint, guardrails,
+    Context, Outcome, changed, check_name_length, compact_table, constraint,
+    create_index::check_dependent,
+    guardrails,
     options::{check_counter_options, set_options},
     scylla_options,
     type_check::check_column,
@@ -237,6 +239,12 @@ fn drop(
             }
             Some(_) => {
                 compact_table::check_drop(table, name.as_str())?;
+                check_dependent(table, name.as_str(), |indexes| {
+                    format!(
+                        "Cannot drop column {name} because it has dependent secondary indexes ({indexes})"
+                    )
+                })
+                .map_err(invalid)?;
                 builder = builder.drop_column(name.as_str(), dropped_time_us);
             }
         }
@@ -268,6 +276,12 @@ fn rename(
             }
             Some(_) => {}
         }
+        check_dependent(table, from.as_str(), |indexes| {
+            format!(
+                "Can't rename column {from} because it has dependent secondary indexes ({indexes})"
+            )
+        })
+        .map_err(invalid)?;
         let mut others = renamed.iter().filter(|(other, _)| **other != from.as_str());
         let is_taken = others.any(|(_, name)| *name == to.as_str());
         if is_taken || table.column(to.as_str()).is_some() {

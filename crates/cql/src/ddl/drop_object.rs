@@ -1,13 +1,16 @@
 //! DROP of indexes, views, functions, aggregates and triggers, and ALTER of views.
 //!
-//! This node supports none of these objects, so the object that a statement names never exists.
-//! With IF EXISTS, the statement changes nothing. Without it, the statement fails. The messages are
+//! Of these objects the node has indexes only, so any other one that a statement names does not
+//! exist. With IF EXISTS, the statement changes nothing. Without it, the statement fails. The messages are
 //! Cassandra's; the checks run in Cassandra's order, so that a statement with several faults gets
 //! the same message.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 
-use super::{Context, Outcome, SYSTEM_KEYSPACES, protected::REPLICATED, type_check::check_nested};
+use super::{
+    Context, Outcome, SYSTEM_KEYSPACES, create_index, protected::REPLICATED,
+    type_check::check_nested,
+};
 use crate::{
     Error, Result,
     grammar::ast::{AlterView, DropObject, ObjectKind, QualifiedName, TypeName, TypeNameKind},
@@ -25,6 +28,11 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
         _ => &statement.name,
     };
     let keyspace = changeable(context, owner)?;
+    if let ObjectKind::Index = &statement.kind
+        && let Some(outcome) = create_index::drop(context, statement, keyspace)?
+    {
+        return Ok(Some(outcome));
+    }
     let name = format!("{keyspace}.{}", statement.name.name);
     let missing = match &statement.kind {
         // Cassandra's message has the quote at its end, too.

@@ -12,8 +12,8 @@ use super::{Context, SYSTEM_KEYSPACES};
 use crate::{
     Result,
     grammar::ast::{
-        AlterTable, CreateTable, Property, PropertyValue, QualifiedName, Statement, TableChange,
-        TableOptions, TypeChange,
+        AlterTable, CreateIndex, CreateTable, Property, PropertyValue, QualifiedName, Statement,
+        TableChange, TableOptions, TypeChange,
     },
     guard::Guard,
 };
@@ -54,8 +54,21 @@ pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<
                 guard.check(Limit::FieldsPerUdt, altered.fields.len() + 1, &altered.name)
             })
         }
+        Statement::CreateIndex(statement) => check_index(context, statement, guard),
         _ => Ok(()),
     }
+}
+
+fn check_index(context: &Context<'_>, statement: &CreateIndex<'_>, guard: Guard<'_>) -> Result<()> {
+    guard.require(Feature::SecondaryIndexes)?;
+    let table = statement.table.name.as_str();
+    let keyspace = context.keyspace_name(&statement.table)?;
+    let Some(found) = context.schema.table(keyspace, table) else { return Ok(()) };
+    let what = match &statement.name {
+        Some(name) => format!("{name} on table {table}"),
+        None => format!("on table {table}"),
+    };
+    guard.check(Limit::SecondaryIndexesPerTable, found.indexes.len() + 1, &what)
 }
 
 fn user_keyspaces<'a>(

@@ -1,4 +1,4 @@
-//! Schema statements: CREATE, ALTER and DROP of keyspaces, tables and types.
+//! Schema statements: CREATE, ALTER and DROP of keyspaces, tables, types and indexes.
 //!
 //! Each statement is a pure function from its text and the old schema to the new schema
 //! ([`apply`]). Storage calls it where schema changes are serialised, writes the difference to the
@@ -9,10 +9,12 @@ mod clustering_order;
 mod compact_table;
 mod constraint;
 mod copy_table;
+mod create_index;
 mod create_table;
 mod drop_object;
 mod events;
 mod guardrails;
+mod index_class;
 mod keyspace;
 mod option_values;
 mod options;
@@ -22,6 +24,7 @@ mod scylla_options;
 mod type_check;
 mod user_type;
 
+pub(crate) use create_index::find as find_indexed_table;
 pub(crate) use scylla_options::describe as describe_scylla_option;
 pub(crate) use type_check::contains_duration;
 
@@ -155,6 +158,7 @@ pub fn apply(
         Statement::CreateType(statement) => user_type::create(&context, statement),
         Statement::AlterType(statement) => user_type::alter(&context, statement),
         Statement::DropType(statement) => user_type::drop(&context, statement),
+        Statement::CreateIndex(statement) => create_index::create(&context, statement),
         Statement::DropObject(statement) => drop_object::drop(&context, statement),
         Statement::AlterView(statement) => drop_object::alter_view(&context, statement),
         _ => Err(Error::new(ErrorCode::ServerError, "not a schema statement")),

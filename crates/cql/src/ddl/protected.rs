@@ -23,6 +23,7 @@ pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<
         Statement::AlterType(statement) => all_tables(context, "ALTER", &statement.name),
         Statement::DropType(statement) => all_tables(context, "DROP", &statement.name),
         Statement::AlterTable(statement) => one_table(context, "ALTER", &statement.name),
+        Statement::CreateIndex(statement) => one_table(context, "ALTER", &statement.table),
         Statement::DropTable(statement) => one_table(context, "DROP", &statement.name),
         _ => None,
     };

@@ -5,12 +5,12 @@ pub(crate) mod text;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
+use espalier_mutation::schema::{IndexMetadata, KeyspaceMetadata, Schema, TableMetadata};
 use espalier_types::{CqlType, UserType, type_name::quote_if_needed as quote_identifier};
 
 use crate::{
     ColumnSpec, Error, QueryOptions, QueryResult, Result, ResultMetadata, Rows,
-    ddl::SYSTEM_KEYSPACES,
+    ddl::{SYSTEM_KEYSPACES, find_indexed_table},
     grammar::{
         self,
         ast::{Describe, DescribeTarget, Name, QualifiedName, Statement},
@@ -168,7 +168,7 @@ impl Describer<'_> {
             DescribeTarget::Table(name) => {
                 let (keyspace, table) = (self.keyspace_of(name)?, name.name.as_str());
                 match keyspace.tables.get(table) {
-                    Some(table) => described(vec![self.table_element(table)]),
+                    Some(table) => described(self.table_with_indexes(table)),
                     None => self.missing("Table", name, keyspace),
                 }
             }
@@ -179,7 +179,26 @@ impl Describer<'_> {
                     None => self.missing("User defined type", name, keyspace),
                 }
             }
-            DescribeTarget::Index(name) => self.missing("Index", name, self.keyspace_of(name)?),
+            DescribeTarget::Index(name) => {
+                let keyspace = self.keyspace_of(name)?;
+                let index = name.name.as_str();
+                match find_indexed_table(keyspace, index) {
+                    Some(table) => {
+                        let found = table.index(index);
+                        described(
+                            found.map(|index| index_element(table, index)).into_iter().collect(),
+                        )
+                    }
+                    None => Err(Error::invalid_at(
+                        self.text,
+                        name.position(),
+                        format!(
+                            "Table for existing index '{index}' not found in '{}'",
+                            keyspace.name
+                        ),
+                    )),
+                }
+            }
             DescribeTarget::MaterializedView(name) => {
                 self.missing("Materialized view", name, self.keyspace_of(name)?)
             }
@@ -212,8 +231,14 @@ impl Describer<'_> {
             }
         }
         let keyspace = self.keyspace_of(name)?;
+        if let Some(table) = find_indexed_table(keyspace, name.name.as_str())
+            && let Some(index) = table.index(name.name.as_str())
+        {
+            return Ok(vec![index_element(table, index)]);
+        }
         match keyspace.tables.get(name.name.as_str()) {
-            Some(table) => Ok(vec![self.table_element(table)]),
+            Some(table) => Ok(self.table_with_indexes(table)),
+
             None => Err(Error::invalid(format!(
                 "'{}' not found in keyspace '{}'",
                 name.name, keyspace.name
@@ -282,7 +307,14 @@ impl Describer<'_> {
     fn whole_keyspace(&self, keyspace: &KeyspaceMetadata) -> Vec<Element> {
         let mut elements = vec![self.keyspace_element(keyspace)];
         elements.extend(in_order_of_use(keyspace).into_iter().map(type_element));
-        elements.extend(keyspace.tables.values().map(|table| self.table_element(table)));
+        elements.extend(keyspace.tables.values().flat_map(|table| self.table_with_indexes(table)));
+        elements
+    }
+
+    /// Describes a table and its indexes.
+    fn table_with_indexes(&self, table: &TableMetadata) -> Vec<Element> {
+        let mut elements = vec![self.table_element(table)];
+        elements.extend(table.indexes.iter().map(|index| index_element(table, index)));
         elements
     }
 }
@@ -293,6 +325,15 @@ fn type_element(definition: &Arc<UserType>) -> Element {
         kind: "type",
         name: definition.name.clone(),
         statement: text::user_type(definition),
+    }
+}
+
+fn index_element(table: &TableMetadata, index: &IndexMetadata) -> Element {
+    Element {
+        keyspace: table.keyspace.clone(),
+        kind: "index",
+        name: index.name.clone(),
+        statement: text::index(table, index),
     }
 }
 

@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use espalier_mutation::schema::{
-    ColumnDefinition, ColumnKind, KeyspaceMetadata, TableMetadata, TableOptions,
+    CLASS_OPTION, ColumnDefinition, ColumnKind, IndexMetadata, KeyspaceMetadata, TARGET_OPTION,
+    TableMetadata, TableOptions,
 };
 use espalier_storage::system::is_virtual;
 use espalier_types::{CqlType, UserType};
@@ -197,6 +198,23 @@ fn drop_columns(table: &TableMetadata, text: &mut String) {
             );
         }
     }
+}
+
+/// Returns `CREATE INDEX`.
+pub fn index(table: &TableMetadata, index: &IndexMetadata) -> String {
+    let name = quote_identifier(&index.name);
+    let (table, target) = (qualified(table), index.target());
+    let Some(class) = index.class() else {
+        return format!("CREATE INDEX {name} ON {table} ({target});");
+    };
+    let mut options = index.options.clone();
+    options.retain(|option, _| ![CLASS_OPTION, TARGET_OPTION].contains(&option.as_str()));
+    let options = if options.is_empty() {
+        String::new()
+    } else {
+        format!(" WITH OPTIONS = {}", sorted_map(&options))
+    };
+    format!("CREATE CUSTOM INDEX {name} ON {table} ({target}) USING {}{options};", quote(class))
 }
 
 fn qualified(table: &TableMetadata) -> String {

@@ -54,6 +54,9 @@ fn check_select(
     if select.allows_filtering && !SYSTEM_KEYSPACES.contains(&select.table.keyspace.as_str()) {
         guard.require(Feature::AllowFiltering)?;
     }
+    if select.restrictions.uses_index && select.restrictions.partition.keys().is_none() {
+        guard.require(Feature::NonPartitionRestrictedIndexQuery)?;
+    }
     if guard.guardrails.guards_reads() {
         check_levels(Names::ReadConsistencyLevels, &[options.consistency], guard)?;
     }

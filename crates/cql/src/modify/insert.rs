@@ -14,7 +14,9 @@ use crate::{
     Error, Result,
     condition::Condition,
     grammar::ast::{Expression, Insert, InsertSource, Name},
-    restrictions::{Alternatives, ClusteringRestriction, PartitionRestriction, Restrictions},
+    restrictions::{
+        Alternatives, ClusteringRestriction, IndexPlan, PartitionRestriction, Restrictions,
+    },
     term::{Preparation, Term, prepare_term},
 };
 
@@ -79,6 +81,8 @@ pub fn plan_insert(
             partition: PartitionRestriction::Keys(key),
             clustering: clustering.into_iter().map(ClusteringRestriction::Values).collect(),
             filters: Vec::new(),
+            index: IndexPlan::default(),
+            uses_index: false,
         },
         operations,
         timestamp,

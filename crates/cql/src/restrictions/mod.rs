@@ -7,12 +7,14 @@
 mod clustering;
 mod exclusion;
 mod filter;
+mod index;
 mod partition;
 mod plan;
 mod point;
 
-pub use clustering::ClusteringRestriction;
+pub use clustering::{ClusteringRestriction, RangeBound};
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
+pub use index::IndexPlan;
 pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{NEEDS_FILTERING, Purpose, plan};
 pub use point::{PointClustering, PointKey};
@@ -46,6 +48,10 @@ pub struct Restrictions {
     pub clustering: Vec<ClusteringRestriction>,
     /// The conditions that keys and slices do not cover.
     pub filters: Vec<Filter>,
+    /// The secondary indexes that narrow the rows.
+    pub index: IndexPlan,
+    /// Whether the statement reads by an index as Cassandra sees it, which excludes ORDER BY.
+    pub uses_index: bool,
 }
 
 impl Restrictions {

@@ -295,6 +295,11 @@ fn plan_ordering(
             None => columns.push((column, ordering)),
         }
     }
+    if restrictions.uses_index {
+        return Err(Error::invalid(
+            "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
+        ));
+    }
     let Some(keys) = restrictions.partition.keys() else {
         return Err(Error::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",

@@ -28,6 +28,7 @@ fn tree_or_error(statement: &str) -> String {
         Statement::CreateType(statement) => compact(statement),
         Statement::AlterType(statement) => compact(statement),
         Statement::DropType(statement) => compact(statement),
+        Statement::CreateIndex(statement) => compact(statement),
         Statement::DropObject(statement) => compact(statement),
         Statement::AlterView(statement) => compact(statement),
         Statement::Unsupported(statement) => compact(statement),

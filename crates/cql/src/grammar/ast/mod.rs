@@ -8,6 +8,7 @@ mod bind_marker;
 mod describe;
 mod drop_object;
 mod expression;
+mod index;
 mod keyspace;
 mod modification;
 mod name;
@@ -27,6 +28,7 @@ pub use drop_object::{AlterView, DropObject, ObjectKind};
 pub use expression::{
     Arithmetic, ArithmeticOperator, CellMetadata, Expression, ExpressionKind, FunctionCall, Literal,
 };
+pub use index::{CreateIndex, IndexTarget};
 pub use keyspace::{AlterKeyspace, CreateKeyspace, DropKeyspace, Use};
 pub use modification::{
     Assignment, AssignmentOperation, Batch, BatchKind, Condition, Delete, DeleteTarget, Insert,
@@ -81,6 +83,7 @@ pub enum Statement<'a> {
     CreateType(CreateType<'a>),
     AlterType(AlterType<'a>),
     DropType(DropType<'a>),
+    CreateIndex(Box<CreateIndex<'a>>),
     DropObject(DropObject<'a>),
     AlterView(AlterView<'a>),
     /// Correct CQL for a feature that is not supported yet.

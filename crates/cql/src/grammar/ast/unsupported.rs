@@ -9,7 +9,7 @@ use super::{Position, QualifiedName};
 pub struct Unsupported<'a> {
     /// The feature that it needs.
     pub feature: Feature,
-    /// The beginning of the statement, in upper case: `CREATE INDEX`.
+    /// The beginning of the statement, in upper case: `CREATE TRIGGER`.
     pub statement: &'static str,
     /// The name of the index, view, function or aggregate, if there is one.
     pub name: Option<QualifiedName<'a>>,
@@ -21,7 +21,6 @@ pub struct Unsupported<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Feature {
-    SecondaryIndexes,
     MaterializedViews,
     UserDefinedFunctions,
     UserDefinedAggregates,
@@ -35,7 +34,6 @@ pub enum Feature {
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::SecondaryIndexes => "secondary indexes",
             Self::MaterializedViews => "materialized views",
             Self::UserDefinedFunctions => "user-defined functions",
             Self::UserDefinedAggregates => "user-defined aggregates",
@@ -48,7 +46,7 @@ impl fmt::Display for Feature {
     }
 }
 
-/// Prints, for example, `CREATE INDEX is not supported yet (secondary indexes)`.
+/// Prints, for example, `CREATE TRIGGER is not supported yet (triggers)`.
 impl fmt::Display for Unsupported<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is not supported yet ({})", self.statement, self.feature)

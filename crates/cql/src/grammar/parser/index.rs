@@ -1,9 +1,12 @@
 //! Secondary indexes and triggers.
 
+use espalier_mutation::schema::IndexPart;
+
 use super::statement::unsupported;
 use super::{Parser, Result};
 use crate::grammar::ast::{
-    DropObject, Feature, Name, ObjectKind, Position, QualifiedName, Unsupported,
+    CreateIndex, DropObject, Feature, IndexTarget, Name, ObjectKind, Position, QualifiedName,
+    Unsupported,
 };
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
@@ -12,45 +15,56 @@ impl<'a> Parser<'a> {
     /// Parses the text after `CREATE [CUSTOM] INDEX`.
     pub(super) fn create_index(
         &mut self,
-        statement: &'static str,
+        is_custom: bool,
         position: Position,
-    ) -> Result<Unsupported<'a>> {
-        self.if_not_exists()?;
-        let named = self.is_name(0);
-        let name = if named { Some(unqualified(self.take_name())) } else { None };
+    ) -> Result<CreateIndex<'a>> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = if self.is_name(0) { Some(self.take_name()) } else { None };
         self.keyword(Keyword::ON)?;
-        self.qualified_name("name of a table")?;
+        let table = self.qualified_name("name of a table")?;
         self.expect(TokenKind::LeftParenthesis, "'('")?;
+        let mut targets = Vec::new();
         if !self.is(TokenKind::RightParenthesis) {
-            self.list(Self::index_target)?;
+            targets = self.list(Self::index_target)?;
         }
         self.expect(TokenKind::RightParenthesis, "')'")?;
-        if self.accept_keyword(Keyword::USING) {
-            self.required_string()?;
-        }
-        if self.accept_keyword(Keyword::WITH) {
-            self.properties()?;
-        }
-        Ok(unsupported(statement, Feature::SecondaryIndexes, name, position))
+        let using = if self.accept_keyword(Keyword::USING) {
+            Some(self.string().ok_or_else(|| self.expected("string"))?)
+        } else {
+            None
+        };
+        let with = self.accept_keyword(Keyword::WITH);
+        let properties = if with { self.properties()? } else { Vec::new() };
+        Ok(CreateIndex {
+            is_custom,
+            if_not_exists,
+            name,
+            table,
+            targets,
+            using,
+            properties,
+            position,
+        })
     }
 
     /// Parses `column`, `keys(column)`, ...
-    fn index_target(&mut self) -> Result<()> {
-        let TokenKind::Keyword(keyword) = self.kind(0) else {
-            return self.name("name of a column").map(drop);
+    fn index_target(&mut self) -> Result<IndexTarget<'a>> {
+        let is_called = self.kind(1) == TokenKind::LeftParenthesis;
+        let part = match self.kind(0) {
+            TokenKind::Keyword(Keyword::ENTRIES) => IndexPart::Entries,
+            TokenKind::Keyword(Keyword::FULL) => IndexPart::Full,
+            TokenKind::Keyword(Keyword::KEYS) if is_called => IndexPart::Keys,
+            TokenKind::Keyword(Keyword::VALUES) if is_called => IndexPart::Values,
+            _ => {
+                let column = self.name("name of a column")?;
+                return Ok(IndexTarget { part: IndexPart::Simple, column });
+            }
         };
-        let called = match keyword {
-            Keyword::ENTRIES | Keyword::FULL => true,
-            Keyword::KEYS | Keyword::VALUES => self.kind(1) == TokenKind::LeftParenthesis,
-            _ => false,
-        };
-        if !called {
-            return self.name("name of a column").map(drop);
-        }
         self.advance();
         self.expect(TokenKind::LeftParenthesis, "'('")?;
-        self.name("name of a column")?;
-        self.expect(TokenKind::RightParenthesis, "')'").map(drop)
+        let column = self.name("name of a column")?;
+        self.expect(TokenKind::RightParenthesis, "')'")?;
+        Ok(IndexTarget { part, column })
     }
 
     /// Parses the text after `DROP INDEX`.

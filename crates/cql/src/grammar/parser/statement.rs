@@ -61,9 +61,9 @@ impl<'a> Parser<'a> {
             Keyword::TYPE => Statement::CreateType(self.create_type(position)?),
             Keyword::CUSTOM => {
                 self.keyword(Keyword::INDEX)?;
-                Statement::Unsupported(self.create_index("CREATE CUSTOM INDEX", position)?)
+                Statement::CreateIndex(Box::new(self.create_index(true, position)?))
             }
-            Keyword::INDEX => Statement::Unsupported(self.create_index("CREATE INDEX", position)?),
+            Keyword::INDEX => Statement::CreateIndex(Box::new(self.create_index(false, position)?)),
             Keyword::MATERIALIZED => Statement::Unsupported(self.create_view(position)?),
             Keyword::TRIGGER => Statement::Unsupported(self.create_trigger(position)?),
             Keyword::ROLE => Statement::Unsupported(self.create_role(position)?),

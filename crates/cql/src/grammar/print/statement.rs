@@ -4,7 +4,8 @@ use std::fmt::{self, Write};
 
 use super::Printer;
 use crate::grammar::ast::{
-    Describe, DescribeTarget, DropObject, ObjectKind, QualifiedName, Statement, Truncate,
+    CreateIndex, Describe, DescribeTarget, DropObject, ObjectKind, QualifiedName, Statement,
+    Truncate,
 };
 
 impl<W: Write> Printer<'_, W> {
@@ -52,6 +53,7 @@ impl<W: Write> Printer<'_, W> {
                 self.text_if(drop.if_exists, "IF EXISTS ")?;
                 self.qualified_name(&drop.name)
             }
+            Statement::CreateIndex(create) => self.create_index(create),
             Statement::DropObject(drop) => self.drop_object(drop),
             Statement::AlterView(alter) => {
                 self.text("ALTER MATERIALIZED VIEW ")?;
@@ -61,6 +63,32 @@ impl<W: Write> Printer<'_, W> {
             }
             Statement::Unsupported(unsupported) => write!(self.out, "{unsupported}"),
         }
+    }
+
+    fn create_index(&mut self, create: &CreateIndex<'_>) -> fmt::Result {
+        self.text(if create.is_custom { "CREATE CUSTOM INDEX " } else { "CREATE INDEX " })?;
+        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
+        if let Some(name) = &create.name {
+            self.name(name)?;
+            self.text(" ")?;
+        }
+        self.text("ON ")?;
+        self.qualified_name(&create.table)?;
+        self.text(" ")?;
+        self.bracketed(["(", ")"], &create.targets, |printer, target| match target.part.word() {
+            Some(word) => {
+                printer.text(word)?;
+                printer.text("(")?;
+                printer.name(&target.column)?;
+                printer.text(")")
+            }
+            None => printer.name(&target.column),
+        })?;
+        if let Some(class) = &create.using {
+            self.text(" USING ")?;
+            self.string(class)?;
+        }
+        if create.properties.is_empty() { Ok(()) } else { self.properties(&create.properties) }
     }
 
     fn drop_object(&mut self, drop: &DropObject<'_>) -> fmt::Result {

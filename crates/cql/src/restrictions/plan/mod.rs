@@ -3,6 +3,7 @@
 mod clustering;
 mod conflict;
 mod filter;
+mod index;
 mod partition;
 mod refusal;
 
@@ -15,10 +16,11 @@ use self::{
     clustering::{plan_clustering, tuple_columns},
     conflict::check_conflicts,
     filter::{plan_filter, refuse_filters},
+    index::{IndexChoice, plan_terms},
     partition::{check_token, plan_partition},
     refusal::first_refusal,
 };
-use super::{Alternatives, Restrictions};
+use super::{Alternatives, IndexPlan, Restrictions};
 use crate::{
     Error, Result,
     ddl::contains_duration,
@@ -115,24 +117,45 @@ fn plan_relations(
         sorted.add(preparation, table, relation)?;
     }
     let may_filter = purpose == Purpose::Select { allow_filtering: true };
+    let choice = IndexChoice::new(table, clause);
+    let is_select = matches!(purpose, Purpose::Select { .. });
+    let has_index = is_select && choice.has_any;
     sorted.needs_filtering = !sorted.filters.is_empty();
     let partition = plan_partition(preparation, table, &mut sorted, purpose)?;
-    let clustering = plan_clustering(preparation, table, &mut sorted, may_filter)?;
+    let clustering = plan_clustering(preparation, table, &mut sorted, may_filter || has_index)?;
+    let mut uses_index = false;
+    if has_index {
+        let judgement = choice.judge(&partition, &sorted);
+        uses_index = judgement.uses_index;
+        sorted.needs_filtering = judgement.needs_filtering;
+    }
     let SortedRelations { filters, mut needs_filtering, .. } = sorted;
     if let Purpose::Modify { .. } = purpose {
         refuse_filters(table, &filters)?;
     }
-    if !clustering.is_empty() && partition.keys().is_none() {
+    if !has_index && !clustering.is_empty() && partition.keys().is_none() {
         needs_filtering = true;
     }
     if needs_filtering && !may_filter {
         return Err(Error::invalid(NEEDS_FILTERING));
     }
+    if uses_index && partition.has_in() {
+        return Err(Error::invalid(
+            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+        ));
+    }
     let filters = filters
         .iter()
         .map(|relation| plan_filter(preparation, table, relation))
-        .collect::<Result<_>>()?;
-    Ok(Restrictions { partition, clustering, filters })
+        .collect::<Result<Vec<_>>>()?;
+    let index =
+        if is_select { plan_terms(table, &clustering, &filters) } else { IndexPlan::default() };
+    let mut planned = Restrictions { partition, clustering, filters, index, uses_index };
+    if planned.partition.keys().is_some() && planned.names_whole_rows(table) {
+        // The rows are read by their keys.
+        planned.index = IndexPlan::default();
+    }
+    Ok(planned)
 }
 
 impl<'e> SortedRelations<'e> {

@@ -15,6 +15,7 @@ use super::{
     clustering::{TupleTarget, tuple_columns},
     conflict::{Kind, Restriction},
     filter::{check_element, part_receiver},
+    index::is_served,
     partition::check_token,
 };
 use crate::{
@@ -33,7 +34,9 @@ pub(super) fn first_refusal(
     clause: &WhereClause<'_>,
     purpose: Purpose,
 ) -> Option<Error> {
-    let mut check = Check { preparation, table, purpose, restrictions: Vec::new() };
+    let has_index = matches!(purpose, Purpose::Select { .. })
+        && clause.relations.iter().any(|relation| is_served(table, relation));
+    let mut check = Check { preparation, table, purpose, has_index, restrictions: Vec::new() };
     clause
         .relations
         .iter()
@@ -48,6 +51,8 @@ struct Check<'c, 'a> {
     preparation: &'c mut Preparation<'a>,
     table: &'c TableMetadata,
     purpose: Purpose,
+    /// Whether an index serves any relation.
+    has_index: bool,
     /// The restrictions by the relations so far.
     restrictions: Vec<Restriction<'c>>,
 }
@@ -97,7 +102,9 @@ impl<'c> Check<'c, '_> {
                 return Ok(());
             }
         }
-        self.behind_a_slice(&found)?;
+        if !is_served(self.table, relation) {
+            self.behind_a_slice(&found)?;
+        }
         self.restrictions.push(found);
         Ok(())
     }
@@ -256,7 +263,7 @@ impl<'c> Check<'c, '_> {
             Purpose::Select { allow_filtering } => {
                 let filters =
                     !has_token && key().next().is_some() && (has_slice || !missing.is_empty());
-                if filters && !allow_filtering {
+                if filters && !allow_filtering && !self.has_index {
                     return Err(Error::invalid(NEEDS_FILTERING));
                 }
                 Ok(())
@@ -277,7 +284,7 @@ impl<'c> Check<'c, '_> {
                 return self.whole_row(&restricted, only_static);
             }
         }
-        if self.may_filter() {
+        if self.may_filter() || self.has_index {
             return self.filtered_tuples(&restricted);
         }
         if restricted.iter().any(|other| matches!(other.kind, Kind::Contains)) {
@@ -352,7 +359,9 @@ impl<'c> Check<'c, '_> {
                     format!("Non PRIMARY KEY columns found in where clause: {} ", names.join(", "));
                 Err(self.preparation.invalid(others[0].position, message))
             }
-            Purpose::Select { allow_filtering: false } => Err(Error::invalid(NEEDS_FILTERING)),
+            Purpose::Select { allow_filtering: false } if !self.has_index => {
+                Err(Error::invalid(NEEDS_FILTERING))
+            }
             Purpose::Select { .. } => Ok(()),
         }
     }

@@ -9,6 +9,9 @@ use crate::{
 
 /// Rows per chunk if not every row read is a row of the page (filters, aggregates).
 pub const CHUNK_ROWS: usize = 4096;
+/// Rows that a read by an index reads beyond those that the page lacks, because the filter may
+/// drop some. Arbitrary.
+pub const STALE_ROWS: usize = 16;
 /// Bytes of rows per chunk, and of encoded rows per page. A page ends with the row that reaches the
 /// limit.
 pub const CHUNK_BYTES: usize = 4 << 20;

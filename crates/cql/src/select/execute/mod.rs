@@ -16,11 +16,12 @@ use espalier_mutation::{
 };
 use espalier_runtime::maybe_yield;
 use espalier_storage::{
-    Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget, guardrails::Limit,
+    Database, IndexSearch, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget,
+    guardrails::Limit,
 };
 
 use self::{
-    limits::{CHUNK_BYTES, CHUNK_ROWS, MAX_RESULT_BYTES, PageLimits, evaluate_limit},
+    limits::{CHUNK_BYTES, CHUNK_ROWS, MAX_RESULT_BYTES, PageLimits, STALE_ROWS, evaluate_limit},
     tombstones::TombstoneCount,
 };
 use super::{PlannedSelect, group::Output, paging::PagingState};
@@ -42,6 +43,8 @@ struct Execution<'s> {
     evaluation: &'s Evaluation<'s>,
     output: Output<'s>,
     page: PageLimits,
+    /// What the statement looks up in secondary indexes.
+    search: Option<Arc<IndexSearch>>,
     /// Result rows that LIMIT still allows.
     rows_left: usize,
     per_partition_limit: usize,
@@ -99,6 +102,7 @@ pub async fn execute(
         evaluation,
         output: Output::new(select, evaluation, now_s),
         page,
+        search: select.restrictions.index.search(evaluation)?.map(Arc::new),
         rows_left: match &state {
             Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
             _ => limit,
@@ -219,7 +223,14 @@ impl Execution<'_> {
             columns: select.columns.clone(),
             now_s,
             limits: ReadLimits {
-                rows: if exact { missing_page.min(CHUNK_ROWS * 16) } else { CHUNK_ROWS },
+                rows: match (exact, &self.search) {
+                    (true, _) => missing_page.min(CHUNK_ROWS * 16),
+                    // Most entries of an index are not stale.
+                    (false, Some(_)) if !select.is_aggregate => {
+                        missing_page.saturating_add(STALE_ROWS).min(CHUNK_ROWS)
+                    }
+                    (false, _) => CHUNK_ROWS,
+                },
                 rows_per_partition: match (select.shows_partitions(), exact) {
                     (true, _) => 1,
                     (false, true) => self.per_partition_limit,
@@ -229,7 +240,7 @@ impl Execution<'_> {
                 tombstones: self.page.tombstones,
             },
             resume,
-            search: None,
+            search: self.search.clone(),
             bypass_cache: select.bypass_cache,
         }
     }

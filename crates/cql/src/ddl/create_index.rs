@@ -1,0 +1,299 @@
+//! CREATE INDEX and DROP INDEX. The messages and the order of the checks are Cassandra's.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::schema::{
+    CLASS_OPTION, ColumnDefinition, ColumnKind, IndexKind, IndexMetadata, IndexPart,
+    KeyspaceMetadata, TARGET_OPTION, TableMetadata, target_text,
+};
+use espalier_types::CqlType;
+
+use super::{Context, Outcome, changed, contains_duration, index_class::IndexClass, is_word};
+use crate::{
+    ChangeKind, ChangeTarget, Error, Result,
+    grammar::ast::{CreateIndex, DropObject, IndexTarget, Position, PropertyValue},
+};
+
+/// Executes CREATE INDEX.
+///
+/// # Errors
+/// The table does not exist or may not be changed, the target cannot be indexed, the class or an
+/// option is unknown, or an index of this name or on this target exists and the statement lacks IF
+/// NOT EXISTS.
+pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
+    let refuse = |position: Position, message: String| {
+        Err(Error::invalid_at(context.text, position, message))
+    };
+    let options = given_options(context, statement)?;
+    let class = IndexClass::of(statement);
+    class.check_enabled()?;
+    let keyspace = context.changeable_keyspace(&statement.table)?;
+    let table_name = statement.table.name.as_str();
+    let Some(table) = keyspace.tables.get(table_name) else {
+        return refuse(statement.table.position(), format!("Table '{table_name}' doesn't exist"));
+    };
+    if let Some(name) = &statement.name
+        && find(keyspace, name.as_str()).is_some()
+    {
+        if statement.if_not_exists {
+            return Ok(None);
+        }
+        return refuse(name.position, format!("Index '{name}' already exists"));
+    }
+    if table.is_counter() {
+        let message = "Secondary indexes on counter tables aren't supported";
+        return refuse(statement.table.position(), message.into());
+    }
+    let target = targets(context, table, statement, &class)?;
+    let name = match &statement.name {
+        Some(name) => name.as_str().to_string(),
+        None => available_name(keyspace, &default_name(table_name, &statement.targets)),
+    };
+    let (kind, mut options) = match class.stored() {
+        Some(class) => {
+            let mut options = options;
+            options.insert(CLASS_OPTION.into(), class.into());
+            (IndexKind::Custom, options)
+        }
+        None => (IndexKind::Composites, BTreeMap::new()),
+    };
+    options.insert(TARGET_OPTION.into(), target);
+    let is_same = |other: &&IndexMetadata| (other.kind, &other.options) == (kind, &options);
+    if let Some(other) = table.indexes.iter().find(is_same) {
+        if statement.if_not_exists {
+            return Ok(None);
+        }
+        let message = format!("Index {name} is a duplicate of existing index {}", other.name);
+        return refuse(statement.position, message);
+    }
+    if !is_word(&name) {
+        return Err(Error::configuration(format!("Illegal index name {name}")));
+    }
+    class.check_options(table, &options)?;
+    let Some(index) = IndexMetadata::from_options(&name, kind, options) else {
+        return refuse(statement.position, "this index target is not supported".into());
+    };
+    let mut indexes = table.indexes.clone();
+    indexes.push(index);
+    let altered = table.rebuild().indexes(indexes).build();
+    let change = changed(ChangeKind::Updated, ChangeTarget::Table, &keyspace.name, table_name);
+    Ok(Some((context.with_table(keyspace, altered), change)))
+}
+
+/// Executes DROP INDEX; returns `None` if the index does not exist.
+pub(super) fn drop(
+    context: &Context<'_>,
+    statement: &DropObject<'_>,
+    keyspace: &str,
+) -> Result<Option<(espalier_mutation::schema::Schema, crate::SchemaChange)>> {
+    let name = statement.name.name.as_str();
+    let Some(keyspace) = context.schema.keyspace(keyspace) else { return Ok(None) };
+    let Some(table) = find(keyspace, name) else { return Ok(None) };
+    super::check_changeable(&keyspace.name)?;
+    let mut indexes = table.indexes.clone();
+    indexes.retain(|index| index.name != name);
+    let altered = table.rebuild().indexes(indexes).build();
+    let change = changed(ChangeKind::Updated, ChangeTarget::Table, &keyspace.name, &table.name);
+    Ok(Some((context.with_table(keyspace, altered), change)))
+}
+
+/// Returns the table of the index with this name.
+pub fn find<'k>(keyspace: &'k KeyspaceMetadata, name: &str) -> Option<&'k Arc<TableMetadata>> {
+    keyspace.tables.values().find(|table| table.index(name).is_some())
+}
+
+/// Refuses a change of a column that indexes depend on. `action` is a verb: `drop`.
+pub(super) fn check_dependent(
+    table: &TableMetadata,
+    column: &str,
+    action: impl Fn(String) -> String,
+) -> std::result::Result<(), String> {
+    let names: Vec<&str> = table
+        .indexes
+        .iter()
+        .filter(|index| index.column == column)
+        .map(|index| index.name.as_str())
+        .collect();
+    if names.is_empty() { Ok(()) } else { Err(action(names.join(", "))) }
+}
+
+/// Returns `WITH OPTIONS = {...}`.
+fn given_options(
+    context: &Context<'_>,
+    statement: &CreateIndex<'_>,
+) -> Result<BTreeMap<String, String>> {
+    let mut options = BTreeMap::new();
+    for property in &statement.properties {
+        let refuse =
+            |message: String| Error::invalid_at(context.text, property.name.position, message);
+        match &property.value {
+            PropertyValue::Map(entries) if property.name.as_str() == "options" => {
+                let owned = |(key, value): &(_, _)| {
+                    let (key, value): (&std::borrow::Cow<'_, str>, &std::borrow::Cow<'_, str>) =
+                        (key, value);
+                    (key.to_string(), value.to_string())
+                };
+                options.extend(entries.iter().map(owned));
+            }
+            PropertyValue::Text(_) if property.name.as_str() == "options" => {
+                return Err(refuse(
+                    "Invalid value for property 'options'. It should be a map.".into(),
+                ));
+            }
+            _ => return Err(refuse(format!("Unknown property '{}'", property.name))),
+        }
+    }
+    if IndexClass::of(statement).stored().is_none() && !statement.properties.is_empty() {
+        let message = "Cannot specify options for a non-CUSTOM index";
+        return Err(Error::invalid_at(context.text, statement.position, message));
+    }
+    match [CLASS_OPTION, TARGET_OPTION].into_iter().find(|name| options.contains_key(*name)) {
+        Some(name) => Err(Error::invalid(format!("Cannot specify {name} as a CUSTOM option"))),
+        None => Ok(options),
+    }
+}
+
+/// Checks the targets, and returns them as one text.
+fn targets(
+    context: &Context<'_>,
+    table: &TableMetadata,
+    statement: &CreateIndex<'_>,
+    class: &IndexClass,
+) -> Result<String> {
+    let refuse = |message: &str| Err(Error::invalid_at(context.text, statement.position, message));
+    let mut found: Vec<(&ColumnDefinition, IndexPart)> = Vec::new();
+    for target in &statement.targets {
+        found.push(resolve(context, table, target)?);
+    }
+    let is_custom = class.stored().is_some();
+    if found.is_empty() {
+        return refuse(if is_custom {
+            "A storage-attached index must have a target column"
+        } else {
+            "Only CUSTOM indexes can be created without specifying a target column"
+        });
+    }
+    if found.len() > 1 && !is_custom {
+        return refuse("Only CUSTOM indexes support multiple columns");
+    }
+    for (index, (column, _)) in found.iter().enumerate() {
+        if found[..index].iter().any(|(other, _)| other.name == column.name) {
+            return refuse(&format!("Duplicate column '{}' in index target list", column.name));
+        }
+    }
+    for ((column, part), target) in found.iter().zip(&statement.targets) {
+        check_target(table, column, *part)
+            .map_err(|message| Error::invalid_at(context.text, target.column.position, message))?;
+    }
+    let texts: Vec<String> =
+        found.iter().map(|(column, part)| target_text(&column.name, *part)).collect();
+    if let [_, _, ..] = texts.as_slice() {
+        return refuse(&format!(
+            "A storage-attached index cannot be created over multiple columns: {}",
+            texts.join(", ")
+        ));
+    }
+    Ok(texts.join(", "))
+}
+
+/// Returns the column of a target and its part. A collection by its name alone means its values.
+fn resolve<'t>(
+    context: &Context<'_>,
+    table: &'t TableMetadata,
+    target: &IndexTarget<'_>,
+) -> Result<(&'t ColumnDefinition, IndexPart)> {
+    let column = table.column(target.column.as_str()).ok_or_else(|| {
+        let message = format!(
+            "Undefined column name {} in table {}.{}",
+            target.column, table.keyspace, table.name
+        );
+        Error::invalid_at(context.text, target.column.position, message)
+    })?;
+    let part = match target.part {
+        IndexPart::Simple if column.column_type.is_collection() => IndexPart::Values,
+        part => part,
+    };
+    Ok((column, part))
+}
+
+fn check_target(
+    table: &TableMetadata,
+    column: &ColumnDefinition,
+    part: IndexPart,
+) -> std::result::Result<(), String> {
+    let (name, column_type) = (&column.name, &column.column_type);
+    if contains_duration(column_type) {
+        let what = match column_type {
+            CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. } => {
+                "collections containing durations"
+            }
+            CqlType::Tuple(_) => "tuples containing durations",
+            CqlType::UserDefined { .. } => "UDTs containing durations",
+            _ => "duration columns",
+        };
+        return Err(format!("Secondary indexes are not supported on {what}"));
+    }
+    if table.is_compact() {
+        let columns = match column.kind {
+            ColumnKind::PartitionKey | ColumnKind::Clustering => Some("PRIMARY KEY columns in"),
+            // The value column of a compact table with clustering columns is its only regular one.
+            ColumnKind::Regular if !table.is_static_compact() => Some("compact value column of"),
+            _ => None,
+        };
+        if let Some(columns) = columns {
+            return Err(format!(
+                "Secondary indexes are not supported on {columns} COMPACT STORAGE tables"
+            ));
+        }
+    }
+    if column.kind == ColumnKind::PartitionKey && table.partition_key_columns().len() == 1 {
+        return Err(format!(
+            "Cannot create secondary index on the only partition key column {name}"
+        ));
+    }
+    let is_frozen = column_type.is_collection() && !column.is_complex();
+    let word = part.word().unwrap_or_default();
+    if is_frozen && part != IndexPart::Full {
+        return Err(format!(
+            "Cannot create {word}() index on frozen column {name}. Frozen collections are immutable and must be fully \
+             indexed by using the 'full({name})' modifier"
+        ));
+    }
+    if !is_frozen && part == IndexPart::Full {
+        return Err("full() indexes can only be created on frozen collections".into());
+    }
+    if !column_type.is_collection() && part != IndexPart::Simple {
+        return Err(format!(
+            "Cannot create {word}() index on {name}. Non-collection columns only support simple indexes"
+        ));
+    }
+    let is_map = matches!(column_type, CqlType::Map { .. });
+    if !is_map && matches!(part, IndexPart::Keys | IndexPart::Entries) {
+        return Err(format!("Cannot create index on {word} of column {name} with non-map type"));
+    }
+    if matches!(column_type, CqlType::UserDefined { frozen: false, .. }) {
+        return Err(format!("Cannot create index on non-frozen UDT column {name}"));
+    }
+    if matches!(column_type, CqlType::Vector { .. }) {
+        return Err(format!("Indexes on the vector column {name} are not supported yet"));
+    }
+    Ok(())
+}
+
+fn default_name(table: &str, targets: &[IndexTarget<'_>]) -> String {
+    let name = match targets {
+        [target] => format!("{table}_{}_idx", target.column.as_str()),
+        _ => format!("{table}_idx"),
+    };
+    name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+}
+
+fn available_name(keyspace: &KeyspaceMetadata, base: &str) -> String {
+    let mut name = base.to_string();
+    let mut number = 0;
+    while find(keyspace, &name).is_some() {
+        number += 1;
+        name = format!("{base}_{number}");
+    }
+    name
+}

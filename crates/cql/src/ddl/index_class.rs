@@ -1,0 +1,130 @@
+//! The class of an index: what stands behind USING.
+
+use std::collections::BTreeMap;
+
+use espalier_mutation::schema::{
+    CLASS_OPTION, IndexMetadata, IndexPart, STORAGE_ATTACHED, TARGET_OPTION, TableMetadata,
+};
+
+use super::is_word;
+use crate::{Error, Result, grammar::ast::CreateIndex};
+
+/// Cassandra's name for its hidden tables; here it means an index that serves equality alone.
+const LEGACY: &str = "legacy_local_table";
+const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
+const SASI_SHORT: &str = "SASIIndex";
+/// The names of storage-attached indexes. The first one is compared without case.
+const STORAGE_ATTACHED_NAMES: [&str; 3] =
+    ["sai", STORAGE_ATTACHED, "org.apache.cassandra.index.sai.StorageAttachedIndex"];
+
+/// Options of a storage-attached index on text, with the values that change nothing.
+const TEXT_OPTIONS: [(&str, &str); 3] =
+    [("case_sensitive", "true"), ("normalize", "false"), ("ascii", "false")];
+
+/// The class of an index.
+pub(super) enum IndexClass {
+    Legacy,
+    StorageAttached(String),
+    Sasi,
+    Unknown(String),
+}
+
+impl IndexClass {
+    pub(super) fn of(statement: &CreateIndex<'_>) -> Self {
+        let Some(name) = statement.using.as_deref() else {
+            // A custom index without a class has the default one, which is no class.
+            return if statement.is_custom { Self::Unknown(LEGACY.into()) } else { Self::Legacy };
+        };
+        if name.eq_ignore_ascii_case(STORAGE_ATTACHED_NAMES[0])
+            || STORAGE_ATTACHED_NAMES.contains(&name)
+        {
+            return Self::StorageAttached(name.into());
+        }
+        match name {
+            SASI | SASI_SHORT => Self::Sasi,
+            _ if name.eq_ignore_ascii_case(LEGACY) && !statement.is_custom => Self::Legacy,
+            name => Self::Unknown(name.into()),
+        }
+    }
+
+    /// Returns the class as the schema tables have it; `None` for an index that is not custom.
+    pub(super) fn stored(&self) -> Option<&str> {
+        match self {
+            Self::Legacy => None,
+            Self::StorageAttached(name) | Self::Unknown(name) => Some(name),
+            Self::Sasi => Some(SASI),
+        }
+    }
+
+    /// Refuses SASI indexes, as Cassandra does unless its settings enable them.
+    pub(super) fn check_enabled(&self) -> Result<()> {
+        match self {
+            Self::Sasi => Err(Error::invalid(
+                "SASI indexes are disabled. Enable in cassandra.yaml to use. (This node has none; a \
+                 storage-attached index, USING 'sai', serves most of the same queries.)",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the options of a custom index.
+    pub(super) fn check_options(
+        &self,
+        table: &TableMetadata,
+        options: &BTreeMap<String, String>,
+    ) -> Result<()> {
+        match self {
+            Self::Legacy | Self::Sasi => Ok(()),
+            Self::Unknown(name) => {
+                Err(Error::configuration(format!("Unable to find custom indexer class '{name}'")))
+            }
+            Self::StorageAttached(_) => check_storage_attached(table, options),
+        }
+    }
+}
+
+fn check_storage_attached(table: &TableMetadata, options: &BTreeMap<String, String>) -> Result<()> {
+    let is_known = |name: &str| {
+        [CLASS_OPTION, TARGET_OPTION].contains(&name)
+            || TEXT_OPTIONS.iter().any(|(known, _)| *known == name)
+    };
+    let unknown: Vec<&str> =
+        options.keys().map(String::as_str).filter(|name| !is_known(name)).collect();
+    if !unknown.is_empty() {
+        return Err(Error::configuration(format!(
+            "Properties specified [{}] are not understood by StorageAttachedIndex",
+            unknown.join(", ")
+        )));
+    }
+    let target = options.get(TARGET_OPTION).map_or("", String::as_str);
+    let index = IndexMetadata::from_options(
+        "",
+        espalier_mutation::schema::IndexKind::Custom,
+        options.clone(),
+    );
+    if let Some(index) = &index
+        && !is_word(&index.column)
+    {
+        return Err(Error::invalid(format!(
+            "Column '{}' contains non-alphanumeric-underscore characters",
+            index.column
+        )));
+    }
+    let is_same = |other: &&IndexMetadata| other.is_storage_attached() && other.target() == target;
+    if table.indexes.iter().any(|other| is_same(&other)) {
+        let column = index.as_ref().map_or(target, |index| {
+            if index.part == IndexPart::Simple { target } else { &index.column }
+        });
+        return Err(Error::invalid(format!(
+            "Cannot create more than one storage-attached index on the same column: {column}"
+        )));
+    }
+    for (name, plain) in TEXT_OPTIONS {
+        if options.get(name).is_some_and(|value| !value.eq_ignore_ascii_case(plain)) {
+            return Err(Error::invalid(format!(
+                "The index option '{name}' is only supported as '{plain}' yet"
+            )));
+        }
+    }
+    Ok(())
+}

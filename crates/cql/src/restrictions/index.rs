@@ -1,0 +1,140 @@
+//! Planned use of secondary indexes: which values a SELECT looks up in them.
+
+use bytes::Bytes;
+use espalier_mutation::{put_form, schema::IndexPart};
+use espalier_storage::{FormBound, IndexSearch, IndexTerm, IndexValues};
+use espalier_types::CqlType;
+
+use super::{Alternatives, RangeBound};
+use crate::{
+    Result,
+    grammar::ast::ComparisonOperator as Operator,
+    term::{Bound, Evaluation, Term},
+};
+
+/// The terms of all indexes that a SELECT uses.
+#[derive(Clone, Debug, Default)]
+pub struct IndexPlan {
+    /// The terms. A row of the result satisfies all of them.
+    pub terms: Vec<PlannedTerm>,
+}
+
+/// The values of one index.
+#[derive(Clone, Debug)]
+pub struct PlannedTerm {
+    /// The name of the index.
+    pub index: String,
+    /// The indexed column, for messages.
+    pub column: String,
+    /// The type of the indexed values: of the column, of an element or key.
+    pub value_type: CqlType,
+    /// The values.
+    pub values: PlannedValues,
+}
+
+/// The values by their terms.
+#[derive(Clone, Debug)]
+pub enum PlannedValues {
+    /// One value.
+    Equal(Term),
+    /// The values of an IN.
+    In(Alternatives),
+    /// An entry of a map: the type of the key, the key, and the value.
+    Entry(CqlType, Term, Term),
+    /// A range.
+    Range(Vec<(Operator, Term)>),
+}
+
+impl PlannedValues {
+    /// Returns the bounds of a range of one clustering column.
+    pub(super) fn of_bounds(lower: Option<&RangeBound>, upper: Option<&RangeBound>) -> Self {
+        let operator = |bound: &RangeBound, inclusive, exclusive| {
+            (if bound.inclusive { inclusive } else { exclusive }, bound.term.clone())
+        };
+        let lower = lower.map(|bound| operator(bound, Operator::GreaterOrEqual, Operator::Greater));
+        let upper = upper.map(|bound| operator(bound, Operator::LessOrEqual, Operator::Less));
+        Self::Range(lower.into_iter().chain(upper).collect())
+    }
+}
+
+impl IndexPlan {
+    /// Evaluates the terms with the bound values. Returns `None` if a value is null, which the
+    /// filters refuse.
+    ///
+    /// # Errors
+    /// A term cannot be evaluated, or a value is unset.
+    pub fn search(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexSearch>> {
+        let mut terms = Vec::with_capacity(self.terms.len());
+        for term in &self.terms {
+            let Some(values) = term.evaluate(evaluation)? else { return Ok(None) };
+            terms.push(IndexTerm { index: term.index.clone(), values });
+        }
+        Ok((!terms.is_empty()).then_some(IndexSearch { terms }))
+    }
+}
+
+impl PlannedTerm {
+    fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexValues>> {
+        let value = |term: &Term| -> Result<Option<Bytes>> {
+            Ok(match term.evaluate(evaluation)? {
+                Bound::Value(value) => Some(value),
+                Bound::Null | Bound::Unset => None,
+            })
+        };
+        let form = |values: &[(&CqlType, &[u8])]| {
+            let mut form = Vec::new();
+            let is_cut = put_form(values, &mut form);
+            (form, is_cut)
+        };
+        let of_type = &self.value_type;
+        Ok(match &self.values {
+            PlannedValues::Equal(term) => {
+                value(term)?.map(|value| IndexValues::OneOf(vec![form(&[(of_type, &value)]).0]))
+            }
+            PlannedValues::In(alternatives) => {
+                let values = alternatives.evaluate_present(&self.column, evaluation)?;
+                let mut forms: Vec<Vec<u8>> =
+                    values.iter().map(|value| form(&[(of_type, value)]).0).collect();
+                forms.sort();
+                forms.dedup();
+                Some(IndexValues::OneOf(forms))
+            }
+            PlannedValues::Entry(key_type, key, term) => {
+                let (Some(key), Some(value)) = (value(key)?, value(term)?) else {
+                    return Ok(None);
+                };
+                Some(IndexValues::OneOf(vec![form(&[(key_type, &key), (of_type, &value)]).0]))
+            }
+            PlannedValues::Range(bounds) => {
+                let (mut lower, mut upper) = (None, None);
+                for (operator, term) in bounds {
+                    let Some(value) = value(term)? else { return Ok(None) };
+                    let (form, is_cut) = form(&[(of_type, &value)]);
+                    let inclusive = is_cut
+                        || matches!(operator, Operator::GreaterOrEqual | Operator::LessOrEqual);
+                    let bound = Some(FormBound { form, inclusive });
+                    if matches!(operator, Operator::Greater | Operator::GreaterOrEqual) {
+                        lower = bound;
+                    } else {
+                        upper = bound;
+                    }
+                }
+                Some(IndexValues::Between { lower, upper })
+            }
+        })
+    }
+}
+
+/// Returns the type of the values of an index on a part of a column; for entries, of the values.
+pub(super) fn indexed_type(column_type: &CqlType, part: IndexPart) -> CqlType {
+    match (column_type, part) {
+        (CqlType::List { element, .. } | CqlType::Set { element, .. }, IndexPart::Values) => {
+            element.as_ref().clone()
+        }
+        (CqlType::Map { value, .. }, IndexPart::Values | IndexPart::Entries) => {
+            value.as_ref().clone()
+        }
+        (CqlType::Map { key, .. }, IndexPart::Keys) => key.as_ref().clone(),
+        _ => column_type.clone(),
+    }
+}

@@ -1,0 +1,251 @@
+//! The choice of indexes for a WHERE clause, by the rules of Cassandra 5.0.
+//!
+//! A legacy index serves equality only, and serves it alone. Storage-attached indexes also serve
+//! ranges of numbers and the like, and serve several conditions together. A clause that needs
+//! filtering beside them needs ALLOW FILTERING.
+
+use espalier_mutation::schema::{ColumnKind, IndexMetadata, IndexPart, TableMetadata};
+use espalier_types::CqlType;
+
+use super::{
+    super::{
+        ClusteringRestriction, Filter, FilterOperator, FilterTarget, PartitionRestriction,
+        index::{IndexPlan, PlannedTerm, PlannedValues, indexed_type},
+    },
+    SortedRelations,
+    refusal::is_in,
+};
+use crate::grammar::ast::{
+    ComparisonOperator as Operator, Predicate, Relation, RelationTarget, WhereClause,
+};
+
+/// Returns whether an index serves a relation.
+pub(super) fn serves(
+    table: &TableMetadata,
+    index: &IndexMetadata,
+    relation: &Relation<'_>,
+) -> bool {
+    let (name, is_element) = match &relation.target {
+        RelationTarget::Column(name) => (name, false),
+        RelationTarget::Element(name, _) => (name, true),
+        _ => return false,
+    };
+    if name.as_str() != index.column {
+        return false;
+    }
+    let Some(column) = index.column_of(table) else { return false };
+    match (index.part, &relation.predicate) {
+        (IndexPart::Entries, Predicate::Compare(Operator::Equal, _)) => is_element,
+        _ if is_element => false,
+        (IndexPart::Simple | IndexPart::Full, Predicate::Compare(Operator::Equal, _)) => true,
+        (IndexPart::Simple | IndexPart::Full, Predicate::In(values)) => !is_in(values),
+        (
+            IndexPart::Simple,
+            Predicate::Compare(
+                Operator::Less
+                | Operator::LessOrEqual
+                | Operator::Greater
+                | Operator::GreaterOrEqual,
+                _,
+            )
+            | Predicate::Between(..),
+        ) => index.is_storage_attached() && has_ranges(&column.column_type),
+        (IndexPart::Values, Predicate::Contains(_))
+        | (IndexPart::Keys, Predicate::ContainsKey(_)) => true,
+        _ => false,
+    }
+}
+
+/// Whether a storage-attached index serves ranges of a type: of numbers, times and addresses.
+fn has_ranges(column_type: &CqlType) -> bool {
+    !matches!(
+        column_type,
+        CqlType::Text
+            | CqlType::Ascii
+            | CqlType::Boolean
+            | CqlType::List { .. }
+            | CqlType::Set { .. }
+            | CqlType::Map { .. }
+            | CqlType::Tuple(_)
+            | CqlType::UserDefined { .. }
+    )
+}
+
+/// Whether some index serves a relation.
+pub(super) fn is_served(table: &TableMetadata, relation: &Relation<'_>) -> bool {
+    table.indexes.iter().any(|index| serves(table, index, relation))
+}
+
+/// The indexes that a clause could use, before it is planned.
+pub(super) struct IndexChoice<'c> {
+    table: &'c TableMetadata,
+    clause: &'c WhereClause<'c>,
+    /// Whether an index serves any relation of the clause.
+    pub has_any: bool,
+}
+
+impl<'c> IndexChoice<'c> {
+    pub fn new(table: &'c TableMetadata, clause: &'c WhereClause<'c>) -> Self {
+        let has_any = clause.relations.iter().any(|relation| is_served(table, relation));
+        Self { table, clause, has_any }
+    }
+
+    fn of_kind(&self, kind: ColumnKind) -> impl Iterator<Item = &'c Relation<'c>> {
+        let (table, relations) = (self.table, &self.clause.relations);
+        relations.iter().filter(move |relation| kind_of(table, relation) == Some(kind))
+    }
+
+    /// Returns whether the statement reads by an index, and whether it filters beside it or without
+    /// it.
+    pub fn judge(
+        &self,
+        partition: &PartitionRestriction,
+        sorted: &SortedRelations<'_>,
+    ) -> Judgement {
+        let is_partial = !matches!(partition, PartitionRestriction::Keys(_))
+            && partition.keys().is_none()
+            && self.of_kind(ColumnKind::PartitionKey).next().is_some();
+        let is_token = matches!(partition, PartitionRestriction::Token(_));
+        let is_range = partition.keys().is_none();
+        let mut uses_index = self.has_any && is_range && (is_partial || !is_token);
+        let mut filtered: Vec<&Relation<'_>> = Vec::new();
+        if uses_index || is_partial {
+            filtered.extend(self.of_kind(ColumnKind::PartitionKey));
+        }
+        let is_of_clustering = |relation: &&Relation<'_>| {
+            kind_of(self.table, relation) == Some(ColumnKind::Clustering)
+        };
+        let has_gap = sorted.filters.iter().any(is_of_clustering);
+        uses_index |= has_gap && self.has_any;
+        let clustering_is_served =
+            self.of_kind(ColumnKind::Clustering).any(|relation| is_served(self.table, relation));
+        uses_index |= is_range && clustering_is_served;
+        if uses_index || has_gap || (is_range && !is_token) {
+            filtered.extend(self.of_kind(ColumnKind::Clustering));
+        }
+        let mut others =
+            self.of_kind(ColumnKind::Static).chain(self.of_kind(ColumnKind::Regular)).peekable();
+        uses_index |= others.peek().is_some() && self.has_any;
+        filtered.extend(others);
+        let is_judged = is_range || uses_index || has_gap;
+        let needs_filtering = is_judged && !filtered.is_empty() && !self.are_served(&filtered);
+        Judgement { uses_index, needs_filtering }
+    }
+
+    /// Whether one legacy index, or the storage-attached ones together, serve all relations.
+    fn are_served(&self, relations: &[&Relation<'_>]) -> bool {
+        let table = self.table;
+        let (attached, legacy): (Vec<_>, Vec<_>) =
+            table.indexes.iter().partition(|index| index.is_storage_attached());
+        let by_one = legacy.iter().any(|index| match relations {
+            // The same index does not serve two conditions of a collection.
+            [relation] => serves(table, index, relation),
+            _ => false,
+        });
+        by_one
+            || relations
+                .iter()
+                .all(|relation| attached.iter().any(|index| serves(table, index, relation)))
+    }
+}
+
+/// The result of [`IndexChoice::judge`].
+pub(super) struct Judgement {
+    pub uses_index: bool,
+    pub needs_filtering: bool,
+}
+
+/// Returns the kind of the columns of a relation; `None` for a relation of tokens.
+fn kind_of(table: &TableMetadata, relation: &Relation<'_>) -> Option<ColumnKind> {
+    let name = match &relation.target {
+        RelationTarget::Column(name)
+        | RelationTarget::Element(name, _)
+        | RelationTarget::Field(name, _) => name,
+        RelationTarget::Columns(names) => names.first()?,
+        RelationTarget::Token(_) => return None,
+    };
+    table.column(name.as_str()).map(|column| column.kind)
+}
+
+/// Plans the terms of all indexes that narrow the planned restrictions. An index may serve more
+/// here than by the rules for ALLOW FILTERING.
+pub(super) fn plan_terms(
+    table: &TableMetadata,
+    clustering: &[ClusteringRestriction],
+    filters: &[Filter],
+) -> IndexPlan {
+    let mut terms: Vec<PlannedTerm> = Vec::new();
+    let mut add = |column: &str, part: IndexPart, values: PlannedValues| {
+        let is_of = |index: &&IndexMetadata| {
+            let is_same_part =
+                index.part == part || (part == IndexPart::Simple && index.part == IndexPart::Full);
+            index.column == column && is_same_part
+        };
+        let Some(index) = table.indexes.iter().find(is_of) else { return };
+        let Some(definition) = index.column_of(table) else { return };
+        // Two bounds of a column are one range.
+        if let PlannedValues::Range(bounds) = &values
+            && let Some(PlannedTerm { values: PlannedValues::Range(present), .. }) =
+                terms.iter_mut().find(|term| term.index == index.name)
+        {
+            present.extend(bounds.iter().cloned());
+            return;
+        }
+        let value_type = indexed_type(&definition.column_type, index.part);
+        let (index, column) = (index.name.clone(), column.to_string());
+        terms.push(PlannedTerm { index, column, value_type, values });
+    };
+    let columns = table.clustering_columns();
+    let mut at = 0;
+    for restriction in clustering {
+        let Some(column) = columns.get(at) else { break };
+        match restriction {
+            ClusteringRestriction::Values(alternatives) => {
+                add(&column.name, IndexPart::Simple, PlannedValues::In(alternatives.clone()));
+                at += 1;
+            }
+            ClusteringRestriction::Tuples { columns, .. } => at += columns,
+            ClusteringRestriction::Range { lower, upper, .. } => {
+                let mut bounds = lower.iter().chain(upper);
+                let has_bounds = lower.is_some() || upper.is_some();
+                if has_bounds && bounds.all(|bound| !bound.is_tuple) {
+                    let values = PlannedValues::of_bounds(lower.as_ref(), upper.as_ref());
+                    add(&column.name, IndexPart::Simple, values);
+                }
+            }
+        }
+    }
+    for filter in filters {
+        match (&filter.target, &filter.operator) {
+            (FilterTarget::Column(column), FilterOperator::Compare(Operator::Equal, term)) => {
+                add(&column.name, IndexPart::Simple, PlannedValues::Equal(term.clone()));
+            }
+            (FilterTarget::Column(column), FilterOperator::Compare(operator, term))
+                if *operator != Operator::NotEqual =>
+            {
+                let values = PlannedValues::Range(vec![(*operator, term.clone())]);
+                add(&column.name, IndexPart::Simple, values);
+            }
+            (FilterTarget::Column(column), FilterOperator::In(alternatives)) => {
+                add(&column.name, IndexPart::Simple, PlannedValues::In(alternatives.clone()));
+            }
+            (FilterTarget::Column(column), FilterOperator::Contains(term)) => {
+                add(&column.name, IndexPart::Values, PlannedValues::Equal(term.clone()));
+            }
+            (FilterTarget::Column(column), FilterOperator::ContainsKey(term)) => {
+                add(&column.name, IndexPart::Keys, PlannedValues::Equal(term.clone()));
+            }
+            (
+                FilterTarget::Element(column, key),
+                FilterOperator::Compare(Operator::Equal, term),
+            ) => {
+                let CqlType::Map { key: key_type, .. } = &column.column_type else { continue };
+                let key_type = key_type.as_ref().clone();
+                let values = PlannedValues::Entry(key_type, key.clone(), term.clone());
+                add(&column.name, IndexPart::Entries, values);
+            }
+            _ => {}
+        }
+    }
+    IndexPlan { terms }
+}
