@@ -4,8 +4,7 @@ Names of tables, columns and fields are those of the engines' Cassandra stores: 
 common/persistence/cassandra and schema/cassandra/temporal (versions 1.0 to 1.13); uber/cadence,
 common/persistence/nosql/nosqlplugin/cassandra and schema/cassandra/cadence (versions 0.1 to 0.40);
 both under the MIT License. The schema here is our own, reduced to the columns that conditional
-statements touch. Temporal's CREATE INDEX on cluster_membership is left out, because Espalier has no
-secondary indexes; its queries there say ALLOW FILTERING anyway.
+statements touch, and to Temporal's indexes.
 """
 import datetime
 import uuid
@@ -52,6 +51,11 @@ TEMPORAL = (
     f"message_encoding text, PRIMARY KEY  (queue_type, message_id)) {LEVELED}",
     "CREATE TABLE nexus_endpoints (partition int, type int, id uuid, data blob, "
     f"data_encoding text, version bigint, PRIMARY KEY ((partition), type, id)) {LEVELED}",
+    "CREATE TABLE cluster_membership (membership_partition tinyint, host_id uuid, "
+    "rpc_address inet, rpc_port smallint, role tinyint, session_start timestamp, "
+    f"last_heartbeat timestamp, PRIMARY KEY (membership_partition, host_id)) {LEVELED}",
+    "CREATE INDEX cm_lastheartbeat_idx ON cluster_membership (last_heartbeat)",
+    "CREATE INDEX cm_sessionstart_idx ON cluster_membership (session_start)",
 )
 
 CADENCE = (
