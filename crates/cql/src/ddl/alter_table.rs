@@ -20,6 +20,7 @@ use crate::{
     ChangeKind, ChangeTarget, Error, Result,
     grammar::ast::{
         AlterTable, ColumnDefinition, Expression, ExpressionKind, Literal, Name, TableChange,
+        TableOptions,
     },
     term::resolve_type,
 };
@@ -59,22 +60,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
             drop(context, table, *if_exists, columns, timestamp.as_ref())?
         }
         TableChange::Rename { if_exists, columns } => rename(context, table, *if_exists, columns)?,
-        TableChange::Options(options) => {
-            if !options.clustering_order.is_empty() || options.compact_storage.is_some() {
-                return Err(Error::invalid(
-                    "Cannot alter the clustering order or the storage of a table",
-                ));
-            }
-            if options.properties.iter().any(|property| property.name.as_str() == "id") {
-                return Err(Error::configuration("Cannot alter table id."));
-            }
-            let mut changed_options = table.options.clone();
-            let properties = guardrails::unignored(context, options);
-            scylla_options::warn(context, &properties);
-            set_options(&mut changed_options, &properties, context.memtables())?;
-            check_counter_options(holds_counters(table), &changed_options)?;
-            table.rebuild().options(changed_options).build()
-        }
+        TableChange::Options(options) => change_options(context, table, options)?,
         TableChange::DropCompactStorage => compact_table::drop_compact_storage(context, table)?,
         TableChange::ColumnType { .. } => {
             return Err(Error::invalid("Altering column types is no longer supported"));
@@ -105,6 +91,25 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
     }
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
     Ok(Some((context.with_table(keyspace, altered), change)))
+}
+
+fn change_options(
+    context: &Context<'_>,
+    table: &TableMetadata,
+    options: &TableOptions<'_>,
+) -> Result<TableMetadata> {
+    if !options.clustering_order.is_empty() || options.compact_storage.is_some() {
+        return Err(Error::invalid("Cannot alter the clustering order or the storage of a table"));
+    }
+    if options.properties.iter().any(|property| property.name.as_str() == "id") {
+        return Err(Error::configuration("Cannot alter table id."));
+    }
+    let mut changed_options = table.options.clone();
+    let properties = guardrails::unignored(context, options);
+    scylla_options::warn(context, &properties);
+    set_options(&mut changed_options, &properties, context.memtables())?;
+    check_counter_options(holds_counters(table), &changed_options)?;
+    Ok(table.rebuild().options(changed_options).build())
 }
 
 fn add(
@@ -141,32 +146,7 @@ fn add(
         check_column(&column_type).map_err(invalid)?;
         guardrails::check_vectors(context, &column_type, &format!("Column {name}"))?;
         check_counter(table, name, &column_type)?;
-        if let Some(dropped) = table.dropped_columns.get(name) {
-            let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
-            if dropped.kind != kind {
-                return Err(invalid(format!(
-                    "Cannot re-add previously dropped column '{name}' of kind {:?}, incompatible with previous kind {:?}",
-                    kind.name(),
-                    dropped.kind.name()
-                )));
-            }
-            // The list of dropped columns stores a user type as the tuple of its fields.
-            let as_stored = |column_type: &CqlType| column_type.freeze().without_user_types();
-            if as_stored(&dropped.column_type) != as_stored(&column_type)
-                || dropped.column_type.is_multi_cell() != column_type.is_multi_cell()
-            {
-                return Err(invalid(format!(
-                    "Cannot add a column '{name}' of type {}, incompatible with previously dropped column '{name}' of type {}",
-                    column_type.cql_name(),
-                    dropped.column_type.cql_name()
-                )));
-            }
-            if table.is_counter() {
-                return Err(invalid(format!(
-                    "Cannot re-add previously dropped counter column {name}"
-                )));
-            }
-        }
+        check_dropped(table, column, &column_type).map_err(invalid)?;
         builder = if column.is_static {
             builder.static_column(name, column_type)
         } else {
@@ -179,6 +159,39 @@ fn add(
         guard.check(Limit::ColumnsPerTable, altered.columns().len(), &altered.name)?;
     }
     Ok(altered)
+}
+
+/// Refuses a column that was dropped before, if its former cells would not fit.
+fn check_dropped(
+    table: &TableMetadata,
+    column: &ColumnDefinition<'_>,
+    column_type: &CqlType,
+) -> std::result::Result<(), String> {
+    let name = column.name.as_str();
+    let Some(dropped) = table.dropped_columns.get(name) else { return Ok(()) };
+    let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
+    if dropped.kind != kind {
+        return Err(format!(
+            "Cannot re-add previously dropped column '{name}' of kind {:?}, incompatible with previous kind {:?}",
+            kind.name(),
+            dropped.kind.name()
+        ));
+    }
+    // The list of dropped columns stores a user type as the tuple of its fields.
+    let as_stored = |column_type: &CqlType| column_type.freeze().without_user_types();
+    if as_stored(&dropped.column_type) != as_stored(column_type)
+        || dropped.column_type.is_multi_cell() != column_type.is_multi_cell()
+    {
+        return Err(format!(
+            "Cannot add a column '{name}' of type {}, incompatible with previously dropped column '{name}' of type {}",
+            column_type.cql_name(),
+            dropped.column_type.cql_name()
+        ));
+    }
+    if table.is_counter() {
+        return Err(format!("Cannot re-add previously dropped counter column {name}"));
+    }
+    Ok(())
 }
 
 /// Refuses a counter column beside other columns, and the reverse.
@@ -263,7 +276,7 @@ fn rename(
         let invalid = |message: String| Error::invalid_at(context.text, from.position, message);
         check_name_length(context.text, to)?;
         match table.visible_column(from.as_str()) {
-            // Cassandra does not look for a hidden column if it exists, and so IF EXISTS is no help.
+            // As in Cassandra, IF EXISTS does not help with a hidden column.
             None if if_exists && table.column(from.as_str()).is_none() => continue,
             None => {
                 return Err(invalid(format!(

@@ -82,7 +82,8 @@ fn unused_name(builder: &TableBuilder, first: &str, stem: &str) -> String {
 /// Refuses to drop a column without which the table would not be a compact one.
 ///
 /// # Errors
-/// The column is the only regular column of a compact table. Cassandra fails with an internal error.
+/// The column is the only regular column of a compact table. Cassandra fails with an internal
+/// error.
 pub fn check_drop(table: &TableMetadata, name: &str) -> Result<()> {
     let is_value = table.column(name).is_some_and(|column| column.kind == ColumnKind::Regular);
     if table.is_compact() && is_value {
