@@ -15,8 +15,9 @@ class CassandraNode:
 
     host = "127.0.0.1"
 
-    def __init__(self, directory):
+    def __init__(self, directory, extra_yaml="", jvm_options=""):
         self.directory, self.port, self.jmx_port = directory, free_port(), free_port()
+        self.extra_yaml, self.jvm_options = extra_yaml, jvm_options
 
     def start(self):
         """Wipes the node's data and starts it; this takes 10 to 20 seconds."""
@@ -31,8 +32,9 @@ class CassandraNode:
             DIRECT="512M",
             FORMAT="bti",
             OFFLINE=1,
+            EXTRA_YAML=self.extra_yaml,
         )
-        self._run("start.sh", JVM_OPTS=VOLATILE)
+        self._run("start.sh", JVM_OPTS=f"{VOLATILE} {self.jvm_options}")
 
     def stop(self):
         """Stops the node and wipes its data."""

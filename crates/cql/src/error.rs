@@ -12,6 +12,7 @@ use crate::grammar::{
 pub enum ErrorCode {
     ServerError = 0x0000,
     ProtocolError = 0x000A,
+    Authentication = 0x0100,
     Overloaded = 0x1001,
     TruncateError = 0x1003,
     WriteTimeout = 0x1100,

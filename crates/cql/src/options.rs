@@ -1,14 +1,20 @@
 //! Everything that accompanies a statement: bound values, paging and timestamp, and the state of
 //! its connection.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use espalier_storage::Warnings;
+
+use crate::auth::Login;
 
 /// The state that a connection keeps between statements.
 #[derive(Clone, Debug, Default)]
 pub struct ClientState {
     /// The current keyspace, set by `USE`.
     pub keyspace: Option<String>,
+    /// The log-in; `None` if clients do not log in.
+    pub login: Option<Rc<Login>>,
 }
 
 /// One bound value.

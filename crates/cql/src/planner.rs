@@ -1,6 +1,9 @@
 //! Planning: parses a statement's text and plans it against a schema.
 
-use std::sync::Arc;
+use std::{
+    borrow::Cow,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
 use espalier_runtime::trace_event;
@@ -8,9 +11,10 @@ use espalier_types::CqlType;
 
 use crate::{
     Error, Result,
+    auth::{Need, access::needs_of, obfuscate},
     batch::{PlannedBatch, check_statements},
     grammar::{
-        self,
+        self, SyntaxError,
         ast::{BindMarkers, Expression, Modification, Parsed, QualifiedName, Statement, Using},
     },
     metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id},
@@ -27,8 +31,8 @@ use crate::{
 /// The text is not CQL or has more than 65,535 bind markers, or the statement does not fit the
 /// schema.
 pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<Prepared> {
-    trace_event!("Parsing {text}");
-    let parsed = grammar::parse(text)?;
+    trace_event!("Parsing {}", obfuscate(text));
+    let parsed = grammar::parse(text).map_err(|error| without_password(error, text))?;
     trace_event!("Preparing statement");
     if parsed.bind_markers.len() > usize::from(u16::MAX) {
         return Err(Error::invalid("Too many bind markers: at most 65535"));
@@ -38,6 +42,7 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
     let mut planner = Planner { text, keyspace, schema, tables, uses_session_keyspace, timeout };
     let (plan, markers, key) = planner.statement(&parsed)?;
     let Planner { tables, uses_session_keyspace, timeout, .. } = planner;
+    let needs = needs_of(&plan, &parsed.statement, keyspace, schema);
     let keyspace = keyspace.filter(|_| uses_session_keyspace || !plan.names_tables());
     let result = match &plan {
         Plan::Select(select) => select.metadata.clone(),
@@ -56,7 +61,23 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         result_changed: false,
         schema: Arc::downgrade(schema),
         tables,
+        changes_roles: needs.iter().any(Need::changes_roles),
+        needs,
+        passed: AtomicU64::new(0),
     })
+}
+
+/// Creates the error of a text that is not CQL. The text of a statement with a password is not shown.
+fn without_password(error: SyntaxError, text: &str) -> Error {
+    let error = Error::from(error);
+    if matches!(obfuscate(text), Cow::Borrowed(_)) {
+        return error;
+    }
+    let (place, _) = error.split_place();
+    let place = place.map(|place| format!("line {place} ")).unwrap_or_default();
+    let message =
+        format!("{place}the statement is not CQL (its text is hidden, it may hold a password)");
+    Error { message, ..error }
 }
 
 struct Planner<'a> {
@@ -110,6 +131,7 @@ impl<'a> Planner<'a> {
                 Ok((Plan::Truncate(table.id), preparation.into_markers()?, Vec::new()))
             }
             Statement::Describe(_) => plain(Plan::Describe),
+            Statement::Role(_) => plain(Plan::Role),
             Statement::Unsupported(unsupported) => {
                 Err(Error::invalid_at(self.text, unsupported.position, unsupported.to_string()))
             }

@@ -7,13 +7,14 @@
 //! Beyond that an arbitrary statement is evicted; the client prepares it again when the node
 //! reports it as unknown. A plan may be some fifty times as large as its text.
 
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock, Weak, atomic::AtomicU64};
 
 use espalier_mutation::schema::{Schema, TableId};
 use espalier_storage::system::is_virtual;
 use hashbrown::HashMap;
 
 use crate::{
+    auth::Need,
     metadata::{BindMetadata, ResultMetadata},
     modify::PlannedModification,
     select::PlannedSelect,
@@ -53,6 +54,13 @@ pub struct Prepared {
     /// of each of its tables.
     pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
+    /// The permissions that it needs.
+    pub(crate) needs: Vec<Need>,
+    /// Whether it writes to the tables of roles and permissions.
+    pub(crate) changes_roles: bool,
+    /// The token of the last role that may execute it. A role has a new token after each change of
+    /// roles or permissions.
+    pub(crate) passed: AtomicU64,
 }
 
 /// The plan of a statement, by kind.
@@ -66,6 +74,8 @@ pub(crate) enum Plan {
     Truncate(TableId),
     /// A schema statement. It is planned at its execution, where schema changes are serialised.
     Schema,
+    /// A statement about roles or permissions, which is planned at its execution.
+    Role,
     /// `DESCRIBE`: answered from the shard's schema.
     Describe,
 }
@@ -74,7 +84,7 @@ impl Plan {
     /// Whether the statement takes the session's keyspace only for table names without one.
     /// Cassandra keeps all other statements (USE, schema changes, DESCRIBE) by session keyspace.
     pub(crate) fn names_tables(&self) -> bool {
-        !matches!(self, Self::Use(_) | Self::Schema | Self::Describe)
+        !matches!(self, Self::Use(_) | Self::Schema | Self::Role | Self::Describe)
     }
 }
 
@@ -106,7 +116,7 @@ impl Prepared {
 
     /// Whether the answer consists of rows.
     pub fn is_query(&self) -> bool {
-        matches!(self.plan, Plan::Select(_) | Plan::Describe)
+        matches!(self.plan, Plan::Select(_) | Plan::Describe | Plan::Role)
     }
 
     /// Whether it has an `IF`. The columns of its answer depend on the outcome, so each answer

@@ -37,9 +37,21 @@ pub enum Command {
     /// Inspect, check, convert and write SSTables without a node; import them into a running one
     #[command(subcommand)]
     Sstable(SstableCommand),
+    /// Read a password from the standard input and print its hash, for HASHED PASSWORD and
+    /// auth_superuser_salted_password
+    #[command(visible_alias = "hash-password")]
+    Passwd(PasswdArguments),
     /// Measure this build on this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+}
+
+/// The flags of `passwd`.
+#[derive(Args, Clone, Debug)]
+pub struct PasswdArguments {
+    /// Rounds of the hash, as a power of two
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(4..=14))]
+    pub cost: u32,
 }
 
 /// The flags of `serve`.

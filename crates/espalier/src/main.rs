@@ -1,10 +1,11 @@
-//! The espalier binary. Its commands are `serve`, `nodetool`, `sstable` and `bench`.
+//! The espalier binary. Its commands are `serve`, `nodetool`, `sstable`, `passwd` and `bench`.
 
 mod admin_client;
 mod command_line;
 mod configuration;
 mod logging;
 mod nodetool;
+mod passwd;
 mod serve;
 mod sstable;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             error => failure(&error),
         }),
         Command::Nodetool(arguments) => nodetool::run(&arguments).map_err(|error| failure(&error)),
+        Command::Passwd(arguments) => passwd::run(&arguments).map_err(|error| failure(&error)),
         Command::Bench(command) => espalier_bench::run(&command).map_err(|error| failure(&error)),
     };
     match outcome {

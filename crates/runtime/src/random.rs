@@ -1,7 +1,7 @@
 //! Randomness: a fast seedable generator, one per thread, and the identifiers made from it.
 //!
-//! Not for secrets: the state of the generator can be computed from its output. The kernel seeds it
-//! unless a test does.
+//! The generator is not for secrets, because its state can be computed from its output. Secrets come
+//! from [`fill_secret`]. The kernel seeds the generator unless a test does.
 
 use crate::time;
 use std::cell::{Cell, RefCell};
@@ -101,6 +101,19 @@ pub fn below(bound: u64) -> u64 {
 /// Fills `bytes` from the calling thread's generator.
 pub fn fill(bytes: &mut [u8]) {
     GENERATOR.with_borrow_mut(|generator| generator.fill(bytes));
+}
+
+/// Fills `bytes` from the kernel's source of randomness for secrets, such as passwords.
+///
+/// # Errors
+///
+/// Fails if the kernel has no such source, which no supported kernel lacks.
+pub fn fill_secret(bytes: &mut [u8]) -> std::io::Result<()> {
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(())
 }
 
 /// Creates a random (version 4) identifier.

@@ -114,6 +114,7 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
         (code, cql::ErrorDetail::None) => match code {
             cql::ErrorCode::ServerError => ErrorDetail::Server,
             cql::ErrorCode::ProtocolError => ErrorDetail::Protocol,
+            cql::ErrorCode::Authentication => ErrorDetail::Authentication,
             cql::ErrorCode::Overloaded => ErrorDetail::Overloaded,
             cql::ErrorCode::TruncateError => ErrorDetail::Truncate,
             cql::ErrorCode::WriteTimeout => ErrorDetail::WriteTimeout {

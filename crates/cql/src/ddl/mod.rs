@@ -60,6 +60,16 @@ pub const SYSTEM_KEYSPACES: [&str; 7] = [
     "system_virtual_schema",
 ];
 
+/// Returns whether a keyspace is one of the node's own.
+pub fn is_system_keyspace(keyspace: &str) -> bool {
+    SYSTEM_KEYSPACES.contains(&keyspace)
+}
+
+/// Returns whether a keyspace is one of the node's own whose rows users may write.
+pub fn is_replicated_system_keyspace(keyspace: &str) -> bool {
+    protected::REPLICATED.contains(&keyspace)
+}
+
 /// The new schema and the change, or `None` if `IF [NOT] EXISTS` left the schema unchanged.
 type Outcome = Result<Option<(Schema, SchemaChange)>>;
 

@@ -24,6 +24,7 @@ pub use self::{
 };
 use crate::{
     ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result, Value,
+    auth::{self, Auth, Login},
     batch::BatchUpdates,
     consistency, ddl, describe,
     guard::{self, Guard},
@@ -46,6 +47,7 @@ pub struct QueryProcessor {
 
 struct Inner {
     database: Database,
+    auth: Arc<Auth>,
     shared: Arc<PreparedCache>,
     local: RefCell<BoundedStatements>,
     /// Scratch space for composite partition keys. It is borrowed only between two yields of a
@@ -58,9 +60,21 @@ struct Inner {
 impl QueryProcessor {
     /// Creates a processor over a shard's database. All shards pass the same `shared`.
     pub fn new(database: Database, shared: Arc<PreparedCache>) -> Self {
+        Self::with_auth(database, shared, Arc::default())
+    }
+
+    /// Creates a processor that checks the statements of its clients. All shards pass the same
+    /// `auth`.
+    pub fn with_auth(database: Database, shared: Arc<PreparedCache>, auth: Arc<Auth>) -> Self {
         let (local, key_buffer) = (RefCell::default(), RefCell::default());
         let disk_usage = Cell::new(None);
-        Self { inner: Rc::new(Inner { database, shared, local, key_buffer, disk_usage }) }
+        let inner = Inner { database, auth, shared, local, key_buffer, disk_usage };
+        Self { inner: Rc::new(inner) }
+    }
+
+    /// Returns the state of authentication.
+    pub fn auth(&self) -> &Arc<Auth> {
+        &self.inner.auth
     }
 
     /// Returns the shard's database.
@@ -201,15 +215,37 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let keyspace = prepared.keyspace.clone().or_else(|| client.keyspace.clone());
-        match &prepared.timeout {
-            None => self.run(prepared, keyspace, options).await,
-            Some(timeout) => Box::pin(self.run_within(timeout, prepared, keyspace, options)).await,
+        let login = client.login.as_deref();
+        if let Some(login) = login {
+            self.authorize(login, prepared).await?;
+        }
+        let result = match &prepared.timeout {
+            None => self.run(prepared, login, keyspace, options).await,
+            Some(timeout) => {
+                Box::pin(self.run_within(timeout, prepared, login, keyspace, options)).await
+            }
+        };
+        if prepared.changes_roles {
+            self.inner.auth.roles_changed();
+        }
+        result
+    }
+
+    /// Checks whether a client may execute a statement.
+    ///
+    /// # Errors
+    /// Error 0x2100 if it may not; the storage fails.
+    async fn authorize(&self, login: &Login, prepared: &Prepared) -> Result<()> {
+        match login.check_now(prepared) {
+            Some(checked) => checked,
+            None => Box::pin(login.check(&self.inner.database, prepared)).await,
         }
     }
 
     async fn run(
         &self,
         prepared: &Arc<Prepared>,
+        login: Option<&Login>,
         keyspace: Option<String>,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
@@ -269,7 +305,24 @@ impl QueryProcessor {
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
             Plan::Truncate(table) => self.truncate(*table).await,
             Plan::Schema => {
-                ddl::execute(database, &prepared.text, keyspace.as_deref(), options.warnings).await
+                let (before, warnings) = (database.schema(), options.warnings);
+                let keyspace = keyspace.as_deref();
+                let result = ddl::execute(database, &prepared.text, keyspace, warnings).await?;
+                if let QueryResult::SchemaChange(change) = &result {
+                    let auth = &self.inner.auth;
+                    auth::creator_permissions(database, auth, login, change).await?;
+                    auth::revoke_dropped(database, auth, &before, change).await?;
+                }
+                Ok(result)
+            }
+            Plan::Role => {
+                let (text, keyspace) = (&prepared.text, keyspace.as_deref());
+                let executed = auth::execute(database, &self.inner.auth, text, keyspace, login);
+                let (result, warnings) = executed.await;
+                if let Some(collected) = options.warnings {
+                    collected.extend(warnings);
+                }
+                result
             }
             Plan::Describe => {
                 let (schema, cluster) = (database.schema(), self.cluster_name().await);

@@ -140,10 +140,8 @@ impl QueryProcessor {
         client: &ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        let now_us = time::now_micros();
-        let clocks = clocks(options, now_us);
-        let keyspace = options.keyspace.or(client.keyspace.as_deref());
         let schema = self.inner.database.schema();
+        let keyspace = options.keyspace.or(client.keyspace.as_deref());
         let mut planned = Vec::with_capacity(batch.statements.len());
         for statement in &batch.statements {
             planned.push(match &statement.statement {
@@ -151,6 +149,27 @@ impl QueryProcessor {
                 BatchedStatement::Prepared(prepared) => prepared.clone(),
             });
         }
+        if let Some(login) = client.login.as_deref() {
+            for prepared in &planned {
+                self.authorize(login, prepared).await?;
+            }
+        }
+        let result = self.planned_batch(&batch, &planned, options).await;
+        if planned.iter().any(|prepared| prepared.changes_roles) {
+            self.inner.auth.roles_changed();
+        }
+        result
+    }
+
+    /// Executes the statements of a BATCH message.
+    async fn planned_batch(
+        &self,
+        batch: &Batch<'_>,
+        planned: &[Arc<Prepared>],
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let now_us = time::now_micros();
+        let clocks = clocks(options, now_us);
         let modification = |prepared: &Arc<Prepared>| match &prepared.plan {
             Plan::Modification(_) => Ok(()),
             _ => Err(Error::invalid(

@@ -47,10 +47,20 @@ impl QueryProcessor {
     pub fn execute_now(
         &self,
         prepared: &Arc<Prepared>,
-        _client: &ClientState,
+        client: &ClientState,
         options: &QueryOptions<'_>,
         row: &mut Vec<u8>,
     ) -> Now {
+        if prepared.changes_roles {
+            return Now::MustWait;
+        }
+        if let Some(login) = &client.login {
+            match login.check_now(prepared) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Now::Done(Err(error)),
+                None => return Now::MustWait,
+            }
+        }
         if let Err(error) = consistency::check(&prepared.plan, options) {
             return Now::Done(Err(error));
         }

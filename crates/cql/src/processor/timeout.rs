@@ -11,6 +11,7 @@ use espalier_types::duration::Duration as CqlDuration;
 use super::QueryProcessor;
 use crate::{
     Error, ErrorCode, QueryOptions, QueryResult, Result,
+    auth::Login,
     prepared::{Plan, Prepared},
     term::{Bound, Evaluation, Term, bind_values},
 };
@@ -21,13 +22,14 @@ impl QueryProcessor {
         &self,
         timeout: &Term,
         prepared: &Arc<Prepared>,
+        login: Option<&Login>,
         keyspace: Option<String>,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let values = bind_values(&prepared.bind.columns, options.values)?;
         let now_us = time::now_micros();
         let evaluation = Evaluation { values: &values, now_us, references: &[] };
-        let run = self.run(prepared, keyspace, options);
+        let run = self.run(prepared, login, keyspace, options);
         match evaluate(timeout, &evaluation)? {
             None => run.await,
             Some(timeout) => match time::timeout(timeout, run).await {

@@ -31,6 +31,7 @@ fn tree_or_error(statement: &str) -> String {
         Statement::CreateIndex(statement) => compact(statement),
         Statement::DropObject(statement) => compact(statement),
         Statement::AlterView(statement) => compact(statement),
+        Statement::Role(statement) => compact(statement),
         Statement::Unsupported(statement) => compact(statement),
     };
     if parsed.bind_markers.names.iter().any(Option::is_some) {
@@ -66,7 +67,7 @@ macro_rules! cases {
 
 cases! {
     batch clients delete describe describe_output differences drop_objects errors identifiers insert
-    keyspaces literals relations select selectors tables terms types unsupported update user_types
+    keyspaces literals relations roles select selectors tables terms types unsupported update user_types
 }
 
 #[test]

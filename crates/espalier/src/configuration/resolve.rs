@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use espalier_commands::memory::MemoryBudget;
 use espalier_commands::units::{display_size, parse_size};
+use espalier_cql::auth::{AuthSettings, Authenticator, Authorizer, Superuser};
 use espalier_runtime::ShardOptions;
 use espalier_server::{ConnectionLimits, ServerConfig};
 use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
@@ -51,6 +52,8 @@ pub struct NodeConfiguration {
     pub encryption: Option<ClientEncryptionSettings>,
     /// The configuration of the server. Its encryption is missing until the certificates are read.
     pub server: ServerConfig,
+    /// Authentication and authorization.
+    pub auth: AuthSettings,
     /// Keys that have no effect, each with the reason.
     pub ignored: Vec<(String, &'static str)>,
 }
@@ -78,6 +81,7 @@ pub(super) fn resolve(
         },
         encryption: client_encryption::resolve(&draft, server.listen.port())?,
         server,
+        auth: auth(&draft)?,
         memory,
         directory,
         ignored,
@@ -287,6 +291,56 @@ fn server(
         per_address: limit(draft.max_connections_per_ip),
     };
     Ok(server)
+}
+
+fn auth(draft: &Draft) -> Result<AuthSettings, ConfigurationError> {
+    let authenticator = match draft.authenticator.as_deref() {
+        Some("PasswordAuthenticator") => Authenticator::Password,
+        Some("TransitionalAuthenticator") => Authenticator::Transitional,
+        _ => Authenticator::AllowAll,
+    };
+    let authorizer = match draft.authorizer.as_deref() {
+        Some("CassandraAuthorizer") => Authorizer::Cassandra,
+        Some("TransitionalAuthorizer") => Authorizer::Transitional,
+        _ => Authorizer::AllowAll,
+    };
+    let is = |given: &Option<String>, class: &str| given.as_deref() == Some(class);
+    let limits_datacenters = is(&draft.network_authorizer, "CassandraNetworkAuthorizer");
+    let limits_cidrs = is(&draft.cidr_authorizer, "CassandraCIDRAuthorizer");
+    let needing = [
+        ("authorizer", &draft.authorizer, authorizer != Authorizer::AllowAll),
+        ("network_authorizer", &draft.network_authorizer, limits_datacenters),
+        ("cidr_authorizer", &draft.cidr_authorizer, limits_cidrs),
+    ];
+    if let Some((key, class, _)) = needing.into_iter().find(|(.., needs_login)| *needs_login)
+        && authenticator == Authenticator::AllowAll
+    {
+        let class = class.as_deref().unwrap_or_default();
+        return Err(ConfigurationError::Inconsistent(format!(
+            "AllowAllAuthenticator can't be used with {class}: give {key} only with an \
+             authenticator, such as PasswordAuthenticator"
+        )));
+    }
+    if authenticator == Authenticator::Transitional && authorizer == Authorizer::Cassandra {
+        return Err(ConfigurationError::Inconsistent(
+            "TransitionalAuthenticator can't be used with CassandraAuthorizer, which would refuse \
+             every client without a log-in; give authorizer TransitionalAuthorizer"
+                .to_owned(),
+        ));
+    }
+    let superuser = Superuser {
+        name: draft.auth_superuser_name.clone(),
+        password: draft.auth_superuser_password.clone(),
+        salted_password: draft.auth_superuser_salted_password.clone(),
+    };
+    if superuser.password.is_some() && superuser.salted_password.is_some() {
+        return Err(ConfigurationError::Inconsistent(
+            "auth_superuser_password and auth_superuser_salted_password exclude each other; give \
+             one of them"
+                .to_owned(),
+        ));
+    }
+    Ok(AuthSettings { authenticator, authorizer, limits_datacenters, limits_cidrs, superuser })
 }
 
 /// Returns whole seconds, within the range of a time to live.

@@ -56,6 +56,14 @@ pub struct Draft {
     pub native_transport_port_ssl: Option<u16>,
     pub native_shard_aware_port_ssl: Option<u16>,
     pub client_encryption: ClientEncryptionDraft,
+    pub authenticator: Option<String>,
+    pub authorizer: Option<String>,
+    pub network_authorizer: Option<String>,
+    pub cidr_authorizer: Option<String>,
+    pub role_manager: Option<String>,
+    pub auth_superuser_name: Option<String>,
+    pub auth_superuser_password: Option<String>,
+    pub auth_superuser_salted_password: Option<String>,
 }
 
 /// The given settings of `client_encryption_options`.
@@ -96,6 +104,8 @@ pub enum OldUnit {
     Milliseconds,
     /// Seconds; the name has no unit.
     Seconds,
+    /// Another name with the same values.
+    Alias,
 }
 
 type Slot<T> = fn(&mut Draft) -> &mut Option<T>;
@@ -103,6 +113,8 @@ type Slot<T> = fn(&mut Draft) -> &mut Option<T>;
 enum Kind {
     Text(Slot<String>),
     Choice(Slot<String>, &'static [&'static str]),
+    /// A class of Cassandra or ScyllaDB by its name, with or without its package.
+    Class(Slot<String>, &'static [&'static str]),
     Path(Slot<PathBuf>),
     Paths(Slot<Vec<PathBuf>>),
     Texts(Slot<Vec<String>>),
@@ -330,6 +342,53 @@ pub const SETTINGS: &[Setting] = &[
         &[("tracetype_query_ttl", OldUnit::Seconds)],
         Kind::Duration(|draft| &mut draft.trace_ttl),
     ),
+    // Authentication and authorization.
+    renamed(
+        "authenticator",
+        &[("authenticator.class_name", OldUnit::Alias)],
+        Kind::Class(
+            |draft| &mut draft.authenticator,
+            &["AllowAllAuthenticator", "PasswordAuthenticator", "TransitionalAuthenticator"],
+        ),
+    ),
+    renamed(
+        "authorizer",
+        &[("authorizer.class_name", OldUnit::Alias)],
+        Kind::Class(
+            |draft| &mut draft.authorizer,
+            &["AllowAllAuthorizer", "CassandraAuthorizer", "TransitionalAuthorizer"],
+        ),
+    ),
+    renamed(
+        "network_authorizer",
+        &[("network_authorizer.class_name", OldUnit::Alias)],
+        Kind::Class(
+            |draft| &mut draft.network_authorizer,
+            &["AllowAllNetworkAuthorizer", "CassandraNetworkAuthorizer"],
+        ),
+    ),
+    renamed(
+        "cidr_authorizer",
+        &[("cidr_authorizer.class_name", OldUnit::Alias)],
+        Kind::Class(
+            |draft| &mut draft.cidr_authorizer,
+            &["AllowAllCIDRAuthorizer", "CassandraCIDRAuthorizer"],
+        ),
+    ),
+    renamed(
+        "role_manager",
+        &[("role_manager.class_name", OldUnit::Alias)],
+        Kind::Class(
+            |draft| &mut draft.role_manager,
+            &["CassandraRoleManager", "StandardRoleManager"],
+        ),
+    ),
+    setting("auth_superuser_name", Kind::Text(|draft| &mut draft.auth_superuser_name)),
+    setting("auth_superuser_password", Kind::Text(|draft| &mut draft.auth_superuser_password)),
+    setting(
+        "auth_superuser_salted_password",
+        Kind::Text(|draft| &mut draft.auth_superuser_salted_password),
+    ),
 ];
 
 /// Finds the setting of that name. The unit is that of an old name, and `None` for a new one.
@@ -379,6 +438,12 @@ impl Setting {
                 let choice = choice.ok_or_else(|| format!("expected {}", choices.join(", ")))?;
                 *slot(draft) = Some((*choice).to_owned());
             }
+            Kind::Class(slot, classes) => {
+                let class = text.rsplit('.').next().unwrap_or(text);
+                let known = classes.iter().find(|known| **known == class);
+                let known = known.ok_or_else(|| format!("expected {}", classes.join(", ")))?;
+                *slot(draft) = Some((*known).to_owned());
+            }
             Kind::Path(slot) => *slot(draft) = Some(PathBuf::from(text)),
             Kind::Paths(_) | Kind::Texts(_) => {}
             Kind::Port(slot) => {
@@ -424,7 +489,9 @@ impl Setting {
 
 fn size(text: &str, old: Option<OldUnit>) -> Result<u64, String> {
     let unit = match old {
-        None | Some(OldUnit::Milliseconds | OldUnit::Seconds) => return parse_size(text),
+        None | Some(OldUnit::Alias | OldUnit::Milliseconds | OldUnit::Seconds) => {
+            return parse_size(text);
+        }
         Some(OldUnit::Bytes) => 1,
         Some(OldUnit::Kibibytes) => KIB,
         Some(OldUnit::Mebibytes) => MIB,
@@ -437,7 +504,7 @@ fn size(text: &str, old: Option<OldUnit>) -> Result<u64, String> {
 
 fn duration(text: &str, old: Option<OldUnit>) -> Result<Duration, String> {
     match old {
-        None => parse_duration(text),
+        None | Some(OldUnit::Alias) => parse_duration(text),
         Some(OldUnit::Seconds) => text
             .parse()
             .map(Duration::from_secs)

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use espalier_cql::auth::{Authenticator, Authorizer};
 use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsVersion};
 use espalier_storage::{CommitLogSync, ReplayPolicy};
 
@@ -78,6 +79,29 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("allow_unknown_data_centers", storage.allow_unknown_data_centers);
     shown.put("drop_compact_storage_enabled", storage.drop_compact_storage_enabled);
     shown.put("write_request_timeout", duration(storage.write_timeout));
+    let auth = &node.auth;
+    let authenticator = match auth.authenticator {
+        Authenticator::AllowAll => "AllowAllAuthenticator",
+        Authenticator::Password => "PasswordAuthenticator",
+        Authenticator::Transitional => "TransitionalAuthenticator",
+    };
+    let authorizer = match auth.authorizer {
+        Authorizer::AllowAll => "AllowAllAuthorizer",
+        Authorizer::Cassandra => "CassandraAuthorizer",
+        Authorizer::Transitional => "TransitionalAuthorizer",
+    };
+    let or_all = |limits: bool, kind: &str| {
+        format!("{}{kind}Authorizer", if limits { "Cassandra" } else { "AllowAll" })
+    };
+    shown.put("authenticator", authenticator);
+    shown.put("authorizer", authorizer);
+    shown.put("network_authorizer", or_all(auth.limits_datacenters, "Network"));
+    shown.put("cidr_authorizer", or_all(auth.limits_cidrs, "CIDR"));
+    shown.put("role_manager", "CassandraRoleManager");
+    shown.put_or_null("auth_superuser_name", auth.superuser.name.as_ref());
+    // Never their values.
+    shown.put_or_null("auth_superuser_password", None::<&str>);
+    shown.put_or_null("auth_superuser_salted_password", None::<&str>);
     shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));
     shown.0
 }

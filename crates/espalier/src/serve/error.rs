@@ -69,6 +69,9 @@ pub enum ServeError {
     /// The kernel refuses threads or event loops.
     #[error("the shards cannot be started: {0}")]
     Start(io::Error),
+    /// The first superuser cannot be made.
+    #[error("the first superuser cannot be made: {0}; see auth_superuser_salted_password")]
+    Superuser(String),
     /// Storage cannot start.
     #[error("the data cannot be opened: {0}")]
     Open(Box<StorageError>),

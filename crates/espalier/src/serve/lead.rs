@@ -11,6 +11,8 @@ use espalier_runtime::sync::Event;
 use espalier_runtime::time::{Instant, sleep};
 use espalier_runtime::{spawn_local, submit_to_all};
 
+use espalier_cql::auth::{FirstSuperuser, make_superuser};
+
 use super::ServeError;
 use super::introduce::introduce;
 use super::listen::Addresses;
@@ -58,6 +60,10 @@ async fn serve_until_stopped(
     introduce(&node.database, leadership)
         .await
         .map_err(|error| ServeError::Open(Box::new(error)))?;
+    let made = make_superuser(&node.database, &node.auth).await;
+    if let Some(superuser) = made.map_err(|error| ServeError::Superuser(error.to_string()))? {
+        announce_superuser(&superuser);
+    }
     listen(node, &leadership.addresses).await?;
     announce(leadership);
     stop.wait().await;
@@ -71,6 +77,21 @@ async fn listen(node: &ShardNode, addresses: &Addresses) -> Result<(), ServeErro
     }
     node.server.listen_admin().map_err(|error| addresses.admin_failed(error))?;
     Ok(())
+}
+
+/// Reports the first superuser. A password that the node made goes to stderr once, and not to the
+/// log, which may be kept.
+fn announce_superuser(superuser: &FirstSuperuser) {
+    let FirstSuperuser { name, generated_password } = superuser;
+    tracing::info!(role = name, "made the first superuser, since there was no role");
+    if let Some(password) = generated_password {
+        let line = format!(
+            "the first superuser is {name} with the password {password} (shown only now; change it \
+             with ALTER ROLE)"
+        );
+        // A failure is ignored, because stderr may have no reader.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }
 
 /// Prints the one line on stdout. The process that started the node may wait for it.

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use espalier_commands::units::display_size;
 use espalier_cql::PreparedCache;
+use espalier_cql::auth::Auth;
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::net::tls::TlsAcceptor;
 use espalier_runtime::time::Instant;
@@ -57,6 +58,7 @@ pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeErro
         storage: Arc::new(configuration.storage),
         database,
         statements: Arc::new(PreparedCache::default()),
+        auth: Auth::new(configuration.auth),
         server: SharedState::new(configuration.server, shards.count),
     };
     let leadership = Leadership {

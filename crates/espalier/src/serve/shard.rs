@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use espalier_cql::auth::Auth;
 use espalier_cql::{PreparedCache, QueryProcessor};
 use espalier_runtime::ShardContext;
 use espalier_runtime::file::FileSystem;
@@ -22,6 +23,8 @@ pub struct SharedNode {
     pub database: Arc<SharedDatabase>,
     /// Prepared statements.
     pub statements: Arc<PreparedCache>,
+    /// Authentication and authorization.
+    pub auth: Arc<Auth>,
     /// The shared state of the servers.
     pub server: SharedState,
 }
@@ -30,6 +33,8 @@ pub struct SharedNode {
 pub struct ShardNode {
     /// The shard's part of the data.
     pub database: Database,
+    /// Authentication and authorization.
+    pub auth: Arc<Auth>,
     /// The shard's connections.
     pub server: Rc<ShardServer>,
     /// Shard 0 sets it when the shard may end.
@@ -50,9 +55,10 @@ impl ShardNode {
         let (settings, common) = (Arc::clone(&shared.storage), Arc::clone(&shared.database));
         let database = Database::open(context, FileSystem::real(), settings, common);
         let database = database.await.map_err(|error| ServeError::Open(Box::new(error)))?;
-        let processor = QueryProcessor::new(database.clone(), Arc::clone(&shared.statements));
+        let (statements, auth) = (Arc::clone(&shared.statements), Arc::clone(&shared.auth));
+        let processor = QueryProcessor::with_auth(database.clone(), statements, Arc::clone(&auth));
         let server = ShardServer::new(&shared.server, context, processor);
-        let node = Rc::new(Self { database, server, finished: Event::new() });
+        let node = Rc::new(Self { database, auth, server, finished: Event::new() });
         NODE.set(Some(Rc::clone(&node)));
         OPENED.with(Event::set);
         Ok(node)

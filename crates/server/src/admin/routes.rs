@@ -314,7 +314,10 @@ async fn import(
             "The path must be absolute: the node has its own working directory",
         );
     }
-    super::snapshots::imported(server.processor.database().import(keyspace, table, directory).await)
+    let imported = server.processor.database().import(keyspace, table, directory).await;
+    // The files may be those of roles or permissions.
+    server.processor.auth().roles_changed();
+    super::snapshots::imported(imported)
 }
 
 async fn flush_all(server: &ShardServer) -> HttpResponse {

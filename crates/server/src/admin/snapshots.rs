@@ -136,6 +136,8 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             );
         }
     }
+    // The files may be those of roles or permissions.
+    server.processor.auth().roles_changed();
     imported(restored)
 }
 

@@ -14,6 +14,7 @@
 //! buffer drains, and the requests read no rows (see [`room`]).
 
 mod inline;
+mod log_in;
 mod reader;
 mod room;
 
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::sync::{GatePass, Notify, Semaphore};
+use espalier_runtime::time::Instant;
 use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, yield_now};
 use espalier_storage::{ClientEncryption, ClientSession, ConnectedClient};
 
@@ -79,6 +81,11 @@ pub(crate) struct Connection {
     pub account: AddressAccount,
     pub acknowledgements: AcknowledgementQueue,
     pub peer: SocketAddr,
+    /// Whether the client has to log in before it may send requests.
+    awaits_login: Cell<bool>,
+    /// The time until which the client must have logged in.
+    login_deadline: Cell<Option<Instant>>,
+    failed_logins: Cell<u32>,
     /// The options of the client; set by STARTUP.
     session: OnceCell<ClientSession>,
     stream: TcpStream,
@@ -132,6 +139,9 @@ impl Connection {
             client: RefCell::default(),
             registered: Cell::default(),
             peer,
+            awaits_login: Cell::new(false),
+            login_deadline: Cell::default(),
+            failed_logins: Cell::default(),
             session: OnceCell::new(),
             stream,
             writing: Cell::new(false),
@@ -158,7 +168,7 @@ impl Connection {
     pub async fn serve(self: Rc<Self>) {
         let mut reader = Reader::new(Rc::clone(&self), dispatch::serve_request);
         loop {
-            match reader.fill().await {
+            match self.in_login_time(reader.fill()).await {
                 Ok(0) => break,
                 Ok(count) => self.server.metrics.bytes_received.add(count as u64),
                 Err(error) => {
@@ -191,6 +201,8 @@ impl Connection {
             address: self.peer.ip(),
             port: self.peer.port(),
             keyspace: self.client.borrow().keyspace.clone(),
+            role: self.client.borrow().login.as_ref().map(|login| login.name().to_owned()),
+            awaits_login: self.awaits_login.get(),
             session: self.session.get().cloned(),
             encryption: self.stream.tls().map(|tls| ClientEncryption {
                 protocol: tls.protocol,

@@ -106,7 +106,7 @@ where
     F: Future<Output = ()> + 'static,
 {
     pub fn new(connection: Rc<Connection>, serve: S) -> Self {
-        let decoder = Decoder::new(connection.server.config.max_frame_size);
+        let decoder = Decoder::new(connection.max_frame_size());
         let (buffer, runner) = (BytesMut::new(), InlineRunner::new());
         let read_bytes = MIN_READ_BYTES;
         Self {
@@ -204,13 +204,16 @@ where
     pub async fn serve_frames(&mut self) -> Next {
         loop {
             let behind = self.take_arrived();
-            if self.arrived.len() > 1 {
+            if self.arrived.len() > 1 && !self.connection.awaits_login.get() {
                 let arrived = self.arrived.iter().map(|(envelope, _)| envelope);
                 dispatch::look_ahead(&self.connection, arrived);
             }
             while let Some((envelope, admitted)) = self.arrived.pop_front() {
                 self.connection.wait_for_tasks().await;
                 self.start(envelope, admitted).await;
+                if self.connection.has_failed_to_log_in() {
+                    return Next::Close;
+                }
                 self.yield_core().await;
             }
             match behind {
@@ -318,6 +321,10 @@ where
     async fn start(&mut self, envelope: Envelope, admitted: Admitted) {
         let connection = &self.connection;
         let stream = envelope.header.stream;
+        if connection.awaits_login.get() {
+            connection.log_in(&envelope).await;
+            return self.decoder.set_max_frame_size(connection.max_frame_size());
+        }
         if envelope.header.opcode == Opcode::Startup {
             let message = "Unexpected message STARTUP: the connection is already initialized";
             return connection.refuse(stream, &ErrorResponse::new(ErrorDetail::Protocol, message));
@@ -364,7 +371,8 @@ where
                         let session = options::session_of(header.version, &startup);
                         let _ = connection.session.set(session);
                         let extras = ResponseExtras::default();
-                        connection.respond(header.stream, &extras, &Response::Ready);
+                        let response = connection.begin_login();
+                        connection.respond(header.stream, &extras, &response);
                         connection.send.borrow_mut().start(header.version, compression);
                         self.decoder.start(header.version, compression);
                         self.started = true;

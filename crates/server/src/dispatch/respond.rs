@@ -60,7 +60,7 @@ pub(super) fn finish(
         }
         cql::QueryResult::SetKeyspace(keyspace) => {
             respond(&Response::SetKeyspace(&keyspace));
-            connection.client.replace(Rc::new(cql::ClientState { keyspace: Some(keyspace) }));
+            connection.set_keyspace(keyspace);
         }
         cql::QueryResult::SchemaChange(change) => {
             respond(&Response::SchemaChange(&schema_change(&change)));

@@ -87,6 +87,11 @@ impl Decoder {
         }
     }
 
+    /// Changes the limit of bodies, in bytes.
+    pub fn set_max_frame_size(&mut self, max_frame_size: usize) {
+        self.max_frame_size = max_frame_size;
+    }
+
     /// Switches to the version and compression of the accepted STARTUP. Version 5 knows LZ4 only;
     /// the caller has refused anything else.
     pub fn start(&mut self, version: ProtocolVersion, compression: Option<Compression>) {

@@ -2,6 +2,7 @@
 //!
 //! Memory: long statements and values are cut, and parameters beyond [`MAX_BYTES`] are dropped.
 
+use espalier_cql::auth::obfuscate;
 use espalier_types::literal::to_cql_literal;
 
 use crate::connection::Connection;
@@ -87,7 +88,7 @@ impl Parameters {
     }
 
     fn statement(&mut self, key: &str, text: &str) {
-        self.put(key, cut(text, MAX_STATEMENT_BYTES));
+        self.put(key, cut(&obfuscate(text), MAX_STATEMENT_BYTES));
     }
 
     fn execution(&mut self, parameters: &QueryParameters<'_>) {

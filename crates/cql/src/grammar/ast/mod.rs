@@ -15,6 +15,7 @@ mod name;
 mod position;
 mod property;
 mod relation;
+mod role;
 mod select;
 mod table;
 mod transaction;
@@ -40,6 +41,10 @@ pub use property::{Property, PropertyValue};
 pub use relation::{
     ComparisonOperator, CustomIndexExpression, InValues, Predicate, Relation, RelationTarget,
     WhereClause,
+};
+pub use role::{
+    Access, DefineRole, Grant, ListPermissions, Password, Permissions, Resource, RoleOptions,
+    RoleStatement,
 };
 pub use select::{Ordering, Select, Selection, Selector};
 pub use table::{
@@ -86,6 +91,8 @@ pub enum Statement<'a> {
     CreateIndex(Box<CreateIndex<'a>>),
     DropObject(DropObject<'a>),
     AlterView(AlterView<'a>),
+    /// Roles, permissions and identities.
+    Role(Box<RoleStatement<'a>>),
     /// Correct CQL for a feature that is not supported yet.
     Unsupported(Unsupported<'a>),
 }

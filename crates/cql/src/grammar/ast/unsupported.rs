@@ -25,9 +25,6 @@ pub enum Feature {
     UserDefinedFunctions,
     UserDefinedAggregates,
     Triggers,
-    Roles,
-    Permissions,
-    Identities,
     ServiceLevels,
 }
 
@@ -38,9 +35,6 @@ impl fmt::Display for Feature {
             Self::UserDefinedFunctions => "user-defined functions",
             Self::UserDefinedAggregates => "user-defined aggregates",
             Self::Triggers => "triggers",
-            Self::Roles => "roles",
-            Self::Permissions => "permissions",
-            Self::Identities => "identities",
             Self::ServiceLevels => "service levels",
         })
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Failure, Parser, Result};
+use super::{Parser, Result};
 use crate::grammar::ast::{Name, Position, QualifiedName};
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::{Token, TokenKind};
@@ -69,19 +69,6 @@ impl<'a> Parser<'a> {
             return Err(self.expected(expected));
         }
         Ok(QualifiedName { keyspace, name: self.take_name() })
-    }
-
-    /// Parses the name of a role or identity, which may also be a string.
-    pub(super) fn role_name(&mut self) -> Result<()> {
-        match self.kind(0) {
-            TokenKind::String | TokenKind::DollarString => drop(self.advance()),
-            TokenKind::QuestionMark => {
-                let message = "bind variables cannot be used for role names".into();
-                return Err(Failure::message(self.at, message));
-            }
-            _ => drop(self.name("role name")?),
-        }
-        Ok(())
     }
 
     /// Takes the current token, which is a word or a quoted name.

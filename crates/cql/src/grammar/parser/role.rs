@@ -1,154 +1,223 @@
-//! Roles, users and identities: their syntax is checked and their content dropped.
+//! Roles, users and identities.
 
-use super::statement::unsupported;
+use std::borrow::Cow;
+
 use super::{Failure, Parser, Result};
-use crate::grammar::ast::{Feature, Position, Unsupported};
+use crate::grammar::ast::{Access, DefineRole, Name, Password, RoleOptions, RoleStatement};
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
+/// One option of a role.
+enum RoleOption<'a> {
+    Password(Password<'a>),
+    Superuser(bool),
+    Login(bool),
+    Custom(Vec<(Cow<'a, str>, Cow<'a, str>)>),
+    Datacenters(Access<'a>),
+    Cidrs(Access<'a>),
+}
+
 impl<'a> Parser<'a> {
     /// Parses the text after `CREATE ROLE`.
-    pub(super) fn create_role(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_not_exists()?;
-        self.role("CREATE ROLE", position)
+    pub(super) fn create_role(&mut self) -> Result<RoleStatement<'a>> {
+        let conditional = self.if_not_exists()?;
+        let mut define = self.role(conditional)?;
+        define.options.login.get_or_insert(false);
+        define.options.superuser.get_or_insert(false);
+        Ok(RoleStatement::Create(define))
     }
 
     /// Parses the text after `ALTER ROLE`.
-    pub(super) fn alter_role(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
-        self.role("ALTER ROLE", position)
+    pub(super) fn alter_role(&mut self) -> Result<RoleStatement<'a>> {
+        let conditional = self.if_exists()?;
+        Ok(RoleStatement::Alter(self.role(conditional)?))
     }
 
-    fn role(&mut self, statement: &'static str, position: Position) -> Result<Unsupported<'a>> {
-        self.role_name()?;
+    fn role(&mut self, conditional: bool) -> Result<DefineRole<'a>> {
+        let role = self.role_name()?;
+        let mut options = RoleOptions::default();
         if self.accept_keyword(Keyword::WITH) {
             let start = self.at;
-            let mut given = self.conjunction(Self::role_option)?;
-            // The two kinds of password exclude each other. Any other option may come once.
-            given.sort_unstable_by_key(|option| option.text());
-            if let Some(pair) = given.windows(2).find(|pair| pair[0] == pair[1]) {
-                let message = format!("multiple definitions for property '{}'", pair[0].text());
-                return Err(Failure::message(start, message));
+            for option in self.conjunction(Self::role_option)? {
+                if let Some(twice) = set(&mut options, option) {
+                    let message = format!("multiple definitions for property '{twice}'");
+                    return Err(Failure::message(start, message));
+                }
             }
         }
-        Ok(unsupported(statement, Feature::Roles, None, position))
+        Ok(DefineRole { role, conditional, options })
     }
 
-    fn role_option(&mut self) -> Result<Keyword> {
+    fn role_option(&mut self) -> Result<RoleOption<'a>> {
+        if self.is_word_ahead(0, "generated") && self.is_keyword_ahead(1, Keyword::PASSWORD) {
+            self.advance();
+            self.advance();
+            return Ok(RoleOption::Password(Password::Generated));
+        }
         let TokenKind::Keyword(keyword) = self.kind(0) else {
             return Err(self.expected("option of a role"));
         };
         match keyword {
             Keyword::PASSWORD | Keyword::HASHED => {
-                self.accept_keyword(Keyword::HASHED);
+                let is_hashed = self.accept_keyword(Keyword::HASHED);
                 self.keyword(Keyword::PASSWORD)?;
                 self.expect(TokenKind::Equal, "'='")?;
-                self.required_string()?;
-                return Ok(Keyword::PASSWORD);
+                let text = self.text_literal()?;
+                let password =
+                    if is_hashed { Password::Hashed(text) } else { Password::Plain(text) };
+                Ok(RoleOption::Password(password))
             }
             Keyword::OPTIONS => {
                 self.advance();
                 self.expect(TokenKind::Equal, "'='")?;
-                self.property_map()?;
+                self.property_map().map(RoleOption::Custom)
             }
             Keyword::SUPERUSER | Keyword::LOGIN => {
                 self.advance();
                 self.expect(TokenKind::Equal, "'='")?;
-                if !self.accept_keyword(Keyword::TRUE) && !self.accept_keyword(Keyword::FALSE) {
+                let value = self.accept_keyword(Keyword::TRUE);
+                if !value && !self.accept_keyword(Keyword::FALSE) {
                     return Err(self.expected("true or false"));
                 }
+                let is_login = keyword == Keyword::LOGIN;
+                Ok(if is_login { RoleOption::Login(value) } else { RoleOption::Superuser(value) })
             }
             Keyword::ACCESS => {
                 self.advance();
-                let plural = if self.accept_keyword(Keyword::TO) {
-                    Keyword::DATACENTERS
-                } else {
-                    self.expect(TokenKind::Keyword(Keyword::FROM), "TO or FROM")?;
-                    Keyword::CIDRS
-                };
-                self.access(plural)?;
-                return Ok(plural);
+                if self.accept_keyword(Keyword::TO) {
+                    return self.access(Keyword::DATACENTERS).map(RoleOption::Datacenters);
+                }
+                self.expect(TokenKind::Keyword(Keyword::FROM), "TO or FROM")?;
+                self.access(Keyword::CIDRS).map(RoleOption::Cidrs)
             }
-            _ => return Err(self.expected("option of a role")),
+            _ => Err(self.expected("option of a role")),
         }
-        Ok(keyword)
     }
 
     /// Parses `ALL plural` or `plural {'a', 'b'}`.
-    fn access(&mut self, plural: Keyword) -> Result<()> {
+    fn access(&mut self, plural: Keyword) -> Result<Access<'a>> {
         if self.accept_keyword(Keyword::ALL) {
-            return self.keyword(plural);
+            self.keyword(plural)?;
+            return Ok(Access::All);
         }
         self.keyword(plural)?;
         self.expect(TokenKind::LeftBrace, "'{'")?;
-        self.list(Self::required_string)?;
-        self.expect(TokenKind::RightBrace, "'}'").map(drop)
+        let names = self.list(Self::text_literal)?;
+        self.expect(TokenKind::RightBrace, "'}'")?;
+        Ok(Access::Only(names))
     }
 
     /// Parses the text after `DROP ROLE`.
-    pub(super) fn drop_role(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
-        self.role_name()?;
-        Ok(unsupported("DROP ROLE", Feature::Roles, None, position))
+    pub(super) fn drop_role(&mut self) -> Result<RoleStatement<'a>> {
+        let if_exists = self.if_exists()?;
+        Ok(RoleStatement::Drop { role: self.role_name()?, if_exists })
     }
 
     /// Parses the text after `CREATE USER`.
-    pub(super) fn create_user(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_not_exists()?;
-        self.user("CREATE USER", position)
+    pub(super) fn create_user(&mut self) -> Result<RoleStatement<'a>> {
+        let conditional = self.if_not_exists()?;
+        let mut define = self.user(conditional)?;
+        define.options.login = Some(true);
+        define.options.superuser.get_or_insert(false);
+        Ok(RoleStatement::Create(define))
     }
 
     /// Parses the text after `ALTER USER`.
-    pub(super) fn alter_user(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
-        self.user("ALTER USER", position)
+    pub(super) fn alter_user(&mut self) -> Result<RoleStatement<'a>> {
+        let conditional = self.if_exists()?;
+        Ok(RoleStatement::Alter(self.user(conditional)?))
     }
 
-    fn user(&mut self, statement: &'static str, position: Position) -> Result<Unsupported<'a>> {
-        self.plain_name("name of a user")?;
+    fn user(&mut self, conditional: bool) -> Result<DefineRole<'a>> {
+        let role = self.plain_name("name of a user")?;
+        let mut options = RoleOptions::default();
         if self.accept_keyword(Keyword::WITH) {
-            self.accept_keyword(Keyword::HASHED);
+            let is_hashed = self.accept_keyword(Keyword::HASHED);
             self.keyword(Keyword::PASSWORD)?;
-            self.required_string()?;
+            let text = self.text_literal()?;
+            let password = if is_hashed { Password::Hashed(text) } else { Password::Plain(text) };
+            options.password = Some(password);
         }
-        if !self.accept_keyword(Keyword::SUPERUSER) {
-            self.accept_keyword(Keyword::NOSUPERUSER);
+        if self.accept_keyword(Keyword::SUPERUSER) {
+            options.superuser = Some(true);
+        } else if self.accept_keyword(Keyword::NOSUPERUSER) {
+            options.superuser = Some(false);
         }
-        Ok(unsupported(statement, Feature::Roles, None, position))
+        Ok(DefineRole { role, conditional, options })
     }
 
     /// Parses the text after `DROP USER`.
-    pub(super) fn drop_user(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
-        self.plain_name("name of a user")?;
-        Ok(unsupported("DROP USER", Feature::Roles, None, position))
+    pub(super) fn drop_user(&mut self) -> Result<RoleStatement<'a>> {
+        let if_exists = self.if_exists()?;
+        Ok(RoleStatement::Drop { role: self.plain_name("name of a user")?, if_exists })
     }
 
-    /// Takes a word or a string, but neither a keyword nor a quoted name.
-    fn plain_name(&mut self, expected: &'static str) -> Result<()> {
-        if self.accept(TokenKind::Identifier) || self.string().is_some() {
-            return Ok(());
+    /// Takes a word or a string, but neither a keyword nor a quoted name. The case stays as
+    /// written, as in Cassandra.
+    fn plain_name(&mut self, expected: &'static str) -> Result<Name<'a>> {
+        let position = self.position();
+        if self.is(TokenKind::Identifier) {
+            let token = self.advance();
+            return Ok(Name { text: Cow::Borrowed(self.text_of(token)), position });
         }
-        Err(self.expected(expected))
+        match self.string() {
+            Some(text) => Ok(Name { text, position }),
+            None => Err(self.expected(expected)),
+        }
     }
 
     /// Parses `ADD IDENTITY ... TO ROLE ...`.
-    pub(super) fn add_identity(&mut self) -> Result<Unsupported<'a>> {
-        let position = self.position();
+    pub(super) fn add_identity(&mut self) -> Result<RoleStatement<'a>> {
         self.keyword(Keyword::ADD)?;
         self.keyword(Keyword::IDENTITY)?;
-        self.if_not_exists()?;
-        self.plain_name("identity")?;
+        let if_not_exists = self.if_not_exists()?;
+        let identity = self.plain_name("identity")?.text;
         self.keyword(Keyword::TO)?;
         self.keyword(Keyword::ROLE)?;
-        self.plain_name("role name")?;
-        Ok(unsupported("ADD IDENTITY", Feature::Identities, None, position))
+        let role = self.plain_name("role name")?;
+        Ok(RoleStatement::AddIdentity { identity, role, if_not_exists })
     }
 
     /// Parses the text after `DROP IDENTITY`.
-    pub(super) fn drop_identity(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
-        self.plain_name("identity")?;
-        Ok(unsupported("DROP IDENTITY", Feature::Identities, None, position))
+    pub(super) fn drop_identity(&mut self) -> Result<RoleStatement<'a>> {
+        let if_exists = self.if_exists()?;
+        let identity = self.plain_name("identity")?.text;
+        Ok(RoleStatement::DropIdentity { identity, if_exists })
+    }
+
+    /// Parses the name of a role. It may also be a string, whose case counts.
+    pub(super) fn role_name(&mut self) -> Result<Name<'a>> {
+        let position = self.position();
+        if self.is(TokenKind::QuestionMark) {
+            let message = "bind variables cannot be used for role names".into();
+            return Err(Failure::message(self.at, message));
+        }
+        match self.string() {
+            Some(text) => Ok(Name { text, position }),
+            None => self.name("role name"),
+        }
+    }
+
+    /// Parses a string.
+    pub(super) fn text_literal(&mut self) -> Result<Cow<'a, str>> {
+        match self.string() {
+            Some(text) => Ok(text),
+            None => Err(self.expected("string")),
+        }
+    }
+}
+
+/// Sets an option. Returns its name if it is set already. The kinds of password exclude each other.
+fn set<'a>(options: &mut RoleOptions<'a>, option: RoleOption<'a>) -> Option<&'static str> {
+    fn put<T>(slot: &mut Option<T>, value: T, name: &'static str) -> Option<&'static str> {
+        slot.replace(value).map(|_| name)
+    }
+    match option {
+        RoleOption::Password(password) => put(&mut options.password, password, "PASSWORD"),
+        RoleOption::Superuser(value) => put(&mut options.superuser, value, "SUPERUSER"),
+        RoleOption::Login(value) => put(&mut options.login, value, "LOGIN"),
+        RoleOption::Custom(map) => put(&mut options.custom, map, "OPTIONS"),
+        RoleOption::Datacenters(access) => put(&mut options.datacenters, access, "DATACENTERS"),
+        RoleOption::Cidrs(access) => put(&mut options.cidrs, access, "CIDRS"),
     }
 }

@@ -1,7 +1,9 @@
 //! The choice of the statement's parser by its first words.
 
 use super::{Parser, Result};
-use crate::grammar::ast::{Feature, Position, QualifiedName, Statement, Unsupported};
+use crate::grammar::ast::{
+    Feature, Position, QualifiedName, RoleStatement, Statement, Unsupported,
+};
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
@@ -41,10 +43,10 @@ impl<'a> Parser<'a> {
                 self.advance();
                 self.drop(position)?
             }
-            Keyword::GRANT => Statement::Unsupported(self.grant()?),
-            Keyword::REVOKE => Statement::Unsupported(self.revoke()?),
-            Keyword::LIST => Statement::Unsupported(self.list_permissions()?),
-            Keyword::ADD => Statement::Unsupported(self.add_identity()?),
+            Keyword::GRANT => role(self.grant()?),
+            Keyword::REVOKE => role(self.revoke()?),
+            Keyword::LIST => role(self.list_permissions()?),
+            Keyword::ADD => role(self.add_identity()?),
             _ => return Err(self.expected("statement")),
         })
     }
@@ -66,8 +68,8 @@ impl<'a> Parser<'a> {
             Keyword::INDEX => Statement::CreateIndex(Box::new(self.create_index(false, position)?)),
             Keyword::MATERIALIZED => Statement::Unsupported(self.create_view(position)?),
             Keyword::TRIGGER => Statement::Unsupported(self.create_trigger(position)?),
-            Keyword::ROLE => Statement::Unsupported(self.create_role(position)?),
-            Keyword::USER => Statement::Unsupported(self.create_user(position)?),
+            Keyword::ROLE => role(self.create_role()?),
+            Keyword::USER => role(self.create_user()?),
             Keyword::FUNCTION => Statement::Unsupported(self.create_function(position)?),
             Keyword::AGGREGATE => Statement::Unsupported(self.create_aggregate(position)?),
             Keyword::OR => {
@@ -98,8 +100,8 @@ impl<'a> Parser<'a> {
             }
             Keyword::TYPE => Statement::AlterType(self.alter_type(position)?),
             Keyword::MATERIALIZED => Statement::AlterView(self.alter_view(position)?),
-            Keyword::ROLE => Statement::Unsupported(self.alter_role(position)?),
-            Keyword::USER => Statement::Unsupported(self.alter_user(position)?),
+            Keyword::ROLE => role(self.alter_role()?),
+            Keyword::USER => role(self.alter_user()?),
             _ => {
                 self.at -= 1;
                 return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
@@ -125,15 +127,19 @@ impl<'a> Parser<'a> {
             Keyword::FUNCTION | Keyword::AGGREGATE => {
                 Statement::DropObject(self.drop_function(keyword, position)?)
             }
-            Keyword::ROLE => Statement::Unsupported(self.drop_role(position)?),
-            Keyword::USER => Statement::Unsupported(self.drop_user(position)?),
-            Keyword::IDENTITY => Statement::Unsupported(self.drop_identity(position)?),
+            Keyword::ROLE => role(self.drop_role()?),
+            Keyword::USER => role(self.drop_user()?),
+            Keyword::IDENTITY => role(self.drop_identity()?),
             _ => {
                 self.at -= 1;
                 return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
             }
         })
     }
+}
+
+fn role(statement: RoleStatement<'_>) -> Statement<'_> {
+    Statement::Role(Box::new(statement))
 }
 
 /// Creates the result for a statement that was parsed to its end but is not supported.

@@ -10,6 +10,7 @@
 mod expression;
 mod modification;
 mod relation;
+mod role;
 mod schema;
 mod select;
 mod statement;

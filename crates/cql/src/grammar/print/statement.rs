@@ -61,6 +61,7 @@ impl<W: Write> Printer<'_, W> {
                 self.qualified_name(&alter.name)?;
                 self.properties(&alter.properties)
             }
+            Statement::Role(role) => self.role_statement(role),
             Statement::Unsupported(unsupported) => write!(self.out, "{unsupported}"),
         }
     }

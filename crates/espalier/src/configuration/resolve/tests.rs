@@ -135,11 +135,40 @@ fn what_does_not_exist_here_is_refused() {
          cipher_suites and accepted_protocols instead"
     );
     assert_eq!(
-        refused("authenticator:\n  class_name: PasswordAuthenticator\n"),
-        "node.yaml:2: authenticator.class_name: PasswordAuthenticator is not supported here, only \
-         AllowAllAuthenticator"
+        refused("authenticator:\n  class_name: MutualTlsAuthenticator\n"),
+        "node.yaml:2: authenticator.class_name: MutualTlsAuthenticator: expected \
+         AllowAllAuthenticator, PasswordAuthenticator, TransitionalAuthenticator"
     );
     assert!(refused("cdc_enabled: true\n").contains("only false"));
+}
+
+#[test]
+fn authentication_and_authorization_fit_together() {
+    use espalier_cql::auth::{Authenticator, Authorizer};
+    let auth = |file: &str| load(&[], file).unwrap().auth;
+    assert_eq!(auth("authorizer: AllowAllAuthorizer\n"), Default::default());
+    let both = "authenticator: org.apache.cassandra.auth.PasswordAuthenticator\n\
+                authorizer:\n  class_name: CassandraAuthorizer\n";
+    let both = auth(both);
+    assert_eq!(both.authenticator, Authenticator::Password);
+    assert_eq!(both.authorizer, Authorizer::Cassandra);
+    let scylla = auth("authenticator: com.scylladb.auth.TransitionalAuthenticator\n");
+    assert_eq!(scylla.authenticator, Authenticator::Transitional);
+    let message = refused("authorizer: CassandraAuthorizer\n");
+    assert!(message.contains("AllowAllAuthenticator can't be used with CassandraAuthorizer"));
+    let transitional =
+        "authenticator: TransitionalAuthenticator\nauthorizer: CassandraAuthorizer\n";
+    assert!(refused(transitional).contains("TransitionalAuthorizer"));
+    let twice = "auth_superuser_password: a\nauth_superuser_salted_password: b\n";
+    assert!(refused(twice).contains("exclude each other"));
+}
+
+#[test]
+fn passwords_of_settings_are_not_shown() {
+    let node = load(&[], "auth_superuser_password: secret\n").unwrap();
+    assert!(!format!("{node:?}").contains("secret"));
+    let values = super::super::shown(&node).into_iter().filter_map(|(_, value)| value);
+    assert!(values.into_iter().all(|value| !value.contains("secret")));
 }
 
 #[test]

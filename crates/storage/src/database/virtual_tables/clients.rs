@@ -16,6 +16,10 @@ pub struct ConnectedClient {
     pub port: u16,
     /// The client's current keyspace, if it has one.
     pub keyspace: Option<String>,
+    /// The role of the client, if clients log in and this one has done so.
+    pub role: Option<String>,
+    /// Whether the client has still to log in.
+    pub awaits_login: bool,
     /// The client's session, once it has sent STARTUP.
     pub session: Option<ClientSession>,
     /// The encryption of the connection; `None` if it is plain.
@@ -54,8 +58,8 @@ impl Database {
         for client in clients.await.into_iter().flatten() {
             let port = Bytes::copy_from_slice(&i32::from(client.port).to_be_bytes());
             rows.put(&[address(client.address)], [port], |row| {
-                // The node has no users.
-                let row = row.text("username", "anonymous");
+                let role = client.role.as_deref().unwrap_or("anonymous");
+                let row = row.text("username", role);
                 let row = row.boolean("ssl_enabled", client.encryption.is_some());
                 let row = match &client.encryption {
                     Some(ClientEncryption { protocol, cipher_suite }) => {
@@ -67,11 +71,12 @@ impl Database {
                     Some(keyspace) => row.text("keyspace_name", keyspace),
                     None => row,
                 };
+                let stage = if client.awaits_login { "authenticating" } else { "ready" };
                 let Some(ClientSession { protocol_version, options }) = client.session else {
                     return row.text("connection_stage", "established");
                 };
                 let row = row
-                    .text("connection_stage", "ready")
+                    .text("connection_stage", stage)
                     .int("protocol_version", i32::from(protocol_version));
                 let named = [("driver_name", "DRIVER_NAME"), ("driver_version", "DRIVER_VERSION")];
                 let row = named.into_iter().fold(row, |row, (column, name)| {

@@ -1,0 +1,129 @@
+//! The permissions that a statement needs, as the planner computes them.
+
+use espalier_mutation::schema::{Schema, TableMetadata};
+
+use super::AUTH_KEYSPACE;
+use super::permission::Permission;
+use super::resource::Resource;
+use crate::grammar::ast::{Name, ObjectKind, QualifiedName, Statement};
+use crate::modify::PlannedModification;
+use crate::prepared::Plan;
+use crate::transaction::{Answer, PlannedTransaction};
+
+/// One thing that a statement needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A permission on a resource or one that contains it.
+    Permission(Permission, Resource),
+    /// A superuser; the text is the error for others.
+    Superuser(&'static str),
+}
+
+impl Need {
+    /// Whether the statement writes to the tables of roles and permissions.
+    pub(crate) fn changes_roles(&self) -> bool {
+        matches!(self, Self::Permission(Permission::Modify, resource)
+            if resource.keyspace() == Some(AUTH_KEYSPACE))
+    }
+
+    fn of_table(permission: Permission, table: &TableMetadata) -> Self {
+        let resource = Resource::Table(table.keyspace.clone(), table.name.clone());
+        Self::Permission(permission, resource)
+    }
+}
+
+/// Returns the needs of a plan in the order in which they are checked. Statements about roles check
+/// themselves.
+pub(crate) fn needs_of(
+    plan: &Plan,
+    statement: &Statement<'_>,
+    keyspace: Option<&str>,
+    schema: &Schema,
+) -> Vec<Need> {
+    match plan {
+        Plan::Select(select) => vec![Need::of_table(Permission::Select, &select.table)],
+        Plan::Modification(statement) => modification(statement),
+        Plan::Batch(batch) => batch.statements.iter().flat_map(modification).collect(),
+        Plan::Transaction(transaction) => transaction_needs(transaction),
+        Plan::Truncate(id) => {
+            let table = schema.table_by_id(*id);
+            table.map(|table| Need::of_table(Permission::Modify, table)).into_iter().collect()
+        }
+        Plan::Schema => schema_change(statement, keyspace, schema),
+        Plan::Use(_) | Plan::Describe | Plan::Role => Vec::new(),
+    }
+}
+
+/// A condition reads rows, so it needs SELECT too.
+fn modification(statement: &PlannedModification) -> Vec<Need> {
+    let mut needs = vec![Need::of_table(Permission::Modify, &statement.table)];
+    if !statement.condition.is_none() {
+        needs.push(Need::of_table(Permission::Select, &statement.table));
+    }
+    needs
+}
+
+fn transaction_needs(transaction: &PlannedTransaction) -> Vec<Need> {
+    let mut needs = Vec::new();
+    for read in &transaction.reads {
+        needs.push(Need::of_table(Permission::Select, &read.table));
+    }
+    if let Answer::Select(select) = &transaction.answer {
+        needs.push(Need::of_table(Permission::Select, &select.table));
+    }
+    needs.extend(transaction.updates.iter().flat_map(modification));
+    needs
+}
+
+fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Schema) -> Vec<Need> {
+    let owner = |name: &QualifiedName<'_>| {
+        name.keyspace.as_ref().map(Name::as_str).or(keyspace).map(str::to_owned)
+    };
+    let all_tables = |permission, name| {
+        owner(name).map(|keyspace| Need::Permission(permission, Resource::AllTables(keyspace)))
+    };
+    let table = |permission, name: &QualifiedName<'_>| {
+        let resource = |keyspace| Resource::Table(keyspace, name.name.as_str().to_owned());
+        owner(name).map(|keyspace| Need::Permission(permission, resource(keyspace)))
+    };
+    let of_keyspace = |permission, name: &Name<'_>| {
+        Some(Need::Permission(permission, Resource::Keyspace(name.as_str().to_owned())))
+    };
+    let need = match statement {
+        Statement::CreateKeyspace(_) => {
+            Some(Need::Permission(Permission::Create, Resource::AllKeyspaces))
+        }
+        Statement::AlterKeyspace(statement) => of_keyspace(Permission::Alter, &statement.name),
+        Statement::DropKeyspace(statement) => of_keyspace(Permission::Drop, &statement.name),
+        Statement::CreateTable(statement) => all_tables(Permission::Create, &statement.name),
+        Statement::AlterTable(statement) => table(Permission::Alter, &statement.name),
+        Statement::DropTable(statement) => table(Permission::Drop, &statement.name),
+        Statement::CreateType(statement) => all_tables(Permission::Create, &statement.name),
+        Statement::AlterType(statement) => all_tables(Permission::Alter, &statement.name),
+        Statement::DropType(statement) => all_tables(Permission::Drop, &statement.name),
+        Statement::DropObject(statement) => match &statement.kind {
+            ObjectKind::Trigger { .. } => {
+                Some(Need::Superuser("Only superusers are allowed to perfrom DROP TRIGGER queries"))
+            }
+            // An index belongs to a table, whose ALTER is needed.
+            ObjectKind::Index => owner(&statement.name).and_then(|keyspace| {
+                let index = statement.name.name.as_str();
+                let mut tables = schema.keyspace(&keyspace)?.tables.values();
+                let table = tables.find(|table| table.index(index).is_some())?;
+                Some(Need::of_table(Permission::Alter, table))
+            }),
+            // There are no views, functions and aggregates that could be dropped.
+            _ => None,
+        },
+        Statement::CreateIndex(statement) => table(Permission::Alter, &statement.table),
+        Statement::AlterView(_) => None,
+        Statement::CreateTableLike(statement) => {
+            return table(Permission::Select, &statement.source)
+                .into_iter()
+                .chain(all_tables(Permission::Create, &statement.name))
+                .collect();
+        }
+        _ => Some(Need::Superuser("Only superusers are allowed to perform this statement")),
+    };
+    need.into_iter().collect()
+}

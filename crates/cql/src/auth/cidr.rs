@@ -1,0 +1,83 @@
+//! Groups of addresses from which roles have access: `ACCESS FROM CIDRS` and
+//! `system_auth.cidr_groups`.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use espalier_storage::Database;
+
+use super::login::unauthorized;
+use super::role::EffectiveRole;
+use super::store;
+use crate::Result;
+
+/// Checks whether a role has access from an address. The inner result is Cassandra's error.
+///
+/// # Errors
+/// The storage fails.
+pub async fn check(
+    database: &Database,
+    role: &EffectiveRole,
+    address: IpAddr,
+) -> Result<Result<()>> {
+    let Some(groups) = &role.cidr_groups else { return Ok(Ok(())) };
+    const TEXT: &str = "SELECT cidrs FROM system_auth.cidr_groups WHERE cidr_group = ?";
+    for group in groups {
+        let rows = store::read(database, TEXT, &[group]).await?;
+        let cidrs = rows.first().and_then(|row| row.first().cloned().flatten());
+        if ranges(cidrs).any(|(network, bits)| contains(network, bits, address)) {
+            return Ok(Ok(()));
+        }
+    }
+    Ok(Err(unauthorized(format!("You do not have access from this IP {address}"))))
+}
+
+/// Returns the ranges of a value of `cidrs`: `set<tuple<inet, smallint>>`.
+fn ranges(value: Option<Bytes>) -> impl Iterator<Item = (IpAddr, u16)> {
+    let mut content = value.unwrap_or_default();
+    let count = store::take_count(&mut content);
+    (0..count).map_while(move |_| store::take_value(&mut content)).filter_map(|mut tuple| {
+        let network = address_of(&store::take_value(&mut tuple)?)?;
+        let bits = store::take_value(&mut tuple)?;
+        Some((network, u16::from_be_bytes(<[u8; 2]>::try_from(&*bits).ok()?)))
+    })
+}
+
+fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(bytes.into());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
+}
+
+/// Returns whether the first `bits` bits of two addresses of one family are equal.
+fn contains(network: IpAddr, bits: u16, address: IpAddr) -> bool {
+    let (network, address, length) = match (network, address.to_canonical()) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            (u128::from(network.to_bits()), u128::from(address.to_bits()), 32)
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => (network.to_bits(), address.to_bits(), 128),
+        _ => return false,
+    };
+    let ignored = u32::from(length - bits.min(length));
+    network.checked_shr(ignored).unwrap_or(0) == address.checked_shr(ignored).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_contain_addresses_of_their_family() {
+        let inside = |network: &str, bits, address: &str| {
+            contains(network.parse().unwrap(), bits, address.parse().unwrap())
+        };
+        assert!(inside("10.1.0.0", 16, "10.1.200.7"));
+        assert!(!inside("10.1.0.0", 16, "10.2.0.1"));
+        assert!(inside("0.0.0.0", 0, "192.168.0.1"));
+        assert!(inside("10.0.0.1", 32, "::ffff:10.0.0.1"));
+        assert!(!inside("10.0.0.1", 32, "::1"));
+        assert!(inside("2001:db8::", 32, "2001:db8:1::5"));
+        assert!(inside("::", 0, "2001::"));
+    }
+}

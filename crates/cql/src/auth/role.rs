@@ -1,0 +1,185 @@
+//! A role as it is in effect at one epoch: its own properties and those of all roles granted to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use espalier_storage::Database;
+use hashbrown::HashMap;
+
+use super::permission::{Permission, PermissionSet};
+use super::resource::Resource;
+use super::store;
+use crate::Result;
+
+/// A role as one row of `system_auth.roles` has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleRow {
+    /// `can_login`.
+    pub can_login: bool,
+    /// `is_superuser`.
+    pub is_superuser: bool,
+    /// `member_of`: the roles granted to it.
+    pub member_of: Vec<String>,
+    /// `salted_hash`.
+    pub salted_hash: Option<String>,
+}
+
+/// A role with everything that it may do.
+#[derive(Debug, Default)]
+pub struct EffectiveRole {
+    /// A number that no other role and no other epoch of this role has. Statements that the role
+    /// may execute remember it.
+    pub token: u64,
+    /// The epoch at which the role was read.
+    pub epoch: u64,
+    /// Whether the role exists.
+    pub exists: bool,
+    /// Whether the role itself may log in.
+    pub can_login: bool,
+    /// Whether the role, or one that is granted to it, is a superuser.
+    pub is_superuser: bool,
+    /// The role and all roles granted to it, directly or not.
+    pub roles: BTreeSet<String>,
+    /// The permissions of all these roles by resource name.
+    pub(super) permissions: HashMap<String, PermissionSet>,
+    /// The data centres that the role may use; `None` if it may use all.
+    pub datacenters: Option<Vec<String>>,
+    /// The groups of addresses from which the role has access; `None` if from all.
+    pub cidr_groups: Option<Vec<String>>,
+}
+
+impl EffectiveRole {
+    /// Reads a role from the tables.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub async fn load(database: &Database, name: &str, epoch: u64) -> Result<Self> {
+        static TOKENS: AtomicU64 = AtomicU64::new(1);
+        let rows = with_inherited(database, name).await?;
+        let own = rows.get(name);
+        let mut role = Self {
+            token: TOKENS.fetch_add(1, Ordering::Relaxed),
+            epoch,
+            exists: own.is_some(),
+            can_login: own.is_some_and(|row| row.can_login),
+            is_superuser: rows.values().any(|row| row.is_superuser),
+            datacenters: restriction(database, "network_permissions", "dcs", name).await?,
+            cidr_groups: restriction(database, "cidr_permissions", "cidr_groups", name).await?,
+            ..Self::default()
+        };
+        for name in rows.into_keys() {
+            for (resource, permissions) in permissions_of(database, &name).await? {
+                let known = role.permissions.entry(resource).or_default();
+                *known = known.union(permissions);
+            }
+            role.roles.insert(name);
+        }
+        Ok(role)
+    }
+
+    /// Returns whether the role has a permission on one of `resources`.
+    pub fn has(&self, permission: Permission, resources: impl Iterator<Item = Resource>) -> bool {
+        let mut resources = resources;
+        resources.any(|resource| self.permissions_on(&resource).has(permission))
+    }
+
+    /// Returns the permissions on exactly this resource. A superuser has all.
+    pub fn permissions_on(&self, resource: &Resource) -> PermissionSet {
+        if self.is_superuser {
+            return resource.applicable();
+        }
+        self.permissions.get(resource.name().as_str()).copied().unwrap_or_default()
+    }
+}
+
+/// Reads one role; `None` if it does not exist.
+///
+/// # Errors
+/// The storage fails.
+pub async fn find(database: &Database, name: &str) -> Result<Option<RoleRow>> {
+    const TEXT: &str = "SELECT can_login, is_superuser, member_of, salted_hash \
+                        FROM system_auth.roles WHERE role = ?";
+    let rows = store::read(database, TEXT, &[name]).await?;
+    Ok(rows.first().map(row_of))
+}
+
+/// Reads all roles by name.
+///
+/// # Errors
+/// The storage fails.
+pub async fn all(database: &Database) -> Result<BTreeMap<String, RoleRow>> {
+    const TEXT: &str = "SELECT can_login, is_superuser, member_of, salted_hash, role \
+                        FROM system_auth.roles";
+    let rows = store::read(database, TEXT, &[]).await?;
+    let named = |row: &store::Row| {
+        let name = store::text(row.get(4)?.as_ref())?.to_owned();
+        Some((name, row_of(row)))
+    };
+    Ok(rows.iter().filter_map(named).collect())
+}
+
+fn row_of(row: &store::Row) -> RoleRow {
+    let column = |index: usize| row.get(index).and_then(Option::as_ref);
+    RoleRow {
+        can_login: store::boolean(column(0)),
+        is_superuser: store::boolean(column(1)),
+        member_of: store::texts(column(2)),
+        salted_hash: store::text(column(3)).map(str::to_owned),
+    }
+}
+
+/// Reads a role and all roles that are granted to it, directly or not. A role that does not exist
+/// is left out.
+///
+/// # Errors
+/// The storage fails.
+pub async fn with_inherited(database: &Database, name: &str) -> Result<BTreeMap<String, RoleRow>> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![name.to_owned()];
+    while let Some(next) = waiting.pop() {
+        if found.contains_key(&next) {
+            continue;
+        }
+        if let Some(row) = find(database, &next).await? {
+            waiting.extend(row.member_of.iter().cloned());
+            found.insert(next, row);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the permissions that are granted to one role itself, by resource name.
+///
+/// # Errors
+/// The storage fails.
+pub async fn permissions_of(
+    database: &Database,
+    role: &str,
+) -> Result<Vec<(String, PermissionSet)>> {
+    const TEXT: &str =
+        "SELECT resource, permissions FROM system_auth.role_permissions WHERE role = ?";
+    let rows = store::read(database, TEXT, &[role]).await?;
+    let named = |row: &store::Row| {
+        let resource = store::text(row.first()?.as_ref())?.to_owned();
+        Some((resource, permission_set(row.get(1)?.as_ref())))
+    };
+    Ok(rows.iter().filter_map(named).collect())
+}
+
+/// Returns the permissions of a column `permissions`. Unknown names are left out.
+pub fn permission_set(value: Option<&bytes::Bytes>) -> PermissionSet {
+    store::texts(value).iter().filter_map(|name| Permission::from_name(name)).collect()
+}
+
+/// Reads a set of names to which a role is limited; `None` if it is not limited.
+async fn restriction(
+    database: &Database,
+    table: &str,
+    column: &str,
+    role: &str,
+) -> Result<Option<Vec<String>>> {
+    let text = format!("SELECT {column} FROM system_auth.{table} WHERE role = ?");
+    let rows = store::read(database, &text, &[role]).await?;
+    let names = rows.first().map(|row| store::texts(row.first().and_then(Option::as_ref)));
+    Ok(names.filter(|names| !names.is_empty()))
+}

@@ -1,0 +1,75 @@
+//! The settings of authentication and authorization.
+
+/// The checks that the node makes of its clients. The default checks nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthSettings {
+    /// `authenticator`: the way in which clients log in.
+    pub authenticator: Authenticator,
+    /// `authorizer`: whether permissions are kept and checked.
+    pub authorizer: Authorizer,
+    /// `network_authorizer`: whether roles are limited to data centres
+    /// (CassandraNetworkAuthorizer).
+    pub limits_datacenters: bool,
+    /// `cidr_authorizer`: whether roles are limited to groups of addresses
+    /// (CassandraCIDRAuthorizer).
+    pub limits_cidrs: bool,
+    /// The first superuser, which a start makes if there is no role.
+    pub superuser: Superuser,
+}
+
+/// The ways to log in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authenticator {
+    /// Clients do not log in (AllowAllAuthenticator).
+    #[default]
+    AllowAll,
+    /// Clients log in with a password (PasswordAuthenticator).
+    Password,
+    /// Clients may log in with a password. A client without one, or with a wrong one, gets in as
+    /// an anonymous user (TransitionalAuthenticator of ScyllaDB).
+    Transitional,
+}
+
+/// The ways to handle permissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authorizer {
+    /// Every client may do everything; GRANT is refused (AllowAllAuthorizer).
+    #[default]
+    AllowAll,
+    /// Permissions are kept and checked (CassandraAuthorizer).
+    Cassandra,
+    /// Permissions are kept. Only statements on `system_auth` are checked
+    /// (TransitionalAuthorizer of ScyllaDB).
+    Transitional,
+}
+
+/// The first superuser. `Debug` does not show its password.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Superuser {
+    /// `auth_superuser_name`; without it, `cassandra`.
+    pub name: Option<String>,
+    /// `auth_superuser_password`.
+    pub password: Option<String>,
+    /// `auth_superuser_salted_password`: a hash of the password instead.
+    pub salted_password: Option<String>,
+}
+
+impl std::fmt::Debug for Superuser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Superuser").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Authenticator {
+    /// Returns whether a connection begins with a log-in.
+    pub fn requires_login(self) -> bool {
+        self != Self::AllowAll
+    }
+}
+
+impl AuthSettings {
+    /// Returns whether statements of clients have to be checked.
+    pub fn checks_statements(&self) -> bool {
+        self.authorizer != Authorizer::AllowAll || self.limits_datacenters || self.limits_cidrs
+    }
+}

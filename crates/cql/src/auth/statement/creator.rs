@@ -1,0 +1,110 @@
+//! Permissions that follow the schema: a creator may do everything with what it creates, and a
+//! dropped object takes the permissions on it along.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::Schema;
+use espalier_storage::Database;
+
+use super::super::resource::Resource;
+use super::super::settings::Authorizer;
+use super::super::store::{self, Change};
+use super::super::{Auth, Login};
+use super::{SHARD, grant};
+use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
+
+/// Grants the client all permissions on what a statement has created.
+///
+/// # Errors
+/// The storage fails.
+pub(crate) async fn creator_permissions(
+    database: &Database,
+    auth: &Arc<Auth>,
+    login: Option<&Login>,
+    change: &SchemaChange,
+) -> Result<()> {
+    let Some(login) = login.filter(|login| !login.is_anonymous()) else { return Ok(()) };
+    if auth.settings.authorizer == Authorizer::AllowAll || change.change != ChangeKind::Created {
+        return Ok(());
+    }
+    let (keyspace, name) = (change.keyspace.clone(), change.name.clone());
+    let resources = match change.target {
+        ChangeTarget::Keyspace => {
+            vec![Resource::Keyspace(keyspace.clone()), Resource::FunctionsOf(keyspace)]
+        }
+        ChangeTarget::Table => vec![Resource::Table(keyspace, name)],
+        ChangeTarget::Type => return Ok(()),
+    };
+    let mut change = Change::default();
+    for resource in resources {
+        grant::put(&mut change, login.name(), &resource, resource.applicable());
+    }
+    let applied = change.apply(database).await;
+    auth.roles_changed();
+    applied
+}
+
+/// Revokes all permissions on what a statement has dropped. `before` is the schema before it.
+///
+/// # Errors
+/// The storage fails.
+pub(crate) async fn revoke_dropped(
+    database: &Database,
+    auth: &Arc<Auth>,
+    before: &Schema,
+    change: &SchemaChange,
+) -> Result<()> {
+    if auth.settings.authorizer == Authorizer::AllowAll || change.change != ChangeKind::Dropped {
+        return Ok(());
+    }
+    let keyspace = &change.keyspace;
+    let resources = match change.target {
+        ChangeTarget::Keyspace => {
+            let dropped = before.keyspace(keyspace);
+            let tables = dropped.into_iter().flat_map(|dropped| dropped.tables.keys());
+            let tables = tables.map(|table| Resource::Table(keyspace.clone(), table.clone()));
+            let own = [
+                Resource::Keyspace(keyspace.clone()),
+                Resource::AllTables(keyspace.clone()),
+                Resource::FunctionsOf(keyspace.clone()),
+            ];
+            own.into_iter().chain(tables).collect()
+        }
+        ChangeTarget::Table => vec![Resource::Table(keyspace.clone(), change.name.clone())],
+        ChangeTarget::Type => return Ok(()),
+    };
+    let auth = Arc::clone(auth);
+    let revoke = move |database: Database| async move {
+        let mut change = Change::default();
+        for resource in &resources {
+            revoke_all_on(&database, &mut change, resource).await?;
+        }
+        let applied = change.apply(&database).await;
+        auth.roles_changed();
+        applied
+    };
+    database.on_shard(SHARD, revoke).await
+}
+
+/// Revokes the permissions of all roles on a resource.
+///
+/// # Errors
+/// The storage fails.
+pub(super) async fn revoke_all_on(
+    database: &Database,
+    change: &mut Change,
+    resource: &Resource,
+) -> Result<()> {
+    const TEXT: &str =
+        "SELECT role FROM system_auth.resource_role_permissons_index WHERE resource = ?";
+    let name = resource.name();
+    for row in store::read(database, TEXT, &[&name]).await? {
+        let Some(role) = store::text(row.first().and_then(Option::as_ref)) else { continue };
+        const TEXT: &str =
+            "DELETE FROM system_auth.role_permissions WHERE role = ? AND resource = ?";
+        change.add(TEXT, &[role, &name]);
+    }
+    const INDEX: &str = "DELETE FROM system_auth.resource_role_permissons_index WHERE resource = ?";
+    change.add(INDEX, &[&name]);
+    Ok(())
+}

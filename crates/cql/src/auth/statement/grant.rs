@@ -1,0 +1,264 @@
+//! GRANT and REVOKE of permissions.
+
+use espalier_storage::system::is_virtual;
+use espalier_types::CqlType;
+
+use super::super::login::unauthorized;
+use super::super::permission::{Permission, PermissionSet};
+use super::super::resource::Resource;
+use super::super::role;
+use super::super::settings::Authorizer;
+use super::super::store::{self, Change};
+use super::Run;
+use crate::grammar::ast::{self, Grant};
+use crate::{Error, ErrorCode, QueryResult, Result};
+
+/// Permissions that can be granted on a system keyspace.
+const ALLOWED_ON_SYSTEM: PermissionSet =
+    PermissionSet::of(&[Permission::Select, Permission::Describe, Permission::Alter]);
+
+impl Run<'_> {
+    pub(super) async fn grant_permissions(&self, grant: &Grant<'_>) -> Result<QueryResult> {
+        let (permissions, resource) = self.check_grant(grant).await?;
+        let is_system = resource.keyspace().is_some_and(|keyspace| {
+            crate::ddl::is_system_keyspace(keyspace) && !is_virtual(keyspace)
+        });
+        if is_system && !permissions.without(ALLOWED_ON_SYSTEM).is_empty() {
+            return Err(unauthorized(
+                "Granting permissions on system keyspaces is strictly limited, this operation is not permitted",
+            ));
+        }
+        self.check_kept("GRANT")?;
+        let name = grant.role.as_str();
+        let known = self.granted(name, &resource).await?;
+        let new = permissions.without(known);
+        let mut change = Change::default();
+        if !new.is_empty() {
+            put(&mut change, name, &resource, new);
+            self.apply(change).await?;
+        }
+        let is_all = grant.permissions == ast::Permissions::All;
+        let twice = permissions.intersection(known);
+        let warns = !is_all && !twice.is_empty();
+        if warns {
+            self.warnings
+                .add(format!("Role '{name}' was already granted {} on {resource}", names(twice)));
+        }
+        Ok(QueryResult::Void)
+    }
+
+    pub(super) async fn revoke_permissions(&self, grant: &Grant<'_>) -> Result<QueryResult> {
+        let (permissions, resource) = self.check_grant(grant).await?;
+        self.check_kept("REVOKE")?;
+        let name = grant.role.as_str();
+        let known = self.granted(name, &resource).await?;
+        let lost = permissions.intersection(known);
+        if !lost.is_empty() {
+            let mut change = Change::default();
+            const TEXT: &str = "UPDATE system_auth.role_permissions SET permissions = permissions - ? \
+                                WHERE role = ? AND resource = ?";
+            change.add_values(
+                TEXT,
+                vec![
+                    store::set_value(lost.iter().map(Permission::name)),
+                    store::text_value(name),
+                    store::text_value(&resource.name()),
+                ],
+            );
+            if known.without(lost).is_empty() {
+                const TEXT: &str = "DELETE FROM system_auth.resource_role_permissons_index \
+                                    WHERE resource = ? AND role = ?";
+                change.add(TEXT, &[&resource.name(), name]);
+            }
+            self.apply(change).await?;
+        }
+        let is_all = grant.permissions == ast::Permissions::All;
+        let missing = permissions.without(known);
+        let warns = !is_all && !missing.is_empty();
+        if warns {
+            self.warnings
+                .add(format!("Role '{name}' was not granted {} on {resource}", names(missing)));
+        }
+        Ok(QueryResult::Void)
+    }
+
+    /// Checks that the client may grant and that all names exist. Returns the permissions of the
+    /// statement and its resource.
+    async fn check_grant(&self, grant: &Grant<'_>) -> Result<(PermissionSet, Resource)> {
+        let resource = self.resource(&grant.resource)?;
+        let permissions = permission_set(&grant.permissions, &resource)?;
+        self.check_on(Permission::Authorize, &resource)?;
+        // Nobody gives what they do not have.
+        permissions.iter().try_for_each(|permission| self.check_on(permission, &resource))?;
+        self.check_not_anonymous()?;
+        let name = grant.role.as_str();
+        if !self.exists(name).await? {
+            return Err(Error::invalid(format!("Role {name} doesn't exist")));
+        }
+        if !self.resource_exists(&resource).await? {
+            return Err(Error::invalid(format!("Resource {resource} doesn't exist")));
+        }
+        Ok((permissions, resource))
+    }
+
+    fn check_on(&self, permission: Permission, resource: &Resource) -> Result<()> {
+        self.login.check_permission(&self.role, permission, resource)
+    }
+
+    /// Checks that the node keeps permissions.
+    pub(super) fn check_kept(&self, operation: &str) -> Result<()> {
+        if self.auth.settings.authorizer == Authorizer::AllowAll {
+            return Err(Error::invalid(format!(
+                "{operation} operation is not supported by AllowAllAuthorizer"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the permissions that a role itself has on exactly this resource.
+    async fn granted(&self, name: &str, resource: &Resource) -> Result<PermissionSet> {
+        let (all, resource) = (role::permissions_of(self.database, name).await?, resource.name());
+        let found = all.into_iter().find(|(known, _)| *known == resource);
+        Ok(found.map(|(_, permissions)| permissions).unwrap_or_default())
+    }
+
+    /// Returns the resource that a statement names.
+    pub(super) fn resource(&self, named: &ast::Resource<'_>) -> Result<Resource> {
+        let owned = |name: &ast::Name<'_>| name.as_str().to_owned();
+        Ok(match named {
+            ast::Resource::AllKeyspaces => Resource::AllKeyspaces,
+            ast::Resource::Keyspace(name) => Resource::Keyspace(owned(name)),
+            ast::Resource::AllTables(name) => Resource::AllTables(owned(name)),
+            ast::Resource::Table(name) => {
+                let keyspace = name.keyspace.as_ref().map(owned);
+                let keyspace = keyspace.or_else(|| self.keyspace.map(str::to_owned));
+                let keyspace = keyspace.ok_or_else(|| {
+                    Error::invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+                })?;
+                Resource::Table(keyspace, owned(&name.name))
+            }
+            ast::Resource::AllRoles => Resource::AllRoles,
+            ast::Resource::Role(name) => Resource::Role(owned(name)),
+            ast::Resource::AllFunctions => Resource::AllFunctions,
+            ast::Resource::FunctionsOf(name) => Resource::FunctionsOf(owned(name)),
+            ast::Resource::Function { name, arguments } => {
+                let Some(keyspace) = &name.keyspace else {
+                    return Err(Error::invalid(
+                        "In this context function name must be explictly qualified by a keyspace",
+                    ));
+                };
+                let parse = |argument: &ast::TypeName<'_>| {
+                    CqlType::parse_cql(&argument.to_string(), keyspace.as_str(), &|_| None)
+                        .map(|parsed| parsed.marshal_name())
+                        .map_err(|error| Error::invalid(error.to_string()))
+                };
+                let arguments: Vec<_> = arguments.iter().map(parse).collect::<Result<_>>()?;
+                Resource::Function(owned(keyspace), owned(&name.name), arguments.join("^"))
+            }
+            ast::Resource::AllMbeans => Resource::AllMbeans,
+            ast::Resource::Mbean { pattern, .. } => Resource::Mbean(pattern.to_string()),
+        })
+    }
+
+    /// Whether a resource exists. MBeans are only kept, for nodes that have them.
+    pub(super) async fn resource_exists(&self, resource: &Resource) -> Result<bool> {
+        let schema = self.database.schema();
+        Ok(match resource {
+            Resource::AllKeyspaces
+            | Resource::AllRoles
+            | Resource::AllFunctions
+            | Resource::AllMbeans
+            | Resource::Mbean(_) => true,
+            Resource::Keyspace(keyspace)
+            | Resource::AllTables(keyspace)
+            | Resource::FunctionsOf(keyspace) => schema.keyspace(keyspace).is_some(),
+            Resource::Table(keyspace, table) => schema.table(keyspace, table).is_some(),
+            Resource::Role(name) => self.exists(name).await?,
+            Resource::Function(..) => false,
+        })
+    }
+
+    /// Adds the permissions on a new resource for the client that creates it.
+    pub(super) fn grant_to_creator(&self, change: &mut Change, resource: &Resource) {
+        if self.auth.settings.authorizer != Authorizer::AllowAll {
+            put(change, self.login.name(), resource, resource.applicable());
+        }
+    }
+
+    /// Revokes all permissions of a role.
+    pub(super) async fn revoke_all_from(&self, change: &mut Change, name: &str) -> Result<()> {
+        for (resource, _) in role::permissions_of(self.database, name).await? {
+            const TEXT: &str = "DELETE FROM system_auth.resource_role_permissons_index \
+                                WHERE resource = ? AND role = ?";
+            change.add(TEXT, &[&resource, name]);
+        }
+        change.add("DELETE FROM system_auth.role_permissions WHERE role = ?", &[name]);
+        Ok(())
+    }
+}
+
+/// Returns the permissions of a statement. `ALL` means those that the resource has.
+pub(super) fn permission_set(
+    permissions: &ast::Permissions,
+    resource: &Resource,
+) -> Result<PermissionSet> {
+    let names = match permissions {
+        ast::Permissions::All => return Ok(resource.applicable()),
+        ast::Permissions::Some(names) => names,
+    };
+    let set = named(names).intersection(resource.applicable());
+    if !set.is_empty() {
+        return Ok(set);
+    }
+    Err(Error::new(
+        ErrorCode::SyntaxError,
+        format!(
+            "Resource type {} does not support any of the requested permissions",
+            kind(resource)
+        ),
+    ))
+}
+
+/// Returns the permissions of some names.
+pub(super) fn named(names: &[&str]) -> PermissionSet {
+    names.iter().filter_map(|name| Permission::from_name(name)).collect()
+}
+
+/// Grants permissions to a role.
+pub(super) fn put(change: &mut Change, role: &str, resource: &Resource, new: PermissionSet) {
+    const TEXT: &str = "UPDATE system_auth.role_permissions SET permissions = permissions + ? \
+                        WHERE role = ? AND resource = ?";
+    let resource = resource.name();
+    change.add_values(
+        TEXT,
+        vec![
+            store::set_value(new.iter().map(Permission::name)),
+            store::text_value(role),
+            store::text_value(&resource),
+        ],
+    );
+    const INDEX: &str =
+        "INSERT INTO system_auth.resource_role_permissons_index (resource, role) VALUES (?, ?)";
+    change.add(INDEX, &[&resource, role]);
+}
+
+fn names(permissions: PermissionSet) -> String {
+    let mut names: Vec<_> = permissions.iter().map(Permission::name).collect();
+    names.sort_unstable();
+    names.join(", ")
+}
+
+/// Returns the name of the class of a resource in Cassandra's errors.
+fn kind(resource: &Resource) -> &'static str {
+    match resource {
+        Resource::AllKeyspaces
+        | Resource::Keyspace(_)
+        | Resource::AllTables(_)
+        | Resource::Table(..) => "DataResource",
+        Resource::AllRoles | Resource::Role(_) => "RoleResource",
+        Resource::AllFunctions | Resource::FunctionsOf(_) | Resource::Function(..) => {
+            "FunctionResource"
+        }
+        Resource::AllMbeans | Resource::Mbean(_) => "JMXResource",
+    }
+}

@@ -1,0 +1,95 @@
+//! ADD and DROP IDENTITY: the names in certificates that stand for a role.
+
+use super::super::login::unauthorized;
+use super::super::permission::Permission;
+use super::super::resource::Resource;
+use super::super::role;
+use super::super::store::{self, Change};
+use super::Run;
+use crate::{Error, QueryResult, Result};
+
+impl Run<'_> {
+    pub(super) async fn add_identity(
+        &self,
+        identity: &str,
+        name: &str,
+        if_not_exists: bool,
+    ) -> Result<QueryResult> {
+        self.check_on_role(Permission::Create, &Resource::AllRoles)?;
+        let rows = role::with_inherited(self.database, name).await?;
+        // Cassandra looks at the role itself only. An identity of a role that has a superuser
+        // granted would have the same rights.
+        if !self.is_super() && rows.values().any(|row| row.is_superuser) {
+            return Err(unauthorized(
+                "Only superusers can bind identities to a role with superuser status",
+            ));
+        }
+        self.check_not_anonymous()?;
+        if !rows.contains_key(name) {
+            return Err(Error::invalid(format!(
+                "Can not add identity for non-existent role '{name}'"
+            )));
+        }
+        if self.role_of_identity(identity).await?.is_some() {
+            if if_not_exists {
+                return Ok(QueryResult::Void);
+            }
+            return Err(Error::invalid(format!("{identity} already exists")));
+        }
+        let mut change = Change::default();
+        const TEXT: &str =
+            "INSERT INTO system_auth.identity_to_role (identity, role) VALUES (?, ?)";
+        change.add(TEXT, &[identity, name]);
+        self.apply(change).await?;
+        Ok(QueryResult::Void)
+    }
+
+    pub(super) async fn drop_identity(
+        &self,
+        identity: &str,
+        if_exists: bool,
+    ) -> Result<QueryResult> {
+        let found = self.role_of_identity(identity).await?;
+        match &found {
+            None => self.check_on_role(Permission::Drop, &Resource::AllRoles)?,
+            Some(name) => {
+                self.check_on_role(Permission::Drop, &Resource::Role(name.clone()))?;
+                let rows = role::with_inherited(self.database, name).await?;
+                if !self.is_super() && rows.values().any(|row| row.is_superuser) {
+                    return Err(unauthorized(
+                        "Only superusers can remove identity bindings from a role with superuser status",
+                    ));
+                }
+            }
+        }
+        self.check_not_anonymous()?;
+        if found.is_none() {
+            if if_exists {
+                return Ok(QueryResult::Void);
+            }
+            return Err(Error::invalid(format!("identity '{identity}' doesn't exist")));
+        }
+        let mut change = Change::default();
+        change.add("DELETE FROM system_auth.identity_to_role WHERE identity = ?", &[identity]);
+        self.apply(change).await?;
+        Ok(QueryResult::Void)
+    }
+
+    async fn role_of_identity(&self, identity: &str) -> Result<Option<String>> {
+        const TEXT: &str = "SELECT role FROM system_auth.identity_to_role WHERE identity = ?";
+        let rows = store::read(self.database, TEXT, &[identity]).await?;
+        let value = rows.first().and_then(|row| row.first()).and_then(Option::as_ref);
+        Ok(store::text(value).map(str::to_owned))
+    }
+
+    /// Returns the identities of a role.
+    pub(super) async fn identities_of(&self, name: &str) -> Result<Vec<String>> {
+        const TEXT: &str = "SELECT identity, role FROM system_auth.identity_to_role";
+        let rows = store::read(self.database, TEXT, &[]).await?;
+        let of_role = |row: &store::Row| {
+            let text = |index: usize| store::text(row.get(index).and_then(Option::as_ref));
+            (text(1) == Some(name)).then(|| text(0).map(str::to_owned)).flatten()
+        };
+        Ok(rows.iter().filter_map(of_role).collect())
+    }
+}

@@ -1,0 +1,151 @@
+//! Reads and writes of the tables of `system_auth`, as CQL statements.
+//!
+//! The tables are ordinary ones, so that they may hold files of Cassandra, and so that a superuser
+//! can repair them. A change of several rows is applied as a whole, also after a crash.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_runtime::time;
+use espalier_storage::Database;
+
+use crate::{
+    Error, ErrorCode, QueryOptions, Result, Value,
+    batch::BatchUpdates,
+    guard::Guard,
+    modify::Clocks,
+    planner,
+    prepared::{Plan, Prepared},
+    select,
+    term::Evaluation,
+};
+
+/// A row of an answer: one value for each column, `None` for null.
+pub type Row = Vec<Option<Bytes>>;
+
+/// Reads all rows of a SELECT whose markers have text values.
+///
+/// # Errors
+/// The storage fails.
+pub async fn read(database: &Database, text: &str, values: &[&str]) -> Result<Vec<Row>> {
+    let prepared = planner::plan(text, None, &database.schema())?;
+    let Plan::Select(select) = &prepared.plan else { return Err(not_a(text)) };
+    let values = bound(values);
+    let now_us = time::now_micros();
+    let evaluation = Evaluation { values: &values, now_us, references: &[] };
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3);
+    let options = QueryOptions::default();
+    let rows = select::execute(select, database, &evaluation, &options, now_s).await?;
+    let count = usize::try_from(rows.row_count).unwrap_or(0);
+    let columns = rows.metadata.columns.len();
+    let mut content = Bytes::from(rows.content);
+    Ok((0..count).map(|_| (0..columns).map(|_| take_value(&mut content)).collect()).collect())
+}
+
+/// Takes the number of elements of a collection off the front.
+pub fn take_count(content: &mut Bytes) -> i32 {
+    let count = content.split_to(content.len().min(4));
+    <[u8; 4]>::try_from(&*count).map_or(0, i32::from_be_bytes)
+}
+
+/// Takes one value with its length off the front; `None` for null.
+pub fn take_value(content: &mut Bytes) -> Option<Bytes> {
+    let length = content.split_to(content.len().min(4));
+    let length = <[u8; 4]>::try_from(&*length).map(i32::from_be_bytes).ok()?;
+    let length = usize::try_from(length).ok()?;
+    Some(content.split_to(length.min(content.len())))
+}
+
+/// Returns a text value.
+pub fn text(value: Option<&Bytes>) -> Option<&str> {
+    std::str::from_utf8(value?).ok()
+}
+
+/// Returns a boolean value; false for null.
+pub fn boolean(value: Option<&Bytes>) -> bool {
+    value.is_some_and(|value| value.first().is_some_and(|byte| *byte != 0))
+}
+
+/// Returns the elements of a set of texts; none for null.
+pub fn texts(value: Option<&Bytes>) -> Vec<String> {
+    let Some(mut content) = value.cloned() else { return Vec::new() };
+    (0..take_count(&mut content))
+        .map_while(|_| take_value(&mut content))
+        .filter_map(|element| String::from_utf8(element.to_vec()).ok())
+        .collect()
+}
+
+/// A change of the tables: INSERT, UPDATE and DELETE statements that are applied together.
+#[derive(Debug, Default)]
+pub struct Change {
+    statements: Vec<(String, Vec<Value>)>,
+}
+
+impl Change {
+    /// Adds a statement whose markers have text values.
+    pub fn add(&mut self, text: impl Into<String>, values: &[&str]) {
+        self.statements.push((text.into(), bound(values)));
+    }
+
+    /// Adds a statement with any values.
+    pub fn add_values(&mut self, text: impl Into<String>, values: Vec<Value>) {
+        self.statements.push((text.into(), values));
+    }
+
+    /// Applies the statements.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub async fn apply(self, database: &Database) -> Result<()> {
+        let schema = database.schema();
+        let now_us = time::next_timestamp_micros();
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3);
+        let clocks = Clocks { timestamp_us: now_us, now_s };
+        let guard = Guard::of(database, &QueryOptions::default());
+        let mut updates = BatchUpdates::default();
+        for (text, values) in &self.statements {
+            let prepared: Arc<Prepared> = Arc::new(planner::plan(text, None, &schema)?);
+            let Plan::Modification(statement) = &prepared.plan else { return Err(not_a(text)) };
+            let evaluation = Evaluation { values, now_us, references: &[] };
+            let places = statement.places(&evaluation)?;
+            updates.add(statement, &places, &evaluation, clocks, &|_, _| None, guard)?;
+        }
+        let mutation = updates.into_mutation();
+        match mutation.updates.len() {
+            0 => Ok(()),
+            1 => Ok(database.apply(mutation).await?),
+            _ => Ok(database.apply_whole_batch(mutation).await?),
+        }
+    }
+}
+
+/// Returns a set of texts as a value.
+pub fn set_value<'t>(elements: impl IntoIterator<Item = &'t str>) -> Value {
+    let mut elements: Vec<&str> = elements.into_iter().collect();
+    elements.sort_unstable();
+    elements.dedup();
+    let mut content = (elements.len() as i32).to_be_bytes().to_vec();
+    for element in elements {
+        content.extend_from_slice(&(element.len() as i32).to_be_bytes());
+        content.extend_from_slice(element.as_bytes());
+    }
+    Value::Bytes(content.into())
+}
+
+/// Returns a boolean as a value.
+pub fn boolean_value(value: bool) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(&[u8::from(value)]))
+}
+
+/// Returns a text as a value.
+pub fn text_value(value: &str) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(value.as_bytes()))
+}
+
+fn bound(values: &[&str]) -> Vec<Value> {
+    values.iter().map(|value| text_value(value)).collect()
+}
+
+fn not_a(text: &str) -> Error {
+    Error::new(ErrorCode::ServerError, format!("not a statement of its kind: {text}"))
+}

@@ -1,0 +1,63 @@
+//! The first superuser of a node.
+//!
+//! There is no superuser with a known password unless the settings ask for one: a start with
+//! authentication and without any role makes a superuser with the password of the settings, or with
+//! a random one, which the caller prints once.
+
+use espalier_storage::Database;
+
+use super::settings::AuthSettings;
+use super::store::{self, Change};
+use super::{Auth, password, role};
+use crate::Result;
+
+/// The name without a setting, as in Cassandra.
+const DEFAULT_NAME: &str = "cassandra";
+
+/// The superuser that a start has made.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FirstSuperuser {
+    /// Its name.
+    pub name: String,
+    /// Its password, if the node made it.
+    pub generated_password: Option<String>,
+}
+
+impl std::fmt::Debug for FirstSuperuser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FirstSuperuser").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Makes the first superuser if the node authenticates its clients and has no role yet. Call it
+/// once, after the start and before clients connect.
+///
+/// # Errors
+/// The storage fails; the hash of the settings is malformed.
+pub async fn make_superuser(database: &Database, auth: &Auth) -> Result<Option<FirstSuperuser>> {
+    let AuthSettings { authenticator, superuser, .. } = &auth.settings;
+    if !authenticator.requires_login() || !role::all(database).await?.is_empty() {
+        return Ok(None);
+    }
+    let name = superuser.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
+    let mut generated_password = None;
+    let hash = match (&superuser.salted_password, &superuser.password) {
+        (Some(hash), _) => {
+            password::check_hash(hash)?;
+            hash.clone()
+        }
+        (None, Some(text)) => password::hash_in_background(text.clone()).await?,
+        (None, None) => {
+            let made = password::random_password()?;
+            generated_password = Some(made.clone());
+            password::hash_in_background(made).await?
+        }
+    };
+    let mut change = Change::default();
+    const TEXT: &str = "INSERT INTO system_auth.roles (role, is_superuser, can_login, salted_hash) \
+                        VALUES (?, true, true, ?)";
+    change.add_values(TEXT, vec![store::text_value(&name), store::text_value(&hash)]);
+    change.apply(database).await?;
+    auth.roles_changed();
+    Ok(Some(FirstSuperuser { name, generated_password }))
+}
