@@ -21,7 +21,7 @@ fn shards(count: usize) -> ShardOptions {
 fn wakes_of_sleeping_shards_are_not_lost() {
     let calls = espalier_testing::cases(500_000);
     let began = Instant::now();
-    let started = start_shards(&shards(2), |context| async move {
+    let started = start_shards(&shards(2), move |context| async move {
         if context.index == 1 {
             return 0;
         }
