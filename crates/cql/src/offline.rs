@@ -121,6 +121,7 @@ fn with_keyspace(schema: Schema, name: &QualifiedName<'_>, current: &str) -> Sch
         durable_writes: true,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
+        annotations: Default::default(),
         unreadable: Unreadable::default(),
     };
     let mut keyspaces = schema.keyspaces;

@@ -147,7 +147,8 @@ impl<'a> Planner<'a> {
             | Statement::DropType(_)
             | Statement::CreateIndex(_)
             | Statement::DropObject(_)
-            | Statement::AlterView(_) => plain(Plan::Schema),
+            | Statement::AlterView(_)
+            | Statement::Annotate(_) => plain(Plan::Schema),
         }
     }
 

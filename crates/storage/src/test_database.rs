@@ -30,6 +30,7 @@ pub(crate) async fn create(database: &Database, metadata: TableMetadata) -> Arc<
             durable_writes: true,
             tables,
             types: Default::default(),
+            annotations: Default::default(),
             unreadable: Default::default(),
         };
         keyspaces.insert("ks".into(), Arc::new(keyspace));

@@ -5,7 +5,7 @@ use espalier_mutation::schema::{Schema, TableMetadata};
 use super::AUTH_KEYSPACE;
 use super::permission::Permission;
 use super::resource::Resource;
-use crate::grammar::ast::{Name, ObjectKind, QualifiedName, Statement};
+use crate::grammar::ast::{AnnotateTarget, Name, ObjectKind, QualifiedName, Statement};
 use crate::modify::PlannedModification;
 use crate::prepared::Plan;
 use crate::transaction::{Answer, PlannedTransaction};
@@ -117,6 +117,15 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
         },
         Statement::CreateIndex(statement) => table(Permission::Alter, &statement.table),
         Statement::AlterView(_) => None,
+        Statement::Annotate(statement) => match &statement.target {
+            AnnotateTarget::Keyspace(name) => of_keyspace(Permission::Alter, name),
+            AnnotateTarget::Table(name) | AnnotateTarget::Column(name, _) => {
+                table(Permission::Alter, name)
+            }
+            AnnotateTarget::Type(name) | AnnotateTarget::Field(name, _) => {
+                all_tables(Permission::Alter, name)
+            }
+        },
         Statement::CreateTableLike(statement) => {
             return table(Permission::Select, &statement.source)
                 .into_iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use espalier_mutation::schema::{
-    ColumnKind, KeyspaceMetadata, TableBuilder, TableId, TableMetadata,
+    Annotated, Annotation, ColumnKind, KeyspaceMetadata, TableBuilder, TableId, TableMetadata,
 };
 use espalier_runtime::random;
 use espalier_types::{CqlType, UserType};
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
-    grammar::ast::{CreateTableLike, QualifiedName},
+    grammar::ast::{CopiedPart, CreateTableLike, QualifiedName},
 };
 
 /// Executes CREATE TABLE ... LIKE. The new table is empty, and knows no dropped columns.
@@ -73,8 +73,42 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     set_options(&mut options, &properties, context.memtables())?;
     check_counter_options(source.is_counter(), &options)?;
     let table = copy(source, target, name)?.layout(source.layout).options(options).build();
+    let owner = with_annotations(statement, source_owner, target);
     let change = changed(ChangeKind::Created, ChangeTarget::Table, target_keyspace, name);
-    Ok(Some((context.with_table(target, table), change)))
+    Ok(Some((context.with_table(&owner, table), change)))
+}
+
+/// Returns the target's keyspace with the comments and labels of columns, and the table's label, that
+/// the statement copies. The table's comment is one of its options.
+fn with_annotations(
+    statement: &CreateTableLike<'_>,
+    source: &KeyspaceMetadata,
+    target: &KeyspaceMetadata,
+) -> KeyspaceMetadata {
+    let mut owner = target.clone();
+    let comments = statement.copied.contains(&CopiedPart::Comments);
+    let labels = statement.copied.contains(&CopiedPart::SecurityLabels);
+    let name = statement.name.name.as_str();
+    for (object, annotation) in &source.annotations {
+        let object = match object {
+            Annotated::Table(table) if table == statement.source.name.as_str() => {
+                Annotated::Table(name.into())
+            }
+            Annotated::Column(table, column) if table == statement.source.name.as_str() => {
+                Annotated::Column(name.into(), column.clone())
+            }
+            _ => continue,
+        };
+        let text = |is_copied, text: &String| if is_copied { text.clone() } else { String::new() };
+        let annotation = Annotation {
+            comment: text(comments, &annotation.comment),
+            security_label: text(labels, &annotation.security_label),
+        };
+        if !annotation.is_empty() {
+            owner.annotations.insert(object, annotation);
+        }
+    }
+    owner
 }
 
 /// Returns a table with the columns and constraints of `source` in the keyspace `target`.

@@ -35,6 +35,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
         durable_writes: true,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
+        annotations: Default::default(),
         unreadable: Unreadable::default(),
     };
     set_properties(context, &mut keyspace, &statement.properties)?;

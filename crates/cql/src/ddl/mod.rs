@@ -5,6 +5,7 @@
 //! schema tables and publishes the new schema to all shards.
 
 mod alter_table;
+mod annotate;
 mod clustering_order;
 mod compact_table;
 mod constraint;
@@ -170,10 +171,12 @@ pub fn apply(
         Statement::DropType(statement) => user_type::drop(&context, statement),
         Statement::CreateIndex(statement) => create_index::create(&context, statement),
         Statement::DropObject(statement) => drop_object::drop(&context, statement),
+        Statement::Annotate(statement) => annotate::annotate(&context, statement),
         Statement::AlterView(statement) => drop_object::alter_view(&context, statement),
         _ => Err(Error::new(ErrorCode::ServerError, "not a schema statement")),
     }?;
     Ok(outcome.map(|(changed, mut change)| {
+        let changed = annotate::without_dropped(changed, &change.keyspace);
         change.further = events::further_changes(schema, &changed, &change);
         (changed, change)
     }))

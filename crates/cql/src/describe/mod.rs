@@ -1,5 +1,6 @@
 //! DESCRIBE, answered from the shard's schema. Since Cassandra 4.0, cqlsh asks the server for it.
 
+mod annotation;
 pub(crate) mod text;
 
 use std::sync::Arc;
@@ -150,7 +151,7 @@ impl Describer<'_> {
                 found.extend(keyspace.tables.values().map(|table| self.table_element(table)));
             })?),
             DescribeTarget::Types => listed(self.in_keyspaces(|keyspace, found| {
-                found.extend(keyspace.types.values().map(type_element));
+                found.extend(keyspace.types.values().map(|found| type_element(keyspace, found)));
             })?),
             DescribeTarget::Functions | DescribeTarget::Aggregates => {
                 listed(self.in_keyspaces(|_, _| {})?)
@@ -175,7 +176,7 @@ impl Describer<'_> {
             DescribeTarget::Type(name) => {
                 let keyspace = self.keyspace_of(name)?;
                 match keyspace.types.get(name.name.as_str()) {
-                    Some(definition) => described(vec![type_element(definition)]),
+                    Some(definition) => described(vec![type_element(keyspace, definition)]),
                     None => self.missing("User defined type", name, keyspace),
                 }
             }
@@ -291,7 +292,7 @@ impl Describer<'_> {
             keyspace: keyspace.name.clone(),
             kind: "keyspace",
             name: keyspace.name.clone(),
-            statement: text::keyspace(keyspace),
+            statement: text::keyspace(keyspace) + &annotation::of_keyspace(keyspace),
         }
     }
 
@@ -300,13 +301,22 @@ impl Describer<'_> {
             keyspace: table.keyspace.clone(),
             kind: "table",
             name: table.name.clone(),
-            statement: text::table(table, self.describe.with_internals),
+            statement: self.table_statement(table),
         }
+    }
+
+    fn table_statement(&self, table: &TableMetadata) -> String {
+        let mut statement = text::table(table, self.describe.with_internals);
+        if let Some(keyspace) = self.schema.keyspace(&table.keyspace) {
+            statement.push_str(&annotation::of_table(keyspace, table));
+        }
+        statement
     }
 
     fn whole_keyspace(&self, keyspace: &KeyspaceMetadata) -> Vec<Element> {
         let mut elements = vec![self.keyspace_element(keyspace)];
-        elements.extend(in_order_of_use(keyspace).into_iter().map(type_element));
+        let types = in_order_of_use(keyspace).into_iter();
+        elements.extend(types.map(|definition| type_element(keyspace, definition)));
         elements.extend(keyspace.tables.values().flat_map(|table| self.table_with_indexes(table)));
         elements
     }
@@ -319,12 +329,12 @@ impl Describer<'_> {
     }
 }
 
-fn type_element(definition: &Arc<UserType>) -> Element {
+fn type_element(keyspace: &KeyspaceMetadata, definition: &Arc<UserType>) -> Element {
     Element {
         keyspace: definition.keyspace.clone(),
         kind: "type",
         name: definition.name.clone(),
-        statement: text::user_type(definition),
+        statement: text::user_type(definition) + &annotation::of_type(keyspace, definition),
     }
 }
 

@@ -22,6 +22,7 @@ fn tree_or_error(statement: &str) -> String {
         Statement::DropKeyspace(statement) => compact(statement),
         Statement::CreateTable(statement) => compact(statement),
         Statement::CreateTableLike(statement) => compact(statement),
+        Statement::Annotate(statement) => compact(statement),
         Statement::AlterTable(statement) => compact(statement),
         Statement::DropTable(statement) => compact(statement),
         Statement::Truncate(statement) => compact(statement),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_types::UserType;
 use uuid::Uuid;
 
-use super::{TableId, TableMetadata};
+use super::{Annotated, Annotation, TableId, TableMetadata};
 
 /// A keyspace.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +21,28 @@ pub struct KeyspaceMetadata {
     pub tables: BTreeMap<String, Arc<TableMetadata>>,
     /// User-defined types by name.
     pub types: BTreeMap<String, Arc<UserType>>,
+    /// Comments and security labels. Objects without either are left out.
+    pub annotations: BTreeMap<Annotated, Annotation>,
     /// Tables and types of this keyspace that the node cannot read.
     pub unreadable: Unreadable,
+}
+
+impl KeyspaceMetadata {
+    /// Returns whether the keyspace has the object.
+    pub fn has(&self, object: &Annotated) -> bool {
+        let fields = |name: &str| self.types.get(name).map(|definition| &definition.fields);
+        match object {
+            Annotated::Keyspace => true,
+            Annotated::Table(table) => self.tables.contains_key(table),
+            Annotated::Column(table, column) => {
+                self.tables.get(table).is_some_and(|table| table.column(column).is_some())
+            }
+            Annotated::Type(name) => self.types.contains_key(name),
+            Annotated::Field(name, field) => {
+                fields(name).is_some_and(|fields| fields.iter().any(|(name, _)| name == field))
+            }
+        }
+    }
 }
 
 /// Tables and types whose rows in the schema tables the node could not read when it started.

@@ -1,6 +1,7 @@
 //! Defines keyspaces, tables, columns and types as immutable values, which a schema change
 //! replaces.
 
+mod annotation;
 mod column;
 mod constraint;
 mod index;
@@ -9,6 +10,7 @@ mod layout;
 mod options;
 mod table;
 
+pub use annotation::{Annotated, Annotation};
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
 pub use constraint::{ColumnConstraint, ConstrainedValue};
 pub use index::{

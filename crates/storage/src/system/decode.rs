@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_mutation::{
     Row,
     schema::{
-        ColumnConstraint, ColumnKind, DroppedColumn, IndexKind, IndexMetadata, KeyspaceMetadata,
-        Schema, TableBuilder, TableId, TableLayout, TableMetadata, TableOptions, Unreadable,
-        UnreadableTable,
+        Annotated, Annotation, ColumnConstraint, ColumnKind, DroppedColumn, IndexKind,
+        IndexMetadata, KeyspaceMetadata, Schema, TableBuilder, TableId, TableLayout, TableMetadata,
+        TableOptions, Unreadable, UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
@@ -33,6 +33,8 @@ pub struct SchemaRows {
     pub column_constraints: Vec<(String, Row)>,
     /// `system_schema.indexes`.
     pub indexes: Vec<(String, Row)>,
+    /// `system_schema.annotations`.
+    pub annotations: Vec<(String, Row)>,
 }
 
 impl SchemaRows {
@@ -46,6 +48,7 @@ impl SchemaRows {
             "dropped_columns" => &mut self.dropped_columns,
             "column_constraints" => &mut self.column_constraints,
             "indexes" => &mut self.indexes,
+            "annotations" => &mut self.annotations,
             _ => return None,
         })
     }
@@ -87,13 +90,30 @@ pub fn read_keyspaces(
             durable_writes: fields.boolean("durable_writes").unwrap_or(true),
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
+            annotations: Default::default(),
             unreadable: Unreadable::default(),
         };
         found.insert(name.clone(), keyspace);
     }
     read_types(rows, &mut found)?;
     read_tables(rows, &mut found)?;
+    read_annotations(rows, &mut found);
     Ok(found)
+}
+
+/// Adds comments and security labels. A row of an unknown kind is left out.
+fn read_annotations(rows: &SchemaRows, found: &mut BTreeMap<String, KeyspaceMetadata>) {
+    let definition = table(SCHEMA_KEYSPACE, "annotations");
+    for (owner, row) in &rows.annotations {
+        let fields = Fields::new(&definition, row);
+        let part = |index: usize| fields.clustering(index).unwrap_or_default();
+        let object = Annotated::from_parts(part(0), part(1), part(2));
+        let Some((keyspace, object)) = found.get_mut(owner).zip(object) else { continue };
+        let text = |column: &str| fields.text(column).unwrap_or_default().to_string();
+        let annotation =
+            Annotation { comment: text("comment"), security_label: text("security_label") };
+        keyspace.annotations.insert(object, annotation);
+    }
 }
 
 fn text_map(entries: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {

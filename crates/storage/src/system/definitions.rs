@@ -47,7 +47,12 @@ const SCHEMA: &[(&str, &str)] = &[
          function_argument_nulls frozen<list<boolean>>, function_argument_types frozen<list<text>>, \
          function_argument_values frozen<list<text>>, function_keyspace text, function_name text",
     ),
-    // Cassandra 5.0 has no such table.
+    // Cassandra 5.0 does not have the next two tables.
+    (
+        "annotations",
+        "keyspace_name text pk, object_kind text ck, object_name text ck, part_name text ck, comment text, \
+         security_label text",
+    ),
     (
         "column_constraints",
         "keyspace_name text pk, table_name text ck, column_name text ck, functions frozen<list<text>>, \
@@ -184,6 +189,7 @@ fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -
             .map(|(table, columns)| (table.to_string(), Arc::new(define(name, table, columns))))
             .collect(),
         types: BTreeMap::new(),
+        annotations: Default::default(),
         unreadable: Unreadable::default(),
     }
 }

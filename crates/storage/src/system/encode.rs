@@ -1,6 +1,6 @@
 //! Encodes schema changes as writes to the schema tables.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -89,6 +89,10 @@ impl Writer {
                 }
             }
         }
+        let none = BTreeMap::new();
+        if before.map_or(&none, |before| &before.annotations) != &keyspace.annotations {
+            self.annotations(keyspace);
+        }
         let unreadable = before.map(|before| &before.unreadable);
         for gone in unreadable.into_iter().flat_map(|before| before.types.keys()) {
             if !keyspace.unreadable.types.contains_key(gone) {
@@ -106,6 +110,20 @@ impl Writer {
             if before.and_then(|before| before.tables.get(&changed.name)) != Some(changed) {
                 self.table(changed);
             }
+        }
+    }
+
+    /// Replaces all comments and security labels of a keyspace, of which there are few.
+    fn annotations(&mut self, keyspace: &KeyspaceMetadata) {
+        let deletion = DeletionTime::new(self.timestamp - 1, self.now_s);
+        self.update("annotations", &keyspace.name).deletion = deletion;
+        let annotations_table = table(SCHEMA_KEYSPACE, "annotations");
+        for (object, annotation) in &keyspace.annotations {
+            let row = RowWriter::new(&annotations_table, &object.parts(), self.timestamp)
+                .text("comment", &annotation.comment)
+                .text("security_label", &annotation.security_label)
+                .finish();
+            self.update("annotations", &keyspace.name).rows.push(row);
         }
     }
 

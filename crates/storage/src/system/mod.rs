@@ -65,8 +65,16 @@ pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
 }
 
 /// The schema tables, in the order in which they are written and read.
-pub const SCHEMA_TABLES: [&str; 7] =
-    ["keyspaces", "types", "tables", "columns", "dropped_columns", "column_constraints", "indexes"];
+pub const SCHEMA_TABLES: [&str; 8] = [
+    "keyspaces",
+    "types",
+    "tables",
+    "columns",
+    "dropped_columns",
+    "column_constraints",
+    "indexes",
+    "annotations",
+];
 
 /// A schema row that cannot be decoded.
 #[derive(Debug, thiserror::Error)]

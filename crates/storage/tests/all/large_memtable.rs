@@ -60,6 +60,7 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
                 durable_writes: false,
                 tables: BTreeMap::from([("narrow".to_owned(), Arc::new(narrow))]),
                 types: BTreeMap::new(),
+                annotations: Default::default(),
                 unreadable: Default::default(),
             };
             let mut keyspaces = schema.keyspaces.clone();

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{
-    ColumnConstraint, ColumnKind, ConstrainedValue, KeyspaceMetadata, Schema, TableBuilder,
-    TableId, TableMetadata, TableOptions,
+    Annotated, Annotation, ColumnConstraint, ColumnKind, ConstrainedValue, KeyspaceMetadata,
+    Schema, TableBuilder, TableId, TableMetadata, TableOptions,
 };
 use espalier_storage::system::{
     SCHEMA_TABLES, SchemaRows, keyspaces, read_schema, schema_mutation, table,
@@ -25,6 +25,7 @@ fn keyspace(name: &str, tables: Vec<TableMetadata>, types: Vec<UserType>) -> Key
             .into_iter()
             .map(|definition| (definition.name.clone(), Arc::new(definition)))
             .collect(),
+        annotations: Default::default(),
         unreadable: Default::default(),
     }
 }
@@ -96,12 +97,24 @@ fn round_trip() {
         .options(options)
         .constrain("t", checks)
         .build();
-    let keyspace = keyspace("ks", vec![first], vec![inner, outer]);
+    let mut keyspace = keyspace("ks", vec![first], vec![inner, outer]);
+    let annotation = Annotation { comment: "it's".into(), security_label: "secret".into() };
+    let annotated = [
+        Annotated::Keyspace,
+        Annotated::Table("Mixed".into()),
+        Annotated::Column("Mixed".into(), "t".into()),
+        Annotated::Type("a".into()),
+        Annotated::Field("a".into(), "i".into()),
+    ];
+    keyspace.annotations =
+        annotated.into_iter().map(|object| (object, annotation.clone())).collect();
     let empty = schema(vec![]);
     let made = schema(vec![keyspace]);
     let read = read_schema(&rows_of(&schema_mutation(&empty, &made, 10, 1)), Uuid::nil()).unwrap();
     let (expected, found) = (made.keyspace("ks").unwrap(), read.keyspace("ks").unwrap());
     assert_eq!(expected.types, found.types);
+    assert_eq!(expected.annotations, found.annotations);
+    assert_eq!(found.annotations.len(), 5);
     assert_eq!(
         (&expected.replication, expected.durable_writes),
         (&found.replication, found.durable_writes)

@@ -4,6 +4,7 @@
 //! schema: the planner does that, and reports errors with the `Position` of a node. A tree is
 //! planned at once and dropped; a prepared statement keeps its text and its plan.
 
+mod annotate;
 mod bind_marker;
 mod describe;
 mod drop_object;
@@ -23,6 +24,7 @@ mod type_name;
 mod unsupported;
 mod user_type;
 
+pub use annotate::{Annotate, AnnotateTarget};
 pub use bind_marker::{BindMarker, BindMarkers};
 pub use describe::{Describe, DescribeTarget};
 pub use drop_object::{AlterView, DropObject, ObjectKind};
@@ -93,6 +95,7 @@ pub enum Statement<'a> {
     AlterView(AlterView<'a>),
     /// Roles, permissions and identities.
     Role(Box<RoleStatement<'a>>),
+    Annotate(Annotate<'a>),
     /// Correct CQL for a feature that is not supported yet.
     Unsupported(Unsupported<'a>),
 }

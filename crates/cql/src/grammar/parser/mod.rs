@@ -5,6 +5,7 @@
 //! text, and the depth of recursion is bounded by `MAX_NESTING`.
 
 mod alter_table;
+mod annotate;
 mod arithmetic;
 mod check;
 mod create_table;

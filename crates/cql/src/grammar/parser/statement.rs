@@ -17,6 +17,9 @@ impl<'a> Parser<'a> {
             return Ok(Statement::Unsupported(statement));
         }
         let position = self.position();
+        if let Some(annotate) = self.annotate()? {
+            return Ok(Statement::Annotate(annotate));
+        }
         let TokenKind::Keyword(keyword) = self.kind(0) else {
             return Err(self.expected("statement"));
         };

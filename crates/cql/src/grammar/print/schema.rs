@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 
 use super::Printer;
 use crate::grammar::ast::{
-    AlterTable, AlterType, Check, CheckKind, ColumnDefinition, ColumnMask, ComparisonOperator,
-    CreateTable, CreateTableLike, CreateType, Expression, Name, PrimaryKey, Property,
-    PropertyValue, TableChange, TableOptions, TypeChange, TypeName,
+    AlterTable, AlterType, Annotate, AnnotateTarget, Check, CheckKind, ColumnDefinition,
+    ColumnMask, ComparisonOperator, CreateTable, CreateTableLike, CreateType, Expression, Name,
+    PrimaryKey, Property, PropertyValue, TableChange, TableOptions, TypeChange, TypeName,
 };
 
 const PARENTHESES: [&str; 2] = ["(", ")"];
@@ -62,6 +62,36 @@ impl<W: Write> Printer<'_, W> {
             self.property(property)?;
         }
         Ok(())
+    }
+
+    pub(super) fn annotate(&mut self, annotate: &Annotate<'_>) -> fmt::Result {
+        self.text(if annotate.is_label { "SECURITY LABEL ON " } else { "COMMENT ON " })?;
+        match &annotate.target {
+            AnnotateTarget::Keyspace(name) => {
+                self.text("KEYSPACE ")?;
+                self.name(name)?;
+            }
+            AnnotateTarget::Table(table) => {
+                self.text("TABLE ")?;
+                self.qualified_name(table)?;
+            }
+            AnnotateTarget::Type(name) => {
+                self.text("TYPE ")?;
+                self.qualified_name(name)?;
+            }
+            AnnotateTarget::Column(owner, part) | AnnotateTarget::Field(owner, part) => {
+                let is_column = matches!(annotate.target, AnnotateTarget::Column(..));
+                self.text(if is_column { "COLUMN " } else { "FIELD " })?;
+                self.qualified_name(owner)?;
+                self.text(".")?;
+                self.name(part)?;
+            }
+        }
+        self.text(" IS ")?;
+        match &annotate.text {
+            Some(text) => self.string(text),
+            None => self.text("NULL"),
+        }
     }
 
     fn column_definition(&mut self, column: &ColumnDefinition<'_>) -> fmt::Result {

@@ -171,6 +171,7 @@ pub fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata
         durable_writes: true,
         tables,
         types: BTreeMap::new(),
+        annotations: Default::default(),
         unreadable: Default::default(),
     };
     let mut keyspaces = schema.keyspaces.clone();
