@@ -37,6 +37,7 @@ fn schema() -> Schema {
         durable_writes: true,
         tables: BTreeMap::from([(table.name.clone(), table)]),
         types: BTreeMap::new(),
+        annotations: Default::default(),
         unreadable: Default::default(),
     };
     Schema::new(BTreeMap::from([("ks".into(), Arc::new(keyspace))]), Uuid::nil())
