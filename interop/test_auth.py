@@ -86,6 +86,15 @@ def test_a_prepared_statement_is_checked_at_each_execution(clients, role):
     assert list(session.execute(read, [1])) == [(2,)]
 
 
+def test_a_prepared_drop_of_an_index_needs_the_permission_of_its_table(clients, role):
+    session, _ = role
+    drop = session.prepare("DROP INDEX IF EXISTS k.later")
+    session.execute(drop)  # there is no such index yet
+    clients.root.execute("CREATE INDEX later ON k.t (v)")
+    refused(session, drop, "has no ALTER permission on <table k.t>")
+    clients.root.execute("DROP INDEX k.later")
+
+
 def test_wrong_passwords(clients, role):
     _, name = role
     for user, password in [(name, "wrong"), ("nobody", "pw")]:

@@ -15,7 +15,10 @@ use crate::{
     batch::{PlannedBatch, check_statements},
     grammar::{
         self, SyntaxError,
-        ast::{BindMarkers, Expression, Modification, Parsed, QualifiedName, Statement, Using},
+        ast::{
+            BindMarkers, DropObject, Expression, Modification, ObjectKind, Parsed, QualifiedName,
+            Statement, Using,
+        },
     },
     metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id},
     modify::plan_modification,
@@ -61,10 +64,15 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         result_changed: false,
         schema: Arc::downgrade(schema),
         tables,
+        depends_on_schema: drops_index(&parsed.statement),
         changes_roles: needs.iter().any(Need::changes_roles),
         needs,
         passed: AtomicU64::new(0),
     })
+}
+
+fn drops_index(statement: &Statement<'_>) -> bool {
+    matches!(statement, Statement::DropObject(DropObject { kind: ObjectKind::Index, .. }))
 }
 
 /// Creates the error of a text that is not CQL. The text of a statement with a password is not shown.

@@ -54,6 +54,9 @@ pub struct Prepared {
     /// of each of its tables.
     pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
+    /// Whether any change of the schema makes it be planned again. DROP INDEX names no table, so
+    /// the schema decides which table's permission it needs.
+    pub(crate) depends_on_schema: bool,
     /// The permissions that it needs.
     pub(crate) needs: Vec<Need>,
     /// Whether it writes to the tables of roles and permissions.
@@ -92,9 +95,10 @@ impl Prepared {
     /// Whether the tables are unchanged since the statement was planned.
     pub(crate) fn is_fresh(&self, schema: &Arc<Schema>) -> bool {
         std::ptr::eq(self.schema.as_ptr(), Arc::as_ptr(schema))
-            || self.tables.iter().all(|(id, version)| {
-                schema.table_by_id(*id).is_some_and(|table| table.version == *version)
-            })
+            || !self.depends_on_schema
+                && self.tables.iter().all(|(id, version)| {
+                    schema.table_by_id(*id).is_some_and(|table| table.version == *version)
+                })
     }
 
     /// Whether it reads rows of a user's table. Drivers read the node's own tables (`system`,
