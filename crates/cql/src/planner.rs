@@ -75,7 +75,8 @@ fn drops_index(statement: &Statement<'_>) -> bool {
     matches!(statement, Statement::DropObject(DropObject { kind: ObjectKind::Index, .. }))
 }
 
-/// Creates the error of a text that is not CQL. The text of a statement with a password is not shown.
+/// Creates the error of a text that is not CQL. The text of a statement with a password is not
+/// shown.
 fn without_password(error: SyntaxError, text: &str) -> Error {
     let error = Error::from(error);
     if matches!(obfuscate(text), Cow::Borrowed(_)) {

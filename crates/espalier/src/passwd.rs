@@ -1,5 +1,5 @@
-//! `espalier passwd`: prints the hash of a password, so that the password itself need not stand in a
-//! statement or in a file of settings.
+//! `espalier passwd`: prints the hash of a password, so that the password itself need not stand in
+//! a statement or in a file of settings.
 
 use std::io::{self, Write};
 

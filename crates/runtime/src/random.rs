@@ -1,7 +1,7 @@
 //! Randomness: a fast seedable generator, one per thread, and the identifiers made from it.
 //!
-//! The generator is not for secrets, because its state can be computed from its output. Secrets come
-//! from [`fill_secret`]. The kernel seeds the generator unless a test does.
+//! The generator is not for secrets, because its state can be computed from its output. Secrets
+//! come from [`fill_secret`]. The kernel seeds the generator unless a test does.
 
 use crate::time;
 use std::cell::{Cell, RefCell};

@@ -1,9 +1,9 @@
 //! Hashes of passwords, and the threads that compute them.
 //!
 //! The node makes bcrypt hashes (`$2a$`) as Cassandra does, and also reads the SHA-512 hashes
-//! (`$6$`) of ScyllaDB. A hash takes some 50 ms of a processor. Each shard computes one at a time, on
-//! a helper thread, and at most [`MAX_WAITING`] requests wait for it; so a storm of log-ins neither
-//! holds a shard nor takes memory without bound.
+//! (`$6$`) of ScyllaDB. A hash takes some 50 ms of a processor. Each shard computes one at a time,
+//! on a helper thread, and at most [`MAX_WAITING`] requests wait for it; so a storm of log-ins
+//! neither holds a shard nor takes memory without bound.
 
 use std::cell::Cell;
 
@@ -93,7 +93,7 @@ pub async fn hash_in_background(password: String) -> Result<String> {
 /// # Errors
 /// Error 0x1001 if too many requests wait for the thread.
 pub async fn fits_in_background(password: String, hash: Option<String>) -> Result<bool> {
-    /// The hash of a password that nobody has.
+    /// The hash of a password that no role has.
     const NOBODY: &str = "$2a$10$abcdefghijklmnopqrstuu5Lo0g67CiD3M4RpN1BmBb4Crp5w7dbK";
     in_background(move || match hash {
         Some(hash) => fits(&password, &hash),

@@ -1,7 +1,7 @@
 //! The objects of permissions: keyspaces and tables, roles, functions, MBeans.
 //!
-//! The tables of `system_auth` know a resource by its name (`data/ks/t`), errors and LIST show it as
-//! `<table ks.t>`. Both forms are Cassandra's.
+//! The tables of `system_auth` know a resource by its name (`data/ks/t`), errors and LIST show it
+//! as `<table ks.t>`. Both forms are Cassandra's.
 
 use std::fmt;
 

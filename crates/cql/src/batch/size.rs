@@ -29,8 +29,8 @@ const RANGES: u64 = 4;
 const RANGE: u64 = 12;
 
 /// Warns about a batch of several partitions that is larger than `batch_size_warn_threshold`, and
-/// refuses one that is larger than `batch_size_fail_threshold`. Values of counters have another size
-/// in Cassandra.
+/// refuses one that is larger than `batch_size_fail_threshold`. Values of counters have another
+/// size in Cassandra.
 ///
 /// # Errors
 /// The batch is too large.

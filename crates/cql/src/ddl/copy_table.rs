@@ -78,8 +78,8 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     Ok(Some((context.with_table(&owner, table), change)))
 }
 
-/// Returns the target's keyspace with the comments and labels of columns, and the table's label, that
-/// the statement copies. The table's comment is one of its options.
+/// Returns the target's keyspace with the comments and labels of columns, and the table's label,
+/// that the statement copies. The table's comment is one of its options.
 fn with_annotations(
     statement: &CreateTableLike<'_>,
     source: &KeyspaceMetadata,

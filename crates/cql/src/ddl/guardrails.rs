@@ -1,5 +1,6 @@
-//! The guardrails of schema statements. [`check`] runs before a statement is applied, so a guardrail
-//! refuses a statement even if IF [NOT] EXISTS would leave the schema unchanged, as in Cassandra.
+//! The guardrails of schema statements. [`check`] runs before a statement is applied, so a
+//! guardrail refuses a statement even if IF [NOT] EXISTS would leave the schema unchanged, as in
+//! Cassandra.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 use espalier_storage::{

@@ -120,8 +120,8 @@ fn check_topology(
     Ok(())
 }
 
-/// Keeps the data centers of an altered keyspace: as in Cassandra, `replication_factor` is for those
-/// that the keyspace does not have yet.
+/// Keeps the data centers of an altered keyspace: as in Cassandra, `replication_factor` is for
+/// those that the keyspace does not have yet.
 fn keep_data_centers(
     context: &Context<'_>,
     keyspace: &str,

@@ -1,5 +1,5 @@
-//! Table properties of ScyllaDB. The schema keeps them as extensions, so that DESCRIBE shows them and
-//! a schema can go back to ScyllaDB. They have no effect here, and the client is warned.
+//! Table properties of ScyllaDB. The schema keeps them as extensions, so that DESCRIBE shows them
+//! and a schema can go back to ScyllaDB. They have no effect here, and the client is warned.
 //!
 //! The bytes of an extension are those of a `map<text, text>`, or the text itself.
 

@@ -180,26 +180,7 @@ impl Describer<'_> {
                     None => self.missing("User defined type", name, keyspace),
                 }
             }
-            DescribeTarget::Index(name) => {
-                let keyspace = self.keyspace_of(name)?;
-                let index = name.name.as_str();
-                match find_indexed_table(keyspace, index) {
-                    Some(table) => {
-                        let found = table.index(index);
-                        described(
-                            found.map(|index| index_element(table, index)).into_iter().collect(),
-                        )
-                    }
-                    None => Err(Error::invalid_at(
-                        self.text,
-                        name.position(),
-                        format!(
-                            "Table for existing index '{index}' not found in '{}'",
-                            keyspace.name
-                        ),
-                    )),
-                }
-            }
+            DescribeTarget::Index(name) => described(self.named_index(name)?),
             DescribeTarget::MaterializedView(name) => {
                 self.missing("Materialized view", name, self.keyspace_of(name)?)
             }
@@ -211,6 +192,17 @@ impl Describer<'_> {
             }
             DescribeTarget::Any(name) => described(self.keyspace_or_table(name)?),
         }
+    }
+
+    fn named_index(&self, name: &QualifiedName<'_>) -> Result<Vec<Element>> {
+        let keyspace = self.keyspace_of(name)?;
+        let index = name.name.as_str();
+        let Some(table) = find_indexed_table(keyspace, index) else {
+            let message =
+                format!("Table for existing index '{index}' not found in '{}'", keyspace.name);
+            return Err(Error::invalid_at(self.text, name.position(), message));
+        };
+        Ok(table.index(index).map(|index| index_element(table, index)).into_iter().collect())
     }
 
     fn named_keyspace(&self, name: Option<&Name<'_>>, only: bool) -> Result<Vec<Element>> {

@@ -1,7 +1,8 @@
 //! Lets statements consult the guardrails of the node.
 //!
-//! `statement` checks what a statement asks for, before it is executed, and `products` the number of
-//! keys that it names. `values` checks the values that a write has made, before they are written.
+//! `statement` checks what a statement asks for, before it is executed, and `products` the number
+//! of keys that it names. `values` checks the values that a write has made, before they are
+//! written.
 
 mod products;
 mod statement;

@@ -25,7 +25,7 @@ pub use self::{
 use crate::{
     ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result, Value,
     auth::{self, Auth, Login},
-    batch::BatchUpdates,
+    batch::{BatchUpdates, PlannedBatch},
     consistency, ddl, describe,
     guard::{self, Guard},
     metadata::statement_id,
@@ -283,19 +283,7 @@ impl QueryProcessor {
                 self.modify(statement, &evaluation, clocks, guard).await?;
                 Ok(QueryResult::Void)
             }
-            Plan::Batch(batch) => {
-                let timestamp_us = batch.timestamp_us(&evaluation, clocks.timestamp_us)?;
-                let clocks = Clocks { timestamp_us, ..clocks };
-                let mut updates = BatchUpdates::default();
-                let mut is_counter = false;
-                for statement in &batch.statements {
-                    is_counter |= statement.table.is_counter();
-                    self.add_to_batch(&mut updates, statement, &evaluation, clocks, guard).await?;
-                }
-                let mutation = updates.into_mutation();
-                self.apply_batch(batch.kind, is_counter, mutation, guard).await?;
-                Ok(QueryResult::Void)
-            }
+            Plan::Batch(batch) => self.run_batch(batch, &evaluation, clocks, guard).await,
             Plan::Transaction(_) => {
                 let (prepared, values) = (prepared.clone(), values.into());
                 let now_s = clocks.now_s;
@@ -305,15 +293,7 @@ impl QueryProcessor {
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
             Plan::Truncate(table) => self.truncate(*table).await,
             Plan::Schema => {
-                let (before, warnings) = (database.schema(), options.warnings);
-                let keyspace = keyspace.as_deref();
-                let result = ddl::execute(database, &prepared.text, keyspace, warnings).await?;
-                if let QueryResult::SchemaChange(change) = &result {
-                    let auth = &self.inner.auth;
-                    auth::creator_permissions(database, auth, login, change).await?;
-                    auth::revoke_dropped(database, auth, &before, change).await?;
-                }
-                Ok(result)
+                self.change_schema(&prepared.text, login, keyspace.as_deref(), options).await
             }
             Plan::Role => {
                 let (text, keyspace) = (&prepared.text, keyspace.as_deref());
@@ -329,6 +309,46 @@ impl QueryProcessor {
                 describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
             }
         }
+    }
+
+    /// Executes a schema statement, and grants to its client, or revokes, the permissions on the
+    /// object.
+    async fn change_schema(
+        &self,
+        text: &str,
+        login: Option<&Login>,
+        keyspace: Option<&str>,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let database = &self.inner.database;
+        let before = database.schema();
+        let result = ddl::execute(database, text, keyspace, options.warnings).await?;
+        if let QueryResult::SchemaChange(change) = &result {
+            let auth = &self.inner.auth;
+            auth::creator_permissions(database, auth, login, change).await?;
+            auth::revoke_dropped(database, auth, &before, change).await?;
+        }
+        Ok(result)
+    }
+
+    /// Executes the statements of a batch as one mutation.
+    async fn run_batch(
+        &self,
+        batch: &PlannedBatch,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+        guard: Guard<'_>,
+    ) -> Result<QueryResult> {
+        let timestamp_us = batch.timestamp_us(evaluation, clocks.timestamp_us)?;
+        let clocks = Clocks { timestamp_us, ..clocks };
+        let mut updates = BatchUpdates::default();
+        let mut is_counter = false;
+        for statement in &batch.statements {
+            is_counter |= statement.table.is_counter();
+            self.add_to_batch(&mut updates, statement, evaluation, clocks, guard).await?;
+        }
+        self.apply_batch(batch.kind, is_counter, updates.into_mutation(), guard).await?;
+        Ok(QueryResult::Void)
     }
 
     /// Waits until the rows that a serial read returned are durable, because a crash could

@@ -72,7 +72,7 @@ impl History {
         let mut below = |bound: usize| (random.next_u64() % bound as u64) as usize;
         let kind = &KINDS[below(KINDS.len())];
         let (mut clustering, value) = (TYPES[below(TYPES.len())], TYPES[below(TYPES.len())]);
-        // Of equal clusterings with different bytes, a merge of files keeps either.
+        // If equal clusterings have different bytes, a merge of files keeps either.
         if clustering.0 == "decimal" {
             clustering.1[3] = "2.50";
         }
@@ -393,7 +393,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
         let now_s = history.now_s;
         let crash_seed = seed.wrapping_mul(1000) + step;
         let is_doomed = node.is_doomed;
-        // What fails while the power may be off says nothing.
+        // A failure while the power may be off says nothing.
         let may_fail = |outcome: Result<(), String>| match outcome {
             Err(error) if !is_doomed => panic!("seed {seed}, step {step}: {error}"),
             outcome => outcome.is_err(),

@@ -1,4 +1,5 @@
-//! Defines the constraints of columns: the conditions of `CHECK`, which written values must satisfy.
+//! Defines the constraints of columns: the conditions of `CHECK`, which written values must
+//! satisfy.
 
 /// One condition of a column's `CHECK`.
 #[derive(Clone, Debug, PartialEq, Eq)]

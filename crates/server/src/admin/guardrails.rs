@@ -1,5 +1,5 @@
-//! Reads and changes the settings of guardrails while the node runs. The paths are our own: ScyllaDB
-//! has none.
+//! Reads and changes the settings of guardrails while the node runs. The paths are our own:
+//! ScyllaDB has none.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub(super) fn get(database: &Database) -> HttpResponse {
 }
 
 /// Answers `POST /storage_service/guardrails?name=SETTING&value=VALUE`. Two thresholds of one limit
-/// change together with `fail=VALUE&warn=VALUE` and the name that Cassandra's nodetool uses, such as
-/// `keyspaces_threshold`.
+/// change together with `fail=VALUE&warn=VALUE` and the name that Cassandra's nodetool uses, such
+/// as `keyspaces_threshold`.
 pub(super) fn set(database: &Database, request: &HttpRequest) -> HttpResponse {
     let refuse = |reason: &str| HttpResponse::error(400, reason);
     let parameter = |name| request.parameter(name);

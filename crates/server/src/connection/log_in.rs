@@ -1,7 +1,8 @@
-//! The log-in of a connection: AUTHENTICATE, AUTH_RESPONSE with a token of SASL PLAIN, AUTH_SUCCESS.
+//! The log-in of a connection: AUTHENTICATE, AUTH_RESPONSE with a token of SASL PLAIN,
+//! AUTH_SUCCESS.
 //!
-//! A client that has not logged in holds little: its messages are short ([`MAX_LOGIN_BYTES`]), it has
-//! [`LOGIN_TIME`] from the beginning of the connection, and it may fail [`MAX_FAILURES`] times.
+//! A client that has not logged in holds little: its messages are short ([`MAX_LOGIN_BYTES`]), it
+//! has [`LOGIN_TIME`] from the beginning of the connection, and it may fail [`MAX_FAILURES`] times.
 
 use std::io;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! The background task that gives entries to SSTables without them: those written before CREATE
-//! INDEX, imported ones, and those whose entries are damaged.
+//! The background task that gives entries to SSTables without them: SSTables written before
+//! CREATE INDEX, imported ones, and ones with damaged entries.
 //!
 //! It flushes the memtables that were frozen when the index was created, and rewrites each such
 //! SSTable as a compaction of one file, which writes the entries of its rows. Until then a query by

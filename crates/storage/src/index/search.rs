@@ -1,4 +1,4 @@
-//! What a read looks for in the indexes of its table.
+//! The terms that a read looks up in the indexes of its table.
 
 /// A conjunction of terms. A row that a read returns satisfies all of them; the reader of the rows
 /// checks that, because entries may be stale.

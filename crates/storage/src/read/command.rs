@@ -28,7 +28,7 @@ pub struct ReadCommand {
     pub limits: ReadLimits,
     /// The position where an earlier read stopped.
     pub resume: Option<ReadPosition>,
-    /// What the rows have in indexed columns. The read may use the indexes to skip rows without it;
+    /// The conditions on indexed columns. The read may use the indexes to skip rows without it;
     /// it may return others, too.
     pub search: Option<Arc<IndexSearch>>,
     /// Whether the read leaves caches unchanged: it uses cached data, but neither counts as an

@@ -192,6 +192,11 @@ impl Writer {
                 .finish();
             self.update("dropped_columns", keyspace).rows.push(row);
         }
+        self.constraints_and_indexes(changed);
+    }
+
+    fn constraints_and_indexes(&mut self, changed: &TableMetadata) {
+        let (keyspace, timestamp) = (&changed.keyspace, self.timestamp);
         let constraints_table = table(SCHEMA_KEYSPACE, "column_constraints");
         for column in changed.columns() {
             let constraints = changed.constraints_of(column);

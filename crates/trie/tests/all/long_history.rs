@@ -1,7 +1,7 @@
 //! One history of a million operations (300,000 in the gate) against an ordered map: the trie grows
-//! to tens of thousands of keys and shrinks again, several times, while readers and snapshots come and go, so that every
-//! kind of node and of free block is used over and over. The test prints its seed; `HISTORY_SEED`
-//! and `HISTORY_OPERATIONS` set other values.
+//! to tens of thousands of keys and shrinks again, several times, while readers and snapshots come
+//! and go, so that every kind of node and of free block is used over and over. The test prints its
+//! seed; `HISTORY_SEED` and `HISTORY_OPERATIONS` set other values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -88,7 +88,7 @@ impl Run<'_> {
         let resource = self.resource(&grant.resource)?;
         let permissions = permission_set(&grant.permissions, &resource)?;
         self.check_on(Permission::Authorize, &resource)?;
-        // Nobody gives what they do not have.
+        // A role grants only permissions that it has.
         permissions.iter().try_for_each(|permission| self.check_on(permission, &resource))?;
         self.check_not_anonymous()?;
         let name = grant.role.as_str();

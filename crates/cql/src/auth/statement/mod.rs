@@ -1,8 +1,8 @@
 //! Execution of statements about roles, permissions and identities.
 //!
 //! All of them run on shard 0, one after the other, so that two of them cannot decide from the same
-//! state. Each checks the permissions of its client first, as in Cassandra, so that a client without
-//! them learns nothing about roles, and makes the node compute no hash.
+//! state. Each checks the permissions of its client first, as in Cassandra, so that a client
+//! without them learns nothing about roles, and makes the node compute no hash.
 
 mod creator;
 mod define;

@@ -1,7 +1,8 @@
 //! Conflicts of relations that restrict the same column, in Cassandra's words.
 //!
 //! An equality excludes all other relations. A range has one bound on each side, and may have any
-//! number of NOT IN. CONTAINS, CONTAINS KEY and their negations can be combined only with each other.
+//! number of NOT IN. CONTAINS, CONTAINS KEY and their negations can be combined only with each
+//! other.
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 

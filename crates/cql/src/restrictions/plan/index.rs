@@ -138,7 +138,7 @@ impl<'c> IndexChoice<'c> {
         let (attached, legacy): (Vec<_>, Vec<_>) =
             table.indexes.iter().partition(|index| index.is_storage_attached());
         let by_one = legacy.iter().any(|index| match relations {
-            // The same index does not serve two conditions of a collection.
+            // One index does not serve two conditions of a collection.
             [relation] => serves(table, index, relation),
             _ => false,
         });

@@ -43,7 +43,7 @@ struct Execution<'s> {
     evaluation: &'s Evaluation<'s>,
     output: Output<'s>,
     page: PageLimits,
-    /// What the statement looks up in secondary indexes.
+    /// The terms that the statement looks up in secondary indexes.
     search: Option<Arc<IndexSearch>>,
     /// Result rows that LIMIT still allows.
     rows_left: usize,

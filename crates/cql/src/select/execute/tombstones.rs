@@ -20,7 +20,7 @@ use crate::{Error, ErrorCode, ErrorDetail, Result, ddl::SYSTEM_KEYSPACES};
 /// The tombstones of a page.
 #[derive(Default)]
 pub struct TombstoneCount {
-    /// Those since the last chunk that ended with rows.
+    /// The tombstones since the last chunk that ended with rows.
     current: u64,
     /// The largest count so far, with the rows that were live before it.
     largest: u64,
