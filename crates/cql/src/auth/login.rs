@@ -175,7 +175,10 @@ impl Login {
         let enforced = match self.auth.settings.authorizer {
             Authorizer::AllowAll => false,
             Authorizer::Cassandra => true,
-            Authorizer::Transitional => keyspace.is_none_or(|name| name == AUTH_KEYSPACE),
+            Authorizer::Transitional => {
+                permission == Permission::Authorize
+                    || keyspace.is_none_or(|name| name == AUTH_KEYSPACE)
+            }
         };
         let is_system = keyspace.is_some_and(crate::ddl::is_system_keyspace);
         let counts =

@@ -23,6 +23,10 @@ const MAX_COST: u32 = 14;
 /// Limit of the rounds of a `$6$` hash; about a second.
 const MAX_SHA_ROUNDS: u32 = 1_000_000;
 
+/// Maximum length of a password beside a SHA-crypt hash, in bytes: each round hashes it again.
+/// Arbitrary.
+const MAX_SHA_PASSWORD_BYTES: usize = 256;
+
 /// Limit of requests that wait for a shard's thread. Arbitrary: the last one waits three seconds.
 const MAX_WAITING: usize = 64;
 
@@ -60,7 +64,8 @@ fn fits(password: &str, hash: &str) -> bool {
         return bcrypt::verify(password, hash).unwrap_or(false);
     }
     let sha_rounds = sha_rounds(hash);
-    sha_rounds.is_some_and(|rounds| rounds <= MAX_SHA_ROUNDS)
+    password.len() <= MAX_SHA_PASSWORD_BYTES
+        && sha_rounds.is_some_and(|rounds| rounds <= MAX_SHA_ROUNDS)
         && ShaCrypt::default().verify_password(password.as_bytes(), hash).is_ok()
 }
 

@@ -8,11 +8,16 @@ use espalier_mutation::schema::{
 };
 use espalier_types::CqlType;
 
-use super::{Context, Outcome, changed, contains_duration, index_class::IndexClass, is_word};
+use super::{
+    Context, Outcome, changed, check_length, contains_duration, index_class::IndexClass, is_word,
+};
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
     grammar::ast::{CreateIndex, DropObject, IndexTarget, Position, PropertyValue},
 };
+
+/// The maximum length of an index's name, as in Cassandra. It is a part of the names of files.
+const MAX_INDEX_NAME: usize = 192;
 
 /// Executes CREATE INDEX.
 ///
@@ -69,6 +74,8 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     if !is_word(&name) {
         return Err(Error::configuration(format!("Illegal index name {name}")));
     }
+    check_length(&name, MAX_INDEX_NAME)
+        .map_err(|reason| Error::configuration(format!("Index name {reason}")))?;
     class.check_options(table, &options)?;
     let Some(index) = IndexMetadata::from_options(&name, kind, options) else {
         return refuse(statement.position, "this index target is not supported".into());

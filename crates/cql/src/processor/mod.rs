@@ -214,12 +214,15 @@ impl QueryProcessor {
         client: &ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        let keyspace = prepared.keyspace.clone().or_else(|| client.keyspace.clone());
+        // The permissions of a schema statement are those for the keyspace of its preparation.
+        let session = client.keyspace.as_ref().filter(|_| !matches!(prepared.plan, Plan::Schema));
+        let keyspace = prepared.keyspace.as_ref().or(session).cloned();
         let login = client.login.as_deref();
         if let Some(login) = login {
             self.authorize(login, prepared).await?;
         }
-        let result = match &prepared.timeout {
+        // A write to the tables of roles must end before the roles are read again.
+        let result = match prepared.timeout.as_ref().filter(|_| !prepared.changes_roles) {
             None => self.run(prepared, login, keyspace, options).await,
             Some(timeout) => {
                 Box::pin(self.run_within(timeout, prepared, login, keyspace, options)).await

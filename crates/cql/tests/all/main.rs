@@ -10,6 +10,7 @@ mod grammar_round_trip;
 mod grammar_soup;
 mod guardrails;
 mod hostile_values;
+mod index_conditions;
 mod index_histories;
 mod point_paths;
 mod prepared_metadata;

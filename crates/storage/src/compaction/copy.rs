@@ -176,6 +176,8 @@ impl<'a> Merge<'a> {
         let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
         if !has_begun {
             output.start_partition(partition.header().clone())?;
+            // Partitions of static rows alone have entries, too.
+            output.make_room().await?;
         }
         // The merge returns no purged fragments, however many there are; `paced` yields meanwhile.
         while let Some(fragment) = self.pace.paced(partition.next(), self.running).await?? {

@@ -48,6 +48,10 @@ pub(crate) async fn read_indexed(
         let names: Vec<&str> = search.terms.iter().map(|term| term.index.as_str()).collect();
         trace_event!("Reading by the secondary indexes {}", names.join(", "));
     }
+    // A range is walked as a whole, so the rows of one partition are found faster without it.
+    if !first.is_of_values() && matches!(command.target, ReadTarget::Partition(_)) {
+        return Ok(None);
+    }
     let (from, end) = bounds(command, own, first.listed());
     let mut read = IndexedRead { access, command, remaining, result: ReadResult::default() };
     read.walk(first, others, from, end).await?;

@@ -215,7 +215,8 @@ pub(super) fn plan_terms(
             }
         }
     }
-    for filter in filters {
+    // An index finds the rows that have a value, not those without it.
+    for filter in filters.iter().filter(|filter| !filter.is_negated) {
         match (&filter.target, &filter.operator) {
             (FilterTarget::Column(column), FilterOperator::Compare(Operator::Equal, term)) => {
                 add(&column.name, IndexPart::Simple, PlannedValues::Equal(term.clone()));

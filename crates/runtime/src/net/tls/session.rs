@@ -13,7 +13,7 @@ use rustls::ServerConnection;
 use super::configuration::suite_name;
 use crate::net::TcpStream;
 use crate::preempt::maybe_yield;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Semaphore};
 use crate::task::spawn_blocking;
 
 /// Spare bytes of the buffer for received ciphertext: one record of the maximum size.
@@ -22,6 +22,12 @@ const RECEIVE_BYTES: usize = 18 * 1024;
 /// Plaintext that is encrypted between two writes to the socket. It bounds the ciphertext in
 /// memory, and the time on the core: some tens of microseconds.
 const CHUNK_BYTES: usize = 48 * 1024;
+
+thread_local! {
+    /// The handshakes of a shard that compute at the same time, so that a storm of them leaves
+    /// helper threads to other work. The client's time for the handshake goes on meanwhile.
+    static HANDSHAKES: Semaphore = Semaphore::new(2);
+}
 
 /// The session of an encrypted connection.
 pub(in crate::net) struct Session {
@@ -64,7 +70,9 @@ impl Session {
                 let outcome = state.process();
                 (state, outcome)
             };
+            let permit = HANDSHAKES.with(Semaphore::clone).acquire(1).await;
             let (processed, outcome) = spawn_blocking(work).await;
+            drop(permit);
             state = processed;
             // The alert of a failure must reach the client too.
             let mut out = Vec::new();
