@@ -9,7 +9,7 @@ use super::{
 
 /// The types by which operators name compactions: Cassandra's names, and ScyllaDB's where they
 /// differ.
-const TYPES: [(&str, &[CompactionKind]); 7] = [
+const TYPES: [(&str, &[CompactionKind]); 8] = [
     // All compactions that merge files, and the splits that precede them.
     ("COMPACTION", &[CompactionKind::Compaction, CompactionKind::Major, CompactionKind::Split]),
     ("MAJOR_COMPACTION", &[CompactionKind::Major]),
@@ -19,6 +19,7 @@ const TYPES: [(&str, &[CompactionKind]); 7] = [
     ("UPGRADE_SSTABLES", &[CompactionKind::Upgrade]),
     ("UPGRADE", &[CompactionKind::Upgrade]),
     ("RESHARD", &[CompactionKind::Split]),
+    ("INDEX_BUILD", &[CompactionKind::IndexBuild]),
 ];
 
 /// Answers `POST /compaction_manager/stop_compaction?type=TYPE`.

@@ -70,7 +70,8 @@ fn the_second_scan_reads_no_file() {
             assert!(
                 database.read(ReadCommand { bypass_cache: true, ..scan(&table) }).await.is_err()
             );
-            assert_eq!(database.read(scan(&table)).await.unwrap(), first);
+            let again = database.read(scan(&table)).await.unwrap();
+            assert_eq!((&again.partitions, &again.next), (&first.partitions, &first.next));
             assert_eq!(read_in_pages(&database, scan(&table), 7).await, first.partitions);
             // A part of the range, and keys that are in no file.
             let key = first.partitions[40].key.clone();
@@ -193,7 +194,8 @@ fn many_keys_that_are_in_no_file_are_passed_in_steps() {
             }
             let first = database.read(scan(&table)).await.unwrap();
             break_files(&disk);
-            assert_eq!(database.read(scan(&table)).await.unwrap(), first);
+            let again = database.read(scan(&table)).await.unwrap();
+            assert_eq!((&again.partitions, &again.next), (&first.partitions, &first.next));
             assert_eq!(read_in_pages(&database, scan(&table), 7).await, first.partitions);
             assert!(read_partition(&database, &table, "nobody").await.is_none());
         });

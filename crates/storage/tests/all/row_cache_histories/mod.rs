@@ -217,6 +217,8 @@ impl History {
             let around = ReadCommand { bypass_cache: true, ..command.clone() };
             let mut expected = self.database.read(around).await.unwrap();
             let mut got = self.database.read(command.clone()).await.unwrap();
+            // The cache leaves out what is dead, so a read through it drops less.
+            (expected.dropped, got.dropped) = (0, 0);
             forget_liveness(&mut expected.partitions);
             forget_liveness(&mut got.partitions);
             assert_eq!(got, expected, "{} {command:?}", self.context);
