@@ -172,9 +172,9 @@ def test_cve_2025_23015_modify_on_all_keyspaces_does_not_reach_system_tables(cli
         "UPDATE system_auth.role_permissions SET permissions = {'ALTER'}"
         f" WHERE role = '{name}' AND resource = 'data'",
         "TRUNCATE system_auth.roles",
-        "INSERT INTO system.peers (peer) VALUES ('127.0.0.9')",
     ):
         refused(session, statement, "has no MODIFY permission on <table system")
+    refused(session, "INSERT INTO system.peers (peer) VALUES ('127.0.0.9')", "not user-modifiable")
     refused(session, "SELECT salted_hash FROM system_auth.roles", "has no SELECT permission")
     with pytest.raises(Unauthorized, match="strictly limited"):
         clients.root.execute(f"GRANT MODIFY ON system_auth.roles TO {name}")
