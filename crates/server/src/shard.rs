@@ -41,6 +41,9 @@ const MIN_UNSENT_LIMIT: usize = 32 << 20;
 /// Minimum limit of the bytes of answers for the clients of one address: some pages.
 const MIN_ANSWERS_OF_ADDRESS: usize = 16 << 20;
 
+/// Options of the listeners for clients: every shard listens on the same addresses.
+const SHARED: ListenOptions = ListenOptions { shared: true, backlog: 1024 };
+
 /// Time for which a stop waits for requests under way.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -153,29 +156,15 @@ impl ShardServer {
     ///
     /// Fails if the server cannot bind one of the two addresses.
     pub fn listen(self: &Rc<Self>) -> io::Result<SocketAddr> {
-        let options = ListenOptions { shared: true, ..ListenOptions::default() };
         let encryption = self.config.encryption.as_ref();
-        let [tls, tls_of_shard] = [
-            encryption.and_then(|encryption| encryption.listen),
-            encryption.and_then(|encryption| encryption.shard_aware_listen),
-        ];
-        // A port is plain if another one is for encrypted connections.
-        let handshake = encryption.map(|encryption| encryption.handshake);
-        let listener = TcpListener::bind(self.config.listen, options)?;
-        let address = listener.local_address()?;
-        let placement = Placement::FewestConnections;
-        self.accept(listener, Port { placement, handshake: handshake.filter(|_| tls.is_none()) });
-        if let Some(address) = tls {
-            self.accept(TcpListener::bind(address, options)?, Port { placement, handshake });
-        }
-        let placement = Placement::ClientPort;
-        if let Some(address) = self.config.shard_aware_listen {
-            let handshake = handshake.filter(|_| tls_of_shard.is_none());
-            self.accept(TcpListener::bind(address, options)?, Port { placement, handshake });
-        }
-        if let Some(address) = tls_of_shard {
-            self.accept(TcpListener::bind(address, options)?, Port { placement, handshake });
-        }
+        let plain = TcpListener::bind(self.config.listen, SHARED)?;
+        let address = plain.local_address()?;
+        let tls = encryption.and_then(|encryption| encryption.listen);
+        self.accept_plain_and_tls(Some(plain), tls, Placement::FewestConnections)?;
+        let plain = self.config.shard_aware_listen;
+        let plain = plain.map(|address| TcpListener::bind(address, SHARED)).transpose()?;
+        let tls = encryption.and_then(|encryption| encryption.shard_aware_listen);
+        self.accept_plain_and_tls(plain, tls, Placement::ClientPort)?;
         Ok(address)
     }
 
@@ -263,6 +252,24 @@ impl ShardServer {
             );
         }
         samples
+    }
+
+    /// Accepts the connections of one placement. A port is without TLS if another one is for it.
+    fn accept_plain_and_tls(
+        self: &Rc<Self>,
+        plain: Option<TcpListener>,
+        tls: Option<SocketAddr>,
+        placement: Placement,
+    ) -> io::Result<()> {
+        let handshake = self.config.encryption.as_ref().map(|encryption| encryption.handshake);
+        if let Some(listener) = plain {
+            let handshake = handshake.filter(|_| tls.is_none());
+            self.accept(listener, Port { placement, handshake });
+        }
+        if let Some(address) = tls {
+            self.accept(TcpListener::bind(address, SHARED)?, Port { placement, handshake });
+        }
+        Ok(())
     }
 
     fn accept(self: &Rc<Self>, listener: TcpListener, port: Port) {
