@@ -40,7 +40,8 @@ loom: ## What the trie's readers and writer agree on, under all interleavings
 interop: release ## Tests against real drivers and Cassandra only
 	@interop/scripts/install_python.sh
 	@interop/scripts/install_cassandra.sh
-	.deps/venv/bin/python -m pytest interop --numprocesses auto --dist loadgroup
+	.deps/venv/bin/python -m pytest interop --numprocesses auto \
+		--dist loadgroup --no-loadscope-reorder
 
 bench: release ## Start-up time and idle memory of this build
 	@bench/start_up.sh

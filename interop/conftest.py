@@ -12,6 +12,8 @@ from espalier_node import BINARY, REPOSITORY, Node
 from flights import STAGES
 from gate import FIRST_SEED, RUNS_ALL
 
+# Of pytest-xdist, the longest first.
+LONGEST_GROUPS = ("cassandra", "test_flights.py")
 ORACLE = REPOSITORY / ".deps" / "cassandra" / "node" / "oracle"
 
 
@@ -21,13 +23,16 @@ def pytest_report_header():
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Orders the longest file first: where several processes share the files, the others fill its
-    time. The tests of test_flights.py run stage by stage; pytest's own order of two parametrised
-    fixtures would take the node past a stage and then return to it."""
+    """Orders the longest groups first: where several processes share the files, the others fill
+    their time. The tests of test_flights.py run stage by stage; pytest's own order of two
+    parametrised fixtures would take the node past a stage and then return to it."""
 
     def order(item):
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        return item.path.name != "test_flights.py", STAGES.index(parameters.get("stage", STAGES[0]))
+        mark = item.get_closest_marker("xdist_group")
+        group = mark.args[0] if mark else item.path.name
+        rank = LONGEST_GROUPS.index(group) if group in LONGEST_GROUPS else len(LONGEST_GROUPS)
+        return rank, STAGES.index(parameters.get("stage", STAGES[0]))
 
     def runs(item):
         """In the gate, each stage is read with one protocol, a different one at each stage."""
@@ -39,13 +44,28 @@ def pytest_collection_modifyitems(config, items):
 
     config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
     items[:] = sorted(filter(runs, items), key=order)
-    if config.pluginmanager.hasplugin("xdist"):
-        group_by_file(items)
+    if getattr(config.option, "loadgroup", False) and not all("@" in item.nodeid for item in items):
+        raise pytest.UsageError("pytest-xdist does not see the groups: see requirements.txt")
+
+
+class Groups:
+    """Lets one process of pytest-xdist run all tests of a file, whose fixtures they share. One
+    process runs all files that ask Cassandra: its start costs as much as many tests.
+
+    The marks must be there before the hook of pytest-xdist, which reads them."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config, items):
+        if config.pluginmanager.hasplugin("xdist"):
+            group_by_file(items)
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Groups())
 
 
 def group_by_file(items):
-    """Lets one process of pytest-xdist run all tests of a file, whose fixtures they share. One
-    process runs all files that ask Cassandra: its start costs as much as many tests."""
+    """Marks each test with the group of its file."""
     asks_cassandra = {item.path for item in items if "cassandra" in item.fixturenames}
     for item in items:
         name = "cassandra" if item.path in asks_cassandra else item.path.name

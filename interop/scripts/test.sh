@@ -196,8 +196,8 @@ interop() {
   elif [ -z "${WITHOUT_PYTHON:-}" ]; then
     # shellcheck disable=SC2086
     count_tests "interop tests" '[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s' \
-      .deps/venv/bin/python -m pytest interop --numprocesses "$processes" --dist loadgroup \
-      ${PYTEST_ARGUMENTS:-}
+      .deps/venv/bin/python -m pytest interop --numprocesses "$processes" \
+      --dist loadgroup --no-loadscope-reorder ${PYTEST_ARGUMENTS:-}
     [ -n "${NIGHTLY:-}" ] ||
       leave_out "of the flights three quarters and three of four protocols at each stage, of the" \
         "files' versions two, of the kills three quarters (make nightly runs them)"
