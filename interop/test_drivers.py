@@ -3,15 +3,10 @@
 The drivers are `scylla` (Rust) and Apache's Java driver. Each program, in interop/rust and
 interop/java, compares the rows that it reads with those that it wrote.
 """
-import os
-import shutil
-import subprocess
-
 import pytest
 
 import flights
-from espalier_node import REPOSITORY
-from gate import RUNS_ALL
+from driver_programs import flights_of_java, program, run
 
 ROWS = 6_000
 COLUMNS = ("carrier", "origin", "month", "day", "flight", "dest", "distance")
@@ -33,69 +28,20 @@ def csv(tmp_path_factory):
     return file
 
 
-def run(command, **arguments):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, **arguments)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    return done.stdout
-
-
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_rust_driver(node, csv, shards):
     """The driver knows shards: it must find their number by itself."""
-    if not shutil.which("cargo"):
-        pytest.skip("cargo is missing")
-    target = REPOSITORY / ".deps" / "rust"
-    if not (RUNS_ALL or target.exists()):
-        pytest.skip("the driver is not built, which takes a minute (make nightly builds it)")
-    run(
-        [
-            "cargo",
-            "build",
-            "--quiet",
-            "--locked",
-            "--manifest-path",
-            REPOSITORY / "interop" / "rust" / "Cargo.toml",
-            "--target-dir",
-            target,
-        ]
-    )
+    command = program("rust")
     running = node(shards=shards)
-    said = run(
-        [
-            target / "debug" / "espalier-interop-rust",
-            f"{running.host}:{running.port}",
-            str(shards),
-            csv,
-        ]
-    )
+    said = run([*command, "flights", running.host, running.port, shards, csv])
     print(said)
     assert said.count(f"ok: {ROWS} rows") == 3
     assert said.count(f"shards: {shards}\n") == 3
 
 
 def test_java_driver(node, csv):
-    if os.environ.get("WITHOUT_CASSANDRA") or not (shutil.which("mvn") and shutil.which("javac")):
-        pytest.skip("the Java driver needs a JDK and Maven")
-    place, built = REPOSITORY / "interop" / "java", REPOSITORY / ".deps" / "java"
-    if not (built / ".complete").exists() or any(
-        file.stat().st_mtime > (built / ".complete").stat().st_mtime
-        for file in place.rglob("*")
-        if file.is_file()
-    ):
-        run(["mvn", "-q", "-B", "dependency:copy-dependencies", "compile"], cwd=place)
-        (built / ".complete").touch()
+    command = flights_of_java()
     running = node(shards=2)
-    said = run(
-        [
-            "java",
-            "-Xmx256m",
-            "-cp",
-            f"{built}/classes:{built}/lib/*",
-            "Flights",
-            running.host,
-            str(running.port),
-            csv,
-        ]
-    )
+    said = run([*command, running.host, running.port, csv])
     print(said)
     assert said.count(f"ok: {ROWS} rows") == 4

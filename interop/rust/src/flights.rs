@@ -1,6 +1,6 @@
 //! Runs the flights test through the `scylla` driver, which knows shards.
 //!
-//! Usage: `espalier-interop-rust HOST:PORT SHARDS FLIGHTS.csv`. It writes the rows of a CSV
+//! Usage: `espalier-interop-rust flights HOST PORT SHARDS FLIGHTS.csv`. It writes the rows of a CSV
 //! (carrier, origin, month, day, flight, dest, distance), reads them back in every way that the
 //! table allows, and panics if an answer differs from the rows in memory. It prints one line for
 //! each feature that works; test_drivers.py reads these lines.
@@ -14,17 +14,17 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::response::PagingState;
 use scylla::statement::batch::{Batch, BatchType};
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+use crate::Outcome;
+
 type Flight = (String, String, i8, i8, i32, String, f64);
 type Key = (String, String, i8);
 
 const CONCURRENCY: usize = 64;
 const WHERE_KEY: &str = "carrier = ? AND origin = ? AND month = ?";
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, address, shards, file] = &arguments[..] else { panic!("HOST:PORT SHARDS FLIGHTS.csv") };
+/// Runs the test at `HOST:PORT` with the further arguments.
+pub async fn run(address: &str, arguments: &[String]) -> Outcome<()> {
+    let [shards, file] = arguments else { panic!("SHARDS FLIGHTS.csv") };
     let flights = Flights::read(file)?;
     for compression in [None, Some(Compression::Lz4), Some(Compression::Snappy)] {
         let session =
