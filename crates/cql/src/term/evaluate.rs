@@ -53,7 +53,8 @@ impl Term {
     ///
     /// # Errors
     /// A bind marker has no value, a part of a literal or an argument is unset, a collection has a
-    /// null, or a function fails.
+    /// null, a function fails, or a reference is evaluated before the transaction has read its
+    /// rows.
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         match self {
             Self::Constant(Some(value)) => Ok(Bound::Value(value.clone())),

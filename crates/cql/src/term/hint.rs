@@ -1,8 +1,8 @@
 //! Type hints, `(type) term`: the term must have that type, and the receiver must accept the type.
 //!
-//! As in Cassandra, a hinted literal or marker becomes a value of the receiver's type, not of the
-//! hinted type: the four bytes of an `int` are rarely the shortest form of a `varint`. Function
-//! calls, casts and operators are the exception: their result has the hinted type.
+//! As in Cassandra, a hinted literal or marker is encoded in the receiver's type. In the hinted
+//! type it could be malformed: `(int) 1` would put four bytes into a `varint` column. The results
+//! of function calls, casts and operators are encoded in the hinted type.
 
 use espalier_types::CqlType;
 

@@ -29,7 +29,8 @@ use crate::{
     turn::later_than,
 };
 
-/// Maximum bytes of an answer of references, before the last one: drivers accept no longer frame.
+/// Maximum bytes of an answer that references fill, checked before each value: drivers accept no
+/// longer frame.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// The answer and the writes of a transaction.
@@ -49,7 +50,8 @@ impl Decision {
     /// Reads and decides.
     ///
     /// # Errors
-    /// A condition compares with null, an update has an invalid value, or the storage fails.
+    /// A condition compares with null, an update has an invalid value, the answer exceeds 256 MiB,
+    /// no later timestamp exists, or the storage fails.
     pub async fn make(
         database: &Database,
         request: &TransactionRequest,

@@ -4,9 +4,9 @@
 //! 1. `plan` prepares the reads, the conditions and the updates. Terms refer to values of the rows
 //!    that are read (`term::reference`).
 //! 2. `places` evaluates the keys, before anything is read.
-//! 3. `execute` takes turns on all rows, shard after shard in ascending order, reads, decides,
-//!    writes, and ends the turns when all memtables have the writes. So no other transaction and no
-//!    conditional statement sees a part of them.
+//! 3. `execute` takes a turn on all rows of each shard, in ascending order of the shards. It reads,
+//!    decides and writes, and ends the turns when all memtables have the writes. Other transactions
+//!    and conditional statements therefore never see a part of the writes; plain reads may.
 //!
 //! The updates are one record of the commit log if one shard owns them all, and a logged batch
 //! otherwise: a crash keeps all or none.

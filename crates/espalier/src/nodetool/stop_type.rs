@@ -23,6 +23,9 @@ pub enum StopType {
     /// Splits of files that span several shards
     #[value(name = "RESHARD")]
     Reshard,
+    /// Builds of secondary indexes
+    #[value(name = "INDEX_BUILD")]
+    IndexBuild,
 }
 
 impl StopType {
@@ -34,6 +37,7 @@ impl StopType {
             Self::Scrub => "SCRUB",
             Self::Upgrade => "UPGRADE_SSTABLES",
             Self::Reshard => "RESHARD",
+            Self::IndexBuild => "INDEX_BUILD",
         }
     }
 }

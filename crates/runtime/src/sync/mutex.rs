@@ -7,31 +7,32 @@ use std::ops::{Deref, DerefMut};
 /// Mutual exclusion between tasks of one shard, first come first served. If the holder awaits
 /// nothing, a `RefCell` is enough and cheaper.
 pub struct Mutex<T> {
-    turn: Semaphore,
-    // Never contended: the permit decides. A `RefCell` rather than `unsafe`, as its check costs
-    // nothing compared with the semaphore.
+    permits: Semaphore,
+    // The permit excludes other holders; only a borrow by `peek` can conflict. A `RefCell` rather
+    // than `unsafe`, as its check costs nothing compared with the semaphore.
     value: RefCell<T>,
 }
 
 impl<T> Mutex<T> {
     /// Creates an unlocked mutex.
     pub fn new(value: T) -> Self {
-        Mutex { turn: Semaphore::new(1), value: RefCell::new(value) }
+        Mutex { permits: Semaphore::new(1), value: RefCell::new(value) }
     }
 
     /// Waits for the lock.
     pub async fn lock(&self) -> MutexGuard<'_, T> {
-        let permit = self.turn.acquire(1).await;
+        let permit = self.permits.acquire(1).await;
         MutexGuard { value: self.value.borrow_mut(), _permit: permit }
     }
 
     /// Locks if no task holds the lock or waits for it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let permit = self.turn.try_acquire(1)?;
+        let permit = self.permits.try_acquire(1)?;
         Some(MutexGuard { value: self.value.borrow_mut(), _permit: permit })
     }
 
-    /// Borrows the value for reading if no task holds the lock.
+    /// Borrows the value for reading if no task holds the lock. Drop the borrow before the next
+    /// await: a task that takes the lock meanwhile panics.
     pub fn peek(&self) -> Option<Ref<'_, T>> {
         self.value.try_borrow().ok()
     }

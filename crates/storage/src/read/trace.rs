@@ -43,7 +43,8 @@ pub(super) fn trace_rest_skipped(count: usize, why: &str) {
     trace_event!("Skipping {count} older sstables: {why}");
 }
 
-/// Counts a partition in a memtable with its deletion, or its absence. Traces it if `in_detail`.
+/// Counts the partition tombstone of a memtable, if there is one. With `in_detail`, adds an event
+/// that says whether the memtable has the partition.
 #[cold]
 pub(super) fn trace_memtable(is_flushing: bool, deletion: Option<DeletionTime>, in_detail: bool) {
     deletion.into_iter().for_each(record_partition);
@@ -55,7 +56,8 @@ pub(super) fn trace_memtable(is_flushing: bool, deletion: Option<DeletionTime>, 
     }
 }
 
-/// Counts a partition in an SSTable. Traces it if `in_detail`.
+/// Counts the partition tombstone of an SSTable, if there is one. With `in_detail`, also counts the
+/// SSTable and adds an event.
 #[cold]
 pub(super) fn trace_sstable(sstable: &SSTable, deletion: DeletionTime, in_detail: bool) {
     record_partition(deletion);
@@ -136,11 +138,11 @@ fn trace_counts(live: usize, partitions: usize, more: &str) {
     trace_event!(
         "Read {live} live rows of {partitions} partitions and {tombstones} tombstones \
          ({of_partitions} partition, {ranges} range, {of_rows} row, {cells} cell); \
-         met {rows} rows, skipped {skips} deleted stretches{more}"
+         read {rows} rows in all sources, skipped {skips} deleted ranges{more}"
     );
 }
 
-/// Traces the sources of a look-up of one row in the memtables alone.
+/// Traces, for a look-up that only the memtable answers, why each SSTable was skipped.
 #[cold]
 pub(crate) fn trace_point_sources(view: &TableView, key: DecoratedKeyRef<'_>) {
     for sstable in view.sstables.iter() {

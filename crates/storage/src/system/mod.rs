@@ -8,9 +8,11 @@
 //! clients alone.
 //!
 //! The tables of two keyspaces are virtual ([`is_virtual`]): they have no files, and
-//! `system_virtual_schema` describes them.
+//! `system_virtual_schema` describes them. Each read also computes `system.size_estimates` and
+//! `system.table_estimates` ([`is_made_when_read`]).
 //!
-//! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it.
+//! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it; `column_constraints`
+//! and `annotations` follow Cassandra 6.
 
 mod counterparts;
 mod decode;
@@ -44,21 +46,21 @@ pub const SYSTEM_KEYSPACE: &str = "system";
 /// Table that describes the node.
 const LOCAL_TABLE: &str = "local";
 
-/// Returns whether the node starts from the tables of a keyspace. Their contents must agree with
-/// each other and with the files on disk.
+/// Returns whether the node reads the keyspace's tables when it starts. Their contents must agree
+/// with each other and with the files on disk.
 pub fn is_needed_for_start(keyspace: &str) -> bool {
     keyspace == SCHEMA_KEYSPACE || keyspace == SYSTEM_KEYSPACE
 }
 
-/// Returns whether only CREATE, ALTER and DROP may change a keyspace's rows, because they define
-/// the tables. Any other change would take effect at the next start, and would leave files of
-/// undefined tables.
+/// Returns whether only schema statements may change the keyspace's rows. A direct write would
+/// change the schema at the next start, without the steps of a schema change, and could leave files
+/// of undefined tables.
 pub fn is_changed_by_schema_statements(keyspace: &str) -> bool {
     keyspace == SCHEMA_KEYSPACE
 }
 
-/// Returns whether the node needs the rows of a table to start as the same node. (The other tables
-/// of `system` may be empty.)
+/// Returns whether TRUNCATE must refuse the table: without its rows, the node would lose its schema
+/// or its identity. The other tables of `system` may be empty.
 pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
     table.keyspace == SCHEMA_KEYSPACE
         || (table.keyspace == SYSTEM_KEYSPACE && table.name == LOCAL_TABLE)

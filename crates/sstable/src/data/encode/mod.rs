@@ -1,4 +1,4 @@
-//! Encoding of partition heads, rows and markers, byte for byte as Cassandra writes them.
+//! Encodes rows and range tombstone markers with the bytes that Cassandra writes.
 
 mod cell;
 mod marker;
@@ -19,8 +19,8 @@ fn check_row_length(body: usize) -> Result<(), String> {
     }
 }
 
-/// Appends the length of the body and the length of the preceding item, which is part of the body.
-/// The caller appends the rest of the body.
+/// Appends the length of the body, and then its first field, the length in bytes of the preceding
+/// row or marker. `rest` is the length of the other fields, which the caller appends.
 fn write_lengths(rest: usize, previous: u64, out: &mut Vec<u8>) {
     use espalier_types::vint::{unsigned_length, write_unsigned};
     write_unsigned((unsigned_length(previous) + rest) as u64, out);
