@@ -28,7 +28,6 @@ count=$(wc -w <<< "$steps")
 number=0
 # Many tests wait for a sync, a timer or a start: one more process than cores keeps the cores busy.
 processes=$(($(nproc 2> /dev/null || echo 2) + 1))
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$processes}
 
 has() { command -v "$1" > /dev/null 2>&1; }
 begin() { number=$((number + 1)); step_began=$SECONDS; echo "=== $number/$count $1"; }
@@ -99,8 +98,7 @@ unit() {
   # Properties without a number of cases of their own have 256.
   [ -n "${NIGHTLY:-}" ] || export PROPTEST_CASES=26
   echo "random cases: $([ -n "${NIGHTLY:-}" ] && echo all || echo a tenth), from seed $TEST_SEED"
-  count_tests "unit tests" '^test result:' \
-    linting cargo test --quiet --workspace --lib --bins --tests --no-fail-fast
+  count_tests "unit tests" '^test result:' linting interop/scripts/unit_tests.sh
   [ -n "${NIGHTLY:-}" ] || leave_out "nine tenths of the random cases (make nightly runs them)"
 }
 release() {
