@@ -53,7 +53,7 @@ def test_conditional_writes_are_linearizable(node, tmp_path, language, kills):
     for kind, applied in ((READ, None), (CAS, True), (CAS, False)):
         count = sum(one.end is not None and (one.kind, one.applied) == (kind, applied) for one in history)
         print(f"{language}, {kind}, applied {applied}: {count}")
-        assert count > 20 * SECONDS, f"too few operations of this kind: {kind}, {applied}"
+        assert count > 5 * SECONDS, f"too few operations of this kind: {kind}, {applied}"
     if kills:
         assert any(one.end is None for one in history), "kills must have hit requests under way"
     file.unlink()
