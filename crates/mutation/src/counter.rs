@@ -67,6 +67,12 @@ pub fn is_well_formed(context: &[u8]) -> bool {
     }
 }
 
+/// Returns the length of a context's head, which says which shards are local or global, in bytes.
+pub fn header_length(context: &[u8]) -> usize {
+    let count = context.first_chunk().map_or(0, |count| i16::from_be_bytes(*count));
+    (2 + 2 * usize::from(count.unsigned_abs())).min(context.len())
+}
+
 /// Returns the sum of all shards, which wraps around on overflow.
 pub fn total(context: &[u8]) -> i64 {
     shards(context).fold(0, |sum, shard| sum.wrapping_add(shard.count))

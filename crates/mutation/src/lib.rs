@@ -15,6 +15,7 @@ mod cell;
 pub mod clustering;
 pub mod counter;
 mod deletion;
+pub mod encoding;
 mod fragment;
 mod index_entries;
 mod key;

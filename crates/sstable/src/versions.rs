@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use espalier_mutation::NO_DELETION_TIME;
+pub use espalier_mutation::encoding::baselines::LocalDeletionTimes;
 
 use crate::index::bti::row_index::NegativeDeletions;
 
@@ -138,47 +138,6 @@ pub enum DeletionTimeForm {
     /// One byte 80 if live, else be64 timestamp, be32 unsigned seconds. No room for negative
     /// timestamps.
     Unsigned,
-}
-
-/// The range of 32-bit local deletion times. Format: docs/formats/README.md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocalDeletionTimes {
-    /// Until 2038; "none" is 7FFFFFFF.
-    Signed,
-    /// Until 2106; "none" is FFFFFFFF.
-    Unsigned,
-}
-
-impl LocalDeletionTimes {
-    /// Returns the latest second that can be stored.
-    pub const fn maximum(self) -> u32 {
-        match self {
-            Self::Signed => 0x7FFF_FFFE,
-            Self::Unsigned => 0xFFFF_FFFD,
-        }
-    }
-
-    /// Returns the number that a file stores for a second. Seconds that are too late become the
-    /// latest, as in Cassandra.
-    #[inline]
-    pub const fn stored(self, time: u32) -> u32 {
-        match self {
-            Self::Signed if time == NO_DELETION_TIME => 0x7FFF_FFFF,
-            Self::Signed if time > 0x7FFF_FFFE => 0x7FFF_FFFE,
-            _ => time,
-        }
-    }
-
-    /// Returns the second for which a number in a file stands. In files for 31-bit times, numbers
-    /// from 80000000 (hex) on are the result of an overflow; read without a sign they are the right
-    /// seconds.
-    #[inline]
-    pub const fn meant(self, stored: u32) -> u32 {
-        match self {
-            Self::Signed if stored == 0x7FFF_FFFF => NO_DELETION_TIME,
-            _ => stored,
-        }
-    }
 }
 
 /// The order of the bytes inside a word of Filter.db. Format: docs/formats/filter.md.

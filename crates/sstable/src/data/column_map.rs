@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+pub(crate) use espalier_mutation::encoding::column::EncodedColumn as FileColumn;
 use espalier_mutation::schema::{ColumnDefinition, ColumnId, ColumnKind, TableMetadata};
 use espalier_types::CqlType;
 
@@ -49,19 +50,6 @@ impl ColumnSelection {
     }
 }
 
-/// A column of the file, and how its cells are mapped.
-#[derive(Clone, Debug)]
-pub(crate) struct FileColumn {
-    pub(crate) is_complex: bool,
-    pub(crate) is_counter: bool,
-    pub(crate) form: ValueForm,
-    /// The table's column; `None` if the cells are discarded.
-    pub(crate) target: Option<ColumnId>,
-    /// The reader discards cells at or before this timestamp (µs): they belong to an earlier,
-    /// dropped column of this name.
-    pub(crate) dropped_time_us: i64,
-}
-
 /// All that is needed to decode the rows of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileLayout {
@@ -96,7 +84,12 @@ impl FileLayout {
                 .collect::<Result<Vec<_>>>()
         };
         Ok(Self {
-            baselines: Baselines::of(header, features.local_deletion_times),
+            baselines: Baselines::new(
+                header.min_timestamp,
+                header.min_local_deletion_time,
+                header.min_ttl,
+                features.local_deletion_times,
+            ),
             deletion_time: features.deletion_time,
             clustering: header
                 .clustering_types
@@ -249,6 +242,7 @@ fn map_column(
     Ok(FileColumn {
         is_complex,
         is_counter: matches!(column.column_type, CqlType::Counter),
+        keeps_empty: false,
         form,
         target,
         dropped_time_us: dropped.map_or(i64::MIN, |dropped| dropped.dropped_time_us),

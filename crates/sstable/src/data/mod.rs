@@ -10,10 +10,9 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`layout`] | flags, and the parts of a header that decoding and encoding need |
-//! | [`values`], [`clustering_values`], [`column_subset`] | parts of rows |
+//! | `espalier_mutation::encoding` | the parts of rows and markers, which messages between nodes share |
 //! | [`decode`], [`encode`] | rows and markers |
-//! | [`input`], [`cursor`] | reading positions |
+//! | [`cursor`] | a reading position without checks for each byte |
 //! | [`ranking`] | numbers that tell most rows apart |
 //! | [`column_map`], `compatible_types` | the mapping from a file's columns to the table's |
 //! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, bytes across chunks |
@@ -21,20 +20,21 @@
 //! | [`writer`] | chunks, checksums and digest of a file being written |
 
 pub(crate) mod chunk_table;
-pub(crate) mod clustering_values;
 pub(crate) mod column_map;
-pub(crate) mod column_subset;
 pub(crate) mod compatible_types;
 pub(crate) mod cursor;
 pub(crate) mod decode;
 pub(crate) mod deletion_time;
 pub(crate) mod encode;
 pub(crate) mod file;
-pub(crate) mod input;
-pub(crate) mod layout;
+/// Flags of rows and cells, and the arithmetic of deltas.
+pub(crate) mod layout {
+    pub(crate) use espalier_mutation::encoding::{baselines::Baselines, flags::*};
+}
 mod open_chunk;
 pub(crate) mod ranking;
 pub(crate) mod read_ahead;
 pub(crate) mod stream;
-pub(crate) mod values;
 pub(crate) mod writer;
+
+pub(crate) use espalier_mutation::encoding::{clustering_values, input, value as values};

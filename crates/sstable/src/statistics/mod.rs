@@ -14,7 +14,6 @@
 pub mod cardinality;
 pub mod collector;
 pub mod drop_times;
-pub mod encoding_stats;
 pub mod estimated_histogram;
 pub mod layout;
 mod reader;
@@ -22,7 +21,8 @@ pub mod serialization_header;
 mod writer;
 
 pub use collector::StatisticsCollector;
-pub use encoding_stats::EncodingStats;
+pub use espalier_mutation::encoding::stats as encoding_stats;
+pub use espalier_mutation::encoding::stats::EncodingStats;
 pub use layout::{
     CommitLogInterval, CommitLogPosition, CoveredClustering, Statistics, StatsComponent,
 };

@@ -4,8 +4,9 @@
 //! A file is decoded with the columns and types of its own header. The columns are then mapped to
 //! the table's by name.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
+pub(crate) use espalier_mutation::encoding::column::compare_names;
 use espalier_mutation::schema::{ColumnDefinition, ColumnId, TableBuilder, TableId, TableMetadata};
 use espalier_types::{CqlType, vint};
 use uuid::Uuid;
@@ -50,14 +51,6 @@ fn sort_columns(columns: &mut [HeaderColumn]) {
         let is_complex = |column: &HeaderColumn| column.column_type.is_multi_cell();
         is_complex(a).cmp(&is_complex(b)).then_with(|| compare_names(&a.name, &b.name))
     });
-}
-
-/// Compares column names in the order of files. They are ordered by bytes, but names with a first
-/// byte of 80 or above come first, because Cassandra compares the first bytes as a number and flips
-/// its sign bit once too often.
-pub(crate) fn compare_names(left: &str, right: &str) -> Ordering {
-    let first = |name: &str| name.as_bytes().first().copied().unwrap_or_default() ^ 0x80;
-    first(left).cmp(&first(right)).then_with(|| left.as_bytes().cmp(right.as_bytes()))
 }
 
 impl SerializationHeader {

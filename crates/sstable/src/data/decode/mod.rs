@@ -1,6 +1,5 @@
 //! Decoding of partition heads, rows and markers from bytes in memory.
 
-mod cell;
 mod head;
 mod marker;
 mod partition;

@@ -1,7 +1,7 @@
 //! Encodes range tombstone markers. Format: docs/formats/data.md.
 
 use bytes::BufMut;
-use espalier_mutation::RangeTombstoneMarker;
+use espalier_mutation::{RangeTombstoneMarker, encoding::marker::write_marker_body};
 use espalier_types::CqlType;
 
 use super::{
@@ -27,11 +27,7 @@ pub(crate) fn write_marker(
     out.put_u16(position.values.len() as u16);
     write_values(types, borrowed(&position.values), out)?;
     scratch.clear();
-    for deletion in [marker.before, marker.after] {
-        if !deletion.is_live() {
-            baselines.write_deletion(deletion, scratch);
-        }
-    }
+    write_marker_body(marker, baselines, scratch);
     write_lengths(scratch.len(), previous, out);
     out.extend_from_slice(scratch);
     Ok(())

@@ -1,6 +1,5 @@
 //! Encodes rows and range tombstone markers with the bytes that Cassandra writes.
 
-mod cell;
 mod marker;
 mod row;
 

@@ -1,26 +1,23 @@
 //! Encodes rows. Format: docs/formats/data.md.
 
 use espalier_mutation::{
-    ClusteringComparator, ColumnRef, ComplexColumn, DeletionTime, Liveness, Row, RowContent,
-    schema::ColumnId,
+    ClusteringComparator, Row, RowContent,
+    encoding::{
+        column::EncodedColumns,
+        row::{RowDeletions, write_row_body},
+    },
 };
 use espalier_types::{CqlType, vint};
-use smallvec::SmallVec;
 
 use super::{
     super::{
         clustering_values::write_values,
         column_map::{FileColumn, FileLayout},
-        column_subset,
         decode::{UniformOrder, UniformRow},
-        layout::{
-            Baselines, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC,
-            EXTENSION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
-        },
+        layout::{Baselines, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC, EXTENSION},
         ranking::Ranking,
         values::ValueForm,
     },
-    cell::write_cell,
     check_row_length, write_lengths,
 };
 use crate::versions::Family;
@@ -32,34 +29,10 @@ pub(crate) struct RowEncoder {
     types: Vec<(CqlType, bool)>,
     forms: Vec<ValueForm>,
     ranking: Ranking,
-    statics: Columns,
-    regulars: Columns,
+    statics: EncodedColumns,
+    regulars: EncodedColumns,
     family: Family,
     body: Vec<u8>,
-}
-
-/// The header's columns of one kind, and the index of each by its column id.
-#[derive(Debug)]
-struct Columns {
-    columns: Vec<FileColumn>,
-    index_by_id: Vec<Option<u32>>,
-}
-
-impl Columns {
-    fn new(columns: Vec<FileColumn>) -> Self {
-        let ids = || columns.iter().filter_map(|column| column.target);
-        let mut index_by_id = vec![None; ids().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
-        for (index, id) in ids().enumerate() {
-            if let Some(slot) = index_by_id.get_mut(id.0 as usize) {
-                *slot = Some(index as u32);
-            }
-        }
-        Self { columns, index_by_id }
-    }
-
-    fn index(&self, id: ColumnId) -> Option<u32> {
-        self.index_by_id.get(id.0 as usize).copied().flatten()
-    }
 }
 
 impl RowEncoder {
@@ -73,8 +46,8 @@ impl RowEncoder {
             forms: forms.collect(),
             ranking: layout.ranking,
             types: types.to_vec(),
-            statics: Columns::new(layout.statics),
-            regulars: Columns::new(layout.regulars),
+            statics: EncodedColumns::new(layout.statics),
+            regulars: EncodedColumns::new(layout.regulars),
             family,
             body: Vec::new(),
         }
@@ -89,7 +62,7 @@ impl RowEncoder {
     }
 
     pub(crate) fn has_static_columns(&self) -> bool {
-        !self.statics.columns.is_empty()
+        !self.statics.columns().is_empty()
     }
 
     /// Appends a row with a value for each clustering column; `previous` is the length of the
@@ -101,8 +74,10 @@ impl RowEncoder {
         previous: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let deletions = RowDeletions::of(row, self.family);
-        let flags = write_body(&self.regulars, &self.baselines, row, &deletions, &mut self.body)?;
+        let deletions = deletions_of(row, self.family);
+        self.body.clear();
+        let flags =
+            write_row_body(&self.regulars, &self.baselines, row, &deletions, &mut self.body)?;
         check_row_length(self.body.len())?;
         match deletions.extended {
             0 => out.push(flags),
@@ -117,7 +92,7 @@ impl RowEncoder {
     /// Returns whether [`RowEncoder::write_uniform`] copies uniform rows of a file with this layout
     /// as this encoder would write them: values have the same form, and columns are the same.
     pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
-        let columns = &self.regulars.columns;
+        let columns = self.regulars.columns();
         let is_same = |(mine, theirs): (&FileColumn, &FileColumn)| {
             mine.target == theirs.target
                 && mine.form == theirs.form
@@ -168,7 +143,9 @@ impl RowEncoder {
     /// Appends the static row, which every partition has if the header has static columns.
     pub(crate) fn write_static_row(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String> {
         let deletions = RowDeletions { ordinary: row.deletion, ..RowDeletions::default() };
-        let flags = write_body(&self.statics, &self.baselines, row, &deletions, &mut self.body)?;
+        self.body.clear();
+        let flags =
+            write_row_body(&self.statics, &self.baselines, row, &deletions, &mut self.body)?;
         check_row_length(self.body.len())?;
         out.extend_from_slice(&[flags | EXTENSION, EXTENDED_STATIC]);
         write_lengths(self.body.len(), 0, out);
@@ -224,114 +201,16 @@ fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec
     true
 }
 
-/// The forms in which the row deletion and the shadowable deletion are written.
-#[derive(Debug, Default)]
-struct RowDeletions {
-    ordinary: DeletionTime,
-    following: DeletionTime,
-    extended: u8,
-}
-
-impl RowDeletions {
-    /// Chooses the forms. ScyllaDB's files hold both deletions. Cassandra's files hold one. Of two
-    /// deletions, the writer keeps the later one as an ordinary deletion, so that no deleted data
-    /// returns. Data that a newer liveness would have brought back stays deleted.
-    #[inline]
-    fn of(row: &impl RowContent, family: Family) -> Self {
-        let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());
-        if shadowable.is_live() {
-            return Self { ordinary, ..Self::default() };
+/// Chooses the forms of a row's deletions. ScyllaDB's files hold both; Cassandra's hold one
+/// ([`RowDeletions::of`]).
+#[inline]
+fn deletions_of(row: &impl RowContent, family: Family) -> RowDeletions {
+    let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());
+    match family {
+        Family::Scylla if !shadowable.is_live() => {
+            let extended = EXTENDED_SHADOWABLE_FOLLOWS;
+            RowDeletions { ordinary, following: shadowable, extended }
         }
-        match family {
-            Family::Scylla => {
-                Self { ordinary, following: shadowable, extended: EXTENDED_SHADOWABLE_FOLLOWS }
-            }
-            Family::Cassandra if ordinary.is_live() => {
-                Self { ordinary: shadowable, extended: EXTENDED_SHADOWABLE, ..Self::default() }
-            }
-            Family::Cassandra => Self { ordinary: row.strongest_deletion(), ..Self::default() },
-        }
+        _ => RowDeletions::of(row),
     }
-}
-
-/// Writes the body without the two lengths into `body` and returns the flags.
-fn write_body(
-    columns: &Columns,
-    baselines: &Baselines,
-    row: &impl RowContent,
-    deletions: &RowDeletions,
-    body: &mut Vec<u8>,
-) -> Result<u8, String> {
-    body.clear();
-    let mut flags = 0;
-    let liveness = &row.liveness();
-    if !liveness.is_none() {
-        flags |= HAS_TIMESTAMP;
-        baselines.write_timestamp(liveness.timestamp, body);
-        if liveness.is_expiring() {
-            flags |= HAS_TTL;
-            baselines.write_ttl(liveness.ttl, body);
-            baselines.write_local_deletion_time(liveness.local_expiration, body);
-        }
-    }
-    if !deletions.ordinary.is_live() {
-        flags |= HAS_DELETION;
-        baselines.write_deletion(deletions.ordinary, body);
-    }
-    if !deletions.following.is_live() {
-        baselines.write_deletion(deletions.following, body);
-    }
-    // A row orders columns by id, a file by name.
-    let mut present: SmallVec<[(u32, ColumnRef<'_>); 16]> = SmallVec::new();
-    for (id, data) in row.columns() {
-        let index = columns
-            .index(id)
-            .ok_or_else(|| format!("column {} of a row is not in the file's header", id.0))?;
-        present.push((index, data));
-    }
-    if !present.is_sorted_by_key(|(index, _)| *index) {
-        present.sort_unstable_by_key(|(index, _)| *index);
-    }
-    if present.len() == columns.columns.len() {
-        flags |= HAS_ALL_COLUMNS;
-    } else {
-        let indices: SmallVec<[u32; 16]> = present.iter().map(|(index, _)| *index).collect();
-        column_subset::write(columns.columns.len(), &indices, body);
-    }
-    let has_complex_deletion = present.iter().any(
-        |(_, data)| matches!(data, ColumnRef::Complex(complex) if !complex.deletion.is_live()),
-    );
-    if has_complex_deletion {
-        flags |= HAS_COMPLEX_DELETION;
-    }
-    for (index, data) in present {
-        let Some(column) = columns.columns.get(index as usize) else { continue };
-        match (data, column.is_complex) {
-            (ColumnRef::Simple(cell), false) => {
-                write_cell(cell, None, column.form, liveness, baselines, body)?;
-            }
-            (ColumnRef::Complex(complex), true) => {
-                write_complex(complex, has_complex_deletion, liveness, baselines, body)?;
-            }
-            _ => return Err("a simple cell in a multi-cell column, or the reverse".into()),
-        }
-    }
-    Ok(flags)
-}
-
-fn write_complex(
-    column: &ComplexColumn,
-    has_deletion: bool,
-    liveness: &Liveness,
-    baselines: &Baselines,
-    body: &mut Vec<u8>,
-) -> Result<(), String> {
-    if has_deletion {
-        baselines.write_deletion(column.deletion, body);
-    }
-    vint::write_unsigned(column.cells.len() as u64, body);
-    for (path, cell) in &column.cells {
-        write_cell(cell.into(), Some(path), ValueForm::Prefixed, liveness, baselines, body)?;
-    }
-    Ok(())
 }

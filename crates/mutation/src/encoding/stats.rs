@@ -5,9 +5,7 @@
 //! Values below the minima can be written too, because deltas wrap; they only take more bytes.
 //! Format: docs/formats/statistics.md.
 
-use espalier_mutation::{
-    Cell, ColumnData, DeletionTime, Liveness, NO_DELETION_TIME, PartitionUpdate, Row,
-};
+use crate::{Cell, ColumnData, DeletionTime, Liveness, NO_DELETION_TIME, PartitionUpdate, Row};
 
 /// 2015-09-22T00:00Z in µs: the baseline of timestamps if there is no timestamp.
 pub const TIMESTAMP_EPOCH_US: i64 = 1_442_880_000_000_000;

@@ -14,7 +14,7 @@ const BITMAP_LIMIT: usize = 64;
 
 /// The columns of a row, as ascending indices into the header's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnSubset {
+pub enum ColumnSubset {
     /// All columns, with their number.
     All(usize),
     /// The columns whose bit is set.
@@ -25,7 +25,11 @@ pub(crate) enum ColumnSubset {
 
 impl ColumnSubset {
     /// Reads the subset of `count` columns.
-    pub(crate) fn read(input: &mut DataInput<'_>, count: usize) -> Decoded<Self> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end inside the subset or do not follow the format.
+    pub fn read(input: &mut DataInput<'_>, count: usize) -> Decoded<Self> {
         let first = input.vint()?;
         if count < BITMAP_LIMIT {
             let all = (1u64 << count) - 1;
@@ -63,7 +67,7 @@ impl ColumnSubset {
     }
 
     /// Iterates over the indices.
-    pub(crate) fn iter(&self) -> SubsetIterator<'_> {
+    pub fn iter(&self) -> SubsetIterator<'_> {
         match self {
             Self::All(count) => SubsetIterator::Range(0, *count),
             Self::Bits(bits) => SubsetIterator::Bits(*bits),
@@ -73,9 +77,12 @@ impl ColumnSubset {
 }
 
 /// Iterates over a subset.
-pub(crate) enum SubsetIterator<'a> {
+pub enum SubsetIterator<'a> {
+    /// All indices from the first to before the second.
     Range(usize, usize),
+    /// The set bits.
     Bits(u64),
+    /// These indices.
     Indices(std::slice::Iter<'a, u32>),
 }
 
@@ -102,7 +109,7 @@ impl Iterator for SubsetIterator<'_> {
 }
 
 /// Appends the subset of `count` columns that holds the indices `present`, which ascend.
-pub(crate) fn write(count: usize, present: &[u32], out: &mut Vec<u8>) {
+pub fn write(count: usize, present: &[u32], out: &mut Vec<u8>) {
     if count < BITMAP_LIMIT {
         let all = (1u64 << count) - 1;
         let bits = present.iter().fold(0u64, |bits, &index| bits | 1 << index);

@@ -8,7 +8,7 @@ use espalier_types::vint;
 
 /// The reason why a read failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Malformed {
+pub enum Malformed {
     /// More bytes are needed than there are.
     Ended,
     /// The bytes do not follow the format.
@@ -17,7 +17,7 @@ pub(crate) enum Malformed {
 
 impl Malformed {
     /// The reason as text, if all bytes were available.
-    pub(crate) fn reason(self) -> &'static str {
+    pub fn reason(self) -> &'static str {
         match self {
             Self::Ended => "it ends too early",
             Self::Wrong(reason) => reason,
@@ -25,35 +25,44 @@ impl Malformed {
     }
 }
 
-pub(crate) type Decoded<T> = std::result::Result<T, Malformed>;
+/// The outcome of a read.
+pub type Decoded<T> = std::result::Result<T, Malformed>;
 
 /// The longest value, path or key of a cell, in bytes. Cassandra refuses to write longer ones, too.
-pub(crate) const MAX_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
+pub const MAX_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
 
 /// The longest row, in bytes. A row is read into memory whole, and Cassandra could not hold a
 /// longer one in an array.
-pub(crate) const MAX_ROW_LENGTH: u64 = i32::MAX as u64;
+pub const MAX_ROW_LENGTH: u64 = i32::MAX as u64;
 
 /// The longest row that is written, in bytes. Two numbers of a row, of up to 9 bytes each, may be
 /// longer in a copy of the row in another file. The limit leaves room for them, so that no copy is
 /// longer than [`MAX_ROW_LENGTH`].
-pub(crate) const MAX_WRITTEN_ROW_LENGTH: u64 = MAX_ROW_LENGTH - 2 * 9;
+pub const MAX_WRITTEN_ROW_LENGTH: u64 = MAX_ROW_LENGTH - 2 * 9;
 
 /// A reading position in `bytes`.
 #[derive(Clone, Debug)]
-pub(crate) struct DataInput<'a> {
+pub struct DataInput<'a> {
     bytes: &'a Bytes,
     offset: usize,
 }
 
 impl<'a> DataInput<'a> {
+    /// Starts at `offset`.
     #[inline]
-    pub(crate) fn new(bytes: &'a Bytes, offset: usize) -> Self {
+    pub fn new(bytes: &'a Bytes, offset: usize) -> Self {
         Self { bytes, offset: offset.min(bytes.len()) }
     }
 
+    /// Returns the bytes, from their start.
     #[inline]
-    pub(crate) fn offset(&self) -> usize {
+    pub fn bytes(&self) -> &'a Bytes {
+        self.bytes
+    }
+
+    /// Returns the offset of the next byte.
+    #[inline]
+    pub fn offset(&self) -> usize {
         self.offset
     }
 
@@ -62,35 +71,65 @@ impl<'a> DataInput<'a> {
         self.bytes.get(self.offset..).unwrap_or_default()
     }
 
+    /// Reads a byte.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
     #[inline]
-    pub(crate) fn u8(&mut self) -> Decoded<u8> {
+    pub fn u8(&mut self) -> Decoded<u8> {
         let byte = *self.bytes.get(self.offset).ok_or(Malformed::Ended)?;
         self.offset += 1;
         Ok(byte)
     }
 
+    /// Reads `N` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
     #[inline]
-    fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
+    pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
         let array = *self.rest().first_chunk().ok_or(Malformed::Ended)?;
         self.offset += N;
         Ok(array)
     }
 
+    /// Reads a be16.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
     #[inline]
-    pub(crate) fn u16(&mut self) -> Decoded<u16> {
+    pub fn u16(&mut self) -> Decoded<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Decoded<u32> {
+    /// Reads a be32.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    pub fn u32(&mut self) -> Decoded<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(crate) fn i64(&mut self) -> Decoded<i64> {
+    /// Reads a be64.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    pub fn i64(&mut self) -> Decoded<i64> {
         self.array().map(i64::from_be_bytes)
     }
 
+    /// Reads an unsigned vint.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
     #[inline]
-    pub(crate) fn vint(&mut self) -> Decoded<u64> {
+    pub fn vint(&mut self) -> Decoded<u64> {
         let mut rest = self.rest();
         let before = rest.len();
         let value = vint::read_unsigned(&mut rest).map_err(|_| Malformed::Ended)?;
@@ -99,8 +138,12 @@ impl<'a> DataInput<'a> {
     }
 
     /// Steps over the next `length` bytes and returns their range.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
     #[inline]
-    pub(crate) fn span(&mut self, length: usize) -> Decoded<(usize, usize)> {
+    pub fn span(&mut self, length: usize) -> Decoded<(usize, usize)> {
         let start = self.offset;
         let end = start.checked_add(length).ok_or(Malformed::Ended)?;
         if end > self.bytes.len() {
@@ -111,15 +154,23 @@ impl<'a> DataInput<'a> {
     }
 
     /// Takes the next `length` bytes, sharing the memory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
     #[inline]
-    pub(crate) fn take(&mut self, length: usize) -> Decoded<Bytes> {
+    pub fn take(&mut self, length: usize) -> Decoded<Bytes> {
         let (start, end) = self.span(length)?;
         Ok(self.bytes.slice(start..end))
     }
 
     /// Reads the length of the value that follows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before, or if the value is longer than [`MAX_VALUE_LENGTH`].
     #[inline]
-    pub(crate) fn value_length(&mut self) -> Decoded<usize> {
+    pub fn value_length(&mut self) -> Decoded<usize> {
         match self.vint()? {
             length if length <= MAX_VALUE_LENGTH => Ok(length as usize),
             _ => Err(Malformed::Wrong("a value is longer than 256 MiB")),

@@ -6,7 +6,7 @@ use espalier_types::{CqlType, vint};
 
 /// The form of a value that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ValueForm {
+pub enum ValueForm {
     /// A fixed number of bytes, without a length before them.
     Fixed(usize),
     /// A vint length, and then the bytes.
@@ -15,7 +15,7 @@ pub(crate) enum ValueForm {
 
 impl ValueForm {
     /// The form for a column's type; cells of complex columns are always [`ValueForm::Prefixed`].
-    pub(crate) fn of(column_type: &CqlType) -> Self {
+    pub fn of(column_type: &CqlType) -> Self {
         match column_type.fixed_length() {
             Some(length) => Self::Fixed(length),
             None => Self::Prefixed,
@@ -24,7 +24,11 @@ impl ValueForm {
 }
 
 /// Appends a value that is not empty.
-pub(crate) fn write_value(form: ValueForm, value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+///
+/// # Errors
+///
+/// Fails if the value does not have the length that the type gives all its values.
+pub fn write_value(form: ValueForm, value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     match form {
         ValueForm::Fixed(length) if length != value.len() => {
             return Err(format!("a value of {} bytes where the type has {length}", value.len()));

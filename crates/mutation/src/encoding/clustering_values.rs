@@ -8,18 +8,25 @@ use smallvec::SmallVec;
 
 use super::{
     input::{DataInput, Decoded, Malformed},
-    values::{ValueForm, write_value},
+    value::{ValueForm, write_value},
 };
 
-pub(super) const GROUP: usize = 32;
-pub(super) const EMPTY: u64 = 1;
-pub(super) const NULL: u64 = 2;
+/// The number of values in a group.
+pub const GROUP: usize = 32;
+/// The value is empty.
+pub const EMPTY: u64 = 1;
+/// The value is null.
+pub const NULL: u64 = 2;
 
 /// The ranges of the values in the bytes from which they were read; `None` is null.
-pub(crate) type ValueSpans = SmallVec<[Option<(usize, usize)>; 4]>;
+pub type ValueSpans = SmallVec<[Option<(usize, usize)>; 4]>;
 
 /// Reads `count` values of the first clustering columns.
-pub(crate) fn read_spans(
+///
+/// # Errors
+///
+/// Fails if the bytes end inside the values or do not follow the format.
+pub fn read_spans(
     input: &mut DataInput<'_>,
     forms: &[ValueForm],
     count: usize,
@@ -54,7 +61,7 @@ pub(crate) fn read_spans(
 
 /// Returns the values as slices of `bytes`.
 #[inline]
-pub(crate) fn values_in<'a>(
+pub fn values_in<'a>(
     bytes: &'a [u8],
     spans: &'a [Option<(usize, usize)>],
 ) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
@@ -63,20 +70,22 @@ pub(crate) fn values_in<'a>(
 
 /// Borrows owned values.
 #[inline]
-pub(crate) fn borrowed(
-    values: &[Option<Bytes>],
-) -> impl ExactSizeIterator<Item = Option<&[u8]>> + Clone {
+pub fn borrowed(values: &[Option<Bytes>]) -> impl ExactSizeIterator<Item = Option<&[u8]>> + Clone {
     values.iter().map(Option::as_deref)
 }
 
 /// Returns the values as owned slices that share the memory of `bytes`.
-pub(crate) fn to_values(bytes: &Bytes, spans: &ValueSpans) -> Box<[Option<Bytes>]> {
+pub fn to_values(bytes: &Bytes, spans: &ValueSpans) -> Box<[Option<Bytes>]> {
     spans.iter().map(|span| span.map(|(start, end)| bytes.slice(start..end))).collect()
 }
 
 /// Appends values of the first clustering columns.
+///
+/// # Errors
+///
+/// Fails if a value does not have the length that its type gives all values.
 #[inline]
-pub(crate) fn write_values<'a>(
+pub fn write_values<'a>(
     types: &[(CqlType, bool)],
     values: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
     out: &mut Vec<u8>,
