@@ -181,11 +181,13 @@ RUN
 chmod +x "$D/run.sh" "$D/oracle"
 
 # ---- tools
-if [ ! -f "$classes/Oracle.class" ] || [ "$here/Oracle.java" -nt "$classes/Oracle.class" ]; then
+# Each tool is a class of its own.
+for tool in Oracle InternodeVectors; do
+  [ ! -f "$classes/$tool.class" ] || [ "$here/$tool.java" -nt "$classes/$tool.class" ] || continue
   javac=javac; [ -z "${JAVA_HOME:-}" ] || javac=$JAVA_HOME/bin/javac
   mkdir -p "$classes"
-  "$javac" -nowarn -proc:none -Xlint:none -cp "$jars/*" -d "$classes" "$here/Oracle.java"
-fi
+  "$javac" -nowarn -proc:none -Xlint:none -cp "$jars/*" -d "$classes" "$here/$tool.java"
+done
 ln -sfn "$classes" "$D/tools"
 echo "cassandra $CASSANDRA in $D: CQL $ADDRESS:$PORT, format $FORMAT, memtable $MEMTABLE," \
   "JMX ${JMX:-off}"

@@ -14,6 +14,7 @@ pub mod cql;
 pub mod executor;
 pub mod frames;
 pub mod input;
+pub mod internode;
 pub mod memory;
 pub mod reading;
 pub mod seals;
@@ -54,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     target("filter", sstable::filter),
     target("frames", frames::frames),
     target("index", big::index),
+    target("internode", internode::internode),
     target("literal", types::literal),
     target("partitions", bti::partitions),
     target("partitions_and_rows", bti::partitions_and_rows),

@@ -1,6 +1,7 @@
 //! The seeds with which fuzzing begins: real files and texts in the form that each target takes.
 
 use bytes::Bytes;
+use espalier_internode::message::Verb;
 use espalier_mutation::{
     Cell, Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, Token, pack_row,
 };
@@ -97,6 +98,21 @@ fn entries(partitions: &[u8]) -> Vec<u64> {
         }
         entries
     })
+}
+
+/// Returns the seeds from the text of `testdata/internode/sent_by_cassandra.txt`: verb and body of
+/// a message in each line. The table's id and its columns are those of another table, so that most
+/// bodies only lead the fuzzer to the form of their verb.
+pub fn of_messages(text: &str) -> Vec<Seed> {
+    let seed = |line: &str| {
+        let (name, body) = line.split_once(' ')?;
+        let verb = Verb::ALL.iter().position(|verb| verb.name() == Some(name))?;
+        let digits = body.as_bytes().chunks(2);
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let body = digits.map(byte).collect::<Option<Vec<_>>>()?;
+        Some(("internode", joined(&[&[2, verb as u8], &body])))
+    };
+    text.lines().filter_map(seed).collect()
 }
 
 /// Returns the seeds from one file of an SSTable, for the targets that take it alone.

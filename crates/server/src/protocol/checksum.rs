@@ -36,7 +36,7 @@ pub(super) fn crc24(bytes: &[u8]) -> u32 {
 }
 
 /// Returns the CRC32 of a segment's payload as it is on the wire.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(CRC32_OF_SALT);
     hasher.update(bytes);
     hasher.finalize()

@@ -25,6 +25,8 @@ fn main() -> Result<()> {
     own.extend(seeds::of_commit_log());
     own.extend(seeds::of_integers());
     own.extend(seeds::of_scylla());
+    let messages = repository.join("testdata/internode/sent_by_cassandra.txt");
+    own.extend(seeds::of_messages(&fs::read_to_string(messages).unwrap_or_default()));
     let mut scylla = Vec::new();
     for_each_file(&repository.join("testdata"), &mut |path| own.extend(of_file(path)));
     if !fixtures.is_dir() {

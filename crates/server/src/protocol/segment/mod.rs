@@ -1,11 +1,14 @@
 //! Segments, the outer frame of version 5. A segment carries whole envelopes (self-contained) or a
 //! part of one large envelope, at most 128 KiB, guarded by two checksums. Compression is a property
 //! of the connection, decided in STARTUP.
+//!
+//! Cassandra's nodes speak to each other in the same frames; the crate `internode` uses this module.
 
 mod layout;
 mod reader;
 mod writer;
 
+pub use super::checksum::crc32;
 pub use layout::MAX_PAYLOAD;
-pub(super) use reader::SegmentReader;
-pub(super) use writer::{open, seal};
+pub use reader::{Segment, SegmentReader};
+pub use writer::{open, seal};

@@ -10,20 +10,23 @@ use super::layout::{MAX_PAYLOAD, SegmentHeader, TRAILER_LENGTH, header_length};
 
 /// The payload of a segment, checked and expanded.
 #[derive(Debug)]
-pub(in super::super) struct Segment {
+pub struct Segment {
+    /// The payload.
     pub payload: Bytes,
+    /// Whether it consists of whole envelopes.
     pub self_contained: bool,
 }
 
 /// Reads one connection's segments.
 #[derive(Debug)]
-pub(in super::super) struct SegmentReader {
+pub struct SegmentReader {
     compressing: bool,
     /// The header of a segment with an incomplete payload.
     pending: Option<SegmentHeader>,
 }
 
 impl SegmentReader {
+    /// Starts at the first segment of a connection.
     pub fn new(compressing: bool) -> Self {
         Self { compressing, pending: None }
     }

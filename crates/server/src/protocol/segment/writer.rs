@@ -6,7 +6,7 @@ use super::super::compression::compress_lz4;
 use super::layout::{MAX_PAYLOAD, SegmentHeader, TRAILER_LENGTH, header_length};
 
 /// Reserves the header of a segment and returns the segment's start for [`seal`].
-pub(in super::super) fn open(out: &mut Vec<u8>, compressing: bool) -> usize {
+pub fn open(out: &mut Vec<u8>, compressing: bool) -> usize {
     let start = out.len();
     out.resize(start + header_length(compressing), 0);
     start
@@ -14,12 +14,7 @@ pub(in super::super) fn open(out: &mut Vec<u8>, compressing: bool) -> usize {
 
 /// Closes the segment that began at `start`: everything after its header is payload. A payload of
 /// more than [`MAX_PAYLOAD`] bytes must be one envelope; it becomes several segments.
-pub(in super::super) fn seal(
-    out: &mut Vec<u8>,
-    start: usize,
-    compressing: bool,
-    scratch: &mut Vec<u8>,
-) {
+pub fn seal(out: &mut Vec<u8>, start: usize, compressing: bool, scratch: &mut Vec<u8>) {
     let payload_start = start + header_length(compressing);
     let length = out.len() - payload_start;
     if !compressing && length <= MAX_PAYLOAD {

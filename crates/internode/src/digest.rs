@@ -1,0 +1,131 @@
+//! The digest of a read: the MD5 of keys, columns, rows and deletions, bit by bit as Cassandra
+//! computes it.
+//!
+//! A coordinator compares the digests of its replicas. It asks all for data if they differ, so a
+//! replica whose digest differs for equal rows makes each read twice as expensive.
+//!
+//! - Times of deletions count by their timestamp alone, because the wall clocks of replicas differ.
+//! - A boolean is a byte that is 0 if it is true.
+//! - A partition without static row counts the empty static row, but no static columns.
+
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, DeletionTime, Liveness, RangeTombstoneMarker, Row, Unfiltered,
+    counter, schema::TableMetadata,
+};
+use md5::{Digest as _, Md5};
+
+use crate::payload::{ColumnList, Partition};
+
+/// Cassandra's numbers of kinds of clusterings, of those that are no bounds.
+const STATIC_CLUSTERING: u8 = 3;
+const CLUSTERING: u8 = 4;
+/// The number of rows among the kinds of a partition's items.
+const ROW: u8 = 0;
+
+/// Returns the digest of the partitions of an answer.
+pub fn digest_of(table: &TableMetadata, partitions: &[Partition]) -> [u8; 16] {
+    let mut digest = Digest { md5: Md5::new(), table };
+    partitions.iter().for_each(|partition| digest.add_partition(partition));
+    digest.md5.finalize().into()
+}
+
+struct Digest<'t> {
+    md5: Md5,
+    table: &'t TableMetadata,
+}
+
+impl Digest<'_> {
+    fn add_boolean(&mut self, value: bool) {
+        self.md5.update([u8::from(!value)]);
+    }
+
+    fn add_deletion(&mut self, deletion: DeletionTime) {
+        self.md5.update(deletion.marked_for_delete_at.to_be_bytes());
+    }
+
+    fn add_partition(&mut self, partition: &Partition) {
+        self.md5.update(&partition.key);
+        let content = partition.content.as_ref();
+        self.add_deletion(content.map_or(DeletionTime::LIVE, |content| content.deletion));
+        for name in content.into_iter().flat_map(|content| content.regulars.names()) {
+            self.md5.update(name);
+        }
+        let static_row = content.and_then(|content| content.static_row.as_ref());
+        for name in static_row.into_iter().flat_map(|(columns, _)| columns.names()) {
+            self.md5.update(name);
+        }
+        self.add_boolean(partition.is_reversed);
+        match static_row {
+            Some((columns, row)) => self.add_row(row, Some(columns), true),
+            None => self.add_row(&Row::empty(Clustering::empty()), None, true),
+        }
+        let regulars = content.map(|content| &content.regulars);
+        for item in content.into_iter().flat_map(|content| &content.unfiltered) {
+            match item {
+                Unfiltered::Row(row) => self.add_row(row, regulars, false),
+                Unfiltered::Marker(marker) => self.add_marker(marker),
+            }
+        }
+    }
+
+    fn add_row(&mut self, row: &Row, columns: Option<&ColumnList>, is_static: bool) {
+        self.md5.update([ROW]);
+        for value in row.clustering.values.iter().flatten() {
+            self.md5.update(value);
+        }
+        self.md5.update([if is_static { STATIC_CLUSTERING } else { CLUSTERING }]);
+        let is_shadowable = !row.shadowable_deletion.is_live();
+        self.add_deletion(if is_shadowable { row.shadowable_deletion } else { row.deletion });
+        self.add_boolean(is_shadowable);
+        self.add_liveness(&row.liveness);
+        // A row orders columns by id, the digest as the header does.
+        let mut present: Vec<_> = row.columns.iter().collect();
+        present.sort_by_key(|(id, _)| columns.and_then(|columns| columns.encoded().index(*id)));
+        for (id, data) in present {
+            let column = self.table.column_by_id(*id);
+            let is_counter = column.is_some_and(|column| column.column_type.is_counter());
+            match data {
+                ColumnData::Simple(cell) => self.add_cell(cell, is_counter, &[]),
+                ColumnData::Complex(column) => {
+                    if !column.deletion.is_live() {
+                        self.add_deletion(column.deletion);
+                    }
+                    for (path, cell) in &column.cells {
+                        self.add_cell(cell, false, path);
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_liveness(&mut self, liveness: &Liveness) {
+        self.md5.update(liveness.timestamp.to_be_bytes());
+        if liveness.is_expiring() {
+            self.md5.update(liveness.local_expiration.to_be_bytes());
+            self.md5.update(liveness.ttl.to_be_bytes());
+        }
+    }
+
+    fn add_cell(&mut self, cell: &Cell, is_counter: bool, path: &[u8]) {
+        let is_counter = is_counter && !cell.is_tombstone();
+        // The head of a counter says which shards are local, which differs between replicas.
+        let head = if is_counter { counter::header_length(&cell.value) } else { 0 };
+        self.md5.update(cell.value.get(head..).unwrap_or_default());
+        self.md5.update(cell.timestamp.to_be_bytes());
+        self.md5.update(cell.ttl.to_be_bytes());
+        self.add_boolean(is_counter);
+        self.md5.update(path);
+    }
+
+    fn add_marker(&mut self, marker: &RangeTombstoneMarker) {
+        for value in marker.position.values.iter().flatten() {
+            self.md5.update(value);
+        }
+        self.md5.update([marker.position.kind as u8]);
+        for deletion in [marker.before, marker.after] {
+            if !deletion.is_live() {
+                self.add_deletion(deletion);
+            }
+        }
+    }
+}

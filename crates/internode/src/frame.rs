@@ -1,0 +1,113 @@
+//! Messages out of frames, and frames of messages. The frames are the segments of the native
+//! protocol's version 5: a frame carries whole messages, or a part of one large message.
+//!
+//! Memory: the reader holds one frame, and a large message as far as it has arrived, up to the
+//! limit of its length.
+
+use bytes::{Bytes, BytesMut};
+use espalier_server::protocol::segment::{self, SegmentReader};
+
+use crate::{
+    error::{DecodeError, Result},
+    message::Header,
+};
+
+/// Default of `internode_max_message_size` in bytes: 128 MiB.
+pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 128 << 20;
+
+/// Takes messages from one connection.
+#[derive(Debug)]
+pub struct MessageReader {
+    frames: SegmentReader,
+    max_message_bytes: usize,
+    /// Messages of a self-contained frame that have not been taken yet.
+    contained: Bytes,
+    /// The part that has arrived of a message that is spread over frames.
+    large: BytesMut,
+}
+
+impl MessageReader {
+    /// Starts behind the handshake.
+    pub fn new(compressing: bool, max_message_bytes: usize) -> Self {
+        let frames = SegmentReader::new(compressing);
+        Self { frames, max_message_bytes, contained: Bytes::new(), large: BytesMut::new() }
+    }
+
+    /// Returns the next whole message with its header, or `None` until more bytes arrive. Takes
+    /// frames from the front of `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a frame does not match its checksum, or if a message is longer than the limit or
+    /// than its frame. The position in the stream is then lost, and the caller must close the
+    /// connection.
+    pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>> {
+        loop {
+            if !self.contained.is_empty() {
+                let length = self.length_of(&self.contained)?.ok_or(DecodeError::Ended)?;
+                if length > self.contained.len() {
+                    return Err(DecodeError::Malformed("a message is longer than its frame"));
+                }
+                return Ok(Some(self.contained.split_to(length)));
+            }
+            let Some(frame) = self.frames.next(buffer)? else { return Ok(None) };
+            if frame.self_contained {
+                if !self.large.is_empty() {
+                    return Err(DecodeError::Malformed("a large message is interrupted"));
+                }
+                self.contained = frame.payload;
+                continue;
+            }
+            self.large.extend_from_slice(&frame.payload);
+            match self.length_of(&self.large)? {
+                Some(length) if length < self.large.len() => {
+                    return Err(DecodeError::Malformed("frames of a large message exceed it"));
+                }
+                Some(length) if length == self.large.len() => {
+                    return Ok(Some(std::mem::take(&mut self.large).freeze()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the number of bytes that the buffer needs before [`Self::next`] can go on.
+    pub fn bytes_wanted(&self) -> usize {
+        self.frames.bytes_wanted()
+    }
+
+    /// Returns the length of the message at the front of `bytes`; `None` if its header has not
+    /// arrived.
+    fn length_of(&self, bytes: &[u8]) -> Result<Option<usize>> {
+        let limit = self.max_message_bytes;
+        match Header::message_length(bytes)? {
+            Some(length) if length > limit as u64 => Err(DecodeError::Oversized { length, limit }),
+            Some(length) => Ok(Some(length as usize)),
+            None if bytes.len() > limit => {
+                Err(DecodeError::Oversized { length: bytes.len() as u64, limit })
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// Appends one message as frames. `write` appends the message.
+///
+/// # Errors
+///
+/// Returns the error of `write`; nothing is appended then.
+pub fn put_message<E>(
+    compressing: bool,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let before = out.len();
+    let start = segment::open(out, compressing);
+    if let Err(error) = write(out) {
+        out.truncate(before);
+        return Err(error);
+    }
+    segment::seal(out, start, compressing, scratch);
+    Ok(())
+}

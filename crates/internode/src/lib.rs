@@ -1,0 +1,34 @@
+//! Cassandra 5.0's protocol between nodes: a node of Espalier as a replica in a stock ring.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`handshake`] | the first bytes of a connection |
+//! | [`frame`] | messages out of frames, and frames of messages |
+//! | [`message`] | verbs, the header of a message and its parameters |
+//! | [`payload`] | the content of messages: mutations, reads, gossip, schema, Paxos |
+//! | [`digest`] | the digest of a read, bit by bit as Cassandra computes it |
+//!
+//! The codec is pure functions over bytes: it opens no socket and reads no clock.
+//!
+//! Invariants:
+//! - No input panics. Malformed input yields an error that says where it is wrong.
+//! - What decodes without an error and holds no cell of a dropped column, encodes to the same bytes
+//!   if Cassandra wrote it.
+//! - Memory: decoded values share the memory of the message. A message takes at most about 64 bytes
+//!   for each of its own (a cell of two bytes is the worst), and no length field allocates anything.
+//!
+//! Versions: 12 (Cassandra 4.0, 4.1, and 5.0 in its default compatibility mode) and 13 (5.0 with
+//! `storage_compatibility_mode: NONE`). Sources: Cassandra 5.0.9; decision 0037.
+
+pub mod digest;
+mod error;
+pub mod frame;
+pub mod handshake;
+mod input;
+pub mod message;
+mod output;
+pub mod payload;
+mod version;
+
+pub use error::DecodeError;
+pub use version::MessagingVersion;

@@ -1,0 +1,16 @@
+//! The envelope of a message: its header, and the verb that says what its payload is.
+//!
+//! ```text
+//! message   header, vint payload length, payload
+//! header    vint id, be32 creation (ms, low bits), vint expiry (ms after creation), vint verb,
+//!           vint flags, parameters
+//! parameters  vint count, (vint type, vint length, value)*
+//! ```
+
+mod header;
+mod parameter;
+mod verb;
+
+pub use header::{Header, Message, MessageFlags};
+pub use parameter::{Parameter, ParameterKind};
+pub use verb::Verb;

@@ -1,0 +1,167 @@
+//! The parameters of a message: addresses to forward to, the session of a trace, warnings of reads.
+
+use std::net::SocketAddr;
+
+use bytes::{BufMut, Bytes};
+use espalier_types::vint;
+use uuid::Uuid;
+
+use super::Header;
+use crate::{error::Result, input::Input, output::put_address};
+
+/// A parameter as it is in the message. An unknown one is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Cassandra's number, see [`ParameterKind`].
+    pub kind: u32,
+    /// The serialised value.
+    pub value: Bytes,
+}
+
+/// Cassandra's numbers of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+#[allow(missing_docs, reason = "the names are Cassandra's")]
+pub enum ParameterKind {
+    ForwardTo = 0,
+    RespondTo = 1,
+    TraceSession = 5,
+    TraceType = 6,
+    TombstoneFail = 8,
+    TombstoneWarning = 9,
+    LocalReadSizeFail = 10,
+    LocalReadSizeWarn = 11,
+    RowIndexReadSizeFail = 12,
+    RowIndexReadSizeWarn = 13,
+    CustomMap = 14,
+    SnapshotRanges = 15,
+    TooManyReferencedIndexesWarn = 16,
+    TooManyReferencedIndexesFail = 17,
+}
+
+impl Parameter {
+    /// Makes a parameter that is a be32, as the limits of tombstones and of indexes are.
+    pub fn of_i32(kind: ParameterKind, value: i32) -> Self {
+        Self { kind: kind as u32, value: Bytes::copy_from_slice(&value.to_be_bytes()) }
+    }
+
+    /// Makes a parameter that is a be64, as the limits of sizes are.
+    pub fn of_i64(kind: ParameterKind, value: i64) -> Self {
+        Self { kind: kind as u32, value: Bytes::copy_from_slice(&value.to_be_bytes()) }
+    }
+
+    /// Makes the parameter that names another node to respond to.
+    pub fn respond_to(address: SocketAddr) -> Self {
+        let mut value = Vec::new();
+        put_address(address, &mut value);
+        Self { kind: ParameterKind::RespondTo as u32, value: value.into() }
+    }
+
+    /// Makes the parameter that names the nodes to which the message is forwarded, each with the id
+    /// of its message.
+    pub fn forward_to(targets: &[(SocketAddr, u64)]) -> Self {
+        let mut value = Vec::new();
+        vint::write_unsigned(targets.len() as u64, &mut value);
+        for (address, id) in targets {
+            put_address(*address, &mut value);
+            vint::write_unsigned(*id, &mut value);
+        }
+        Self { kind: ParameterKind::ForwardTo as u32, value: value.into() }
+    }
+
+    /// Makes the parameter of a traced request.
+    pub fn trace_session(session: Uuid) -> Self {
+        let mut value = Vec::with_capacity(16);
+        value.put_slice(session.as_bytes());
+        Self { kind: ParameterKind::TraceSession as u32, value: value.into() }
+    }
+}
+
+impl Header {
+    fn parameter(&self, kind: ParameterKind) -> Option<&Bytes> {
+        let found = self.parameters.iter().find(|parameter| parameter.kind == kind as u32);
+        found.map(|parameter| &parameter.value)
+    }
+
+    /// Returns the nodes to which the receiver forwards the message, each with the id of its
+    /// message.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the parameter does not follow the format.
+    pub fn forward_to(&self) -> Result<Vec<(SocketAddr, u64)>> {
+        let Some(value) = self.parameter(ParameterKind::ForwardTo) else { return Ok(Vec::new()) };
+        let mut input = Input::new(value);
+        let count = input.count()?;
+        let mut targets = Vec::new();
+        for _ in 0..count {
+            targets.push((input.address()?, input.vint()?));
+        }
+        input.end()?;
+        Ok(targets)
+    }
+
+    /// Returns the node to respond to, if it is not the sender.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the parameter does not follow the format.
+    pub fn respond_to(&self) -> Result<Option<SocketAddr>> {
+        whole(self.parameter(ParameterKind::RespondTo), |input| input.address())
+    }
+
+    /// Returns the session of a traced request.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the parameter does not follow the format.
+    pub fn trace_session(&self) -> Result<Option<Uuid>> {
+        whole(self.parameter(ParameterKind::TraceSession), |input| input.uuid())
+    }
+
+    /// Returns the value of a parameter that is a be32.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value has another length.
+    pub fn i32_parameter(&self, kind: ParameterKind) -> Result<Option<i32>> {
+        whole(self.parameter(kind), |input| input.i32())
+    }
+
+    /// Returns the value of a parameter that is a be64.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value has another length.
+    pub fn i64_parameter(&self, kind: ParameterKind) -> Result<Option<i64>> {
+        whole(self.parameter(kind), |input| input.i64())
+    }
+
+    /// Returns the parameters that extensions of Cassandra have added, by name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the parameter does not follow the format.
+    pub fn custom_parameters(&self) -> Result<Vec<(String, Bytes)>> {
+        let Some(value) = self.parameter(ParameterKind::CustomMap) else { return Ok(Vec::new()) };
+        let mut input = Input::new(value);
+        let count = input.count()?;
+        let mut custom = Vec::new();
+        for _ in 0..count {
+            custom.push((input.utf()?, input.vint_bytes()?));
+        }
+        input.end()?;
+        Ok(custom)
+    }
+}
+
+fn whole<T>(
+    value: Option<&Bytes>,
+    read: impl FnOnce(&mut Input<'_>) -> Result<T>,
+) -> Result<Option<T>> {
+    let Some(value) = value else { return Ok(None) };
+    let mut input = Input::new(value);
+    let read = read(&mut input)?;
+    input.end()?;
+    Ok(Some(read))
+}

@@ -1,0 +1,114 @@
+//! Hints, batches of the batch log, and increments of counters.
+
+use bytes::{BufMut, Bytes};
+use espalier_types::vint;
+use uuid::Uuid;
+
+use super::{Mutation, Tables};
+use crate::{
+    error::{DecodeError, Result},
+    input::Input,
+    output::{put_utf, put_vint_bytes},
+};
+
+/// A write that a coordinator has kept for a replica that did not answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hint {
+    /// The host id of the replica.
+    pub host: Uuid,
+    /// When the coordinator made the hint, in ms since 1970.
+    pub created_ms: i64,
+    /// The least grace period of the changed tables, in seconds. A hint that is older is dropped,
+    /// because deletions that it does not know may have been purged.
+    pub gc_grace_seconds: u32,
+    /// The write.
+    pub mutation: Mutation,
+}
+
+impl Hint {
+    pub(crate) fn decode(input: &mut Input<'_>, tables: &dyn Tables) -> Result<Self> {
+        let host = input.uuid()?;
+        let content = input.vint_bytes()?;
+        let mut input = Input::new(&content);
+        let created_ms = input.i64()?;
+        let gc_grace_seconds = input.count()?;
+        let mutation = Mutation::decode(&mut input, tables)?;
+        input.end()?;
+        Ok(Self { host, created_ms, gc_grace_seconds, mutation })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), String> {
+        out.extend_from_slice(self.host.as_bytes());
+        let mut content = Vec::new();
+        content.put_i64(self.created_ms);
+        vint::write_unsigned(self.gc_grace_seconds.into(), &mut content);
+        self.mutation.encode(&mut content)?;
+        put_vint_bytes(&content, out);
+        Ok(())
+    }
+}
+
+/// A logged batch, which two nodes keep until its coordinator has applied it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The id, a UUID of version 1.
+    pub id: Uuid,
+    /// When the coordinator made the batch, in µs since 1970.
+    pub created_us: i64,
+    /// The serialised mutations, see [`Batch::mutations`].
+    pub encoded: Vec<Bytes>,
+}
+
+impl Batch {
+    pub(crate) fn decode(input: &mut Input<'_>) -> Result<Self> {
+        let (id, created_us) = (input.uuid()?, input.i64()?);
+        let count = input.count()?;
+        let mut encoded = Vec::new();
+        for _ in 0..count {
+            encoded.push(input.vint_bytes()?);
+        }
+        Ok(Self { id, created_us, encoded })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.id.as_bytes());
+        out.put_i64(self.created_us);
+        vint::write_unsigned(self.encoded.len() as u64, out);
+        self.encoded.iter().for_each(|mutation| put_vint_bytes(mutation, out));
+    }
+
+    /// Decodes the mutations.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a mutation does not follow the format, or changes a table that does not exist.
+    pub fn mutations(&self, tables: &dyn Tables) -> Result<Vec<Mutation>> {
+        let decode = |bytes: &Bytes| {
+            let mut input = Input::new(bytes);
+            let mutation = Mutation::decode(&mut input, tables)?;
+            input.end()?;
+            Ok::<_, DecodeError>(mutation)
+        };
+        self.encoded.iter().map(decode).collect()
+    }
+}
+
+/// An increment of counters that a replica carries out as the leader of the write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CounterMutation {
+    /// The increments.
+    pub mutation: Mutation,
+    /// The name of the consistency level (`QUORUM`, …).
+    pub consistency: String,
+}
+
+impl CounterMutation {
+    pub(crate) fn decode(input: &mut Input<'_>, tables: &dyn Tables) -> Result<Self> {
+        Ok(Self { mutation: Mutation::decode(input, tables)?, consistency: input.utf()? })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), String> {
+        self.mutation.encode(out)?;
+        put_utf(&self.consistency, out)
+    }
+}

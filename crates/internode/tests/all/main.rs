@@ -1,0 +1,10 @@
+//! Tests of the codec of messages between nodes.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod frames;
+mod handshakes;
+mod hostile;
+mod oracle;
+mod sent_by_cassandra;
+mod values;
+mod vectors;
