@@ -83,7 +83,6 @@ def directory(node, name):
     return files[0].parent
 
 
-@pytest.mark.xfail(reason="with some seeds a number in Statistics.db of a compact table is wrong")
 def test_verify(filled, oracle):
     names = [shape.name for shape in filled.shapes]
     done = oracle(

@@ -86,6 +86,14 @@ impl CoveredClustering {
         let bound = |kind| ClusteringBound { kind, values: Box::default() };
         Self { types, start: bound(BoundKind::ExclusiveStart), end: bound(BoundKind::ExclusiveEnd) }
     }
+
+    /// Returns the values of a bound up to the first null, for the versions that store values
+    /// without a mark for null. A bound of fewer values covers more rows, never fewer.
+    pub(crate) fn values_before_null(bound: &ClusteringBound) -> &[Option<Bytes>] {
+        let values = &bound.values;
+        let end = values.iter().position(Option::is_none).unwrap_or(values.len());
+        values.get(..end).unwrap_or_default()
+    }
 }
 
 /// Numbers about the content. Times in µs are write timestamps, and times in seconds are wall

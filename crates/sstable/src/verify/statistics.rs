@@ -14,7 +14,7 @@ use crate::{
     error::FileName,
     reader::SSTableReader,
     statistics::{
-        StatisticsCollector, collector::WriterFacts, drop_times::DropTimes,
+        CoveredClustering, StatisticsCollector, collector::WriterFacts, drop_times::DropTimes,
         estimated_histogram::EstimatedHistogram,
     },
     versions::{ClusteringStatistics, Family},
@@ -101,9 +101,10 @@ pub(super) fn check_statistics(
         // alike are compared.
         ClusteringStatistics::MinMaxValues if is_counted_alike => {
             let words = |values: &&[Option<Bytes>]| clustering_in_words(&covered.types, values);
-            let least = (&*stored_covered.start.values, &*covered.start.values);
+            let before_null = CoveredClustering::values_before_null;
+            let least = (&*stored_covered.start.values, before_null(&covered.start));
             compare.equal(warning, "minimum of clusterings", least, words);
-            let greatest = (&*stored_covered.end.values, &*covered.end.values);
+            let greatest = (&*stored_covered.end.values, before_null(&covered.end));
             compare.equal(warning, "maximum of clusterings", greatest, words);
         }
         ClusteringStatistics::MinMaxValues => {}
