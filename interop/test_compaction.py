@@ -52,7 +52,6 @@ def test_selects_are_the_same(compacted):
             ), f"{shape.name}, seed {SEED}"
 
 
-@pytest.mark.xfail(reason="with some seeds a number in Statistics.db of a compact table is wrong")
 def test_cassandra_verifies(compacted, oracle):
     names = [shape.name for shape in compacted.shapes]
     done = oracle(

@@ -100,6 +100,16 @@ impl EncodingStats {
         self.ttl = least(self.ttl, other.ttl);
     }
 
+    /// Lowers the minimum deletion time for a compaction at second `now_s`, which turns an expired
+    /// cell into a tombstone with the second of its write. That second is at most the greatest TTL
+    /// before the expiry. A bound that is too low costs some bytes, a time below it always nine.
+    pub fn cover_writes_of_expired(&mut self, max_ttl: u32, now_s: u32) {
+        if let Some(least) = self.local_deletion_time.filter(|&least| least <= now_s) {
+            let epoch = least.min(DELETION_TIME_EPOCH_S);
+            self.local_deletion_time = Some(least.saturating_sub(max_ttl).max(epoch));
+        }
+    }
+
     /// Creates the minima from the baselines of a header. The epochs stand for "none", and in files
     /// of ScyllaDB the maximum numbers do.
     pub fn from_baselines(timestamp: i64, local_deletion_time: u32, ttl: u32) -> Self {

@@ -18,6 +18,9 @@ use crate::{
     table::{SSTable, Table, set_commit_log_facts},
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Maximum number of commit log intervals that an output carries on although the files of their
 /// segments are removed (arbitrary: far beyond the number that can be on its way to the disk).
 const KEPT_INTERVALS: usize = 256;
@@ -88,10 +91,12 @@ impl Outputs {
         // The inputs to read, and all inputs to remove.
         (read, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
         (level, split): (u32, Split),
+        // The second up to which cells have expired.
+        now_s: u32,
         transaction: Transaction,
     ) -> Self {
         let (database, table, metadata) = (database.clone(), table.clone(), metadata.clone());
-        let template = Template::of(&database, &table, &metadata, (read, all), level);
+        let template = Template::of(&database, &table, &metadata, (read, all), level, now_s);
         let (writer, written) = (None, Vec::new());
         Self { database, table, metadata, template, split, transaction, writer, written }
     }
@@ -222,6 +227,7 @@ impl Template {
         metadata: &TableMetadata,
         (inputs, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
         level: u32,
+        now_s: u32,
     ) -> Self {
         let mut columns = PresentColumns::none();
         let mut encoding_stats = EncodingStats::default();
@@ -230,7 +236,9 @@ impl Template {
             let reader = input.reader();
             let header = &reader.statistics().header;
             columns.add_header(header, metadata);
-            encoding_stats.merge(&header.encoding_stats());
+            let mut stats = header.encoding_stats();
+            stats.cover_writes_of_expired(reader.statistics().stats.max_ttl, now_s);
+            encoding_stats.merge(&stats);
             partitions += reader.partition_count();
             plain_bytes += reader.data_length();
             stored_bytes += reader.stored_data_length();

@@ -148,7 +148,8 @@ impl Task<'_> {
         let plan = (level, split);
         let inputs = (read.as_slice(), running.inputs.as_slice());
         let written_as = table_to_write(&self.metadata, &read);
-        let mut outputs = Outputs::new(database, table, &written_as, inputs, plan, transaction);
+        let mut outputs =
+            Outputs::new(database, table, &written_as, inputs, plan, limits.now_s, transaction);
         let pace = Pace::new(database);
         let waits = pace.waits();
         let read_ahead_bytes = database.read_ahead_bytes();

@@ -1,0 +1,48 @@
+//! These tests check the header of a compaction's output.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row,
+    schema::{TableBuilder, TableId},
+};
+use espalier_runtime::{block_on, file::FileSystem, time};
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use crate::test_database::{create, open, table};
+
+/// The compaction makes a tombstone of the expired cell, with the second of its write. The header
+/// must have a minimum that is not above it, as Cassandra's verifier demands.
+#[test]
+fn the_header_covers_tombstones_of_expired_cells() {
+    const TTL: u32 = 100;
+    let file_system = FileSystem::simulated(1);
+    block_on(async {
+        let database = open(file_system).await;
+        let metadata = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(0xa1)))
+            .partition_key("k", CqlType::Blob)
+            .regular("v", CqlType::Blob)
+            .build();
+        let metadata = create(&database, metadata).await;
+        let now_s = u32::try_from(time::now_seconds()).unwrap();
+        for name in ["a", "b"] {
+            let mut row = Row::empty(Clustering::new([]));
+            let cell = Cell::expiring(1, TTL, now_s - 1, Bytes::from_static(b"1"));
+            let column = metadata.column("v").unwrap().id;
+            row.column_or_insert(column, || ColumnData::Simple(cell));
+            let key = DecoratedKey::new(Bytes::from_static(name.as_bytes()));
+            let mut update = PartitionUpdate::new(metadata.id, key);
+            update.rows.push(row);
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+            database.flush("ks", Some("t")).await.unwrap();
+        }
+        database.compact("ks", Some("t"), false).await.unwrap();
+        let view = table(&database, &metadata).view();
+        let [sstable] = &*view.sstables else { panic!("{} files", view.sstables.len()) };
+        let statistics = sstable.reader().statistics();
+        let written_s = statistics.stats.min_local_deletion_time;
+        assert_eq!(written_s, now_s - 1 - TTL);
+        let least = statistics.header.min_local_deletion_time;
+        assert!(least <= written_s, "{least} s in the header, {written_s} s in the data");
+    });
+}
