@@ -242,9 +242,9 @@ pub(super) fn put(change: &mut Change, role: &str, resource: &Resource, new: Per
     change.add(INDEX, &[&resource, role]);
 }
 
+/// Returns the names of permissions in their order, as the warnings list them.
 fn names(permissions: PermissionSet) -> String {
-    let mut names: Vec<_> = permissions.iter().map(Permission::name).collect();
-    names.sort_unstable();
+    let names: Vec<_> = permissions.iter().map(Permission::name).collect();
     names.join(", ")
 }
 
@@ -260,5 +260,17 @@ fn kind(resource: &Resource) -> &'static str {
             "FunctionResource"
         }
         Resource::AllMbeans | Resource::Mbean(_) => "JMXResource",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cassandra 5.0.9 warns: "Role 'r1' was not granted SELECT, MODIFY on <table k1.t1>".
+    #[test]
+    fn warnings_list_permissions_in_the_order_of_their_declaration() {
+        let all = PermissionSet::of(&[Permission::Modify, Permission::Select, Permission::Alter]);
+        assert_eq!(names(all), "ALTER, SELECT, MODIFY");
     }
 }
