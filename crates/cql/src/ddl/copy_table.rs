@@ -10,7 +10,7 @@ use espalier_types::{CqlType, UserType};
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_table_name, guardrails,
+    check_table_name, create_index, guardrails,
     options::{check_counter_options, set_options},
     unreadable,
 };
@@ -72,7 +72,12 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     let properties = guardrails::unignored(context, &statement.options);
     set_options(&mut options, &properties, context.memtables())?;
     check_counter_options(source.is_counter(), &options)?;
-    let table = copy(source, target, name)?.layout(source.layout).options(options).build();
+    let mut indexes = Vec::new();
+    if statement.copied.contains(&CopiedPart::Indexes) {
+        indexes = create_index::copied(source, target, name)?;
+    }
+    let table = copy(source, target, name)?.layout(source.layout).options(options);
+    let table = table.indexes(indexes).build();
     let owner = with_annotations(statement, source_owner, target);
     let change = changed(ChangeKind::Created, ChangeTarget::Table, target_keyspace, name);
     Ok(Some((context.with_table(&owner, table), change)))

@@ -52,7 +52,10 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     let target = targets(context, table, statement, &class)?;
     let name = match &statement.name {
         Some(name) => name.as_str().to_string(),
-        None => available_name(keyspace, &default_name(table_name, &statement.targets)),
+        None => {
+            let base = default_name(table_name, &statement.targets);
+            available_name(&base, |name| find(keyspace, name).is_some())
+        }
     };
     let (kind, mut options) = match class.stored() {
         Some(class) => {
@@ -287,18 +290,53 @@ fn check_target(
     Ok(())
 }
 
+/// Returns the indexes of `source` for a copy of it. Cassandra 6's rules for their names: one that
+/// was made from the table's name is made from the copy's, another one stays; a number keeps each
+/// unique in the keyspace of the copy.
+pub(super) fn copied(
+    source: &TableMetadata,
+    keyspace: &KeyspaceMetadata,
+    copy: &str,
+) -> Result<Vec<IndexMetadata>> {
+    let mut indexes: Vec<IndexMetadata> = Vec::new();
+    for index in &source.indexes {
+        let made = name_of_column(&source.name, &index.column);
+        let base = if index.name.starts_with(&made) {
+            name_of_column(copy, &index.column)
+        } else {
+            index.name.clone()
+        };
+        let name = available_name(&base, |name| {
+            find(keyspace, name).is_some() || indexes.iter().any(|other| other.name == name)
+        });
+        check_length(&name, MAX_INDEX_NAME)
+            .map_err(|reason| Error::configuration(format!("Index name {reason}")))?;
+        indexes.push(IndexMetadata { name, ..index.clone() });
+    }
+    Ok(indexes)
+}
+
 fn default_name(table: &str, targets: &[IndexTarget<'_>]) -> String {
-    let name = match targets {
-        [target] => format!("{table}_{}_idx", target.column.as_str()),
-        _ => format!("{table}_idx"),
-    };
+    match targets {
+        [target] => name_of_column(table, target.column.as_str()),
+        _ => words(&format!("{table}_idx")),
+    }
+}
+
+fn name_of_column(table: &str, column: &str) -> String {
+    words(&format!("{table}_{column}_idx"))
+}
+
+/// Leaves out the characters that names of indexes may not have.
+fn words(name: &str) -> String {
     name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
 }
 
-fn available_name(keyspace: &KeyspaceMetadata, base: &str) -> String {
+/// Returns a name that is not taken: the base, perhaps with a number.
+fn available_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut name = base.to_string();
     let mut number = 0;
-    while find(keyspace, &name).is_some() {
+    while is_taken(&name) {
         number += 1;
         name = format!("{base}_{number}");
     }
