@@ -294,21 +294,23 @@ impl QueryProcessor {
                 Box::pin(transaction::execute(database, request)).await
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
-            Plan::Truncate(table) => self.truncate(*table).await,
+            // In boxes, because these futures are the largest, and all requests take as much.
+            Plan::Truncate(table) => Box::pin(self.truncate(*table)).await,
             Plan::Schema => {
-                self.change_schema(&prepared.text, login, keyspace.as_deref(), options).await
+                let (text, keyspace) = (&prepared.text, keyspace.as_deref());
+                Box::pin(self.change_schema(text, login, keyspace, options)).await
             }
             Plan::Role => {
                 let (text, keyspace) = (&prepared.text, keyspace.as_deref());
                 let executed = auth::execute(database, &self.inner.auth, text, keyspace, login);
-                let (result, warnings) = executed.await;
+                let (result, warnings) = Box::pin(executed).await;
                 if let Some(collected) = options.warnings {
                     collected.extend(warnings);
                 }
                 result
             }
             Plan::Describe => {
-                let (schema, cluster) = (database.schema(), self.cluster_name().await);
+                let (schema, cluster) = (database.schema(), Box::pin(self.cluster_name()).await);
                 describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
             }
         }

@@ -53,9 +53,9 @@ const MAX_WRITE: usize = 256 * 1024;
 /// more until a request is done.
 const MAX_WAITING_REQUESTS: usize = 8192;
 
-/// Memory of a request that waits as a task, in bytes: its future (13.5 KiB) and its place in the
-/// task group.
-pub(crate) const WAITING_TASK_BYTES: usize = 14 * 1024;
+/// Memory of a request that waits as a task, in bytes: its future, of which a test checks the size,
+/// and its place in the task group.
+pub(crate) const WAITING_TASK_BYTES: usize = 8 * 1024 + 512;
 
 /// Tasks of one connection at which its reader waits until half of them are done. Usually
 /// [`MAX_TASKS`], so that the disk and other shards have enough to do; [`MIN_TASKS`] while the
