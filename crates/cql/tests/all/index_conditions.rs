@@ -4,13 +4,7 @@
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{block_on, file::FileSystem};
 
-use super::support::node::open;
-
-async fn execute(processor: &QueryProcessor, statement: &str) -> Result<QueryResult, String> {
-    let (mut client, options) = (ClientState::default(), QueryOptions::default());
-    let answer = processor.query(statement, &mut client, &options).await;
-    answer.map_err(|error| error.message)
-}
+use super::support::node::{execute, open, rows};
 
 async fn open_tables() -> QueryProcessor {
     let (_, processor) = open(&FileSystem::simulated(1)).await;
@@ -75,5 +69,62 @@ fn a_prepared_schema_statement_ignores_a_later_use() {
         let outcome = processor.execute(&prepared, &client, &options).await;
         assert!(outcome.unwrap_err().message.contains("No keyspace has been specified"));
         execute(&processor, "SELECT * FROM k.t").await.unwrap();
+    });
+}
+
+/// Each entry repeats the key, so that the entries take many times the bytes of the write.
+#[test]
+fn a_write_with_too_many_bytes_of_entries_is_refused_before_it_is_logged() {
+    block_on(async {
+        let (database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE k.t (k blob PRIMARY KEY, s set<int>)",
+            "CREATE INDEX by_s ON k.t (s)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let key = "ab".repeat(60_000);
+        let insert = |elements: u32, tail: &str| {
+            let elements: Vec<String> = (0..elements).map(|element| element.to_string()).collect();
+            format!("INSERT INTO k.t (k, s) VALUES (0x{key}, {{{}}}){tail}", elements.join(", "))
+        };
+        let logged = database.metrics().commit_log.bytes_appended;
+        for tail in ["", " IF NOT EXISTS"] {
+            let refused = execute(&processor, &insert(2000, tail)).await.unwrap_err();
+            let expected = "this cannot be stored: the entries of this write in the secondary \
+                            indexes of k.t take";
+            assert!(refused.starts_with(expected), "{refused}");
+        }
+        assert_eq!(database.metrics().commit_log.bytes_appended, logged);
+        execute(&processor, &insert(100, "")).await.unwrap();
+        let found = rows(&processor, "SELECT k FROM k.t WHERE s CONTAINS 99", None).await;
+        assert_eq!(found.0, 1);
+    });
+}
+
+#[test]
+fn a_copy_of_a_table_has_its_indexes_on_request() {
+    block_on(async {
+        let processor = open_tables().await;
+        for statement in [
+            "CREATE INDEX ON k.t (entries(m))",
+            "CREATE TABLE k.plain LIKE k.t",
+            "CREATE TABLE k.copy LIKE k.t WITH INDEXES",
+            "INSERT INTO k.copy (k, v) VALUES (5, 1)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let schema = processor.database().schema();
+        let names = |table: &str| -> Vec<String> {
+            let indexes = &schema.table("k", table).unwrap().indexes;
+            indexes.iter().map(|index| index.name.clone()).collect()
+        };
+        assert_eq!(names("copy"), ["by_m_1", "by_s_1", "by_v_1", "copy_m_idx"]);
+        assert!(names("plain").is_empty());
+        assert_eq!(rows(&processor, "SELECT k FROM k.copy WHERE v = 1", None).await.0, 1);
+        execute(&processor, "DROP INDEX k.by_v_1").await.unwrap();
+        let refused = execute(&processor, "SELECT k FROM k.copy WHERE v = 1").await.unwrap_err();
+        assert!(refused.contains("ALLOW FILTERING"), "{refused}");
     });
 }

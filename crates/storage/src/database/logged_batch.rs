@@ -112,13 +112,16 @@ impl Database {
         let schema = self.schema();
         // A batch with a note is retried until it succeeds. A mutation that a table would refuse
         // never succeeds, so it is refused before the note is written.
+        let mut stores = Vec::with_capacity(mutation.updates.len());
         for update in &mutation.updates {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
             }
             let store = self.table(update.table)?;
             check_storable(&store, self.sstable_features(&store), update)?;
+            stores.push(store);
         }
+        self.check_index_entries(stores.iter().map(|store| &**store).zip(&mutation.updates))?;
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
                 "a logged batch without the table system.batches",

@@ -6,6 +6,7 @@
 //! | `open`, `install`, `replay`, `shutdown` | start and end |
 //! | `routing`, `registry` | the shard that owns a token, and calls to it |
 //! | `write`, `logged_batch` | the write path: commit log and memtable |
+//! | `storable`, `index_room` | checks before a write is logged |
 //! | `turns`, `counters` | writes that read rows first |
 //! | `read` | reads on this shard and over all of them |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
@@ -28,6 +29,7 @@ mod drop_table;
 mod first_failure;
 mod flush;
 mod import;
+mod index_room;
 mod indexes;
 pub use compact::TokenRange;
 pub use compaction_history::PastCompaction;

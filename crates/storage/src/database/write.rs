@@ -237,6 +237,8 @@ impl Database {
             check_storable(&table, features, update).map_err(WriteError::Failed)?;
             tables.push(table);
         }
+        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
+        self.check_index_entries(updates).map_err(WriteError::Failed)?;
         tables.iter().try_for_each(|table| self.admit_to(table))?;
         let mut encoder = inner.encoder.borrow_mut();
         let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =

@@ -74,10 +74,7 @@ impl MemtableIndexes {
             column.for_each_value(&row, form, |form| {
                 entry.clear();
                 entry::put_value(form, entry);
-                entry::put_partition(key, entry);
-                if let (Listed::Rows, Some(clustering)) = (column.listed(), clustering) {
-                    entry::put_row(table.comparator(), clustering, entry);
-                }
+                put_place(table, column, key, clustering, entry);
                 if outcome.is_ok() {
                     outcome = entries.put(entry, ()).map(|_| ());
                 }
@@ -85,6 +82,30 @@ impl MemtableIndexes {
             outcome?;
         }
         Ok(())
+    }
+
+    /// Returns the number of indexes.
+    pub(crate) fn count(&self) -> usize {
+        self.tries.len()
+    }
+
+    /// Returns about how many bytes the entries of an update have.
+    pub(crate) fn entry_bytes(&mut self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
+        let Self { tries, form, entry } = self;
+        let (key, mut bytes) = (update.key.borrowed(), 0_usize);
+        let static_row = update.static_row.iter().map(|row| (None, row));
+        let rows = update.rows.iter().map(|row| (Some(&*row.clustering.values), row));
+        for (clustering, row) in static_row.chain(rows) {
+            let indexed = IndexedRow { key, clustering, row };
+            for Trie { column, .. } in &*tries {
+                entry.clear();
+                put_place(table, column, key, clustering, entry);
+                column.for_each_value(&indexed, form, |form| {
+                    bytes = bytes.saturating_add(form.len() + entry.len());
+                });
+            }
+        }
+        bytes
     }
 
     /// Returns the bytes of memory of all tries.
@@ -127,5 +148,19 @@ impl MemtableIndexes {
             found.push(entry.to_vec());
         }
         found
+    }
+}
+
+/// Appends the place of a row, behind the value of an entry.
+fn put_place<V: AsRef<[u8]>>(
+    table: &TableMetadata,
+    column: &IndexedColumn,
+    key: DecoratedKeyRef<'_>,
+    clustering: Option<&[Option<V>]>,
+    entry: &mut Vec<u8>,
+) {
+    entry::put_partition(key, entry);
+    if let (Listed::Rows, Some(clustering)) = (column.listed(), clustering) {
+        entry::put_row(table.comparator(), clustering, entry);
     }
 }

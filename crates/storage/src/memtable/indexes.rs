@@ -33,6 +33,22 @@ impl Memtable {
         }
     }
 
+    /// Returns the number of indexes that the memtable has the entries of.
+    #[inline]
+    pub(crate) fn index_count(&self) -> usize {
+        self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().count())
+    }
+
+    /// Returns about how many bytes the entries of an update have.
+    pub(crate) fn index_entry_bytes(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+    ) -> usize {
+        let indexes = self.indexes.as_ref();
+        indexes.map_or(0, |indexes| indexes.borrow_mut().entry_bytes(table, update))
+    }
+
     /// Returns names and signatures of the indexes that the memtable has the entries of.
     pub(crate) fn index_names(&self) -> Vec<(String, String)> {
         self.indexes.as_ref().map_or_else(Vec::new, |indexes| indexes.borrow().names())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_cql::{PreparedCache, QueryProcessor};
+use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{ShardContext, file::FileSystem};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
@@ -15,4 +15,33 @@ pub async fn open(file_system: &FileSystem) -> (Database, QueryProcessor) {
         Database::open(context, file_system.clone(), configuration, shared).await.unwrap();
     let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
     (database, processor)
+}
+
+/// Executes a statement of a client without a keyspace. An error is its text.
+pub async fn execute(processor: &QueryProcessor, statement: &str) -> Result<QueryResult, String> {
+    let (mut client, options) = (ClientState::default(), QueryOptions::default());
+    let answer = processor.query(statement, &mut client, &options).await;
+    answer.map_err(|error| error.message)
+}
+
+/// Executes a query, page by page. Returns the number of its rows and their encoded values.
+pub async fn rows(
+    processor: &QueryProcessor,
+    query: &str,
+    page_size: Option<i32>,
+) -> (i32, Vec<u8>) {
+    let mut client = ClientState::default();
+    let (mut state, mut count, mut content) = (None::<bytes::Bytes>, 0, Vec::new());
+    loop {
+        let paging_state = state.as_deref();
+        let options = QueryOptions { page_size, paging_state, ..QueryOptions::default() };
+        let answer = processor.query(query, &mut client, &options).await;
+        let QueryResult::Rows(rows) = answer.unwrap() else { panic!("{query}: no rows") };
+        count += rows.row_count;
+        content.extend_from_slice(&rows.content);
+        state = rows.paging_state;
+        if state.is_none() {
+            return (count, content);
+        }
+    }
 }
