@@ -12,6 +12,12 @@ pub struct StorageMetrics {
     pub reads: u64,
     /// Number of reads, of rows and ranges, that secondary indexes answered.
     pub index_reads: u64,
+    /// Number of index entries that searches for ranges of values have passed.
+    pub index_entries_passed: u64,
+    /// Components of secondary indexes that are left out because of damage.
+    pub damaged_indexes: u64,
+    /// SSTables for which the last build of their index entries failed.
+    pub failed_index_builds: u64,
     /// Mutations that the last start replayed from the commit log.
     pub replayed: u64,
     /// Replayed updates that were skipped: in SSTables already, truncated, or of dropped tables.
@@ -77,6 +83,9 @@ impl StorageMetrics {
         self.writes += other.writes;
         self.reads += other.reads;
         self.index_reads += other.index_reads;
+        self.index_entries_passed += other.index_entries_passed;
+        self.damaged_indexes += other.damaged_indexes;
+        self.failed_index_builds += other.failed_index_builds;
         self.replayed += other.replayed;
         self.replay_skipped += other.replay_skipped;
         self.flushes += other.flushes;

@@ -25,6 +25,21 @@ fn requests_and_flushes(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>
         metrics.index_reads,
         "Reads that secondary indexes answered.",
     );
+    samples.counter(
+        "espalier_index_entries_passed",
+        metrics.index_entries_passed,
+        "Index entries that searches for ranges of values have passed.",
+    );
+    samples.gauge(
+        "espalier_index_components_damaged",
+        metrics.damaged_indexes,
+        "Components of secondary indexes that are left out because of damage.",
+    );
+    samples.gauge(
+        "espalier_index_builds_failed",
+        metrics.failed_index_builds,
+        "SSTables for which the last build of their index entries failed.",
+    );
     samples.counter("espalier_flushes", metrics.flushes, "Memtables written to SSTables.");
     samples.counter("espalier_flushes_failed", metrics.failed_flushes, "Flushes that failed.");
     samples.counter(

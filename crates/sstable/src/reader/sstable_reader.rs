@@ -81,7 +81,18 @@ impl SSTableReader {
     /// The entries of the secondary index with this name, if the SSTable has intact ones. The
     /// caller compares their signature.
     pub fn secondary_index(&self, name: &str) -> Option<&SecondaryIndex> {
-        self.0.secondary.get(name)
+        self.0.secondary.get(name).filter(|index| !index.is_forgotten())
+    }
+
+    /// Leaves the entries of a secondary index out from now on, because some are damaged. Returns
+    /// whether they were in use.
+    pub fn forget_secondary_index(&self, name: &str) -> bool {
+        self.secondary_index(name).is_some_and(SecondaryIndex::forget)
+    }
+
+    /// Returns the number of secondary indexes whose entries are left out because of damage.
+    pub fn forgotten_secondary_indexes(&self) -> usize {
+        self.0.secondary.values().filter(|index| index.is_forgotten()).count()
     }
 
     /// A warning if nothing checks Data.db. Only offline tools open such an SSTable.

@@ -1,5 +1,7 @@
 //! Reads the entries of one index of an SSTable, through the page cache.
 
+use std::cell::Cell;
+
 use espalier_trie::page::{Cursor, ReadError};
 
 use super::layout::{Description, END_BYTES};
@@ -15,6 +17,8 @@ const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 pub struct SecondaryIndex {
     file: CachedFile,
     description: Description,
+    /// Whether a reader has found damage in it.
+    is_forgotten: Cell<bool>,
 }
 
 impl SecondaryIndex {
@@ -34,7 +38,17 @@ impl SecondaryIndex {
         }
         let bytes = file.read_checked(position, (end - position) as usize).await?;
         let description = Description::decode(&name, &bytes, position)?;
-        Ok(Self { file, description })
+        Ok(Self { file, description, is_forgotten: Cell::new(false) })
+    }
+
+    /// Returns whether a reader has found damage in it.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.get()
+    }
+
+    /// Records that the component is damaged. Returns whether that is news.
+    pub(crate) fn forget(&self) -> bool {
+        !self.is_forgotten.replace(true)
     }
 
     /// Returns the text by which the entries are recognised.

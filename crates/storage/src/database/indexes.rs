@@ -1,6 +1,6 @@
 //! Gives entries of secondary indexes to the files of a table that lack them.
 
-use std::{rc::Rc, time::Duration};
+use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     Mutation,
@@ -8,11 +8,25 @@ use espalier_mutation::{
 };
 use espalier_runtime::time;
 
-use super::Database;
-use crate::{StorageError, compaction::CompactionKind, system::index_info_update, table::Table};
+use uuid::Uuid;
 
-/// The time between two looks whether the other shards have built an index. Arbitrary.
-const RECORD_PAUSE: Duration = Duration::from_millis(100);
+use super::Database;
+use crate::{
+    StorageError,
+    compaction::CompactionKind,
+    system::index_info_update,
+    table::{SSTable, Table},
+};
+
+/// An SSTable for which the last build of its index entries failed.
+pub(super) struct FailedIndexBuild {
+    pub(super) id: Uuid,
+    pub(super) keyspace: String,
+    pub(super) table: String,
+    pub(super) total_bytes: u64,
+    pub(super) total_stored_bytes: u64,
+    pub(super) directory: String,
+}
 
 impl Database {
     /// Builds the missing entries of a table on this shard: flushes frozen memtables with the
@@ -26,6 +40,10 @@ impl Database {
             self.flush_in_background(table).await?;
         }
         let missing = table.unindexed();
+        table.index_failures.retain(&missing);
+        let now = time::Instant::now();
+        let may_try = |sstable: &&Rc<SSTable>| table.index_failures.may_try(sstable, now);
+        let missing: Vec<Rc<SSTable>> = missing.iter().filter(may_try).cloned().collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -38,30 +56,77 @@ impl Database {
             "building secondary indexes: rewriting the SSTables that lack their entries"
         );
         for sstable in missing {
-            self.compact_one(table, &sstable, CompactionKind::IndexBuild, &seen).await?;
+            match self.compact_one(table, &sstable, CompactionKind::IndexBuild, &seen).await {
+                Ok(()) => {}
+                Err(
+                    error @ (StorageError::ShuttingDown
+                    | StorageError::CompactionStopped(_)
+                    | StorageError::CompactionUndecided(_)),
+                ) => return Err(error),
+                Err(error) => {
+                    let pause = table.index_failures.record(&sstable, time::Instant::now());
+                    tracing::error!(
+                        %error,
+                        sstable = %sstable.descriptor(),
+                        retry_after_s = pause.as_secs(),
+                        "building secondary indexes of an SSTable failed, going on with others; \
+                         queries by the indexes read all rows until it is done, check the file \
+                         and the disk"
+                    );
+                }
+            }
         }
-        tracing::info!(
-            keyspace = metadata.keyspace,
-            table = metadata.name,
-            "secondary indexes built on this shard"
-        );
+        // A file that several shards share was split, so that they may be done, too.
+        self.on_all_shards(|database| async move { database.index_wanted().notify_one() }).await;
+        if table.unindexed().is_empty() {
+            tracing::info!(
+                keyspace = metadata.keyspace,
+                table = metadata.name,
+                "secondary indexes built on this shard"
+            );
+        }
         Ok(())
     }
 
-    /// Records the indexes of a table in `system."IndexInfo"` once all shards have built them. Does
-    /// nothing for those that are recorded, and on other shards than the first.
+    /// Returns the SSTables of all shards for which the last build of their index entries failed.
+    pub(super) async fn failed_index_builds(&self) -> Vec<FailedIndexBuild> {
+        let all = self.on_all_shards(|database| async move {
+            let tables = database.tables_here();
+            let failures = tables.iter().flat_map(|table| {
+                let metadata = table.metadata();
+                table.index_failures.all().into_iter().map(move |(id, sstable)| FailedIndexBuild {
+                    id,
+                    keyspace: metadata.keyspace.clone(),
+                    table: metadata.name.clone(),
+                    total_bytes: sstable.reader().data_length(),
+                    total_stored_bytes: sstable.reader().stored_data_length(),
+                    directory: table.directory.display().to_string(),
+                })
+            });
+            failures.collect::<Vec<_>>()
+        });
+        all.await.into_iter().flatten().collect()
+    }
+
+    /// Records the indexes of a table in `system."IndexInfo"` once all shards have built them. The
+    /// first shard does it; each other one wakes it when its own part is built.
     pub(crate) async fn record_built_indexes(&self, table: &Rc<Table>) -> Result<(), StorageError> {
         let metadata = table.metadata();
         let is_new = |name: &&String| !table.has_recorded_index(name);
         let names = metadata.indexes.iter().map(|index| &index.name).filter(is_new);
         let names: Vec<String> = names.cloned().collect();
-        if names.is_empty() || self.shard().index != 0 {
+        if names.is_empty() {
+            return Ok(());
+        }
+        if self.shard().index != 0 {
+            if table.has_entries_of(&metadata) {
+                self.on_shard(0, |database| async move { database.index_wanted().notify_one() })
+                    .await;
+                table.record_indexes(names);
+            }
             return Ok(());
         }
         if !self.has_built_indexes(&metadata).await {
-            // Another shard is still at it, and does not say when it ends.
-            self.index_wanted().notify_one();
-            time::sleep(RECORD_PAUSE).await;
             return Ok(());
         }
         let now = time::next_timestamp_micros();
@@ -94,13 +159,14 @@ impl Database {
     }
 
     /// Returns whether all memtables and SSTables of a table have the entries of its secondary
-    /// indexes, on all shards.
-    pub async fn has_built_indexes(&self, table: &TableMetadata) -> bool {
-        let id = table.id;
-        let shards = self.on_all_shards(move |database| async move {
-            database.table(id).is_ok_and(|table| {
-                table.unindexed().is_empty() && !table.has_frozen_without_entries()
-            })
+    /// indexes, on all shards. A shard that does not know the indexes yet has not built them.
+    pub async fn has_built_indexes(&self, table: &Arc<TableMetadata>) -> bool {
+        let wanted = table.clone();
+        let shards = self.on_all_shards(move |database| {
+            let wanted = wanted.clone();
+            async move {
+                database.table(wanted.id).is_ok_and(|table| table.has_entries_of(&wanted))
+            }
         });
         shards.await.into_iter().all(|is_built| is_built)
     }

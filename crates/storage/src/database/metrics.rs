@@ -17,6 +17,7 @@ pub(super) struct Counters {
     pub(super) writes: Cell<u64>,
     pub(super) reads: Cell<u64>,
     pub(super) index_reads: Cell<u64>,
+    pub(super) passed_entries: Cell<u64>,
     pub(super) replayed: Cell<u64>,
     pub(super) replay_skipped: Cell<u64>,
     pub(super) flushes: Cell<u64>,
@@ -42,8 +43,10 @@ impl Database {
         let CompactionBacklog { pending, score } = self.compaction_backlog_here();
         let tables = inner.tables.borrow();
         let sstables: usize = tables.values().map(|table| table.borrow_view().sstables.len()).sum();
-        let mut dead = (0, 0);
+        let (mut dead, mut indexes) = ((0, 0), (0, 0));
         for table in tables.values() {
+            indexes.0 += table.borrow_view().damaged_indexes() as u64;
+            indexes.1 += table.index_failures.len() as u64;
             let (ranges, passes) = table.empty_ranges().counts();
             dead = (dead.0 + ranges as u64, dead.1 + passes);
         }
@@ -52,6 +55,9 @@ impl Database {
             writes: counters.writes.get(),
             reads: counters.reads.get(),
             index_reads: counters.index_reads.get(),
+            index_entries_passed: counters.passed_entries.get(),
+            damaged_indexes: indexes.0,
+            failed_index_builds: indexes.1,
             replayed: counters.replayed.get(),
             replay_skipped: counters.replay_skipped.get(),
             flushes: counters.flushes.get(),

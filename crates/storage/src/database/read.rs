@@ -19,7 +19,7 @@ use crate::{
         trace_point, trace_point_sources, trace_result,
     },
     system::{SCHEMA_KEYSPACE, is_made_when_read},
-    table::SSTable,
+    table::{SSTable, TableView},
 };
 
 /// Maximum disk reads of one look-up before the general path takes over: some levels of both
@@ -64,6 +64,7 @@ impl Database {
             result.is_cut_by_tombstones = part.is_cut_by_tombstones;
             result.dropped += part.dropped;
             result.used_index |= part.used_index;
+            result.passed_entries += part.passed_entries;
             result.partitions.extend(part.partitions);
             result.next = part.next;
             if result.next.is_some() {
@@ -103,8 +104,8 @@ impl Database {
         }
         let access = TableAccess { view: &view, cache: cache.as_ref(), empty: empty.as_ref() };
         let result = read_on_shard(access, command, &own).await;
-        if let Ok(ReadResult { used_index: true, .. }) = &result {
-            self.inner.counters.index_reads.set(self.inner.counters.index_reads.get() + 1);
+        if let (Some(_), Ok(result)) = (&command.search, &result) {
+            self.count_index_read(&view, result);
         }
         if trace::is_on()
             && let Ok(result) = &result
@@ -112,6 +113,19 @@ impl Database {
             trace_result(result);
         }
         result
+    }
+
+    /// Counts a read that looked for rows by indexes. If it found damage, the background task makes
+    /// the entries again.
+    fn count_index_read(&self, view: &TableView, result: &ReadResult) {
+        let counters = &self.inner.counters;
+        let passed = counters.passed_entries.get() + result.passed_entries;
+        counters.passed_entries.set(passed);
+        if result.used_index {
+            counters.index_reads.set(counters.index_reads.get() + 1);
+        } else if view.damaged_indexes() > 0 {
+            self.index_wanted().notify_one();
+        }
     }
 
     /// Returns the partitions of a table that this shard owns.

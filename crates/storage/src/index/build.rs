@@ -19,8 +19,11 @@ use crate::{
 /// The time between two looks for SSTables without entries. Arbitrary; CREATE INDEX wakes the task.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// The pause after a failure.
+/// The pause after a failure that concerns a whole table.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// The least pause before an SSTable is tried again, which gives other tasks time.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Builds missing entries until the database closes.
 pub(crate) async fn run(database: Database) {
@@ -45,8 +48,10 @@ pub(crate) async fn run(database: Database) {
                     "building secondary indexes failed, retrying after a pause; queries by the \
                      indexes read all rows until then"
                 );
-                pause = RETRY_PAUSE;
+                pause = pause.min(RETRY_PAUSE);
             }
+            let until_retry = table.index_failures.until_retry(time::Instant::now());
+            pause = until_retry.map_or(pause, |left| pause.min(left.max(MIN_PAUSE)));
         }
         if database.is_closing() {
             return;
@@ -75,6 +80,14 @@ impl Table {
         let (view, metadata) = (self.view(), self.metadata());
         let is_missing = |sstable: &&Rc<SSTable>| !is_indexed(sstable, &metadata);
         view.sstables.iter().filter(is_missing).cloned().collect()
+    }
+
+    /// Returns whether all data of the table on this shard has the entries of the indexes of
+    /// `wanted`, a version of the table.
+    pub(crate) fn has_entries_of(&self, wanted: &TableMetadata) -> bool {
+        self.borrow_metadata().has_indexes_of(wanted)
+            && self.unindexed().is_empty()
+            && !self.has_frozen_without_entries()
     }
 
     /// Returns whether a frozen memtable has other entries than the indexes of the table need.

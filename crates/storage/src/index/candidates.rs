@@ -2,18 +2,18 @@
 //!
 //! A place is the part of an entry behind its value: the path of a partition, and of a row if the
 //! index lists rows. The entries of one value are in this order, so that a search for values is a
-//! union of cursors, each at one value of one source. A search for a range of values meets many
-//! values; it passes all entries of the range and keeps the first places. Each portion of such a
-//! search passes the range again, which bounds the memory.
+//! union of cursors, each at one value of one source. A search for a range of values
+//! ([`RangeSearch`]) has to sort the places.
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::rc::Rc;
 
 use espalier_mutation::{IndexedColumn, Listed, schema::TableMetadata};
 use espalier_runtime::maybe_yield;
 
 use super::{
-    entry::{self, BEHIND},
-    search::{FormBound, IndexTerm, IndexValues},
+    entry,
+    range::RangeSearch,
+    search::{IndexTerm, IndexValues},
     source::{EntrySource, open},
 };
 use crate::{StorageError, table::TableView};
@@ -22,20 +22,34 @@ use crate::{StorageError, table::TableView};
 /// for more reads the whole target, because each of its places costs a comparison with all sources.
 const MAX_STREAMS: usize = 1024;
 
+/// Places that are taken at a time.
+const PLACES_AT_ONCE: usize = 256;
+
+/// Places that are taken at first: a page of few rows needs no more.
+pub(super) const FIRST_PLACES: usize = 32;
+
 /// The places of one term.
 pub(super) struct Candidates {
+    term: IndexTerm,
     listed: Listed,
     kind: Kind,
 }
 
 enum Kind {
     /// A source at each value.
-    OneOf(Vec<Stream>),
-    Between {
-        sources: Vec<EntrySource>,
-        lower: Vec<u8>,
-        upper: Option<Vec<u8>>,
+    OneOf {
+        streams: Vec<Stream>,
+        /// The number of places that are taken next.
+        most: usize,
     },
+    Between(RangeSearch),
+}
+
+/// Some places, in order.
+pub(super) struct Places {
+    pub(super) places: Vec<Vec<u8>>,
+    /// Whether there are no others behind them.
+    pub(super) is_last: bool,
 }
 
 /// The entries of one value in one source.
@@ -83,15 +97,14 @@ impl Candidates {
                     let stream = |source| Stream { source, value: value.clone() };
                     streams.extend(sources()?.into_iter().map(stream));
                 }
-                Kind::OneOf(streams)
+                Kind::OneOf { streams, most: FIRST_PLACES }
             }
-            IndexValues::Between { lower, upper } => Kind::Between {
-                sources: sources()?,
-                lower: lower.as_ref().map_or_else(Vec::new, |bound| near(bound, false)),
-                upper: upper.as_ref().map(|bound| near(bound, true)),
-            },
+            IndexValues::Between { lower, upper } => {
+                let (lower, upper) = (lower.as_ref(), upper.as_ref());
+                Kind::Between(RangeSearch::new(sources()?, lower, upper, view.rows()))
+            }
         };
-        Some(Self { listed, kind })
+        Some(Self { term: term.clone(), listed, kind })
     }
 
     /// Returns whether the places are rows or partitions.
@@ -99,31 +112,45 @@ impl Candidates {
         self.listed
     }
 
-    /// Returns up to `most` places that are not below `from` and below `end`, in order. If there
-    /// may be more, there are `most`.
+    /// Returns the next places that are not below `from` and below `end`, for a read that wants
+    /// `rows` more rows. Returns `None` if a scan costs less than the rest of the search.
     pub(super) async fn next(
         &mut self,
         from: &[u8],
         end: Option<&[u8]>,
-        most: usize,
-    ) -> Result<Vec<Vec<u8>>, StorageError> {
+        rows: usize,
+    ) -> Result<Option<Places>, StorageError> {
         match &mut self.kind {
-            Kind::OneOf(streams) => union(streams, from, end, most).await,
-            Kind::Between { sources, lower, upper } => {
-                least(sources, (lower, upper.as_deref()), (from, end), most).await
+            Kind::OneOf { streams, most } => {
+                let most = std::mem::replace(most, PLACES_AT_ONCE);
+                union(streams, from, end, most).await.map(Some)
             }
+            Kind::Between(range) => range.next(from, end, rows).await,
         }
     }
 
     /// Returns whether the search is for single values, so that [`Self::has`] is quick.
     pub(super) fn is_of_values(&self) -> bool {
-        matches!(self.kind, Kind::OneOf(_))
+        matches!(self.kind, Kind::OneOf { .. })
+    }
+
+    /// Returns the term.
+    pub(super) fn term(&self) -> &IndexTerm {
+        &self.term
+    }
+
+    /// Returns the number of entries that the search for a range has passed.
+    pub(super) fn passed_entries(&self) -> u64 {
+        match &self.kind {
+            Kind::OneOf { .. } => 0,
+            Kind::Between(range) => range.passed_entries(),
+        }
     }
 
     /// Returns whether an entry names the place: the row, or its partition if the index lists
     /// partitions. A search for a range always says yes.
     pub(super) async fn has(&mut self, place: &[u8]) -> Result<bool, StorageError> {
-        let Kind::OneOf(streams) = &mut self.kind else { return Ok(true) };
+        let Kind::OneOf { streams, .. } = &mut self.kind else { return Ok(true) };
         let wanted = match self.listed {
             Listed::Rows => place,
             Listed::Partitions => entry::split_place(place)?.0,
@@ -139,16 +166,27 @@ impl Candidates {
         }
         Ok(false)
     }
-}
 
-/// Returns the entry at a bound: no entry before the bound is above it, none behind is below.
-fn near(bound: &FormBound, is_upper: bool) -> Vec<u8> {
-    let mut value = Vec::new();
-    entry::put_value(&bound.form, &mut value);
-    if bound.inclusive == is_upper {
-        value.push(BEHIND);
+    fn sources(&mut self) -> Box<dyn Iterator<Item = &mut EntrySource> + '_> {
+        match &mut self.kind {
+            Kind::OneOf { streams, .. } => {
+                Box::new(streams.iter_mut().map(|stream| &mut stream.source))
+            }
+            Kind::Between(range) => Box::new(range.sources()),
+        }
     }
-    value
+
+    /// Records that a source may have given a malformed place.
+    pub(super) fn suspect(&mut self, error: &StorageError) {
+        self.sources().for_each(|source| source.suspect(error));
+    }
+
+    /// Leaves damaged components out of later reads. Returns whether there are any.
+    pub(super) fn forget_damaged(&mut self) -> bool {
+        let index = self.term.index.clone();
+        let forgotten = self.sources().filter(|source| source.forget_damaged(&index)).count();
+        forgotten > 0
+    }
 }
 
 /// Merges the streams from `from` on.
@@ -157,16 +195,16 @@ async fn union(
     from: &[u8],
     end: Option<&[u8]>,
     most: usize,
-) -> Result<Vec<Vec<u8>>, StorageError> {
+) -> Result<Places, StorageError> {
     for stream in streams.iter_mut() {
         stream.seek(from).await?;
     }
     let mut places: Vec<Vec<u8>> = Vec::new();
     while places.len() < most {
-        let Some(least) = streams.iter().filter_map(Stream::place).min() else { break };
-        if end.is_some_and(|end| least >= end) {
-            break;
-        }
+        let least = streams.iter().filter_map(Stream::place).min();
+        let Some(least) = least.filter(|least| end.is_none_or(|end| *least < end)) else {
+            return Ok(Places { places, is_last: true });
+        };
         let least = least.to_vec();
         for stream in streams.iter_mut() {
             if stream.place() == Some(&least) {
@@ -176,33 +214,5 @@ async fn union(
         places.push(least);
         maybe_yield().await;
     }
-    Ok(places)
-}
-
-/// Passes all entries of a range of values, and keeps the least places.
-async fn least(
-    sources: &mut [EntrySource],
-    (lower, upper): (&[u8], Option<&[u8]>),
-    (from, end): (&[u8], Option<&[u8]>),
-    most: usize,
-) -> Result<Vec<Vec<u8>>, StorageError> {
-    let mut places: BTreeSet<Vec<u8>> = BTreeSet::new();
-    for source in sources {
-        source.seek(lower).await?;
-        while let Some(found) = source.entry() {
-            if upper.is_some_and(|upper| found >= upper) {
-                break;
-            }
-            let place = found.get(entry::value_length(found)?..).unwrap_or_default();
-            let is_wanted = place >= from && end.is_none_or(|end| place < end);
-            let is_near =
-                places.len() < most || places.last().is_some_and(|last| place < last.as_slice());
-            if is_wanted && is_near && places.insert(place.to_vec()) && places.len() > most {
-                places.pop_last();
-            }
-            source.next().await?;
-            maybe_yield().await;
-        }
-    }
-    Ok(places.into_iter().collect())
+    Ok(Places { places, is_last: false })
 }

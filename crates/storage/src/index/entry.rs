@@ -60,6 +60,7 @@ fn escaped_length(bytes: &[u8], head: usize) -> Option<usize> {
 /// Decodes the partition of an entry.
 pub(super) fn partition_key(partition: &[u8]) -> Result<DecoratedKey, StorageError> {
     path::partition_key(partition, true, "secondary index")
+        .map_err(|error| corrupt(&error.to_string()))
 }
 
 /// Decodes the row of an entry.
@@ -70,8 +71,16 @@ pub(super) fn clustering(
     path::clustering(comparator, row).map_err(|error| corrupt(&error.to_string()))
 }
 
+/// Names an entry in errors.
+const ENTRY: &str = "an entry of a secondary index";
+
 fn corrupt(reason: &str) -> StorageError {
-    StorageError::Corrupt { what: "an entry of a secondary index".into(), reason: reason.into() }
+    StorageError::Corrupt { what: ENTRY.into(), reason: reason.into() }
+}
+
+/// Returns whether an error says that an entry is malformed.
+pub(super) fn is_malformed(error: &StorageError) -> bool {
+    matches!(error, StorageError::Corrupt { what, .. } if what == ENTRY)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@
 //! | `component` | the entries of an SSTable, which a flush or a compaction writes |
 //! | `search` | what a read looks for |
 //! | `source`, `candidates` | cursors over the entries, and their union in the order of the table |
+//! | `range` | the places of a range of values, sorted in passes |
 //! | `read` | a read of the rows that the entries name |
-//! | `build` | the background task that indexes SSTables without entries |
+//! | `build`, `failures` | the background task that indexes SSTables without entries |
 //!
 //! Entries may be stale: an entry says that some write gave the row the value, not that the row
 //! still has it. No entry is missing. The reader reads each row and drops those that do not have
@@ -18,13 +19,17 @@ mod build;
 mod candidates;
 mod component;
 mod entry;
+mod failures;
 mod memory;
+mod range;
 mod read;
 mod search;
 mod source;
 
 pub(crate) use build::run as run_builder;
 pub(crate) use component::{IndexBuilders, write_memtable};
+pub(crate) use failures::IndexFailures;
 pub(crate) use memory::MemtableIndexes;
-pub(crate) use read::read_indexed;
+pub(crate) use range::DearRanges;
+pub(crate) use read::{Indexed, read_indexed};
 pub use search::{FormBound, IndexSearch, IndexTerm, IndexValues};

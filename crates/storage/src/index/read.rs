@@ -9,57 +9,96 @@ use espalier_mutation::{
 
 use espalier_runtime::{trace, trace_event};
 
-use super::{candidates::Candidates, entry, search::IndexSearch};
+use super::{
+    candidates::{Candidates, Places},
+    entry,
+    search::IndexSearch,
+};
 use crate::{
     ReadCommand, ReadPosition, ReadResult, ReadTarget, StorageError,
     memtable::path::{BEHIND, put_key_bound},
     read::{Remaining, TableAccess, read_one},
 };
 
-/// Places that are taken from the indexes at a time.
-const PLACES_AT_ONCE: usize = 256;
-/// Places that are taken at first: a page of few rows needs no more.
-const FIRST_PLACES: usize = 32;
+/// The outcome of a read by indexes.
+pub(crate) enum Indexed {
+    Answered(ReadResult),
+    /// The caller reads the target as a whole: a source has no entries, some are damaged, or the
+    /// search would cost more.
+    Scan {
+        /// Entries that were passed in vain.
+        passed_entries: u64,
+    },
+}
+
+impl Indexed {
+    const SCAN: Self = Self::Scan { passed_entries: 0 };
+}
 
 /// Reads the rows of the command's target that the search may mean. The result may have others:
-/// the caller checks each row. Returns `None` if the indexes cannot answer, because a source has no
-/// entries yet; the caller then reads the target as a whole.
+/// the caller checks each row.
 pub(crate) async fn read_indexed(
     access: TableAccess<'_>,
     command: &ReadCommand,
     search: &IndexSearch,
     own: &KeyRange,
     remaining: &mut Remaining,
-) -> Result<Option<ReadResult>, StorageError> {
+) -> Result<Indexed, StorageError> {
     if command.direction == Direction::Reverse {
-        return Ok(None);
+        return Ok(Indexed::SCAN);
     }
     let table = &command.table;
     let mut terms = Vec::with_capacity(search.terms.len());
     for term in &search.terms {
         let opened = Candidates::open(access.view, table, term, command.bypass_cache);
-        let Some(opened) = opened else { return Ok(None) };
+        let Some(opened) = opened else { return Ok(Indexed::SCAN) };
         terms.push(opened);
     }
     // Single values are walked rather than ranges, and rows rather than partitions.
     terms.sort_by_key(|term| (!term.is_of_values(), term.listed() == Listed::Partitions));
-    let Some((first, others)) = terms.split_first_mut() else { return Ok(None) };
+    let Some((first, others)) = terms.split_first_mut() else { return Ok(Indexed::SCAN) };
     if trace::is_on() {
         let names: Vec<&str> = search.terms.iter().map(|term| term.index.as_str()).collect();
         trace_event!("Reading by the secondary indexes {}", names.join(", "));
     }
     // A range is walked as a whole, so the rows of one partition are found faster without it.
-    if !first.is_of_values() && matches!(command.target, ReadTarget::Partition(_)) {
-        return Ok(None);
+    let view = access.view;
+    if !first.is_of_values()
+        && (matches!(command.target, ReadTarget::Partition(_))
+            || view.dear_ranges.have(first.term(), view.rows()))
+    {
+        return Ok(Indexed::SCAN);
     }
     let (from, end) = bounds(command, own, first.listed());
+    let before = *remaining;
     let mut read = IndexedRead { access, command, remaining, result: ReadResult::default() };
-    read.walk(first, others, from, end).await?;
+    let walked = read.walk(first, others, from, end).await;
     let mut result = read.result;
+    let passed_entries = first.passed_entries();
+    match walked {
+        Ok(Walked::ToEnd) => {}
+        Ok(Walked::IsDear) => {
+            view.dear_ranges.record(first.term(), view.rows());
+            *remaining = before;
+            return Ok(Indexed::Scan { passed_entries });
+        }
+        Err(error) => {
+            if entry::is_malformed(&error) {
+                first.suspect(&error);
+            }
+            let damaged = terms.iter_mut().filter_map(|term| term.forget_damaged().then_some(()));
+            if damaged.count() == 0 {
+                return Err(error);
+            }
+            *remaining = before;
+            return Ok(Indexed::Scan { passed_entries });
+        }
+    }
     result.used_index = true;
+    result.passed_entries = passed_entries;
     result.dropped = remaining.dropped();
     result.is_cut_by_tombstones = remaining.has_dropped_enough(0) && result.next.is_some();
-    Ok(Some(result))
+    Ok(Indexed::Answered(result))
 }
 
 /// Returns the first place of the read, and the place behind it.
@@ -105,6 +144,14 @@ fn place_behind(command: &ReadCommand, position: &ReadPosition, listed: Listed) 
     place
 }
 
+/// How a walk over the places ended.
+enum Walked {
+    /// At a limit, or behind the last place.
+    ToEnd,
+    /// The rest would cost more than a scan.
+    IsDear,
+}
+
 struct IndexedRead<'a> {
     access: TableAccess<'a>,
     command: &'a ReadCommand,
@@ -119,17 +166,16 @@ impl IndexedRead<'_> {
         others: &mut [Candidates],
         mut from: Vec<u8>,
         end: Option<Vec<u8>>,
-    ) -> Result<(), StorageError> {
+    ) -> Result<Walked, StorageError> {
         let listed = first.listed();
-        let mut most = FIRST_PLACES;
         loop {
-            let mut places = first.next(&from, end.as_deref(), most).await?;
-            let is_last = places.len() < most;
+            let rows = self.remaining.rows;
+            let found = first.next(&from, end.as_deref(), rows).await?;
+            let Some(Places { mut places, is_last }) = found else { return Ok(Walked::IsDear) };
             if let Some(last) = places.last() {
                 from.clone_from(last);
                 from.push(0);
             }
-            most = PLACES_AT_ONCE;
             for other in &mut *others {
                 places = narrowed(other, listed, places).await?;
             }
@@ -140,11 +186,11 @@ impl IndexedRead<'_> {
                 let (of_partition, behind) = rest.split_at(count);
                 rest = behind;
                 if self.read_places(partition, of_partition, listed).await? {
-                    return Ok(());
+                    return Ok(Walked::ToEnd);
                 }
             }
             if is_last {
-                return Ok(());
+                return Ok(Walked::ToEnd);
             }
         }
     }

@@ -2,9 +2,13 @@
 
 use std::{collections::VecDeque, rc::Rc};
 
-use espalier_sstable::EntryCursor;
+use espalier_sstable::{EntryCursor, SSTableError};
 
-use crate::{StorageError, memtable::Memtable, table::TableView};
+use crate::{
+    StorageError,
+    memtable::Memtable,
+    table::{SSTable, TableView},
+};
 
 /// Entries that are copied from a memtable at a time. Each portion costs one descent.
 const ENTRIES_AT_ONCE: usize = 32;
@@ -12,11 +16,29 @@ const ENTRIES_AT_ONCE: usize = 32;
 /// A source of entries in ascending order.
 pub(super) enum EntrySource {
     Memory { memtable: Rc<Memtable>, index: Rc<str>, ahead: VecDeque<Vec<u8>>, is_last: bool },
-    File { cursor: Box<EntryCursor>, is_there: bool },
+    File(Box<FileEntries>),
+}
+
+/// The entries in one segment of an SSTable's component.
+pub(super) struct FileEntries {
+    cursor: EntryCursor,
+    is_there: bool,
+    sstable: Rc<SSTable>,
+    /// The error that a read of the component met.
+    failure: Option<StorageError>,
+}
+
+impl FileEntries {
+    /// Takes the result of a move of the cursor.
+    fn arrive(&mut self, moved: Result<bool, SSTableError>) -> Result<(), StorageError> {
+        let moved = moved.map_err(StorageError::from);
+        self.is_there = moved.inspect_err(|error| self.failure = Some(error.clone()))?;
+        Ok(())
+    }
 }
 
 /// Opens the entries of an index in all memtables and SSTables. Returns `None` if one of them has
-/// none, because it was written before the index was created.
+/// none, because it was written before the index was created, or because they are damaged.
 pub(super) fn open(
     view: &TableView,
     index: &str,
@@ -37,7 +59,15 @@ pub(super) fn open(
         if found.signature() != signature {
             return None;
         }
-        let file = |cursor| EntrySource::File { cursor: Box::new(cursor), is_there: false };
+        let file = |cursor| {
+            let sstable = sstable.clone();
+            EntrySource::File(Box::new(FileEntries {
+                cursor,
+                is_there: false,
+                sstable,
+                failure: None,
+            }))
+        };
         sources.extend(found.cursors(bypass_cache).into_iter().map(file));
     }
     Some(sources)
@@ -50,10 +80,13 @@ impl EntrySource {
             Self::Memory { memtable, index, ahead, is_last } => {
                 *ahead = memtable.index_entries(index, from, ENTRIES_AT_ONCE).into();
                 *is_last = ahead.len() < ENTRIES_AT_ONCE;
+                Ok(())
             }
-            Self::File { cursor, is_there } => *is_there = cursor.seek(from).await?,
+            Self::File(file) => {
+                let moved = file.cursor.seek(from).await;
+                file.arrive(moved)
+            }
         }
-        Ok(())
     }
 
     /// Moves to the next entry.
@@ -66,17 +99,44 @@ impl EntrySource {
                     *ahead = memtable.index_entries(index, &from, ENTRIES_AT_ONCE).into();
                     *is_last = ahead.len() < ENTRIES_AT_ONCE;
                 }
+                Ok(())
             }
-            Self::File { cursor, is_there } => *is_there = cursor.next().await?,
+            Self::File(file) => {
+                let moved = file.cursor.next().await;
+                file.arrive(moved)
+            }
         }
-        Ok(())
     }
 
     /// Returns the present entry.
     pub(super) fn entry(&self) -> Option<&[u8]> {
         match self {
             Self::Memory { ahead, .. } => ahead.front().map(Vec::as_slice),
-            Self::File { cursor, is_there } => is_there.then(|| cursor.entry()),
+            Self::File(file) => file.is_there.then(|| file.cursor.entry()),
         }
+    }
+
+    /// Records that the source may have given a malformed entry.
+    pub(super) fn suspect(&mut self, error: &StorageError) {
+        if let Self::File(file) = self {
+            file.failure.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    /// Leaves the component of an SSTable out of later reads if a read of it has failed. Returns
+    /// whether one has.
+    pub(super) fn forget_damaged(&self, index: &str) -> bool {
+        let Self::File(file) = self else { return false };
+        let Some(error) = &file.failure else { return false };
+        if file.sstable.reader().forget_secondary_index(index) {
+            tracing::warn!(
+                %error,
+                index,
+                sstable = %file.sstable.descriptor(),
+                "secondary index: the entries of an SSTable are damaged, leaving them out; queries \
+                 read all rows until the background build has made them again"
+            );
+        }
+        true
     }
 }

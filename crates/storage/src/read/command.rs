@@ -148,6 +148,8 @@ pub struct ReadResult {
     pub dropped: u64,
     /// Whether secondary indexes answered, rather than a read of the whole target.
     pub used_index: bool,
+    /// Number of index entries that searches for ranges of values have passed.
+    pub passed_entries: u64,
 }
 
 /// The reconciled content of a partition: only live rows, no deletions.

@@ -19,7 +19,7 @@ use crate::{
     StorageError,
     cache::{CacheAccess, CachedPartition, read_single_row},
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder},
-    index::read_indexed,
+    index::{Indexed, read_indexed},
     memtable::MemtablePartition,
     table::{SSTable, TableView},
 };
@@ -57,13 +57,17 @@ async fn read_sources(
     let has_files = !access.view.sstables.is_empty();
     let cache = access.cache.filter(|_| !command.bypass_cache && has_files);
     let access = TableAccess { cache, ..access };
+    let mut passed_in_vain = 0;
     if let Some(search) = &command.search {
-        if let Some(result) = read_indexed(access, command, search, own, &mut remaining).await? {
-            return Ok(result);
+        match read_indexed(access, command, search, own, &mut remaining).await? {
+            Indexed::Answered(result) => return Ok(result),
+            Indexed::Scan { passed_entries } => passed_in_vain = passed_entries,
         }
-        trace_event!("Indexes are not built for all data here; reading all rows of the target");
+        trace_event!(
+            "Indexes are not built for all data here, or cost more; reading all rows of the target"
+        );
     }
-    match &command.target {
+    let mut result = match &command.target {
         ReadTarget::Partition(key) => {
             let mut result = ReadResult::default();
             let resume = command.resume.as_ref().filter(|position| position.key == *key);
@@ -74,13 +78,15 @@ async fn read_sources(
             result.next = stopped.filter(|position| position.clustering.is_some());
             result.dropped = remaining.dropped();
             result.is_cut_by_tombstones = remaining.has_dropped_enough(0) && result.next.is_some();
-            Ok(result)
+            result
         }
         ReadTarget::Range(range) => {
             let range = intersection(range, own);
-            read_range(access, command, range, remaining).await
+            read_range(access, command, range, remaining).await?
         }
-    }
+    };
+    result.passed_entries = passed_in_vain;
+    Ok(result)
 }
 
 /// Reads one partition into `partitions`. Returns the position to resume at if a limit was reached.

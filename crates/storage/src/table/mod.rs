@@ -42,6 +42,7 @@ use crate::{
     compaction::{TableCompactions, strategy::CompactionStrategy},
     empty_ranges::EmptyRanges,
     flush::FlushClock,
+    index::IndexFailures,
     memtable::{Memtable, MemtableFactory},
     system::SCHEMA_KEYSPACE,
 };
@@ -81,8 +82,11 @@ pub(crate) struct Table {
     truncation_state: RefCell<TruncationState>,
     pending_import: RefCell<PendingImport>,
     is_dropped: Cell<bool>,
-    /// The secondary indexes that `system."IndexInfo"` lists as built.
+    /// The secondary indexes that are recorded as built: the first shard has put them into
+    /// `system."IndexInfo"`, or another one has told it so.
     recorded_indexes: RefCell<Vec<String>>,
+    /// The SSTables whose index entries could not be built.
+    pub(crate) index_failures: IndexFailures,
     /// `durable_writes` of the keyspace.
     is_durable: Cell<bool>,
     /// Whether the table is in `system_schema` and logged in the schema's own log.
@@ -124,6 +128,7 @@ impl Table {
             pending_import: RefCell::default(),
             is_dropped: Cell::new(false),
             recorded_indexes: RefCell::default(),
+            index_failures: IndexFailures::default(),
             is_durable: Cell::new(true),
             is_schema,
         }

@@ -8,6 +8,7 @@ use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 use super::{SSTable, SSTableSet};
 use crate::{
     StorageError,
+    index::DearRanges,
     memtable::{Memtable, NextInMemory},
 };
 
@@ -20,11 +21,14 @@ pub(crate) struct TableView {
     pub(crate) flushing: Rc<[Rc<Memtable>]>,
     /// SSTables in descending order of their greatest write timestamp.
     pub(crate) sstables: Rc<[Rc<SSTable>]>,
+    /// Searches by indexes that cost more than a scan of these memtables and SSTables.
+    pub(crate) dear_ranges: Rc<DearRanges>,
 }
 
 impl TableView {
     pub(crate) fn new(memtable: Rc<Memtable>) -> Self {
-        Self { memtable, flushing: Rc::new([]), sstables: Rc::new([]) }
+        let dear_ranges = Rc::default();
+        Self { memtable, flushing: Rc::new([]), sstables: Rc::new([]), dear_ranges }
     }
 
     /// Returns all memtables; the first one takes writes.
@@ -62,22 +66,36 @@ impl TableView {
         holders.map(|memtable| memtable.minimum_timestamp()).min()
     }
 
+    /// Returns about how many rows the memtables and SSTables have, each version counted.
+    pub(crate) fn rows(&self) -> u64 {
+        let in_memory = self.memtables().map(|memtable| memtable.statistics().rows);
+        let stored =
+            self.sstables.iter().map(|sstable| sstable.reader().statistics().stats.total_rows);
+        in_memory.chain(stored).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the number of components of secondary indexes that are left out because of damage.
+    pub(crate) fn damaged_indexes(&self) -> usize {
+        self.sstables.iter().map(|sstable| sstable.reader().forgotten_secondary_indexes()).sum()
+    }
+
     pub(super) fn with_frozen_memtable(&self, fresh: Rc<Memtable>) -> Self {
         let flushing = self.flushing.iter().chain([&self.memtable]).cloned().collect();
-        Self { memtable: fresh, flushing, sstables: self.sstables.clone() }
+        let (sstables, dear_ranges) = (self.sstables.clone(), Rc::default());
+        Self { memtable: fresh, flushing, sstables, dear_ranges }
     }
 
     /// Returns a view with older memtables that a truncation had set aside.
     pub(super) fn with_memtables_back(&self, older: &[Rc<Memtable>]) -> Self {
         let flushing = older.iter().chain(self.flushing.iter()).cloned().collect();
-        Self { flushing, ..self.clone() }
+        Self { flushing, dear_ranges: Rc::default(), ..self.clone() }
     }
 
     /// Returns a view with additional SSTables.
     pub(crate) fn with_sstables(&self, more: impl IntoIterator<Item = Rc<SSTable>>) -> Self {
         let mut sstables: Vec<Rc<SSTable>> = self.sstables.iter().cloned().chain(more).collect();
         sstables.sort_by_key(|sstable| std::cmp::Reverse(sstable.maximum_timestamp()));
-        Self { sstables: sstables.into(), ..self.clone() }
+        Self { sstables: sstables.into(), dear_ranges: Rc::default(), ..self.clone() }
     }
 
     /// Returns a view without the given SSTables and flushing memtables.
@@ -88,6 +106,7 @@ impl TableView {
             memtable: self.memtable.clone(),
             flushing: self.flushing.iter().filter(stays).cloned().collect(),
             sstables: self.sstables.iter().filter(|sstable| !gone.has(sstable)).cloned().collect(),
+            dear_ranges: Rc::default(),
         }
     }
 }

@@ -21,7 +21,9 @@ use espalier_storage::{
 };
 
 use self::{
-    limits::{CHUNK_BYTES, CHUNK_ROWS, MAX_RESULT_BYTES, PageLimits, STALE_ROWS, evaluate_limit},
+    limits::{
+        CHUNK_BYTES, CHUNK_ROWS, GROWTH, MAX_RESULT_BYTES, PageLimits, STALE_ROWS, evaluate_limit,
+    },
     tombstones::TombstoneCount,
 };
 use super::{PlannedSelect, group::Output, paging::PagingState};
@@ -54,6 +56,8 @@ struct Execution<'s> {
     partition_rows: usize,
     /// The start of the current chunk.
     resumed: Option<ReadPosition>,
+    /// Chunks that were read.
+    chunks: u32,
     /// Set if the page is full before all rows were read.
     next: Option<ReadPosition>,
     /// The tombstones that the page met.
@@ -115,6 +119,7 @@ pub async fn execute(
         last: None,
         partition_rows: resumed.as_ref().map_or(0, |position| position.rows_of_partition),
         resumed: resumed.clone(),
+        chunks: 0,
         next: None,
         tombstones: TombstoneCount::default(),
         guard,
@@ -177,6 +182,7 @@ impl Execution<'_> {
                 self.resumed = resume.clone();
                 let command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
                 let result = database.read(command).await?;
+                self.chunks += 1;
                 self.count_tombstones(&result, &target)?;
                 let (more_in_target, more_targets) = (result.next.is_some(), !targets.is_empty());
                 let flow = self.consume(result.partitions, more_in_target, more_targets).await?;
@@ -225,10 +231,12 @@ impl Execution<'_> {
             limits: ReadLimits {
                 rows: match (exact, &self.search) {
                     (true, _) => missing_page.min(CHUNK_ROWS * 16),
-                    // Most entries of an index are not stale.
-                    (false, Some(_)) if !select.is_aggregate => {
-                        missing_page.saturating_add(STALE_ROWS).min(CHUNK_ROWS)
-                    }
+                    // Most entries of an index are not stale. If other conditions drop most rows,
+                    // each chunk is larger, because it may pass a part of the index again.
+                    (false, Some(_)) if !select.is_aggregate => missing_page
+                        .saturating_add(STALE_ROWS)
+                        .saturating_mul(GROWTH.saturating_pow(self.chunks))
+                        .min(CHUNK_ROWS * 16),
                     (false, _) => CHUNK_ROWS,
                 },
                 rows_per_partition: match (select.shows_partitions(), exact) {

@@ -1,4 +1,5 @@
-//! `system_views.sstable_tasks`: the running compactions.
+//! `system_views.sstable_tasks`: the running compactions, and the index builds that wait after a
+//! failure.
 
 use bytes::Bytes;
 
@@ -18,6 +19,19 @@ impl Database {
                     .text("target_directory", &task.target_directory)
                     .bigint("total", task.total_bytes)
                     .bigint("total_compressed", task.total_stored_bytes)
+                    .text("unit", "bytes")
+            });
+        }
+        for failed in self.failed_index_builds().await {
+            let id = Bytes::copy_from_slice(failed.id.as_bytes());
+            rows.put(&[&failed.keyspace], [text(&failed.table), id], |row| {
+                row.double("completion_ratio", 0.0)
+                    .text("kind", "index build failed, waiting")
+                    .bigint("progress", 0)
+                    .int("sstables", 1)
+                    .text("target_directory", &failed.directory)
+                    .bigint("total", failed.total_bytes)
+                    .bigint("total_compressed", failed.total_stored_bytes)
                     .text("unit", "bytes")
             });
         }

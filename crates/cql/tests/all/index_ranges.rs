@@ -1,0 +1,58 @@
+//! Ranges of values in a secondary index, beside a condition that few rows meet: how many entries a
+//! query passes.
+
+use std::fmt::Write;
+
+use espalier_runtime::{block_on, file::FileSystem};
+
+use super::support::node::{execute, open, rows};
+
+const ROWS: u64 = 12_000;
+
+#[test]
+fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
+    block_on(async {
+        let (database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE k.t (k int PRIMARY KEY, v int, x int)",
+            "CREATE INDEX by_v ON k.t (v)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        for first in (0..ROWS).step_by(200) {
+            let mut batch = "BEGIN UNLOGGED BATCH".to_owned();
+            for key in first..first + 200 {
+                let x = key % 100;
+                let _ = write!(batch, " INSERT INTO k.t (k, v, x) VALUES ({key}, {key}, {x});");
+            }
+            execute(&processor, &format!("{batch} APPLY BATCH")).await.unwrap();
+            if first == ROWS / 2 {
+                database.flush("k", None).await.unwrap();
+            }
+        }
+        let query = async |condition: &str, page_size: i32| {
+            let before = database.metrics();
+            let query = format!("SELECT k FROM k.t WHERE {condition} ALLOW FILTERING");
+            let (count, _) = rows(&processor, &query, Some(page_size)).await;
+            let after = database.metrics();
+            let passed = after.index_entries_passed - before.index_entries_passed;
+            (count, passed, after.index_reads - before.index_reads)
+        };
+        // 900 rows are in the range. Each read wants eight times as many rows as the one before.
+        assert_eq!(query("v >= 11100 AND x = 7", 20).await, (9, 3 * 900, 3));
+        assert_eq!(query("v >= 11100 AND v < 11120", 20).await, (20, 20, 1));
+        // The first pass keeps as many as a page has rows.
+        assert_eq!(query("v >= 11100", 1000).await, (900, 900, 1));
+        // All rows are in the range, so that a part of a pass shows that a scan costs less.
+        let (count, passed, by_index) = query("v >= 0 AND x = 7", 50).await;
+        assert_eq!((count, by_index), (120, 0));
+        assert!(passed > 0 && passed < ROWS / 2, "{passed}");
+        // The view remembers it for all pages, until the files are others.
+        assert_eq!(query("v >= 0", 500).await, (ROWS as i32, 0, 0));
+        database.flush("k", None).await.unwrap();
+        let (count, passed, by_index) = query("v >= 0", 500).await;
+        assert_eq!((count, by_index), (ROWS as i32, 0));
+        assert!(passed > 0 && passed < ROWS / 2, "{passed}");
+    });
+}

@@ -1,0 +1,270 @@
+//! A search for a range of values.
+//!
+//! The entries of a range are in the order of their values, but a read wants places in the order of
+//! the table. So each *pass* goes over all entries of the range and keeps the least places behind
+//! the last known one. A read that wants more places than a pass keeps needs another pass, which
+//! keeps eight times as many, up to [`MAX_KEPT_BYTES`]; so the memory is bounded.
+//!
+//! A pass counts the places that are left. If the passes and look-ups to come cost more than a scan
+//! of the table, the read scans it. The table's view remembers that ([`DearRanges`]), so that later
+//! pages do not pass the range in vain.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeSet, VecDeque},
+};
+
+use espalier_runtime::maybe_yield;
+
+use super::{
+    candidates::{FIRST_PLACES, Places},
+    entry::{self, BEHIND},
+    search::{FormBound, IndexTerm},
+    source::EntrySource,
+};
+use crate::StorageError;
+
+/// Maximum bytes of the places that a pass keeps (arbitrary): tens of thousands of short keys.
+const MAX_KEPT_BYTES: usize = 4 << 20;
+/// Bytes of memory of a place besides its own, an estimate.
+const PLACE_BYTES: usize = 48;
+/// How many times as many places a pass keeps as the one before (arbitrary).
+const GROWTH: usize = 8;
+
+/// Entries that a pass goes over in the time in which a scan reads a row, an estimate.
+const ENTRIES_PER_ROW: u64 = 4;
+/// Rows that a scan reads in the time of a look-up of one row, an estimate.
+const ROWS_PER_LOOK_UP: u64 = 4;
+
+/// Ranges that a view remembers.
+const MAX_DEAR_RANGES: usize = 64;
+
+/// The searches for ranges that cost more than a scan, as long as a table keeps its files.
+#[derive(Default)]
+pub(crate) struct DearRanges(RefCell<VecDeque<(IndexTerm, u64)>>);
+
+impl DearRanges {
+    /// Returns whether a search costs more than a scan of `rows` rows. A table that has doubled
+    /// since must be looked at again.
+    pub(super) fn have(&self, term: &IndexTerm, rows: u64) -> bool {
+        self.0.borrow().iter().any(|(dear, then)| dear == term && rows / 2 <= *then)
+    }
+
+    /// Records a search that costs more than a scan of `rows` rows.
+    pub(super) fn record(&self, term: &IndexTerm, rows: u64) {
+        let mut ranges = self.0.borrow_mut();
+        ranges.retain(|(dear, _)| dear != term);
+        ranges.truncate(MAX_DEAR_RANGES - 1);
+        ranges.push_front((term.clone(), rows));
+    }
+}
+
+/// A search for a range of values in all sources of an index.
+pub(super) struct RangeSearch {
+    sources: Vec<EntrySource>,
+    /// Rows of the table, which a scan reads.
+    table_rows: u64,
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+    /// Places that the next pass keeps at most; `None` before the first one.
+    most: Option<usize>,
+    pass: Pass,
+    /// Entries that all passes together went over.
+    passed: u64,
+}
+
+/// The counts of one pass.
+#[derive(Clone, Copy, Default)]
+struct Pass {
+    /// Entries that it went over.
+    passed: u64,
+    /// Entries among them that are within the bounds of the read.
+    wanted: u64,
+    /// The places that it kept.
+    kept: usize,
+    kept_bytes: usize,
+}
+
+impl Pass {
+    /// Returns the number of passes that take the rest if the next one keeps `most` places.
+    fn passes_left(&self, mut most: usize) -> u64 {
+        let mut left = self.wanted.saturating_sub(self.kept as u64);
+        let max = MAX_KEPT_BYTES * self.kept.max(1) / self.kept_bytes.max(1);
+        let mut passes = 0;
+        while left > 0 && most < max {
+            left = left.saturating_sub(most as u64);
+            most = most.saturating_mul(GROWTH);
+            passes += 1;
+        }
+        passes + left.div_ceil(max.max(1) as u64)
+    }
+}
+
+impl RangeSearch {
+    /// Creates a search for the values between two bounds.
+    pub(super) fn new(
+        sources: Vec<EntrySource>,
+        lower: Option<&FormBound>,
+        upper: Option<&FormBound>,
+        table_rows: u64,
+    ) -> Self {
+        Self {
+            sources,
+            table_rows,
+            lower: lower.map_or_else(Vec::new, |bound| near(bound, false)),
+            upper: upper.map(|bound| near(bound, true)),
+            most: None,
+            pass: Pass::default(),
+            passed: 0,
+        }
+    }
+
+    pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut EntrySource> {
+        self.sources.iter_mut()
+    }
+
+    /// Returns the number of entries that all passes together went over.
+    pub(super) fn passed_entries(&self) -> u64 {
+        self.passed
+    }
+
+    /// Returns whether the passes and look-ups that are left cost more than a scan.
+    fn is_dear(&self) -> bool {
+        let passes = self.pass.passes_left(self.most.unwrap_or(FIRST_PLACES));
+        let look_ups = self.pass.wanted.saturating_sub(self.pass.kept as u64);
+        let rows_of_passes = passes.saturating_mul(self.pass.passed) / ENTRIES_PER_ROW;
+        let rows_of_look_ups = look_ups.saturating_mul(ROWS_PER_LOOK_UP);
+        rows_of_passes.saturating_add(rows_of_look_ups) > self.table_rows
+    }
+
+    /// Passes the range, and returns the least places that are not below `from` and below `end`,
+    /// for a read that wants `rows` more rows. Returns `None` if a scan costs less than the rest.
+    pub(super) async fn next(
+        &mut self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        rows: usize,
+    ) -> Result<Option<Places>, StorageError> {
+        let most = self.most.unwrap_or(rows.max(FIRST_PLACES));
+        self.most = Some(most.saturating_mul(GROWTH));
+        // Look-ups of more places alone would cost more than a scan.
+        let most_wanted = (self.table_rows / ROWS_PER_LOOK_UP).saturating_add(most as u64);
+        let mut kept = Kept { places: BTreeSet::new(), bytes: 0, most, is_cut: false };
+        self.pass = Pass::default();
+        for source in &mut self.sources {
+            source.seek(&self.lower).await?;
+            while let Some(found) = source.entry() {
+                if self.upper.as_deref().is_some_and(|upper| found >= upper) {
+                    break;
+                }
+                self.pass.passed += 1;
+                self.passed += 1;
+                let length = match entry::value_length(found) {
+                    Ok(length) => length,
+                    Err(error) => {
+                        source.suspect(&error);
+                        return Err(error);
+                    }
+                };
+                let place = found.get(length..).unwrap_or_default();
+                if place >= from && end.is_none_or(|end| place < end) {
+                    self.pass.wanted += 1;
+                    kept.add(place);
+                    if kept.is_cut && self.pass.wanted > most_wanted {
+                        return Ok(None);
+                    }
+                }
+                source.next().await?;
+                maybe_yield().await;
+            }
+        }
+        (self.pass.kept, self.pass.kept_bytes) = (kept.places.len(), kept.bytes);
+        if kept.is_cut && self.is_dear() {
+            return Ok(None);
+        }
+        Ok(Some(Places { places: kept.places.into_iter().collect(), is_last: !kept.is_cut }))
+    }
+}
+
+/// The least places so far.
+struct Kept {
+    places: BTreeSet<Vec<u8>>,
+    bytes: usize,
+    most: usize,
+    /// Whether greater places were left out.
+    is_cut: bool,
+}
+
+impl Kept {
+    fn add(&mut self, place: &[u8]) {
+        // A place behind the last one may come behind those that were left out.
+        if self.is_cut && self.places.last().is_none_or(|last| place > last.as_slice()) {
+            return;
+        }
+        if self.places.insert(place.to_vec()) {
+            self.bytes += place.len() + PLACE_BYTES;
+        }
+        while self.places.len() > self.most
+            || (self.bytes > MAX_KEPT_BYTES && self.places.len() > FIRST_PLACES)
+        {
+            let Some(last) = self.places.pop_last() else { return };
+            self.bytes -= last.len() + PLACE_BYTES;
+            self.is_cut = true;
+        }
+    }
+}
+
+/// Returns the entry at a bound: no entry before the bound is above it, none behind is below.
+fn near(bound: &FormBound, is_upper: bool) -> Vec<u8> {
+    let mut value = Vec::new();
+    entry::put_value(&bound.form, &mut value);
+    if bound.inclusive == is_upper {
+        value.push(BEHIND);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(most: usize, places: &[u8]) -> (Vec<u8>, bool) {
+        let mut kept = Kept { places: BTreeSet::new(), bytes: 0, most, is_cut: false };
+        places.iter().for_each(|place| kept.add(&[*place]));
+        assert_eq!(kept.bytes, kept.places.len() * (1 + PLACE_BYTES));
+        (kept.places.into_iter().map(|place| place[0]).collect(), kept.is_cut)
+    }
+
+    #[test]
+    fn a_pass_keeps_the_least_places_in_any_order() {
+        assert_eq!(kept(3, &[5, 1, 4]), (vec![1, 4, 5], false));
+        assert_eq!(kept(3, &[5, 1, 4, 1, 5]), (vec![1, 4, 5], false));
+        assert_eq!(kept(3, &[5, 1, 4, 9]), (vec![1, 4, 5], true));
+        // 9 was left out, so that 8 must be, too, though there is room after 1 came twice.
+        assert_eq!(kept(3, &[9, 5, 4, 1, 1, 8]), (vec![1, 4, 5], true));
+        assert_eq!(kept(2, &[9, 8, 7, 6, 5]), (vec![5, 6], true));
+    }
+
+    #[test]
+    fn long_places_are_kept_up_to_a_number_of_bytes() {
+        let mut kept = Kept { places: BTreeSet::new(), bytes: 0, most: 10_000, is_cut: false };
+        for number in 0..1000u32 {
+            kept.add(&[number.to_be_bytes().as_slice(), &[0; 60_000]].concat());
+        }
+        assert!(kept.is_cut && kept.bytes <= MAX_KEPT_BYTES, "{} bytes", kept.bytes);
+        assert_eq!(kept.places.len(), MAX_KEPT_BYTES / (60_004 + PLACE_BYTES));
+        let first = kept.places.first().unwrap();
+        assert_eq!(first[..4], [0; 4]);
+    }
+
+    #[test]
+    fn passes_grow_until_the_memory_is_full() {
+        let pass = |wanted| Pass { passed: wanted, wanted, kept: 32, kept_bytes: 32 * 100 };
+        assert_eq!(pass(32).passes_left(256), 0);
+        assert_eq!(pass(32 + 256).passes_left(256), 1);
+        assert_eq!(pass(32 + 256 + 2048).passes_left(256), 2);
+        // 41,943 places of 100 bytes fill the memory.
+        assert_eq!(pass(32 + 256 + 2048 + 16_384 + 41_943).passes_left(256), 4);
+        assert_eq!(pass(32 + 256 + 2048 + 16_384 + 41_944).passes_left(256), 5);
+    }
+}
