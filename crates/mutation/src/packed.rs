@@ -203,7 +203,7 @@ pub struct PackedRow<'a> {
     pub liveness: Liveness,
     /// Deletion of the whole row.
     pub deletion: DeletionTime,
-    /// Shadowable deletion, see [`Row::shadowable_deletion`]. Rows that this node writes have none.
+    /// Shadowable deletion, see [`Row::shadowable_deletion`].
     pub shadowable_deletion: DeletionTime,
     base: i64,
     packed: &'a [u8],

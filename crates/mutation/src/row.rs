@@ -19,8 +19,7 @@ pub struct Row {
     pub deletion: DeletionTime,
     /// Deletion of the whole row as files of materialized views hold it (docs/formats/data.md). It
     /// is void once the row has a liveness with a greater timestamp; until then it deletes as
-    /// `deletion` does. In reconciled rows it is live unless it supersedes `deletion`. Only rows of
-    /// files have one: no statement of Espalier makes it.
+    /// `deletion` does. In reconciled rows it is live unless it supersedes `deletion`.
     pub shadowable_deletion: DeletionTime,
     /// Data of the columns that hold any.
     pub columns: Vec<(ColumnId, ColumnData)>,

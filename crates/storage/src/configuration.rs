@@ -70,6 +70,8 @@ pub struct StorageConfiguration {
     pub allow_unknown_data_centers: bool,
     /// Whether ALTER TABLE … DROP COMPACT STORAGE is allowed (`drop_compact_storage_enabled`).
     pub drop_compact_storage_enabled: bool,
+    /// Whether CREATE MATERIALIZED VIEW is allowed (`materialized_views_enabled`).
+    pub materialized_views_enabled: bool,
     /// Maximum time that a write waits for room in memtables or log (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -116,6 +118,7 @@ impl StorageConfiguration {
             guardrails: Arc::default(),
             allow_unknown_data_centers: true,
             drop_compact_storage_enabled: false,
+            materialized_views_enabled: true,
             write_timeout: Duration::from_secs(2),
         }
     }

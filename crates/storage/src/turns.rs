@@ -22,7 +22,10 @@
 
 use std::{cell::RefCell, hash::BuildHasher, rc::Rc};
 
-use espalier_mutation::{Clustering, DecoratedKeyRef, schema::TableMetadata};
+use espalier_mutation::{
+    Clustering, DecoratedKeyRef,
+    schema::{TableId, TableMetadata},
+};
 use espalier_runtime::{
     sync::{Permit, Semaphore},
     trace, trace_event,
@@ -49,7 +52,17 @@ impl TurnRows {
     pub fn new(table: &TableMetadata, key: DecoratedKeyRef<'_>) -> Self {
         let mut partition = table.id.0.as_bytes().to_vec();
         path::put_partition(key, &mut partition);
-        let keys = SmallVec::from_elem((hash(&partition), 1), 1);
+        let mut keys = SmallVec::from_elem((hash(&partition), 1), 1);
+        if table.has_views() {
+            keys.push((hash(table.id.0.as_bytes()), 1));
+        }
+        Self { partition, keys }
+    }
+
+    /// Creates a turn on all rows of a table with materialized views.
+    pub(crate) fn of_table(table: TableId) -> Self {
+        let partition = table.0.as_bytes().to_vec();
+        let keys = SmallVec::from_elem((hash(&partition), ALL_UNITS), 1);
         Self { partition, keys }
     }
 

@@ -9,6 +9,7 @@ mod keyspace;
 mod layout;
 mod options;
 mod table;
+mod view;
 
 pub use annotation::{Annotated, Annotation};
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
@@ -20,3 +21,4 @@ pub use keyspace::{KeyspaceMetadata, Schema, Unreadable, UnreadableTable};
 pub use layout::TableLayout;
 pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};
 pub use table::{TableBuilder, TableId, TableMetadata};
+pub use view::{ViewCondition, ViewDefinition, ViewOperator};

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     ColumnConstraint, ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, IndexMetadata,
-    TableLayout, TableOptions,
+    TableLayout, TableOptions, ViewDefinition,
 };
 use crate::ClusteringComparator;
 
@@ -39,6 +39,10 @@ pub struct TableMetadata {
     pub dropped_columns: BTreeMap<String, DroppedColumn>,
     /// Secondary indexes, sorted by name.
     pub indexes: Vec<IndexMetadata>,
+    /// The definition of the materialized view that this table holds; `None` for other tables.
+    pub view: Option<Box<ViewDefinition>>,
+    /// The names of the materialized views of this table, sorted. They are in its keyspace.
+    pub views: Vec<String>,
     /// The number of changes within the process. A prepared statement is stale if its version
     /// differs.
     pub version: u64,
@@ -80,6 +84,8 @@ pub struct TableBuilder {
     layout: TableLayout,
     dropped_columns: BTreeMap<String, DroppedColumn>,
     indexes: Vec<IndexMetadata>,
+    view: Option<Box<ViewDefinition>>,
+    views: Vec<String>,
     version: u64,
     columns: Vec<ColumnDefinition>,
     next_column_id: u32,
@@ -98,6 +104,8 @@ impl TableBuilder {
             layout: TableLayout::default(),
             dropped_columns: BTreeMap::new(),
             indexes: Vec::new(),
+            view: None,
+            views: Vec::new(),
             version: 0,
             columns: Vec::new(),
             next_column_id: 0,
@@ -226,6 +234,19 @@ impl TableBuilder {
         self
     }
 
+    /// Makes the table that of a materialized view.
+    pub fn view(mut self, view: ViewDefinition) -> Self {
+        self.view = Some(Box::new(view));
+        self
+    }
+
+    /// Sets the names of the table's materialized views.
+    pub fn views(mut self, mut views: Vec<String>) -> Self {
+        views.sort_unstable();
+        self.views = views;
+        self
+    }
+
     /// Sorts and indexes the columns.
     pub fn build(mut self) -> TableMetadata {
         self.indexes.sort_by(|left, right| left.name.cmp(&right.name));
@@ -267,6 +288,8 @@ impl TableBuilder {
             options: self.options,
             layout: self.layout,
             indexes: self.indexes,
+            view: self.view,
+            views: self.views,
             version: self.version,
             partition_key: range(ColumnKind::PartitionKey),
             statics: range(ColumnKind::Static),
@@ -301,6 +324,8 @@ impl TableMetadata {
             layout: self.layout,
             dropped_columns: self.dropped_columns.clone(),
             indexes: self.indexes.clone(),
+            view: self.view.clone(),
+            views: self.views.clone(),
             version: self.version + 1,
             columns: self.columns.clone(),
             next_column_id: self.next_column_id,
@@ -428,6 +453,18 @@ impl TableMetadata {
         };
         (self.indexes.is_empty() && other.indexes.is_empty())
             || signatures(self) == signatures(other)
+    }
+
+    /// Returns whether the table holds a materialized view.
+    #[inline]
+    pub fn is_view(&self) -> bool {
+        self.view.is_some()
+    }
+
+    /// Returns whether the table has materialized views.
+    #[inline]
+    pub fn has_views(&self) -> bool {
+        !self.views.is_empty()
     }
 
     /// Returns whether the table's columns are counters.

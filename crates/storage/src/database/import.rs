@@ -110,7 +110,13 @@ impl Database {
         // does not replay these intervals. They lie in the past, so all of the table's writes in
         // them must be flushed before the first copy is visible.
         self.flush_everywhere(id).await?;
-        let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await?;
+        let views = self.dependent_views(&metadata);
+        self.distrust_views(&views).await?;
+        let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await;
+        // A build that began before the files were there does not count.
+        self.distrust_views(&views).await?;
+        self.build_views();
+        let copied = copied?;
         let imported = Imported { partitions, ..copied };
         if is_upload {
             remove_all(&file_system, &found).await;

@@ -24,6 +24,7 @@ use espalier_mutation::{
     schema::{Schema, TableMetadata},
 };
 use espalier_runtime::{random, spawn_local, time};
+use futures_util::future::LocalBoxFuture;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
@@ -88,7 +89,7 @@ impl Database {
             Err(_) => {
                 let unfinished = self.begin_unfinished(bytes);
                 let retry = async move {
-                    unfinished.database.retry_batch(&table, key, mutation).await;
+                    unfinished.database.retry_batch(&table, key, mutation, false).await;
                 };
                 spawn_local(retry).detach();
             }
@@ -143,23 +144,39 @@ impl Database {
     }
 
     /// Applies a mutation as [`Database::apply_logged_batch`] does, but does not return before all
-    /// shards have applied it: if a shard cannot, this retries.
+    /// shards have applied it: if a shard cannot, this retries. The caller holds turns on the rows,
+    /// and what follows from the mutation for materialized views is a part of it.
     ///
     /// # Errors
     ///
     /// As [`Database::apply_logged_batch`], but once the batch is stored, only if the node shuts
     /// down. Then the next start applies it.
     pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
+        let has_views = self.has_views(&mutation);
+        let complete = if has_views { self.with_view_writes(&mutation).await? } else { mutation };
+        self.apply_complete_batch(complete).await
+    }
+
+    /// Applies a mutation with what follows for materialized views as
+    /// [`Database::apply_whole_batch`] does.
+    pub(super) fn apply_complete_batch(
+        &self,
+        mutation: Mutation,
+    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(self.apply_whole(mutation))
+    }
+
+    async fn apply_whole(&self, mutation: Mutation) -> Result<(), StorageError> {
         let noted = self.write_batch_note(&mutation).await?;
-        let Some((table, key, _)) = noted else { return self.apply(mutation).await };
-        if self.apply(mutation.clone()).await.is_ok() {
+        let Some((table, key, _)) = noted else { return self.apply_complete(mutation).await };
+        if self.apply_complete(mutation.clone()).await.is_ok() {
             // The caller holds turns, which need not last until the note is gone.
             let database = self.clone();
             let remove = async move { database.remove_note(&table, key, i64::MIN).await };
             spawn_local(remove).detach();
             return Ok(());
         }
-        self.retry_batch(&table, key, mutation).await;
+        self.retry_batch(&table, key, mutation, true).await;
         if self.is_closing() { Err(StorageError::ShuttingDown) } else { Ok(()) }
     }
 
@@ -171,7 +188,15 @@ impl Database {
         Unfinished { database: self.clone(), bytes }
     }
 
-    async fn retry_batch(&self, table: &TableMetadata, key: DecoratedKey, mut mutation: Mutation) {
+    /// Retries a noted batch until it is applied. `is_complete` says that the caller holds turns, and
+    /// that the mutation has what follows for materialized views.
+    async fn retry_batch(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKey,
+        mut mutation: Mutation,
+        is_complete: bool,
+    ) {
         while !self.is_closing() {
             time::sleep(RETRY_PAUSE).await;
             let schema = self.schema();
@@ -179,7 +204,12 @@ impl Database {
             if self.leave_out_dead(&mut mutation, &key).await.is_err() {
                 continue;
             }
-            if self.apply(mutation.clone()).await.is_ok() {
+            let applied = if is_complete {
+                self.apply_complete(mutation.clone()).await
+            } else {
+                self.apply(mutation.clone()).await
+            };
+            if applied.is_ok() {
                 return self.remove_note(table, key, i64::MIN).await;
             }
         }

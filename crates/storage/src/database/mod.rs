@@ -65,11 +65,13 @@ mod table_statistics;
 mod throughput;
 mod truncate;
 mod turns;
+mod views;
 mod virtual_tables;
 mod write;
 
 use look_ahead::LookAheadBuffers;
 use metrics::Counters;
+use views::{ViewPlan, ViewState};
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -135,6 +137,12 @@ struct Inner {
     flush_wanted: Notify,
     /// Wakes the task that builds the entries of secondary indexes.
     index_wanted: Notify,
+    /// On shard 0: wakes the task that builds materialized views.
+    view_build_wanted: Notify,
+    /// On shard 0: what is known of materialized views.
+    view_states: RefCell<HashMap<TableId, ViewState, foldhash::fast::FixedState>>,
+    /// Plans of the materialized views of each base table, as of the present schema.
+    view_plans: RefCell<HashMap<TableId, Rc<[Rc<ViewPlan>]>, foldhash::fast::FixedState>>,
     /// Notified when there may be more dead rows to record in the empty-range caches.
     empty_ranges_queued: Notify,
     compaction_throughput: Throughput,

@@ -157,6 +157,9 @@ impl Database {
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
             index_wanted: Notify::new(),
+            view_build_wanted: Notify::new(),
+            view_plans: RefCell::default(),
+            view_states: RefCell::default(),
             empty_ranges_queued: Notify::new(),
             compaction_throughput: Throughput::new(configuration.compaction_bytes_per_second),
             compaction_wanted: Notify::new(),
@@ -220,6 +223,8 @@ impl Database {
             database.index_wanted().notify_one();
         })
         .await;
+        spawn_local(super::views::run(self.clone())).detach();
+        self.build_views();
         Ok(())
     }
 

@@ -102,6 +102,8 @@ impl Database {
         let drops = dropped.into_iter().map(|id| self.drop_table(&old, id));
         stream::iter(drops).buffer_unordered(DROPS_AT_ONCE).collect::<()>().await;
         self.forget_dropped_indexes(&old, &new).await;
+        self.forget_dropped_views(&old, &new).await;
+        self.build_views();
         // Drivers wait until all nodes show the same version.
         let version = system::schema_version_update(new.version, timestamp_us);
         if let Err(error) = self.apply(Mutation { updates: vec![version] }).await {

@@ -34,6 +34,7 @@ impl Database {
         let flushed = self.flush_here().await;
         self.inner.flush_wanted.notify_one();
         self.inner.index_wanted.notify_one();
+        self.inner.view_build_wanted.notify_one();
         for log in self.logs() {
             log.close().await;
             if flushed.is_ok() {

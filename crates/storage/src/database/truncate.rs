@@ -49,6 +49,9 @@ impl Database {
         // Two truncations at a time would hold flushes off against each other, and the table must
         // not be dropped meanwhile.
         let _turn = self.inner.schema_turn.acquire(1).await;
+        if metadata.has_views() {
+            return self.truncate_with_views(&metadata).await;
+        }
         self.truncate_in_turn(id).await
     }
 

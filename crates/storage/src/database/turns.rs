@@ -100,8 +100,8 @@ impl Database {
         Ok(newest)
     }
 
-    /// Writes the outcome of a turn and ends it. Resolves when the memtables have the write; the
-    /// ticket resolves when the write is acknowledged.
+    /// Writes the outcome of a turn, with what follows for materialized views, and ends the turn.
+    /// Resolves when the memtables have the write; the ticket resolves when it is acknowledged.
     ///
     /// # Errors
     /// As [`Database::apply`], except for failures of the commit log's sync, which the ticket
@@ -111,6 +111,9 @@ impl Database {
         mutation: &Mutation,
         turn: Turn,
     ) -> Result<CommitTicket, StorageError> {
+        if self.has_views(mutation) {
+            return self.write_with_views(mutation, turn).await;
+        }
         let written = self.write_when_room(mutation).await;
         drop(turn);
         written
@@ -153,18 +156,20 @@ impl Database {
 }
 
 /// Returns the greatest write timestamp in µs of a table's data; `i64::MIN` if it is empty.
-fn newest_of(view: &TableView) -> i64 {
+pub(super) fn newest_of(view: &TableView) -> i64 {
     let memtables = view.memtables().map(|memtable| memtable.maximum_timestamp());
     // SSTables are sorted by descending maximum timestamp.
     let sstables = view.sstables.first().map(|newest| newest.maximum_timestamp());
     memtables.chain(sstables).max().unwrap_or(i64::MIN)
 }
 
-fn timestamp_of(deletion: &DeletionTime) -> i64 {
+/// Returns the timestamp of a deletion in µs; `i64::MIN` if there is none.
+pub(super) fn timestamp_of(deletion: &DeletionTime) -> i64 {
     if deletion.is_live() { i64::MIN } else { deletion.marked_for_delete_at }
 }
 
-fn newest_of_row(row: &impl RowContent) -> i64 {
+/// Returns the greatest timestamp of a row in µs, deletions included.
+pub(super) fn newest_of_row(row: &impl RowContent) -> i64 {
     let deletion = timestamp_of(&row.deletion()).max(timestamp_of(&row.shadowable_deletion()));
     let liveness = row.liveness();
     let liveness = if liveness.is_none() { i64::MIN } else { liveness.timestamp };

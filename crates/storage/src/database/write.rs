@@ -27,7 +27,18 @@ const KEPT_ENCODER_BYTES: usize = 1 << 20;
 enum WriteError {
     NoLogRoom,
     NoMemory,
+    /// The table has materialized views, so the write must read rows first.
+    HasViews,
     Failed(StorageError),
+}
+
+/// The content of a mutation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Completeness {
+    /// The writes to base tables. What follows for materialized views is still to be found.
+    Base,
+    /// The writes to base tables and to their views.
+    WithViews,
 }
 
 impl WriteError {
@@ -35,34 +46,56 @@ impl WriteError {
         match self {
             Self::NoLogRoom => "the commit log has no room until a memtable is flushed",
             Self::NoMemory => "the memtables have no room until one is flushed",
+            Self::HasViews => "the write changes materialized views",
             Self::Failed(_) => "the write failed",
         }
     }
 }
 
 impl Database {
-    /// Writes a mutation. Resolves when the write is acknowledged, as `commitlog_sync` defines it.
-    /// The updates of one shard are durable together or not at all; over several shards see
-    /// [`Database::apply_logged_batch`].
+    /// Writes a mutation, with what follows for materialized views. Resolves when the write is
+    /// acknowledged, as `commitlog_sync` defines it. The updates of one shard are durable together
+    /// or not at all; over several shards see [`Database::apply_logged_batch`]. An update and what
+    /// follows from it for views are durable together, whichever shards own them.
     ///
     /// # Errors
     ///
     /// Fails if a table is unknown, if an update cannot be stored, if the log or the memtables have
     /// no room within the write timeout, if the commit log fails, or if the node shuts down.
     pub async fn apply(&self, mutation: Mutation) -> Result<(), StorageError> {
+        self.apply_parts(mutation, Completeness::Base).await
+    }
+
+    /// Writes a mutation that has what follows for materialized views already.
+    pub(super) async fn apply_complete(&self, mutation: Mutation) -> Result<(), StorageError> {
+        self.apply_parts(mutation, Completeness::WithViews).await
+    }
+
+    async fn apply_parts(
+        &self,
+        mutation: Mutation,
+        completeness: Completeness,
+    ) -> Result<(), StorageError> {
+        let may_wait_for_turns = completeness == Completeness::Base && self.has_views(&mutation);
         let mut parts = self.split_by_shard(mutation);
         if trace::is_on() {
             parts.iter().for_each(|(shard, part)| trace_owner(*shard, part));
         }
+        let mut _call = None;
+        if may_wait_for_turns {
+            let shards: SmallVec<[usize; 8]> = parts.iter().map(|(shard, _)| *shard).collect();
+            _call = self.begin_turn_call(&shards).await;
+        }
         if parts.len() > 1 {
-            let calls = parts.into_iter().map(|(shard, part)| self.apply_on(shard, part));
+            let calls =
+                parts.into_iter().map(|(shard, part)| self.apply_on(shard, part, completeness));
             return futures_util::future::join_all(calls).await.into_iter().collect();
         }
         match parts.pop() {
             Some((shard, mutation)) if shard == self.inner.context.index => {
-                self.apply_here(&mutation).await
+                self.apply_part(&mutation, completeness).await
             }
-            Some((shard, mutation)) => self.apply_on(shard, mutation).await,
+            Some((shard, mutation)) => self.apply_on(shard, mutation, completeness).await,
             None => Ok(()),
         }
     }
@@ -71,8 +104,27 @@ impl Database {
         &self,
         shard: usize,
         mutation: Mutation,
+        completeness: Completeness,
     ) -> impl Future<Output = Result<(), StorageError>> + use<> {
-        self.on_shard(shard, move |database| async move { database.apply_here(&mutation).await })
+        self.on_shard(shard, move |database| async move {
+            database.apply_part(&mutation, completeness).await
+        })
+    }
+
+    /// Writes on this shard, waiting for room and for durability, and for turns if views change.
+    async fn apply_part(
+        &self,
+        mutation: &Mutation,
+        completeness: Completeness,
+    ) -> Result<(), StorageError> {
+        loop {
+            if completeness == Completeness::Base && self.has_views(mutation) {
+                return self.apply_with_views(mutation).await;
+            }
+            if let Some(ticket) = self.write_if(mutation, completeness).await? {
+                return ticket.wait().await;
+            }
+        }
     }
 
     /// Writes without waiting. Returns `None` if another shard owns some partition or if there is
@@ -94,10 +146,13 @@ impl Database {
                 }
             }
         }
+        if self.has_views(mutation) {
+            return None;
+        }
         match self.write_now(mutation) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
+            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::HasViews) => None,
         }
     }
 
@@ -106,15 +161,33 @@ impl Database {
         self.write_when_room(mutation).await?.wait().await
     }
 
-    /// Writes on this shard, waiting for room but not for durability.
+    /// Writes on this shard, waiting for room but not for durability. The mutation has what follows
+    /// for materialized views.
     pub(super) async fn write_when_room(
         &self,
         mutation: &Mutation,
     ) -> Result<CommitTicket, StorageError> {
+        loop {
+            if let Some(ticket) = self.write_if(mutation, Completeness::WithViews).await? {
+                return Ok(ticket);
+            }
+        }
+    }
+
+    /// Writes on this shard as [`Database::write_when_room`] does. Returns `None` if a table has got
+    /// a view and the mutation lacks what follows for it.
+    async fn write_if(
+        &self,
+        mutation: &Mutation,
+        completeness: Completeness,
+    ) -> Result<Option<CommitTicket>, StorageError> {
         let mut deadline = None;
         loop {
+            if completeness == Completeness::Base && self.has_views(mutation) {
+                return Ok(None);
+            }
             let error = match self.write_now(mutation) {
-                Ok(ticket) => return Ok(ticket),
+                Ok(ticket) => return Ok(Some(ticket)),
                 Err(error) => error,
             };
             trace_event!("Waiting: {}", error.reason());
@@ -129,6 +202,7 @@ impl Database {
                 WriteError::NoMemory => {
                     time::timeout_at(deadline, self.inner.budget.wait_for_room()).await
                 }
+                WriteError::HasViews => return Ok(None),
                 WriteError::Failed(error) => return Err(error.clone()),
             };
             if waited.is_err() {
@@ -293,7 +367,7 @@ impl Database {
         match self.write_row_now(table.id, key, clustering, row) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
+            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::HasViews) => None,
         }
     }
 
@@ -313,6 +387,9 @@ impl Database {
         check_key(key.key).map_err(WriteError::Failed)?;
         check_row(table, features, row).map_err(WriteError::Failed)?;
         self.admit_to(table)?;
+        if table.borrow_metadata().has_views() {
+            return Err(WriteError::HasViews);
+        }
         let mut encoder = inner.encoder.borrow_mut();
         let mut ticket = CommitTicket::acknowledged();
         let view = table.borrow_view();

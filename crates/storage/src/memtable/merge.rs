@@ -19,7 +19,6 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     if !old.deletion.is_live() || !new.deletion.is_live() {
         return false;
     }
-    // Only rows of files have a shadowable deletion; the row cache merges memtables into such rows.
     if !old.shadowable_deletion.is_live() || !new.shadowable_deletion.is_live() {
         return false;
     }
@@ -55,11 +54,18 @@ pub(crate) fn merge_packed(
     out: &mut Vec<u8>,
 ) -> Result<(), PackError> {
     let unpacked = |packed: &[u8]| unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
-    let merged = if table.is_counter() {
+    let mut merged = if table.is_counter() {
         merge_counters(table, unpacked(old)?, vec![unpacked(new)?], active)
     } else {
         merge_rows(table, unpacked(old)?, unpacked(new)?)
     };
+    if !merged.shadowable_deletion.is_live() {
+        // Otherwise a later liveness would bring back from the row cache what a compaction has
+        // removed from the files.
+        let deletion = merged.deletion;
+        apply_deletion(&mut merged, DeletionTime::LIVE);
+        merged.deletion = deletion;
+    }
     out.clear();
     pack_row(&merged, out);
     Ok(())

@@ -20,7 +20,7 @@ pub use command::{
 pub(crate) use partition::{Opened, Remaining};
 pub(crate) use resume::slices_behind;
 pub(crate) use shard_read::{
-    TableAccess, file_sources, memtable_sources, read_on_shard, read_one, sources_of,
+    TableAccess, file_sources, may_hold, memtable_sources, read_on_shard, read_one, sources_of,
 };
 pub(crate) use source::Source;
 pub(crate) use trace::{record_fragment, trace_point, trace_point_sources, trace_result};

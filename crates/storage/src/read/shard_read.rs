@@ -240,7 +240,7 @@ fn is_traced_in_detail(command: &ReadCommand) -> bool {
 
 /// Returns whether an SSTable may hold something of a partition's slices, according to its metadata
 /// in memory.
-pub(super) fn may_hold(
+pub(crate) fn may_hold(
     sstable: &SSTable,
     command: &ReadCommand,
     key: &DecoratedKey,

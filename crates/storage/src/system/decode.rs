@@ -13,7 +13,12 @@ use espalier_mutation::{
 use espalier_types::{CqlType, UserType};
 use uuid::Uuid;
 
-use super::{SCHEMA_KEYSPACE, SchemaError, keyspaces, row::Fields, table};
+use super::{
+    SCHEMA_KEYSPACE, SchemaError, keyspaces,
+    row::Fields,
+    table,
+    view_rows::{check_columns, read_condition, read_definition},
+};
 
 /// The live rows of the schema tables: (keyspace name, row), as read in partition and clustering
 /// order.
@@ -33,6 +38,10 @@ pub struct SchemaRows {
     pub column_constraints: Vec<(String, Row)>,
     /// `system_schema.indexes`.
     pub indexes: Vec<(String, Row)>,
+    /// `system_schema.views`.
+    pub views: Vec<(String, Row)>,
+    /// `system_schema.view_conditions`.
+    pub view_conditions: Vec<(String, Row)>,
     /// `system_schema.annotations`.
     pub annotations: Vec<(String, Row)>,
 }
@@ -48,6 +57,8 @@ impl SchemaRows {
             "dropped_columns" => &mut self.dropped_columns,
             "column_constraints" => &mut self.column_constraints,
             "indexes" => &mut self.indexes,
+            "views" => &mut self.views,
+            "view_conditions" => &mut self.view_conditions,
             "annotations" => &mut self.annotations,
             _ => return None,
         })
@@ -225,12 +236,20 @@ fn read_tables(
     let mut constraints =
         by_table("column_constraints", rows_of_constraints, found, read_constraints)?;
     let mut indexes = by_table("indexes", &rows.indexes, found, read_index)?;
-    let definition = table(SCHEMA_KEYSPACE, "tables");
-    for (owner, row) in &rows.tables {
-        let fields = Fields::new(&definition, row);
+    let mut conditions =
+        by_table("view_conditions", &rows.view_conditions, found, |fields, _, _| {
+            read_condition(fields)
+        })?;
+    let (of_tables, of_views) = (table(SCHEMA_KEYSPACE, "tables"), table(SCHEMA_KEYSPACE, "views"));
+    let tables = rows.tables.iter().map(|row| (&of_tables, row));
+    let views = rows.views.iter().map(|row| (&of_views, row));
+    for (definition, (owner, row)) in tables.chain(views) {
+        let fields = Fields::new(definition, row);
         let name = fields.clustering(0).unwrap_or_default();
         let Some(keyspace) = found.get_mut(owner) else { continue };
         let place = (owner.clone(), name.to_string());
+        let is_view = Arc::ptr_eq(definition, &of_views);
+        let conditions = conditions.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
         let columns = columns.remove(&place).unwrap_or_else(|| Err("no columns".into()));
         let dropped = dropped.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
         let indexes = indexes.remove(&place).and_then(Result::ok).unwrap_or_default();
@@ -239,6 +258,17 @@ fn read_tables(
             .and_then(|columns| Ok((columns, dropped?, constraints?)))
             .and_then(|parts| build_table(owner, name, &fields, parts))
             .map(|built| with_indexes(built, indexes));
+        let built = match built {
+            Ok(built) if is_view => conditions
+                .and_then(|conditions| read_definition(&fields, conditions))
+                .and_then(|view| {
+                    let base = keyspace.tables.get(&view.base_name);
+                    let base = base.filter(|base| base.id == view.base).ok_or("no base table")?;
+                    check_columns(&built, base)?;
+                    Ok(with_version(built.rebuild().view(view).build(), built.version))
+                }),
+            built => built,
+        };
         match built {
             Ok(built) => {
                 keyspace.tables.insert(name.to_string(), Arc::new(built));
@@ -249,7 +279,29 @@ fn read_tables(
             }
         }
     }
+    found.values_mut().for_each(name_views);
     Ok(())
+}
+
+/// Adds to each base table the names of its views.
+fn name_views(keyspace: &mut KeyspaceMetadata) {
+    let mut views: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for table in keyspace.tables.values() {
+        if let Some(view) = &table.view {
+            views.entry(view.base_name.clone()).or_default().push(table.name.clone());
+        }
+    }
+    for (base, views) in views {
+        if let Some(base) = keyspace.tables.get_mut(&base) {
+            let version = base.version;
+            *base = Arc::new(with_version(base.rebuild().views(views).build(), version));
+        }
+    }
+}
+
+fn with_version(mut table: TableMetadata, version: u64) -> TableMetadata {
+    table.version = version;
+    table
 }
 
 /// Reads the rows of a schema table with clusterings that begin with the names of table and column.
@@ -360,9 +412,7 @@ fn with_indexes(table: TableMetadata, indexes: Vec<Option<IndexMetadata>>) -> Ta
     }
     let mut builder = table.rebuild();
     builder = builder.indexes(indexes);
-    let mut built = builder.build();
-    built.version = table.version;
-    built
+    with_version(builder.build(), table.version)
 }
 
 fn build_table(

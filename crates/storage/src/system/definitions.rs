@@ -47,7 +47,12 @@ const SCHEMA: &[(&str, &str)] = &[
          function_argument_nulls frozen<list<boolean>>, function_argument_types frozen<list<text>>, \
          function_argument_values frozen<list<text>>, function_keyspace text, function_name text",
     ),
-    // Cassandra 5.0 does not have the next two tables.
+    // Cassandra 5.0 does not have the next three tables.
+    (
+        "view_conditions",
+        "keyspace_name text pk, view_name text ck, place text ck, columns frozen<list<text>>, operator text, \
+         operands frozen<list<text>>",
+    ),
     (
         "annotations",
         "keyspace_name text pk, object_kind text ck, object_name text ck, part_name text ck, comment text, \

@@ -10,7 +10,12 @@ use espalier_mutation::{
 };
 use espalier_types::UserType;
 
-use super::{SCHEMA_KEYSPACE, SCHEMA_TABLES, row::RowWriter, table};
+use super::{
+    SCHEMA_KEYSPACE, SCHEMA_TABLES,
+    row::RowWriter,
+    table,
+    view_rows::{condition_rows, with_definition},
+};
 
 /// Returns the writes that turn the rows of `old` into those of `new`, at `timestamp` µs. System
 /// keyspaces are compared like others.
@@ -33,8 +38,15 @@ pub fn schema_mutation(old: &Schema, new: &Schema, timestamp: i64, now_s: u32) -
 }
 
 /// The schema tables with rows for each table.
-const OF_TABLE: [&str; 5] =
-    ["tables", "columns", "dropped_columns", "column_constraints", "indexes"];
+const OF_TABLE: [&str; 7] = [
+    "tables",
+    "columns",
+    "dropped_columns",
+    "column_constraints",
+    "indexes",
+    "views",
+    "view_conditions",
+];
 
 struct Writer {
     updates: Vec<PartitionUpdate>,
@@ -142,19 +154,20 @@ impl Writer {
     fn table(&mut self, changed: &TableMetadata) {
         let keyspace = &changed.keyspace;
         let (timestamp, now_s) = (self.timestamp, self.now_s);
-        for schema_table in ["columns", "dropped_columns", "column_constraints", "indexes"] {
+        for schema_table in OF_TABLE.into_iter().filter(|name| *name != "tables") {
             self.delete_below(schema_table, keyspace, &changed.name, timestamp - 1);
         }
-        let mut flags = changed.layout.flags().to_vec();
-        if changed.is_counter() {
-            flags.push("counter");
-            flags.sort_unstable();
-        }
         let options = &changed.options;
-        let row = RowWriter::new(&table(SCHEMA_KEYSPACE, "tables"), &[&changed.name], timestamp)
+        let owner = if changed.is_view() { "views" } else { "tables" };
+        let schema_table = table(SCHEMA_KEYSPACE, owner);
+        let row = RowWriter::new(&schema_table, &[&changed.name], timestamp)
             .replacing(now_s)
-            .uuid("id", changed.id.0)
-            .list("flags", flags)
+            .uuid("id", changed.id.0);
+        let row = match &changed.view {
+            Some(view) => with_definition(row, view),
+            None => row.list("flags", flags_of(changed)),
+        };
+        let row = row
             .text("additional_write_policy", &options.additional_write_policy)
             .boolean("allow_auto_snapshot", options.allow_auto_snapshot)
             .double("bloom_filter_fp_chance", options.bloom_filter_fp_chance)
@@ -177,7 +190,11 @@ impl Writer {
             .double("read_repair_chance", 0.0)
             .text("speculative_retry", &options.speculative_retry)
             .finish();
-        self.update("tables", keyspace).rows.push(row);
+        self.update(owner, keyspace).rows.push(row);
+        if let Some(view) = &changed.view {
+            let conditions = condition_rows(&changed.name, view, timestamp);
+            self.update("view_conditions", keyspace).rows.extend(conditions);
+        }
         let columns_table = table(SCHEMA_KEYSPACE, "columns");
         for column in changed.columns() {
             let row = column_row(&columns_table, changed, column, timestamp);
@@ -220,6 +237,16 @@ impl Writer {
             self.update("indexes", keyspace).rows.push(row);
         }
     }
+}
+
+/// Returns the flags of a table in `system_schema.tables`.
+fn flags_of(table: &TableMetadata) -> Vec<&'static str> {
+    let mut flags = table.layout.flags().to_vec();
+    if table.is_counter() {
+        flags.push("counter");
+        flags.sort_unstable();
+    }
+    flags
 }
 
 /// Builds the row of a column in `columns_table`, which belongs to the schema tables or to the

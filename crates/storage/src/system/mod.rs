@@ -22,6 +22,7 @@ mod index_info;
 mod local;
 mod row;
 mod traces;
+mod view_rows;
 mod views;
 
 use espalier_mutation::schema::TableMetadata;
@@ -67,7 +68,7 @@ pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
 }
 
 /// The schema tables, in the order in which they are written and read.
-pub const SCHEMA_TABLES: [&str; 8] = [
+pub const SCHEMA_TABLES: [&str; 10] = [
     "keyspaces",
     "types",
     "tables",
@@ -75,6 +76,8 @@ pub const SCHEMA_TABLES: [&str; 8] = [
     "dropped_columns",
     "column_constraints",
     "indexes",
+    "views",
+    "view_conditions",
     "annotations",
 ];
 

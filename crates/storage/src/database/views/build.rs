@@ -1,0 +1,332 @@
+//! The background task that builds views over the rows that their base tables have.
+//!
+//! 1. Each shard reads its rows of the base table, page by page. For each row it takes a turn, reads
+//!    the row again, and gives the view's row the content that it must have. Writes go on meanwhile;
+//!    they take turns on the same rows. A shard records the token that it has reached, and goes on
+//!    there after a restart.
+//! 2. If the view was built before and may hold rows of other base rows (after an import, a restore,
+//!    or a truncation that stopped half-way), each shard also reads its rows of the view, and deletes
+//!    those that do not follow from their base rows.
+//!
+//! Shard 0 leads, and records the result (`state.rs`). Memory: a page of rows a shard.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use espalier_mutation::{
+    Clustering, DecoratedKey, KeyBound, KeyRange, Mutation, PartitionUpdate, Row, Token,
+    schema::{TableId, TableMetadata},
+};
+use espalier_runtime::{maybe_yield, time};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use super::{
+    change::{ViewChange, partition_values, timestamps_of},
+    plan::{ViewPlan, ViewRow},
+    state::{BuildProgress, CHECKING, STARTED, SUCCESS},
+    write::turn_rows_of,
+};
+use crate::{
+    Database, StorageError,
+    read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
+};
+
+/// The time between two looks for views that are not built. Arbitrary; CREATE MATERIALIZED VIEW
+/// wakes the task.
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Rows of a page (arbitrary): enough that the wait for the commit log is shared, and few enough
+/// that the turns on them are short.
+const PAGE_ROWS: usize = 128;
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Pages between two records of the progress (arbitrary).
+const RECORD_PAGES: u64 = 64;
+
+/// What shard 0 knows of a view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in super::super) struct ViewState {
+    is_built: bool,
+    /// The number of times that the view became stale. A build counts only if it has not changed.
+    generation: u64,
+}
+
+/// Builds views until the database closes. Runs on shard 0.
+pub(crate) async fn run(database: Database) {
+    let mut pause = INTERVAL;
+    loop {
+        let _ = time::timeout(pause, database.inner.view_build_wanted.notified()).await;
+        pause = INTERVAL;
+        let schema = database.schema();
+        for view in schema.tables().filter(|table| table.is_view()) {
+            if database.is_closing() {
+                return;
+            }
+            if let Err(error) = database.build_view_if_needed(view).await {
+                if database.is_closing() {
+                    return;
+                }
+                tracing::warn!(
+                    %error,
+                    keyspace = view.keyspace,
+                    view = view.name,
+                    "building a materialized view failed, retrying after a pause; the view lacks \
+                     rows until then"
+                );
+                pause = RETRY_PAUSE;
+            }
+        }
+        if database.is_closing() {
+            return;
+        }
+    }
+}
+
+impl Database {
+    fn view_state(&self, view: TableId) -> ViewState {
+        self.inner.view_states.borrow().get(&view).copied().unwrap_or_default()
+    }
+
+    async fn build_view_if_needed(&self, view: &Arc<TableMetadata>) -> Result<(), StorageError> {
+        let state = self.view_state(view.id);
+        if state.is_built {
+            return Ok(());
+        }
+        if !self.is_recorded_view(view).await? {
+            self.build_view(view).await?;
+        }
+        let mut states = self.inner.view_states.borrow_mut();
+        let now = states.entry(view.id).or_default();
+        if now.generation == state.generation {
+            now.is_built = true;
+        } else {
+            self.inner.view_build_wanted.notify_one();
+        }
+        Ok(())
+    }
+
+    async fn build_view(&self, view: &Arc<TableMetadata>) -> Result<(), StorageError> {
+        let status = self.view_build_status(&view.keyspace, &view.name).await?;
+        let checks = status.as_deref() == Some(CHECKING);
+        if status.is_none() {
+            self.record_status(view, STARTED).await?;
+        }
+        let generation = self.view_state(view.id).generation;
+        let (keyspace, name) = (&view.keyspace, &view.name);
+        tracing::info!(keyspace, view = name, "building a materialized view");
+        let id = view.id;
+        let built = self.on_all_shards(move |database| async move {
+            Box::pin(database.build_view_here(id)).await
+        });
+        let keys: u64 = built.await.into_iter().sum::<Result<u64, StorageError>>()?;
+        if checks {
+            let checked = self.on_all_shards(move |database| async move {
+                Box::pin(database.check_view_here(id)).await
+            });
+            checked.await.into_iter().collect::<Result<(), StorageError>>()?;
+        }
+        let is_current = self.view_state(view.id).generation == generation;
+        if is_current && self.schema().table_by_id(view.id).is_some() {
+            self.record_status(view, SUCCESS).await?;
+            tracing::info!(keyspace, view = name, keys, "materialized view built");
+        }
+        Ok(())
+    }
+
+    /// Records that views may have rows that do not follow from their base tables, and has them
+    /// checked. Runs on shard 0.
+    pub(in super::super) async fn distrust_views(
+        &self,
+        views: &[Arc<TableMetadata>],
+    ) -> Result<(), StorageError> {
+        for view in views {
+            {
+                let mut states = self.inner.view_states.borrow_mut();
+                let state = states.entry(view.id).or_default();
+                *state = ViewState { is_built: false, generation: state.generation + 1 };
+            }
+            self.record_status(view, CHECKING).await?;
+        }
+        Ok(())
+    }
+
+    /// Wakes the task that builds views. Runs on shard 0.
+    pub(in super::super) fn build_views(&self) {
+        self.inner.view_build_wanted.notify_one();
+    }
+
+    /// Returns the views that depend on a table: its views, or the table itself if it is a view.
+    pub(in super::super) fn dependent_views(
+        &self,
+        table: &TableMetadata,
+    ) -> Vec<Arc<TableMetadata>> {
+        let schema = self.schema();
+        let names = table.views.iter().chain(table.view.is_some().then_some(&table.name));
+        names.filter_map(|name| schema.table(&table.keyspace, name).cloned()).collect()
+    }
+
+    fn plan_of(&self, view: TableId) -> Option<Rc<ViewPlan>> {
+        let base = self.schema().table_by_id(view)?.view.as_ref()?.base;
+        self.view_plans(base).iter().find(|plan| plan.view.id == view).cloned()
+    }
+
+    /// Gives a view the rows that follow from the base rows of this shard. Returns their number.
+    async fn build_view_here(&self, view: TableId) -> Result<u64, StorageError> {
+        let Some(plan) = self.plan_of(view) else { return Ok(0) };
+        let tokens = self.own_tokens();
+        let mut range = self.own_range(&plan.base);
+        let mut progress = BuildProgress { tokens, last: tokens.0, keys: 0 };
+        if let Some(recorded) = self.recorded_progress(&plan.view, tokens).await? {
+            progress = recorded;
+            range.start = KeyBound::AfterToken(Token(progress.last));
+        }
+        let mut pages = Pages::new(self, &plan.base, range);
+        let mut count = 0;
+        while let Some(partitions) = pages.next().await? {
+            progress.keys += partitions.iter().map(|found| found.rows.len() as u64).sum::<u64>();
+            let builds = partitions.into_iter().map(|found| self.build_rows(view, found));
+            stream::iter(builds).buffer_unordered(PAGE_ROWS).try_collect::<()>().await?;
+            count += 1;
+            if count % RECORD_PAGES == 0
+                && let Some(next) = pages.reached()
+            {
+                // The partition that was reached is read again.
+                progress.last = next.0.saturating_sub(1);
+                self.record_progress(&plan.view, progress).await?;
+            }
+        }
+        Ok(progress.keys)
+    }
+
+    /// Gives a view the rows that follow from base rows of one partition.
+    async fn build_rows(&self, view: TableId, found: PartitionRows) -> Result<(), StorageError> {
+        let Some(plan) = self.plan_of(view) else { return Ok(()) };
+        let mut rows = PartitionUpdate::new(plan.base.id, found.key);
+        rows.rows.extend(found.rows.into_iter().map(|row| Row::empty(row.clustering)));
+        if rows.rows.is_empty() {
+            return Ok(());
+        }
+        let _turn = self.take_turn(turn_rows_of(&plan.base, &rows)).await;
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let mut mutation = Mutation::default();
+        for wanted in self.whole_view_rows(&plan, &rows, now_s).await? {
+            maybe_yield().await;
+            let (shard, table) = (self.shard_of(&plan.view, &wanted.key), plan.view.clone());
+            let moves = plan.moves();
+            let repair = move |database: Database| async move {
+                Box::pin(database.view_repair(&table, moves, wanted, now_s)).await
+            };
+            mutation.updates.extend(self.on_shard(shard, repair).await?);
+        }
+        if mutation.updates.is_empty() {
+            return Ok(());
+        }
+        self.apply_complete(mutation).await
+    }
+
+    /// Deletes the view's rows of this shard that do not follow from their base rows.
+    async fn check_view_here(&self, view: TableId) -> Result<(), StorageError> {
+        let Some(plan) = self.plan_of(view) else { return Ok(()) };
+        let range = self.own_range(&plan.view);
+        let mut pages = Pages::new(self, &plan.view, range);
+        while let Some(partitions) = pages.next().await? {
+            let mut checks = Vec::new();
+            for found in partitions {
+                let rows = PartitionUpdate::new(plan.view.id, found.key.clone());
+                let partition = partition_values(&plan.view, &rows)?;
+                for row in found.rows {
+                    let Some((key, clustering)) = plan.base_place(&partition, &row) else {
+                        continue;
+                    };
+                    let row = ViewRow { key: found.key.clone(), row };
+                    checks.push(self.check_row(&plan, key, clustering, row));
+                }
+            }
+            stream::iter(checks).buffer_unordered(PAGE_ROWS).try_collect::<()>().await?;
+        }
+        Ok(())
+    }
+
+    async fn check_row(
+        &self,
+        plan: &Rc<ViewPlan>,
+        key: DecoratedKey,
+        clustering: Clustering,
+        row: ViewRow,
+    ) -> Result<(), StorageError> {
+        let shard = self.shard_of(&plan.base, &key);
+        let _call = self.begin_turn_call(&[shard]).await;
+        let view = plan.view.id;
+        let check = move |database: Database| async move {
+            Box::pin(database.check_row_here(view, key, clustering, row)).await
+        };
+        self.on_shard(shard, check).await
+    }
+
+    /// Deletes a row of a view, if it does not follow from its base row, which this shard owns.
+    async fn check_row_here(
+        &self,
+        view: TableId,
+        key: DecoratedKey,
+        clustering: Clustering,
+        row: ViewRow,
+    ) -> Result<(), StorageError> {
+        let Some(plan) = self.plan_of(view) else { return Ok(()) };
+        let mut rows = PartitionUpdate::new(plan.base.id, key);
+        rows.rows.push(Row::empty(clustering));
+        let _turn = self.take_turn(turn_rows_of(&plan.base, &rows)).await;
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let comparator = plan.view.comparator();
+        let is_same = |wanted: &ViewRow| {
+            let (wanted_at, at) = (wanted.row.clustering.position(), row.row.clustering.position());
+            wanted.key == row.key && comparator.compare(wanted_at, at).is_eq()
+        };
+        if self.whole_view_rows(&plan, &rows, now_s).await?.iter().any(is_same) {
+            return Ok(());
+        }
+        let newest = timestamps_of(&row.row).max().unwrap_or(i64::MIN);
+        let (shard, table) = (self.shard_of(&plan.view, &row.key), plan.view.clone());
+        let moves = plan.moves();
+        let delete = move |database: Database| async move {
+            let change = ViewChange::Delete { row, newest };
+            Box::pin(database.view_write(&table, moves, change, now_s)).await
+        };
+        let update = self.on_shard(shard, delete).await?;
+        self.apply_complete(Mutation { updates: vec![update] }).await
+    }
+}
+
+/// The visible rows of this shard in a range of a table, page by page.
+struct Pages<'d> {
+    database: &'d Database,
+    command: Option<ReadCommand>,
+}
+
+impl<'d> Pages<'d> {
+    fn new(database: &'d Database, table: &Arc<TableMetadata>, range: KeyRange) -> Self {
+        let limits = ReadLimits { rows: PAGE_ROWS, bytes: PAGE_BYTES, ..ReadLimits::NONE };
+        let command = ReadCommand::of_all(table.clone(), ReadTarget::Range(range), 0);
+        Self { database, command: Some(ReadCommand { limits, bypass_cache: true, ..command }) }
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<PartitionRows>>, StorageError> {
+        let Some(command) = &mut self.command else { return Ok(None) };
+        if self.database.is_closing() {
+            return Err(StorageError::ShuttingDown);
+        }
+        command.now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let result = self.database.read_here(command).await?;
+        command.resume = result.next;
+        if command.resume.is_none() {
+            self.command = None;
+        }
+        Ok(Some(result.partitions))
+    }
+
+    /// Returns the token at which the next page begins.
+    fn reached(&self) -> Option<Token> {
+        self.command.as_ref()?.resume.as_ref().map(|position| position.key.token)
+    }
+}

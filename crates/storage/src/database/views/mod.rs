@@ -1,0 +1,31 @@
+//! Materialized views: tables whose rows follow from the rows of a base table.
+//!
+//! A write to a table with views takes a turn on its rows ([`crate::turns`]) at the shard that owns
+//! them, and then:
+//!
+//! 1. `change` reads the rows as they are stored, tombstones included, and merges the write into a
+//!    copy. So it knows each row before and after the write.
+//! 2. `plan` makes the view's row of either. The row has exactly the content that the view's SELECT
+//!    shows of the base row, and expires when that does.
+//! 3. `change` compares the two: the view's row is put, changed or deleted.
+//! 4. `outcome` looks at the view's row as it is stored, if it may hold timestamps that the write
+//!    does not exceed, and raises timestamps where needed, so that the row has the content of 2.
+//! 5. `write` writes the base row and the view rows: as one record of the commit log if one shard
+//!    owns them, and otherwise as a batch that all shards apply or none.
+//!
+//! A view row belongs to one base row, because its key holds the base table's key. The turn on the
+//! base row therefore protects the view row, too.
+//!
+//! `build` fills a new view in the background, and repairs views after files were added to a table.
+//! Memory: the rows that one write changes, and a page of rows for each build.
+
+mod build;
+mod change;
+mod outcome;
+mod plan;
+mod state;
+mod truncate;
+mod write;
+
+pub(crate) use build::run;
+pub(super) use {build::ViewState, plan::ViewPlan};

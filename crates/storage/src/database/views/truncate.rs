@@ -1,0 +1,56 @@
+//! Truncation of a table with its views, and of nothing in between.
+//!
+//! Writes to the table share a key of the turns; the truncation takes it alone on all shards, so
+//! that no write is between its base row and its view rows. The views are distrusted before they
+//! are emptied: if the node stops half-way, the next start builds them again.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{TableId, TableMetadata};
+use futures_util::future::LocalBoxFuture;
+
+use crate::{Database, StorageError, turns::TurnRows};
+
+impl Database {
+    /// Truncates a table and its views. The caller is on shard 0 and holds `schema_turn`.
+    pub(in super::super) async fn truncate_with_views(
+        &self,
+        base: &TableMetadata,
+    ) -> Result<(), StorageError> {
+        let views = self.dependent_views(base);
+        self.distrust_views(&views).await?;
+        let ids = views.iter().map(|view| view.id).chain([base.id]).collect();
+        let truncated = self.alone_on(0, base.id, ids).await;
+        // The views are empty, which the task that builds them finds soon.
+        self.build_views();
+        truncated
+    }
+
+    /// Takes the turn on a whole table from this shard on, and then truncates tables.
+    fn alone_on(
+        &self,
+        shard: usize,
+        base: TableId,
+        tables: Arc<[TableId]>,
+    ) -> LocalBoxFuture<'static, Result<(), StorageError>> {
+        let database = self.clone();
+        Box::pin(async move {
+            if shard == database.shard().count {
+                let truncate = move |database: Database| async move {
+                    for id in tables.iter() {
+                        Box::pin(database.truncate_in_turn(*id)).await?;
+                    }
+                    Ok(())
+                };
+                return database.on_shard(0, truncate).await;
+            }
+            let next = move |database: Database| async move {
+                let turn = database.take_turn(TurnRows::of_table(base)).await;
+                let truncated = database.alone_on(shard + 1, base, tables).await;
+                drop(turn);
+                truncated
+            };
+            database.on_shard(shard, next).await
+        })
+    }
+}

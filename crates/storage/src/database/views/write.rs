@@ -1,0 +1,266 @@
+//! Writes of base rows together with the rows of their views.
+
+use std::{rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    DecoratedKeyRef, Mutation, PartitionUpdate,
+    schema::{TableId, TableMetadata},
+};
+use espalier_runtime::{spawn_local, sync::oneshot::oneshot, time, trace_event};
+use futures_util::future::LocalBoxFuture;
+use hashbrown::{HashMap, hash_map::Entry};
+
+use super::{
+    change::{ViewChange, partition_values},
+    plan::ViewPlan,
+};
+use crate::{
+    CommitTicket, Database, StorageError,
+    turns::{Turn, TurnRows},
+};
+
+/// The changes of view rows that another shard owns.
+struct RemoteChanges {
+    shard: usize,
+    changes: Vec<(Arc<TableMetadata>, bool, ViewChange)>,
+}
+
+impl Database {
+    /// Returns whether a table that the mutation writes to has views.
+    #[inline]
+    pub(in super::super) fn has_views(&self, mutation: &Mutation) -> bool {
+        let tables = self.inner.tables.borrow();
+        mutation.updates.iter().any(|update| {
+            tables.get(&update.table).is_some_and(|table| table.borrow_metadata().has_views())
+        })
+    }
+
+    /// Returns the plans of the views of a table.
+    pub(super) fn view_plans(&self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
+        if let Some(plans) = self.inner.view_plans.borrow().get(&base) {
+            return plans.clone();
+        }
+        let schema = self.schema();
+        let plans = schema.table_by_id(base).map(|base| ViewPlan::of_base(&schema, base));
+        let plans: Rc<[Rc<ViewPlan>]> =
+            plans.unwrap_or_default().into_iter().map(Rc::new).collect();
+        self.inner.view_plans.borrow_mut().insert(base, plans.clone());
+        plans
+    }
+
+    /// Applies a mutation of partitions that this shard owns, with what follows for views.
+    pub(in super::super) fn apply_with_views<'a>(
+        &'a self,
+        mutation: &'a Mutation,
+    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+        Box::pin(self.apply_in_turn(mutation))
+    }
+
+    async fn apply_in_turn(&self, mutation: &Mutation) -> Result<(), StorageError> {
+        let Some(rows) = self.turn_rows(mutation)? else {
+            return self.write_when_room(mutation).await?.wait().await;
+        };
+        let turn = self.take_turn(rows).await;
+        self.write_with_views(mutation, turn).await?.wait().await
+    }
+
+    /// Returns the rows of base tables that a mutation may change; `None` if there are none.
+    fn turn_rows(&self, mutation: &Mutation) -> Result<Option<TurnRows>, StorageError> {
+        let mut all: Option<TurnRows> = None;
+        for update in &mutation.updates {
+            let table = self.table(update.table)?.metadata();
+            if !table.has_views() {
+                continue;
+            }
+            let rows = turn_rows_of(&table, update);
+            match &mut all {
+                Some(all) => all.join(rows),
+                None => all = Some(rows),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes a mutation of this shard and what follows for views, and ends the turn. Resolves when
+    /// the memtables of all shards have the writes; the ticket resolves when they are acknowledged.
+    pub(in super::super) fn write_with_views<'a>(
+        &'a self,
+        mutation: &'a Mutation,
+        turn: Turn,
+    ) -> LocalBoxFuture<'a, Result<CommitTicket, StorageError>> {
+        Box::pin(self.write_whole(mutation, turn))
+    }
+
+    async fn write_whole(
+        &self,
+        mutation: &Mutation,
+        turn: Turn,
+    ) -> Result<CommitTicket, StorageError> {
+        let mut whole = self.with_view_writes(mutation).await?;
+        if !self.owns_all(&whole) {
+            return self.write_on_several_shards(whole, turn).await;
+        }
+        loop {
+            match self.write_when_room(&whole).await {
+                // A view was dropped meanwhile.
+                Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
+                    whole.updates.retain(|update| update.table != id);
+                }
+                written => {
+                    drop(turn);
+                    return written;
+                }
+            }
+        }
+    }
+
+    /// Returns a mutation with the writes that follow for views. The caller holds turns on the rows.
+    ///
+    /// # Errors
+    /// A view cannot have a row, a view's row has the greatest timestamp, or a read fails.
+    pub(in super::super) fn with_view_writes<'a>(
+        &'a self,
+        mutation: &'a Mutation,
+    ) -> LocalBoxFuture<'a, Result<Mutation, StorageError>> {
+        Box::pin(self.complete(mutation))
+    }
+
+    async fn complete(&self, mutation: &Mutation) -> Result<Mutation, StorageError> {
+        let mut whole = mutation.clone();
+        // The places of the views' partitions in `whole`.
+        let mut places: HashMap<(TableId, Bytes), usize> = HashMap::new();
+        let schema = self.schema();
+        for update in &mutation.updates {
+            let Some(table) = schema.table_by_id(update.table) else { continue };
+            if !table.has_views() {
+                continue;
+            }
+            let updates = match self.other_owner(table, update.key.token) {
+                None => self.view_updates(update).await?,
+                Some(shard) => {
+                    let update = update.clone();
+                    let there = move |database: Database| async move {
+                        Box::pin(database.view_updates(&update)).await
+                    };
+                    self.on_shard(shard, there).await?
+                }
+            };
+            for update in updates {
+                match places.entry((update.table, update.key.key.clone())) {
+                    Entry::Vacant(place) => {
+                        place.insert(whole.updates.len());
+                        whole.updates.push(update);
+                    }
+                    Entry::Occupied(place) => {
+                        if let Some(other) = whole.updates.get_mut(*place.get()) {
+                            other.rows.extend(update.rows);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Returns the writes to views that follow from a write to a partition of this shard.
+    async fn view_updates(
+        &self,
+        update: &PartitionUpdate,
+    ) -> Result<Vec<PartitionUpdate>, StorageError> {
+        let plans = self.view_plans(update.table);
+        let Some(base) = plans.first().map(|plan| plan.base.clone()) else {
+            return Ok(Vec::new());
+        };
+        let partition = partition_values(&base, update)?;
+        for row in &update.rows {
+            let mut refusals = plans.iter().filter_map(|plan| plan.refusal(&partition, row));
+            if let Some(reason) = refusals.next() {
+                return Err(StorageError::Unstorable(reason));
+            }
+        }
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let changes = self.view_changes(&plans, update, now_s).await?;
+        trace_event!("Changing {} rows of materialized views", changes.len());
+        let mut updates = Vec::with_capacity(changes.len());
+        let mut remote: Vec<RemoteChanges> = Vec::new();
+        for (index, change) in changes {
+            let Some(plan) = plans.get(index) else { continue };
+            match self.other_owner(&plan.view, change.key().token) {
+                None => {
+                    updates.push(self.view_write(&plan.view, plan.moves(), change, now_s).await?)
+                }
+                Some(shard) => {
+                    let change = (plan.view.clone(), plan.moves(), change);
+                    match remote.iter_mut().find(|other| other.shard == shard) {
+                        Some(other) => other.changes.push(change),
+                        None => remote.push(RemoteChanges { shard, changes: vec![change] }),
+                    }
+                }
+            }
+        }
+        for RemoteChanges { shard, changes } in remote {
+            let there = move |database: Database| async move {
+                let mut updates = Vec::with_capacity(changes.len());
+                for (view, moves, change) in changes {
+                    updates.push(Box::pin(database.view_write(&view, moves, change, now_s)).await?);
+                }
+                Ok::<_, StorageError>(updates)
+            };
+            updates.extend(self.on_shard(shard, there).await?);
+        }
+        Ok(updates)
+    }
+
+    /// Returns whether this shard owns all partitions of a mutation.
+    fn owns_all(&self, mutation: &Mutation) -> bool {
+        let schema = self.inner.schema.borrow();
+        mutation.updates.iter().all(|update| {
+            schema.table_by_id(update.table).is_none_or(|table| self.owns(table, update.key.token))
+        })
+    }
+
+    /// Writes to several shards, or to none. This is a task of its own: if the caller gives the
+    /// write up, the turn must not end before all shards have it.
+    async fn write_on_several_shards(
+        &self,
+        whole: Mutation,
+        turn: Turn,
+    ) -> Result<CommitTicket, StorageError> {
+        let (sender, outcome) = oneshot();
+        let database = self.clone();
+        spawn_local(async move {
+            let outcome = database.apply_complete_batch(whole).await;
+            drop(turn);
+            // Without a receiver, the caller is gone.
+            let _ = sender.send(outcome);
+        })
+        .detach();
+        outcome.await.unwrap_or(Err(StorageError::ShuttingDown))?;
+        Ok(CommitTicket::acknowledged())
+    }
+}
+
+impl ViewChange {
+    /// Returns the partition key of the view's row.
+    fn key(&self) -> DecoratedKeyRef<'_> {
+        match self {
+            Self::Delete { row, .. } | Self::Put { row, .. } => row.key.borrowed(),
+        }
+    }
+}
+
+/// Returns the rows on which a write to a base table takes its turn.
+pub(super) fn turn_rows_of(table: &TableMetadata, update: &PartitionUpdate) -> TurnRows {
+    let mut rows = TurnRows::new(table, update.key.borrowed());
+    if !update.deletion.is_live() || !update.range_tombstones.is_empty() {
+        rows.add_all_rows();
+    } else {
+        update.rows.iter().for_each(|row| rows.add_row(table, &row.clustering));
+    }
+    rows
+}
+
+fn is_of(mutation: &Mutation, id: TableId) -> bool {
+    mutation.updates.iter().any(|update| update.table == id)
+}
