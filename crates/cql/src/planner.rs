@@ -64,15 +64,21 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         result_changed: false,
         schema: Arc::downgrade(schema),
         tables,
-        depends_on_schema: drops_index(&parsed.statement),
+        depends_on_schema: needs_owner(&parsed.statement),
         changes_roles: needs.iter().any(Need::changes_roles),
         needs,
         passed: AtomicU64::new(0),
     })
 }
 
-fn drops_index(statement: &Statement<'_>) -> bool {
-    matches!(statement, Statement::DropObject(DropObject { kind: ObjectKind::Index, .. }))
+/// Returns whether a statement needs a permission on the table of the object that it names.
+fn needs_owner(statement: &Statement<'_>) -> bool {
+    use ObjectKind::{Index, MaterializedView};
+    match statement {
+        Statement::DropObject(DropObject { kind: Index | MaterializedView, .. })
+        | Statement::AlterView(_) => true,
+        _ => false,
+    }
 }
 
 /// Creates the error of a text that is not CQL. The text of a statement with a password is not
@@ -135,6 +141,11 @@ impl<'a> Planner<'a> {
             }
             Statement::Truncate(statement) => {
                 let table = self.table(&statement.table)?;
+                if table.is_view() {
+                    return Err(Error::invalid(
+                        "Cannot TRUNCATE materialized view directly; must truncate base table instead",
+                    ));
+                }
                 let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
                 self.timeout = plan_timeout(&mut preparation, statement.timeout.as_ref())?;
                 Ok((Plan::Truncate(table.id), preparation.into_markers()?, Vec::new()))
@@ -157,6 +168,7 @@ impl<'a> Planner<'a> {
             | Statement::CreateIndex(_)
             | Statement::DropObject(_)
             | Statement::AlterView(_)
+            | Statement::CreateView(_)
             | Statement::Annotate(_) => plain(Plan::Schema),
         }
     }

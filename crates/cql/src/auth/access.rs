@@ -26,6 +26,13 @@ impl Need {
             if resource.keyspace() == Some(AUTH_KEYSPACE))
     }
 
+    /// Returns the need of a query. SELECT on a table permits to read its views.
+    fn of_read(table: &TableMetadata) -> Self {
+        let name = table.view.as_ref().map_or(&table.name, |view| &view.base_name);
+        let resource = Resource::Table(table.keyspace.clone(), name.clone());
+        Self::Permission(Permission::Select, resource)
+    }
+
     fn of_table(permission: Permission, table: &TableMetadata) -> Self {
         let resource = Resource::Table(table.keyspace.clone(), table.name.clone());
         Self::Permission(permission, resource)
@@ -41,7 +48,7 @@ pub(crate) fn needs_of(
     schema: &Schema,
 ) -> Vec<Need> {
     match plan {
-        Plan::Select(select) => vec![Need::of_table(Permission::Select, &select.table)],
+        Plan::Select(select) => vec![Need::of_read(&select.table)],
         Plan::Modification(statement) => modification(statement),
         Plan::Batch(batch) => batch.statements.iter().flat_map(modification).collect(),
         Plan::Transaction(transaction) => transaction_needs(transaction),
@@ -66,10 +73,10 @@ fn modification(statement: &PlannedModification) -> Vec<Need> {
 fn transaction_needs(transaction: &PlannedTransaction) -> Vec<Need> {
     let mut needs = Vec::new();
     for read in &transaction.reads {
-        needs.push(Need::of_table(Permission::Select, &read.table));
+        needs.push(Need::of_read(&read.table));
     }
     if let Answer::Select(select) = &transaction.answer {
-        needs.push(Need::of_table(Permission::Select, &select.table));
+        needs.push(Need::of_read(&select.table));
     }
     needs.extend(transaction.updates.iter().flat_map(modification));
     needs
@@ -88,6 +95,12 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
     };
     let of_keyspace = |permission, name: &Name<'_>| {
         Some(Need::Permission(permission, Resource::Keyspace(name.as_str().to_owned())))
+    };
+    let of_view = |name: &QualifiedName<'_>| {
+        let keyspace = owner(name)?;
+        let view = schema.table(&keyspace, name.name.as_str())?.view.as_ref()?;
+        let base = Resource::Table(keyspace, view.base_name.clone());
+        Some(Need::Permission(Permission::Alter, base))
     };
     let need = match statement {
         Statement::CreateKeyspace(_) => {
@@ -112,11 +125,17 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
                 let table = tables.find(|table| table.index(index).is_some())?;
                 Some(Need::of_table(Permission::Alter, table))
             }),
-            // There are no views, functions and aggregates that could be dropped.
+            // A view belongs to its base table.
+            ObjectKind::MaterializedView => of_view(&statement.name),
+            // There are no functions and aggregates that could be dropped.
             _ => None,
         },
         Statement::CreateIndex(statement) => table(Permission::Alter, &statement.table),
-        Statement::AlterView(_) => None,
+        Statement::CreateView(statement) => owner(&statement.name).map(|keyspace| {
+            let base = statement.base.name.as_str().to_owned();
+            Need::Permission(Permission::Alter, Resource::Table(keyspace, base))
+        }),
+        Statement::AlterView(statement) => of_view(&statement.name),
         Statement::Annotate(statement) => match &statement.target {
             AnnotateTarget::Keyspace(name) => of_keyspace(Permission::Alter, name),
             AnnotateTarget::Table(name) | AnnotateTarget::Column(name, _) => {

@@ -14,7 +14,7 @@ use super::{
     options::{check_counter_options, set_options},
     scylla_options,
     type_check::check_column,
-    unreadable,
+    unreadable, view,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -52,6 +52,11 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
             format!("Table '{keyspace_name}.{name}' doesn't exist"),
         ));
     };
+    if table.is_view() {
+        let message =
+            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead";
+        return Err(Error::invalid_at(context.text, statement.name.position(), message));
+    }
     let altered = match &statement.change {
         TableChange::Add { if_not_exists, columns } => {
             add(context, keyspace, table, *if_not_exists, columns)?
@@ -90,7 +95,8 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         return Ok(None);
     }
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
-    Ok(Some((context.with_table(keyspace, altered), change)))
+    let keyspace = view::follow(keyspace, table, &altered)?;
+    Ok(Some((context.with_table(&keyspace, altered), change)))
 }
 
 fn change_options(
@@ -109,6 +115,13 @@ fn change_options(
     scylla_options::warn(context, &properties);
     set_options(&mut changed_options, &properties, context.memtables())?;
     check_counter_options(holds_counters(table), &changed_options)?;
+    if table.has_views() && changed_options.gc_grace_seconds == 0 {
+        return Err(Error::invalid(
+            "Cannot alter gc_grace_seconds of the base table of a materialized view to 0, since this value is used to \
+             TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire \
+             before being replayed.",
+        ));
+    }
     Ok(table.rebuild().options(changed_options).build())
 }
 
@@ -258,6 +271,12 @@ fn drop(
                     )
                 })
                 .map_err(invalid)?;
+                if table.has_views() {
+                    return Err(invalid(format!(
+                        "Cannot drop column {name} on base table {} with materialized views",
+                        table.name
+                    )));
+                }
                 builder = builder.drop_column(name.as_str(), dropped_time_us);
             }
         }

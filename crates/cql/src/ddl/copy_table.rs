@@ -41,10 +41,11 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
             invalid(&statement.source, message)
         })?;
     let source_name = statement.source.name.as_str();
-    let source = source_owner.tables.get(source_name).ok_or_else(|| {
-        let message = format!("Source Table '{source_keyspace}.{source_name}' doesn't exist");
-        invalid(&statement.source, message)
-    })?;
+    let source =
+        source_owner.tables.get(source_name).filter(|table| !table.is_view()).ok_or_else(|| {
+            let message = format!("Source Table '{source_keyspace}.{source_name}' doesn't exist");
+            invalid(&statement.source, message)
+        })?;
     let target = context.schema.keyspace(target_keyspace).ok_or_else(|| {
         let message = format!("Target Keyspace '{target_keyspace}' doesn't exist");
         invalid(&statement.name, message)

@@ -45,6 +45,10 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
         }
         return refuse(name.position, format!("Index '{name}' already exists"));
     }
+    if table.is_view() {
+        let message = "Secondary indexes on materialized views aren't supported";
+        return refuse(statement.table.position(), message.into());
+    }
     if table.is_counter() {
         let message = "Secondary indexes on counter tables aren't supported";
         return refuse(statement.table.position(), message.into());

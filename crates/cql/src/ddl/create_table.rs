@@ -1,6 +1,6 @@
 //! CREATE TABLE and DROP TABLE.
 
-use espalier_mutation::schema::{TableBuilder, TableId, TableOptions};
+use espalier_mutation::schema::{TableBuilder, TableId, TableMetadata, TableOptions};
 use espalier_runtime::random;
 use espalier_types::CqlType;
 use hashbrown::HashSet;
@@ -18,7 +18,8 @@ use super::{
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
     grammar::ast::{
-        ColumnDefinition, CreateTable, DropTable, Name, Position, PrimaryKey, PropertyValue,
+        ColumnDefinition, CreateTable, DropTable, Name, Position, PrimaryKey, Property,
+        PropertyValue,
     },
     term::resolve_type,
 };
@@ -46,8 +47,11 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let key = declaration.primary_key()?;
     declaration.check_columns()?;
     let key_names = declaration.key_names(key)?;
-    let mut builder =
-        TableBuilder::new(keyspace.name.as_str(), name, table_id(context, statement)?);
+    let mut builder = TableBuilder::new(
+        keyspace.name.as_str(),
+        name,
+        table_id(context, &statement.options.properties)?,
+    );
     builder = declaration.add_key_columns(builder, key)?;
     let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
     let mut options = TableOptions::default();
@@ -241,8 +245,9 @@ impl<'s> Declaration<'s> {
     }
 }
 
-fn table_id(context: &Context<'_>, statement: &CreateTable<'_>) -> Result<TableId> {
-    let id = statement.options.properties.iter().find(|property| property.name.as_str() == "id");
+/// Returns the id that the properties give, or a new one.
+pub(super) fn table_id(context: &Context<'_>, properties: &[Property<'_>]) -> Result<TableId> {
+    let id = properties.iter().find(|property| property.name.as_str() == "id");
     let Some(property) = id else { return Ok(TableId(random::timeuuid_now())) };
     let id = match &property.value {
         PropertyValue::Text(text) => uuid::Uuid::parse_str(text).ok(),
@@ -268,6 +273,21 @@ fn table_id(context: &Context<'_>, statement: &CreateTable<'_>) -> Result<TableI
     Ok(id)
 }
 
+/// Refuses to drop a view as a table, and a table that has views.
+fn check_drop(table: &TableMetadata) -> std::result::Result<(), String> {
+    if table.is_view() {
+        return Err("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.".into());
+    }
+    if table.has_views() {
+        return Err(format!(
+            "Cannot drop a table when materialized views still depend on it ({})",
+            // Cassandra names the keyspace.
+            table.keyspace
+        ));
+    }
+    Ok(())
+}
+
 /// Executes DROP TABLE.
 ///
 /// # Errors
@@ -289,6 +309,11 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
             format!("Table '{keyspace_name}.{name}' doesn't exist"),
         ));
     };
+    if let Some(table) = keyspace.tables.get(name) {
+        check_drop(table).map_err(|message| {
+            Error::invalid_at(context.text, statement.name.position(), message)
+        })?;
+    }
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.tables.remove(name);
     // The table's files stay in its directory.

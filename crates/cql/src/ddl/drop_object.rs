@@ -1,7 +1,7 @@
-//! DROP of indexes, views, functions, aggregates and triggers, and ALTER of views.
+//! DROP of indexes, materialized views, functions, aggregates and triggers.
 //!
-//! The node has only indexes among these objects, so any other one that a statement names does not
-//! exist. With IF EXISTS, the statement changes nothing. Without it, the statement fails. The
+//! The node has only indexes and views among these objects, so any other one that a statement names
+//! does not exist. With IF EXISTS, the statement changes nothing. Without it, the statement fails. The
 //! messages are Cassandra's; the checks run in Cassandra's order, so that a statement with several
 //! faults gets the same message.
 
@@ -9,11 +9,11 @@ use espalier_mutation::schema::KeyspaceMetadata;
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, create_index, protected::REPLICATED,
-    type_check::check_nested,
+    type_check::check_nested, view,
 };
 use crate::{
     Error, Result,
-    grammar::ast::{AlterView, DropObject, ObjectKind, QualifiedName, TypeName, TypeNameKind},
+    grammar::ast::{DropObject, ObjectKind, QualifiedName, TypeName, TypeNameKind},
     term::resolve_type,
 };
 
@@ -30,6 +30,11 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
     let keyspace = changeable(context, owner)?;
     if let ObjectKind::Index = &statement.kind
         && let Some(outcome) = create_index::drop(context, statement, keyspace)?
+    {
+        return Ok(Some(outcome));
+    }
+    if let ObjectKind::MaterializedView = &statement.kind
+        && let Some(outcome) = view::drop(context, statement, keyspace)?
     {
         return Ok(Some(outcome));
     }
@@ -59,16 +64,6 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
     refuse_or_ignore(context, statement.if_exists, owner, missing)
 }
 
-/// Executes ALTER MATERIALIZED VIEW.
-///
-/// # Errors
-/// The keyspace is not given or not changeable, or the statement lacks IF EXISTS.
-pub fn alter_view(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome {
-    let keyspace = changeable(context, &statement.name)?;
-    let missing = format!("Materialized view '{keyspace}.{}' doesn't exist", statement.name.name);
-    refuse_or_ignore(context, statement.if_exists, &statement.name, missing)
-}
-
 fn refuse_or_ignore(
     context: &Context<'_>,
     if_exists: bool,
@@ -83,7 +78,10 @@ fn refuse_or_ignore(
 
 /// Returns the keyspace of the name, which need not exist. Refuses the system keyspaces by their
 /// name, but for the replicated ones: those get to the look-up of the object.
-fn changeable<'n>(context: &'n Context<'_>, name: &'n QualifiedName<'_>) -> Result<&'n str> {
+pub(super) fn changeable<'n>(
+    context: &'n Context<'_>,
+    name: &'n QualifiedName<'_>,
+) -> Result<&'n str> {
     let keyspace = context.keyspace_name(name)?;
     if SYSTEM_KEYSPACES.contains(&keyspace) && !REPLICATED.contains(&keyspace) {
         let message = format!("System keyspace '{keyspace}' is not user-modifiable");

@@ -35,7 +35,8 @@ pub fn further_changes(old: &Schema, new: &Schema, change: &SchemaChange) -> Vec
     });
     let tables = after.tables.iter().filter(|(name, table)| {
         let old = before.tables.get(*name);
-        old.is_some_and(|old| !Arc::ptr_eq(old, table) && old != *table)
+        // Another view of the table is no change of the table.
+        old.is_some_and(|old| !Arc::ptr_eq(old, table) && old != *table && old.views == table.views)
             && is_other(ChangeTarget::Table, name)
     });
     let types = types.map(|(name, _)| further(ChangeKind::Updated, ChangeTarget::Type, name));

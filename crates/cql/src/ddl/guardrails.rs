@@ -126,6 +126,14 @@ fn check_change(statement: &AlterTable<'_>, guard: Guard<'_>) -> Result<()> {
     }
 }
 
+/// Checks the names of the options of a view.
+///
+/// # Errors
+/// A guardrail refuses one.
+pub(super) fn judge(context: &Context<'_>, options: &TableOptions<'_>) -> Result<()> {
+    context.guard().map_or(Ok(()), |guard| judge_properties(&options.properties, guard))
+}
+
 fn judge_properties(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
     let names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
     guard.judge(Names::TableProperties, &names).map(drop)

@@ -1,4 +1,5 @@
-//! Schema statements: CREATE, ALTER and DROP of keyspaces, tables, types and indexes.
+//! Schema statements: CREATE, ALTER and DROP of keyspaces, tables, types, indexes and materialized
+//! views.
 //!
 //! Each statement is a pure function from its text and the old schema to the new schema
 //! ([`apply`]). Storage calls it where schema changes are serialised, writes the difference to the
@@ -24,6 +25,7 @@ mod replication;
 mod scylla_options;
 mod type_check;
 mod user_type;
+mod view;
 
 pub(crate) use create_index::find as find_indexed_table;
 pub(crate) use scylla_options::describe as describe_scylla_option;
@@ -126,6 +128,7 @@ pub struct NodeSettings {
     memtables: MemtableConfigurations,
     allow_unknown_data_centers: bool,
     drop_compact_storage_enabled: bool,
+    materialized_views_enabled: bool,
     guardrails: Arc<Guardrails>,
     warnings: Warnings,
 }
@@ -137,6 +140,7 @@ impl NodeSettings {
             memtables: configuration.memtables.clone(),
             allow_unknown_data_centers: configuration.allow_unknown_data_centers,
             drop_compact_storage_enabled: configuration.drop_compact_storage_enabled,
+            materialized_views_enabled: configuration.materialized_views_enabled,
             guardrails: configuration.guardrails.clone(),
             warnings: Warnings::default(),
         }
@@ -172,7 +176,8 @@ pub fn apply(
         Statement::CreateIndex(statement) => create_index::create(&context, statement),
         Statement::DropObject(statement) => drop_object::drop(&context, statement),
         Statement::Annotate(statement) => annotate::annotate(&context, statement),
-        Statement::AlterView(statement) => drop_object::alter_view(&context, statement),
+        Statement::CreateView(statement) => view::create(&context, statement, &parsed.bind_markers),
+        Statement::AlterView(statement) => view::alter(&context, statement),
         _ => Err(Error::new(ErrorCode::ServerError, "not a schema statement")),
     }?;
     Ok(outcome.map(|(changed, mut change)| {

@@ -148,7 +148,8 @@ impl Describer<'_> {
                     .collect(),
             ),
             DescribeTarget::Tables => listed(self.in_keyspaces(|keyspace, found| {
-                found.extend(keyspace.tables.values().map(|table| self.table_element(table)));
+                let tables = keyspace.tables.values().filter(|table| !table.is_view());
+                found.extend(tables.map(|table| self.table_element(table)));
             })?),
             DescribeTarget::Types => listed(self.in_keyspaces(|keyspace, found| {
                 found.extend(keyspace.types.values().map(|found| type_element(keyspace, found)));
@@ -168,7 +169,7 @@ impl Describer<'_> {
             }
             DescribeTarget::Table(name) => {
                 let (keyspace, table) = (self.keyspace_of(name)?, name.name.as_str());
-                match keyspace.tables.get(table) {
+                match keyspace.tables.get(table).filter(|table| !table.is_view()) {
                     Some(table) => described(self.table_with_indexes(table)),
                     None => self.missing("Table", name, keyspace),
                 }
@@ -182,7 +183,18 @@ impl Describer<'_> {
             }
             DescribeTarget::Index(name) => described(self.named_index(name)?),
             DescribeTarget::MaterializedView(name) => {
-                self.missing("Materialized view", name, self.keyspace_of(name)?)
+                let keyspace = self.keyspace_of(name)?;
+                match keyspace.tables.get(name.name.as_str()).filter(|table| table.is_view()) {
+                    Some(view) => described(vec![self.table_element(view)]),
+                    None => Err(Error::invalid_at(
+                        self.text,
+                        name.position(),
+                        format!(
+                            "Materialized view '{}' not found in '{}'",
+                            name.name, keyspace.name
+                        ),
+                    )),
+                }
             }
             DescribeTarget::Function(name) => {
                 self.missing("User defined function", name, self.keyspace_of(name)?)
@@ -291,7 +303,7 @@ impl Describer<'_> {
     fn table_element(&self, table: &TableMetadata) -> Element {
         Element {
             keyspace: table.keyspace.clone(),
-            kind: "table",
+            kind: if table.is_view() { "materialized_view" } else { "table" },
             name: table.name.clone(),
             statement: self.table_statement(table),
         }
@@ -309,14 +321,18 @@ impl Describer<'_> {
         let mut elements = vec![self.keyspace_element(keyspace)];
         let types = in_order_of_use(keyspace).into_iter();
         elements.extend(types.map(|definition| type_element(keyspace, definition)));
-        elements.extend(keyspace.tables.values().flat_map(|table| self.table_with_indexes(table)));
+        let tables = keyspace.tables.values().filter(|table| !table.is_view());
+        elements.extend(tables.flat_map(|table| self.table_with_indexes(table)));
         elements
     }
 
-    /// Describes a table and its indexes.
+    /// Describes a table, its indexes and its views.
     fn table_with_indexes(&self, table: &TableMetadata) -> Vec<Element> {
         let mut elements = vec![self.table_element(table)];
         elements.extend(table.indexes.iter().map(|index| index_element(table, index)));
+        let views = table.views.iter();
+        let views = views.filter_map(|view| self.schema.table(&table.keyspace, view));
+        elements.extend(views.map(|view| self.table_element(view)));
         elements
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use espalier_mutation::schema::{
     CLASS_OPTION, ColumnDefinition, ColumnKind, IndexMetadata, KeyspaceMetadata, TARGET_OPTION,
-    TableMetadata, TableOptions,
+    TableMetadata, TableOptions, ViewDefinition,
 };
 use espalier_storage::system::is_virtual;
 use espalier_types::{CqlType, UserType};
@@ -81,6 +81,9 @@ pub fn user_type(definition: &UserType) -> String {
 /// Returns `CREATE TABLE`, or a comment for a virtual or a compact table. With internals the text
 /// includes the table's id and its dropped columns.
 pub fn table(table: &TableMetadata, with_internals: bool) -> String {
+    if let Some(definition) = &table.view {
+        return view(table, definition, with_internals);
+    }
     let is_virtual = is_virtual(&table.keyspace);
     let mut text = head(table, is_virtual);
     let _ = write!(text, "{}\n) WITH ", column_lines(table, with_internals).join(",\n"));
@@ -110,6 +113,34 @@ pub fn table(table: &TableMetadata, with_internals: bool) -> String {
         text.push_str("\n*/");
     }
     text
+}
+
+/// Returns `CREATE MATERIALIZED VIEW`.
+fn view(table: &TableMetadata, definition: &ViewDefinition, with_internals: bool) -> String {
+    let names = table.columns().iter().map(|column| quote_identifier(&column.name));
+    let columns = if definition.includes_all_columns {
+        "*".to_string()
+    } else {
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let base = quote_identifier(&definition.base_name);
+    let mut options = Vec::new();
+    if with_internals {
+        options.push(format!("ID = {}", table.id));
+    }
+    if !table.clustering_columns().is_empty() {
+        options.push(clustering_order(table));
+    }
+    let is_shown = |option: &String| !option.starts_with("default_time_to_live ");
+    options.extend(table_options(&table.options).into_iter().filter(is_shown));
+    format!(
+        "CREATE MATERIALIZED VIEW {} AS\n    SELECT {columns}\n    FROM {}.{base}\n    WHERE {}\n    {}\n WITH {};",
+        qualified(table),
+        quote_identifier(&table.keyspace),
+        definition.where_clause,
+        primary_key(table),
+        options.join("\n    AND ")
+    )
 }
 
 fn head(table: &TableMetadata, is_virtual: bool) -> String {

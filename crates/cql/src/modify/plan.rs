@@ -42,6 +42,9 @@ pub fn plan_modification(
             format!("{} keyspace is not user-modifiable.", table.keyspace),
         ));
     }
+    if table.is_view() {
+        return Err(Error::invalid("Cannot directly modify a materialized view"));
+    }
     let mut plan = match statement {
         Modification::Insert(statement) => insert::plan_insert(preparation, table, statement),
         Modification::Update(statement) => update::plan_update(preparation, table, statement),
@@ -53,10 +56,11 @@ pub fn plan_modification(
     }
     if !plan.condition.is_none() {
         check_conditional(&plan)?;
-        plan.point_turn = PointTurn::plan(&plan);
+        plan.point_turn = PointTurn::plan(&plan).filter(|_| !table.has_views());
         return Ok(plan);
     }
-    plan.point = PointWrite::plan(&plan).filter(|_| !is_virtual(&table.keyspace));
+    plan.point =
+        PointWrite::plan(&plan).filter(|_| !is_virtual(&table.keyspace) && !table.has_views());
     Ok(plan)
 }
 

@@ -32,6 +32,7 @@ fn tree_or_error(statement: &str) -> String {
         Statement::CreateIndex(statement) => compact(statement),
         Statement::DropObject(statement) => compact(statement),
         Statement::AlterView(statement) => compact(statement),
+        Statement::CreateView(statement) => compact(statement),
         Statement::Role(statement) => compact(statement),
         Statement::Unsupported(statement) => compact(statement),
     };

@@ -23,4 +23,5 @@ mod scylla_dialect;
 mod support;
 mod transactions;
 mod unreadable_tables;
+mod view_histories;
 mod virtual_tables;

@@ -51,6 +51,7 @@ pub struct Draft {
     pub query_tombstone_page_limit: Option<i64>,
     pub allow_unknown_data_centers: Option<bool>,
     pub drop_compact_storage_enabled: Option<bool>,
+    pub materialized_views_enabled: Option<bool>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
     pub native_transport_port_ssl: Option<u16>,
@@ -331,6 +332,11 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "drop_compact_storage_enabled",
         Kind::Switch(|draft| &mut draft.drop_compact_storage_enabled),
+    ),
+    renamed(
+        "materialized_views_enabled",
+        &[("enable_materialized_views", OldUnit::Alias)],
+        Kind::Switch(|draft| &mut draft.materialized_views_enabled),
     ),
     renamed(
         "write_request_timeout",

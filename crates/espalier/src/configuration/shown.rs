@@ -78,6 +78,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);
     shown.put("allow_unknown_data_centers", storage.allow_unknown_data_centers);
     shown.put("drop_compact_storage_enabled", storage.drop_compact_storage_enabled);
+    shown.put("materialized_views_enabled", storage.materialized_views_enabled);
     shown.put("write_request_timeout", duration(storage.write_timeout));
     let auth = &node.auth;
     let authenticator = match auth.authenticator {

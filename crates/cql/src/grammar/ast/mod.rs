@@ -23,6 +23,7 @@ mod transaction;
 mod type_name;
 mod unsupported;
 mod user_type;
+mod view;
 
 pub use annotate::{Annotate, AnnotateTarget};
 pub use bind_marker::{BindMarker, BindMarkers};
@@ -59,6 +60,7 @@ pub use transaction::{
 pub use type_name::{TypeName, TypeNameKind};
 pub use unsupported::{Feature, Unsupported};
 pub use user_type::{AlterType, CreateType, DropType, TypeChange};
+pub use view::CreateView;
 
 /// A statement and its bind markers.
 #[derive(Clone, Debug)]
@@ -92,6 +94,7 @@ pub enum Statement<'a> {
     DropType(DropType<'a>),
     CreateIndex(Box<CreateIndex<'a>>),
     DropObject(DropObject<'a>),
+    CreateView(Box<CreateView<'a>>),
     AlterView(AlterView<'a>),
     /// Roles, permissions and identities.
     Role(Box<RoleStatement<'a>>),

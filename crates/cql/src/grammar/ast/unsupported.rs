@@ -21,7 +21,7 @@ pub struct Unsupported<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Feature {
-    MaterializedViews,
+    PrunedViews,
     UserDefinedFunctions,
     UserDefinedAggregates,
     Triggers,
@@ -31,7 +31,7 @@ pub enum Feature {
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::MaterializedViews => "materialized views",
+            Self::PrunedViews => "materialized views",
             Self::UserDefinedFunctions => "user-defined functions",
             Self::UserDefinedAggregates => "user-defined aggregates",
             Self::Triggers => "triggers",

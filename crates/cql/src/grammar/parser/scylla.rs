@@ -16,7 +16,7 @@ impl<'a> Parser<'a> {
             self.keyword(Keyword::VIEW)?;
             let name = self.qualified_name("name of a view")?;
             self.skip_rest();
-            let (statement, feature) = ("PRUNE MATERIALIZED VIEW", Feature::MaterializedViews);
+            let (statement, feature) = ("PRUNE MATERIALIZED VIEW", Feature::PrunedViews);
             return Ok(Some(unsupported(statement, feature, Some(name), position)));
         }
         let statement = match self.kind(0) {

@@ -69,7 +69,7 @@ impl<'a> Parser<'a> {
                 Statement::CreateIndex(Box::new(self.create_index(true, position)?))
             }
             Keyword::INDEX => Statement::CreateIndex(Box::new(self.create_index(false, position)?)),
-            Keyword::MATERIALIZED => Statement::Unsupported(self.create_view(position)?),
+            Keyword::MATERIALIZED => Statement::CreateView(Box::new(self.create_view(position)?)),
             Keyword::TRIGGER => Statement::Unsupported(self.create_trigger(position)?),
             Keyword::ROLE => role(self.create_role()?),
             Keyword::USER => role(self.create_user()?),

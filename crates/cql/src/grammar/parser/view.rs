@@ -1,33 +1,43 @@
 //! Materialized views.
 
-use super::statement::unsupported;
 use super::{Failure, Parser, Result};
-use crate::grammar::ast::{AlterView, DropObject, Feature, ObjectKind, Position, Unsupported};
+use crate::grammar::ast::{
+    AlterView, CreateView, DropObject, ObjectKind, Position, TableOptions, WhereClause,
+};
 use crate::grammar::keyword::Keyword;
 
 impl<'a> Parser<'a> {
     /// Parses the text after `CREATE MATERIALIZED`.
-    pub(super) fn create_view(&mut self, position: Position) -> Result<Unsupported<'a>> {
+    pub(super) fn create_view(&mut self, position: Position) -> Result<CreateView<'a>> {
         self.keyword(Keyword::VIEW)?;
-        self.if_not_exists()?;
+        let if_not_exists = self.if_not_exists()?;
         let name = self.qualified_name("name of a view")?;
         self.keyword(Keyword::AS)?;
         self.keyword(Keyword::SELECT)?;
-        self.selection()?;
+        let selection = self.selection()?;
         self.keyword(Keyword::FROM)?;
-        self.qualified_name("name of a table")?;
-        if self.accept_keyword(Keyword::WHERE) {
-            self.where_clause()?;
+        let base = self.qualified_name("name of a table")?;
+        let filtered = self.accept_keyword(Keyword::WHERE);
+        let where_clause = if filtered { self.where_clause()? } else { WhereClause::default() };
+        let primary_key = self.primary_key()?;
+        let mut options = TableOptions::default();
+        if self.accept_keyword(Keyword::WITH) {
+            options = self.table_options()?;
         }
-        self.primary_key()?;
-        if self.accept_keyword(Keyword::WITH)
-            && let Some(compact) = self.table_options()?.compact_storage
-        {
+        if let Some(compact) = options.compact_storage {
             let message = "COMPACT STORAGE is not for materialized views".into();
             return Err(Failure::message(self.token_at(compact), message));
         }
-        let statement = "CREATE MATERIALIZED VIEW";
-        Ok(unsupported(statement, Feature::MaterializedViews, Some(name), position))
+        Ok(CreateView {
+            name,
+            if_not_exists,
+            selection,
+            base,
+            where_clause,
+            primary_key,
+            options,
+            position,
+        })
     }
 
     /// Parses the text after `ALTER MATERIALIZED`.

@@ -5,8 +5,9 @@ use std::fmt::{self, Write};
 use super::Printer;
 use crate::grammar::ast::{
     AlterTable, AlterType, Annotate, AnnotateTarget, Check, CheckKind, ColumnDefinition,
-    ColumnMask, ComparisonOperator, CreateTable, CreateTableLike, CreateType, Expression, Name,
-    PrimaryKey, Property, PropertyValue, TableChange, TableOptions, TypeChange, TypeName,
+    ColumnMask, ComparisonOperator, CreateTable, CreateTableLike, CreateType, CreateView,
+    Expression, Name, PrimaryKey, Property, PropertyValue, TableChange, TableOptions, TypeChange,
+    TypeName,
 };
 
 const PARENTHESES: [&str; 2] = ["(", ")"];
@@ -62,6 +63,20 @@ impl<W: Write> Printer<'_, W> {
             self.property(property)?;
         }
         Ok(())
+    }
+
+    pub(super) fn create_view(&mut self, create: &CreateView<'_>) -> fmt::Result {
+        self.text("CREATE MATERIALIZED VIEW ")?;
+        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
+        self.qualified_name(&create.name)?;
+        self.text(" AS SELECT ")?;
+        self.selection(&create.selection)?;
+        self.text(" FROM ")?;
+        self.qualified_name(&create.base)?;
+        self.where_clause(&create.where_clause)?;
+        self.text(" ")?;
+        self.primary_key(&create.primary_key)?;
+        self.table_options(&create.options)
     }
 
     pub(super) fn annotate(&mut self, annotate: &Annotate<'_>) -> fmt::Result {

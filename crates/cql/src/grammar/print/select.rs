@@ -10,10 +10,7 @@ impl<W: Write> Printer<'_, W> {
         self.text("SELECT ")?;
         self.text_if(select.json, "JSON ")?;
         self.text_if(select.distinct, "DISTINCT ")?;
-        match &select.selection {
-            Selection::All => self.text("*")?,
-            Selection::Selectors(selectors) => self.separated(", ", selectors, Self::selector)?,
-        }
+        self.selection(&select.selection)?;
         self.text(" FROM ")?;
         self.qualified_name(&select.table)?;
         self.where_clause(&select.where_clause)?;
@@ -30,6 +27,13 @@ impl<W: Write> Printer<'_, W> {
         self.text_if(select.allow_filtering, " ALLOW FILTERING")?;
         self.text_if(select.bypass_cache, " BYPASS CACHE")?;
         self.option(" USING TIMEOUT ", &select.timeout)
+    }
+
+    pub(super) fn selection(&mut self, selection: &Selection<'_>) -> fmt::Result {
+        match selection {
+            Selection::All => self.text("*"),
+            Selection::Selectors(selectors) => self.separated(", ", selectors, Self::selector),
+        }
     }
 
     fn selector(&mut self, selector: &Selector<'_>) -> fmt::Result {

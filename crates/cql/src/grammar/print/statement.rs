@@ -56,6 +56,7 @@ impl<W: Write> Printer<'_, W> {
             Statement::CreateIndex(create) => self.create_index(create),
             Statement::DropObject(drop) => self.drop_object(drop),
             Statement::Annotate(annotate) => self.annotate(annotate),
+            Statement::CreateView(create) => self.create_view(create),
             Statement::AlterView(alter) => {
                 self.text("ALTER MATERIALIZED VIEW ")?;
                 self.text_if(alter.if_exists, "IF EXISTS ")?;

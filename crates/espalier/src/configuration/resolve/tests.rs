@@ -294,7 +294,7 @@ fn settings_are_shown_as_they_could_be_given() {
         memtable_offheap_space: 1001KiB\nfile_cache_size: 1GiB\nenable_cache: false\nenable_index_cache: false\n\
         compaction_throughput: 12MiB/s\nsstable_summary_ratio: 0.25\nstorage_compatibility_mode: CASSANDRA_4\n\
         column_index_size: 4KiB\nwrite_request_timeout: 3s\ntrace_type_query_ttl: 2h\nworkdir: /some/where\n\
-        allow_unknown_data_centers: false\ndrop_compact_storage_enabled: true\nbatch_size_fail_threshold: 700KiB\n\
+        allow_unknown_data_centers: false\ndrop_compact_storage_enabled: true\nmaterialized_views_enabled: false\nbatch_size_fail_threshold: 700KiB\n\
         query_tombstone_page_limit: 77\nbroadcast_rpc_address: 10.0.0.7\nnative_shard_aware_transport_port: 19042\nmemtable_cleanup_threshold: 0.3\n";
     let encrypted = "client_encryption_options:\n  optional: true\n  certificate: a.pem\n  keyfile: b.pem\n  \
         truststore: c.pem\n  require_client_auth: optional\n  accepted_protocols: [TLSv1.3]\n  cipher_suites: \

@@ -1,0 +1,208 @@
+//! The WHERE clause of a view: which conditions it may have, and their forms as text and as values.
+
+use std::{fmt::Write, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata, ViewCondition, ViewOperator};
+use espalier_types::{CqlType, type_name::quote_if_needed};
+
+use crate::{
+    Error, Result,
+    grammar::ast::{
+        ComparisonOperator, Expression, ExpressionKind, InValues, Name, Predicate, Relation,
+        RelationTarget, WhereClause,
+    },
+    restrictions::{Purpose, plan},
+    term::{Bound, Evaluation, Preparation, prepare_term},
+};
+
+/// The conditions of a view.
+pub(super) struct PlannedWhere {
+    /// The conditions on values.
+    pub(super) conditions: Vec<ViewCondition>,
+    /// The names of all restricted columns, also by `IS NOT NULL`.
+    pub(super) restricted: Vec<String>,
+    /// The names of the columns that are restricted by values.
+    pub(super) by_value: Vec<String>,
+}
+
+/// Plans the WHERE clause of a view.
+///
+/// # Errors
+/// A relation names an unknown column, or a SELECT could not have it, or a view cannot.
+pub(super) fn plan_where(
+    preparation: &mut Preparation<'_>,
+    base: &Arc<TableMetadata>,
+    clause: &WhereClause<'_>,
+) -> Result<PlannedWhere> {
+    let mut planned =
+        PlannedWhere { conditions: Vec::new(), restricted: Vec::new(), by_value: Vec::new() };
+    let mut values = WhereClause::default();
+    for relation in &clause.relations {
+        let is_by_value = !matches!(relation.predicate, Predicate::IsNotNull);
+        for name in names_of(relation) {
+            let column = preparation.column(base, name)?;
+            planned.restricted.push(column.name.clone());
+            if is_by_value {
+                planned.by_value.push(column.name.clone());
+            }
+        }
+        if is_by_value {
+            values.relations.push(relation.clone());
+        }
+    }
+    // Cassandra plans the clause as that of a SELECT, with its errors.
+    plan(preparation, base, &values, Purpose::Select { allow_filtering: true })?;
+    for relation in &values.relations {
+        let is_key = |name: &Name<'_>| {
+            base.column(name.as_str()).is_some_and(ColumnDefinition::is_primary_key)
+        };
+        // The caller refuses conditions on other columns.
+        if names_of(relation).into_iter().all(is_key) {
+            planned.conditions.extend(condition(preparation, base, relation)?);
+        }
+    }
+    Ok(planned)
+}
+
+fn names_of<'r, 'a>(relation: &'r Relation<'a>) -> Vec<&'r Name<'a>> {
+    match &relation.target {
+        RelationTarget::Column(name)
+        | RelationTarget::Element(name, _)
+        | RelationTarget::Field(name, _) => vec![name],
+        RelationTarget::Columns(names) | RelationTarget::Token(names) => names.iter().collect(),
+    }
+}
+
+/// Returns the conditions of a relation: two for `BETWEEN`, otherwise one.
+fn condition(
+    preparation: &mut Preparation<'_>,
+    base: &TableMetadata,
+    relation: &Relation<'_>,
+) -> Result<Vec<ViewCondition>> {
+    let names = names_of(relation);
+    let columns: Vec<&ColumnDefinition> =
+        names.iter().map(|name| preparation.column(base, name)).collect::<Result<_>>()?;
+    let is_tuple = matches!(relation.target, RelationTarget::Columns(_));
+    let mut made = Vec::new();
+    let mut add = |operator, operands: Vec<&Expression<'_>>| -> Result<()> {
+        let operands = operands.into_iter().map(|operand| {
+            if is_tuple {
+                tuple(preparation, &columns, operand)
+            } else {
+                value(preparation, &columns, operand).map(|value| vec![value])
+            }
+        });
+        let operands = operands.collect::<Result<_>>()?;
+        let columns = columns.iter().map(|column| column.name.clone()).collect();
+        made.push(ViewCondition { columns, operator, operands });
+        Ok(())
+    };
+    match &relation.predicate {
+        Predicate::Compare(operator, operand) => {
+            let operator = match operator {
+                ComparisonOperator::Equal => ViewOperator::Equal,
+                ComparisonOperator::Less => ViewOperator::Less,
+                ComparisonOperator::LessOrEqual => ViewOperator::LessOrEqual,
+                ComparisonOperator::Greater => ViewOperator::Greater,
+                ComparisonOperator::GreaterOrEqual => ViewOperator::GreaterOrEqual,
+                ComparisonOperator::NotEqual => return refuse(preparation, relation),
+            };
+            add(operator, vec![operand])?;
+        }
+        Predicate::In(InValues::Values(operands)) => {
+            add(ViewOperator::In, operands.iter().collect())?;
+        }
+        Predicate::Between(low, high) if !is_tuple => {
+            add(ViewOperator::GreaterOrEqual, vec![low])?;
+            add(ViewOperator::LessOrEqual, vec![high])?;
+        }
+        _ => return refuse(preparation, relation),
+    }
+    Ok(made)
+}
+
+fn refuse<T>(preparation: &Preparation<'_>, relation: &Relation<'_>) -> Result<T> {
+    let message = format!("the condition {relation} is not supported yet in materialized views");
+    Err(preparation.invalid(relation.position, message))
+}
+
+fn value(
+    preparation: &mut Preparation<'_>,
+    columns: &[&ColumnDefinition],
+    operand: &Expression<'_>,
+) -> Result<Bytes> {
+    let Some(column) = columns.first() else { return Err(null(preparation, operand)) };
+    constant(preparation, column, operand)
+}
+
+fn tuple(
+    preparation: &mut Preparation<'_>,
+    columns: &[&ColumnDefinition],
+    operand: &Expression<'_>,
+) -> Result<Vec<Bytes>> {
+    match &operand.kind {
+        ExpressionKind::Tuple(parts) if parts.len() == columns.len() => {
+            let parts = columns.iter().zip(parts);
+            parts.map(|(column, part)| constant(preparation, column, part)).collect()
+        }
+        _ => Err(preparation.invalid(operand.position, "a tuple of values is expected")),
+    }
+}
+
+fn constant(
+    preparation: &mut Preparation<'_>,
+    column: &ColumnDefinition,
+    operand: &Expression<'_>,
+) -> Result<Bytes> {
+    let column_type: &CqlType = &column.column_type;
+    let receiver = preparation.receiver(&column.name, column_type);
+    let term = prepare_term(preparation, operand, &receiver)?;
+    let now_us = espalier_runtime::time::now_micros();
+    match term.evaluate(&Evaluation { values: &[], now_us, references: &[] })? {
+        Bound::Value(value) => Ok(value),
+        Bound::Null | Bound::Unset => Err(null(preparation, operand)),
+    }
+}
+
+fn null(preparation: &Preparation<'_>, operand: &Expression<'_>) -> Error {
+    preparation.invalid(operand.position, "a condition of a materialized view cannot be null")
+}
+
+/// Returns the clause as `system_schema.views` stores it, without `WHERE`.
+pub(super) fn where_text(clause: &WhereClause<'_>) -> String {
+    let mut text = String::new();
+    for relation in &clause.relations {
+        if !text.is_empty() {
+            text.push_str(" AND ");
+        }
+        let names: Vec<_> =
+            names_of(relation).into_iter().map(|name| quote_if_needed(name.as_str())).collect();
+        let names = names.join(", ");
+        let target = match &relation.target {
+            RelationTarget::Columns(_) => format!("({names})"),
+            RelationTarget::Token(_) => format!("token({names})"),
+            RelationTarget::Element(_, key) => format!("{names}[{key}]"),
+            RelationTarget::Column(_) | RelationTarget::Field(..) => names,
+        };
+        let operator = relation.predicate.operator();
+        let _ = match &relation.predicate {
+            Predicate::IsNotNull => write!(text, "{target} IS NOT NULL"),
+            Predicate::Compare(_, operand)
+            | Predicate::Contains(operand)
+            | Predicate::ContainsKey(operand)
+            | Predicate::NotContains(operand)
+            | Predicate::NotContainsKey(operand)
+            | Predicate::Like(operand) => write!(text, "{target} {operator} {operand}"),
+            Predicate::Between(low, high) => write!(text, "{target} BETWEEN {low} AND {high}"),
+            Predicate::In(values) | Predicate::NotIn(values) => {
+                let values: Vec<String> = match values {
+                    InValues::Values(values) => values.iter().map(ToString::to_string).collect(),
+                    InValues::BindMarker(_) => vec!["?".into()],
+                };
+                write!(text, "{target} {operator} ({})", values.join(", "))
+            }
+        };
+    }
+    text
+}

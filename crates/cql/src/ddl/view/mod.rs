@@ -1,0 +1,158 @@
+//! CREATE, ALTER and DROP MATERIALIZED VIEW, and what a view forbids its base table. The messages
+//! and the order of the checks are Cassandra's.
+
+mod condition;
+mod create;
+
+use std::{borrow::Cow, sync::Arc};
+
+use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata, ViewDefinition};
+
+use super::{
+    Context, Outcome, changed, check_changeable, drop_object::changeable, guardrails,
+    options::set_options,
+};
+use crate::{
+    ChangeKind, ChangeTarget, Error, Result, SchemaChange,
+    grammar::{
+        self,
+        ast::{AlterView, DropObject, Name, RelationTarget, Statement, TableOptions},
+    },
+};
+
+use condition::where_text;
+pub(super) use create::create;
+
+/// Executes ALTER MATERIALIZED VIEW.
+///
+/// # Errors
+/// The keyspace is not given or not changeable, the view does not exist and the statement lacks IF
+/// EXISTS, or an option is invalid.
+pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome {
+    let keyspace = changeable(context, &statement.name)?;
+    let name = statement.name.name.as_str();
+    let found = context.schema.keyspace(keyspace).and_then(|owner| {
+        let view = owner.tables.get(name).filter(|table| table.is_view())?;
+        Some((owner, view))
+    });
+    let Some((owner, view)) = found else {
+        if statement.if_exists {
+            return Ok(None);
+        }
+        let message = format!("Materialized view '{keyspace}.{name}' doesn't exist");
+        return Err(Error::invalid_at(context.text, statement.name.position(), message));
+    };
+    let options =
+        TableOptions { properties: statement.properties.clone(), ..TableOptions::default() };
+    if options.properties.iter().any(|property| property.name.as_str() == "id") {
+        return Err(Error::configuration("Cannot alter table id."));
+    }
+    guardrails::judge(context, &options)?;
+    let mut altered = view.options.clone();
+    set_options(&mut altered, &guardrails::unignored(context, &options), context.memtables())?;
+    let refuse = |message| Err(Error::invalid_at(context.text, statement.position, message));
+    if altered.gc_grace_seconds == 0 {
+        return refuse(
+            "Cannot alter gc_grace_seconds of a materialized view to 0, since this value is used to TTL undelivered \
+             updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed.",
+        );
+    }
+    if altered.default_time_to_live > 0 {
+        return refuse(
+            "Forbidden default_time_to_live detected for a materialized view. Data in a materialized view always \
+             expire at the same time than the corresponding data in the parent table. default_time_to_live must be \
+             set to zero, see CASSANDRA-12868 for more information",
+        );
+    }
+    if altered == view.options {
+        return Ok(None);
+    }
+    let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace, name);
+    Ok(Some((context.with_table(owner, view.rebuild().options(altered).build()), change)))
+}
+
+/// Executes DROP MATERIALIZED VIEW; returns `None` if the view does not exist.
+pub(super) fn drop(
+    context: &Context<'_>,
+    statement: &DropObject<'_>,
+    keyspace: &str,
+) -> Result<Option<(Schema, SchemaChange)>> {
+    let name = statement.name.name.as_str();
+    let Some(keyspace) = context.schema.keyspace(keyspace) else { return Ok(None) };
+    let Some(view) = keyspace.tables.get(name) else { return Ok(None) };
+    let Some(definition) = &view.view else { return Ok(None) };
+    check_changeable(&keyspace.name)?;
+    let mut changed_keyspace = keyspace.as_ref().clone();
+    changed_keyspace.tables.remove(name);
+    if let Some(base) = keyspace.tables.get(&definition.base_name) {
+        let views = base.views.iter().filter(|view| *view != name).cloned().collect();
+        let base = base.rebuild().views(views).build();
+        changed_keyspace.tables.insert(base.name.clone(), Arc::new(base));
+    }
+    let change = changed(ChangeKind::Dropped, ChangeTarget::Table, &keyspace.name, name);
+    Ok(Some((context.with_keyspace(&keyspace.name, Some(changed_keyspace)), change)))
+}
+
+/// Returns the keyspace with the columns of its views as a change of their base table requires:
+/// new columns are in views with `SELECT *`, and renamed columns are renamed there, too.
+pub(super) fn follow(
+    keyspace: &KeyspaceMetadata,
+    base: &TableMetadata,
+    altered: &TableMetadata,
+) -> Result<KeyspaceMetadata> {
+    let mut changed = keyspace.clone();
+    for name in &base.views {
+        let Some(view) = keyspace.tables.get(name) else { continue };
+        let Some(definition) = &view.view else { continue };
+        let mut builder = view.rebuild();
+        let mut definition = ViewDefinition::clone(definition);
+        for (old, new) in base.columns().iter().filter_map(|old| {
+            let new = altered.column_by_id(old.id)?;
+            (old.name != new.name).then_some((&old.name, &new.name))
+        }) {
+            builder = builder.update_columns(|column| {
+                if column.name == *old {
+                    column.name.clone_from(new);
+                }
+            });
+            rename(&mut definition, old, new)?;
+        }
+        let added = altered.regular_columns().iter();
+        for column in added.filter(|column| base.column_by_id(column.id).is_none()) {
+            if definition.includes_all_columns {
+                builder = builder.regular(&column.name, column.column_type.clone());
+            }
+        }
+        let followed = builder.view(definition).build();
+        if followed.columns() != view.columns() {
+            changed.tables.insert(name.clone(), Arc::new(followed));
+        }
+    }
+    Ok(changed)
+}
+
+/// Renames a column in the conditions of a view.
+fn rename(definition: &mut ViewDefinition, old: &str, new: &str) -> Result<()> {
+    for condition in &mut definition.conditions {
+        condition.columns.iter_mut().filter(|name| *name == old).for_each(|name| {
+            *name = new.to_string();
+        });
+    }
+    let text = format!("SELECT * FROM base WHERE {}", definition.where_clause);
+    let mut parsed = grammar::parse(&text)?;
+    let Statement::Select(select) = &mut parsed.statement else { return Ok(()) };
+    let rename = |name: &mut Name<'_>| {
+        if name.as_str() == old {
+            name.text = Cow::Owned(new.to_string());
+        }
+    };
+    for relation in &mut select.where_clause.relations {
+        match &mut relation.target {
+            RelationTarget::Column(name) => rename(name),
+            RelationTarget::Columns(names) => names.iter_mut().for_each(rename),
+            _ => {}
+        }
+    }
+    definition.where_clause = where_text(&select.where_clause);
+    Ok(())
+}
