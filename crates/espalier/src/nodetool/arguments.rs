@@ -51,6 +51,16 @@ pub enum NodetoolCommand {
     /// Show the compactions of the last week
     #[command(name = "compactionhistory")]
     CompactionHistory,
+    /// Show whether a materialized view is built
+    #[command(name = "viewbuildstatus")]
+    ViewBuildStatus {
+        /// Keyspace of the view
+        #[arg(value_name = "KEYSPACE")]
+        keyspace: String,
+        /// The view
+        #[arg(value_name = "VIEW")]
+        view: String,
+    },
     /// Stop the running compactions of one type
     Stop {
         /// Type of the compactions to stop

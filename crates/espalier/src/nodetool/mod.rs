@@ -11,6 +11,7 @@ mod status;
 mod stop_type;
 mod table_stats;
 mod throughput;
+mod view_build_status;
 mod watch;
 
 use std::io::ErrorKind;
@@ -74,6 +75,9 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Compact(compact) => watched(node, compacted(node, compact)).await,
             NodetoolCommand::CompactionStats => compaction_stats(node).await,
             NodetoolCommand::CompactionHistory => show_compaction_history(node).await,
+            NodetoolCommand::ViewBuildStatus { keyspace, view } => {
+                print(&view_build_status::show(node, keyspace, view).await?)
+            }
             NodetoolCommand::Stop { compaction_type } => stop(node, compaction_type.name()).await,
             NodetoolCommand::EnableAutoCompaction(tables) => {
                 each(node, tables, auto_compaction::enable).await

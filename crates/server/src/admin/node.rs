@@ -18,6 +18,23 @@ use crate::shard::ShardServer;
 
 const NO_NODES: [&str; 0] = [];
 
+/// Answers with the state of a view's build: UNKNOWN, STARTED, CHECKING or SUCCESS.
+async fn view_build_status(
+    database: &Database,
+    address: &str,
+    keyspace: &str,
+    view: &str,
+) -> HttpResponse {
+    if database.schema().table(keyspace, view).is_none_or(|table| !table.is_view()) {
+        let message = format!("There is no materialized view {keyspace}.{view}");
+        return HttpResponse::error(400, &message);
+    }
+    match database.view_build_status(keyspace, view).await {
+        Ok(status) => pair(address, status.unwrap_or_else(|| "UNKNOWN".into())),
+        Err(error) => HttpResponse::error(500, &error.to_string()),
+    }
+}
+
 /// Answers a GET of one of these paths.
 pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpResponse {
     let database = server.processor.database();
@@ -36,6 +53,9 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpRespo
         }
         ["storage_service", "ownership"] | ["storage_service", "ownership", _] => {
             pair(&address, "1.0")
+        }
+        ["storage_service", "view_build_statuses", keyspace, view] => {
+            view_build_status(database, &address, keyspace, view).await
         }
         ["storage_service", "generation_number"] => {
             HttpResponse::json(&server.started.generation())

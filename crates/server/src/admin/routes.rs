@@ -81,8 +81,15 @@ async fn storage_service(
             "GET",
             [
                 _,
-                "load" | "load_map" | "host_id" | "tokens" | "tokens_endpoint" | "ownership"
-                | "generation_number" | "nodes",
+                "load"
+                | "load_map"
+                | "host_id"
+                | "tokens"
+                | "tokens_endpoint"
+                | "ownership"
+                | "generation_number"
+                | "nodes"
+                | "view_build_statuses",
                 ..,
             ],
         ) => super::node::answer(server, path).await,
@@ -235,7 +242,7 @@ fn not_found() -> HttpResponse {
         Node: GET /storage_service/ followed by load, load_map, host_id, hostid/local, tokens, \
         tokens_endpoint, ownership, ownership/KS, generation_number, nodes/joining, nodes/leaving, \
         nodes/moving, native_transport, rpc_server, is_starting, operation_mode, release_version \
-        or schema_version; GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; \
+        or schema_version, view_build_statuses/KS/VIEW; GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; \
         GET /system/uptime_ms.";
     HttpResponse::error(404, MESSAGE)
 }
