@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Measures writes to a table with a materialized view, and queries of the view.
+
+    make deps && cargo build --release
+    .deps/venv/bin/python bench/materialized_views.py [--rows 500000] [--seconds 10] [--cassandra]
+
+The machine must be idle otherwise. The server runs on one core, the client on the other. With
+--cassandra, Cassandra 5.0.9 gets the same requests afterwards.
+
+writes   rows of random keys and of values that are all different, into a table without a view
+         (by_hand), and into one whose view has the key and the value in the opposite order. One
+         request in ten reads a row that was written before: of the view, in the second case.
+queries  `SELECT v FROM t WHERE k = ?` of the view, and of the table by_hand, which has the same
+         columns and key: of rows in the memtable and, after a flush and a compaction, in files.
+
+Each row that a query returns is compared with the row that was written. Exit status 1: an answer
+was wrong, queries of the view reach less than 90 % of the rate of the table or, with --cassandra,
+writes with a view less than 8 times Cassandra's rate.
+"""
+import argparse
+import multiprocessing
+import shutil
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "interop"))
+
+try:
+    from wire import Wire
+except ImportError as error:
+    sys.exit(f"{error}: run make deps, and this script with .deps/venv/bin/python")
+
+import pipelined_load  # noqa: E402
+from conditional_writes import Cassandra  # noqa: E402
+from network_reads import Pinned, prepare  # noqa: E402
+
+SCRATCH = ROOT / "bench" / "results" / "materialized_views"
+PEER = ROOT / ".deps" / "cassandra" / "materialized_views"
+VALUE_BYTES = 16
+GOAL_OF_WRITES, GOAL_OF_QUERIES = 8, 0.9
+KEYSPACE = "bench_view"
+SCHEMA = [
+    f"CREATE KEYSPACE {KEYSPACE} WITH replication = "
+    "{'class': 'SimpleStrategy', 'replication_factor': 1}",
+    f"CREATE TABLE {KEYSPACE}.by_hand (k blob, v blob, PRIMARY KEY (k, v))",
+    f"CREATE TABLE {KEYSPACE}.base (v blob PRIMARY KEY, k blob)",
+    f"CREATE MATERIALIZED VIEW {KEYSPACE}.by_k AS SELECT k, v FROM {KEYSPACE}.base "
+    "WHERE k IS NOT NULL AND v IS NOT NULL PRIMARY KEY (k, v)",
+]
+TABLES = ("by_hand", "base")
+
+
+class CassandraWithViews(Cassandra):
+    """Cassandra, where views are off by default."""
+
+    def _run(self, script, **settings):
+        if "EXTRA_YAML" in settings:
+            settings["EXTRA_YAML"] += "\nmaterialized_views_enabled: true\n"
+        return super()._run(script, **settings)
+
+
+def statements(table):
+    queried = "by_k" if table == "base" else table
+    return (
+        f"INSERT INTO {KEYSPACE}.{table} (k, v) VALUES (?, ?)",
+        f"SELECT v FROM {KEYSPACE}.{queried} WHERE k = ?",
+    )
+
+
+class Measurement:
+    """Rates of one server."""
+
+    def __init__(self, name, server, options):
+        self.name, self.server, self.options = name, server, options
+        self.rows, self.wrong = pipelined_load.Rows(VALUE_BYTES), []
+
+    def report(self, what, count, seconds, core):
+        print(
+            f"{self.name:9} {what:28} {count / seconds:10,.0f}/s, {count / core:10,.0f} a second "
+            f"of the core, {core / seconds:4.0%} busy",
+            flush=True,
+        )
+        return count / core
+
+    def write(self, table):
+        """Writes all rows of a table, and returns the rate for each second of the core."""
+        with Wire(self.server, timeout_s=60) as wire:
+            wire.execute(
+                wire.prepare(statements(table)[0]), (self.rows.key(0), self.rows.value(0))
+            )
+        known, done = multiprocessing.RawValue("q", 1), []
+        core, began = self.server.core_seconds(), time.monotonic()
+        self.wrong += pipelined_load.write(
+            self.server, self.rows, statements(table), self.options.rows, known,
+            lambda _, operations: done.append(operations),
+        )
+        seconds, core = time.monotonic() - began, self.server.core_seconds() - core
+        return self.report(f"writes, {table}", sum(done), seconds, core)
+
+    def query(self, table, where):
+        core = self.server.core_seconds()
+        right, seconds, wrong = pipelined_load.read(
+            self.server, self.rows, statements(table), self.options.rows, self.options.seconds
+        )
+        self.wrong += wrong
+        name = "view" if table == "base" else "table"
+        return self.report(
+            f"queries of the {name}, {where}", right, seconds, self.server.core_seconds() - core
+        )
+
+    def run(self, to_files):
+        with Wire(self.server, timeout_s=60) as wire:
+            for statement in SCHEMA:
+                assert wire.query(statement).code is None, statement
+        rates = {f"writes, {table}": self.write(table) for table in TABLES}
+        for where in ("memory", "files"):
+            if where == "files":
+                to_files(self.server)
+            for table in TABLES:
+                rates[f"queries of {table}, {where}"] = self.query(table, where)
+        return rates
+
+
+def compacted(node):
+    node.flush(KEYSPACE)
+    node.request("POST", f"/storage_service/keyspace_compaction/{KEYSPACE}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=500_000, help="rows of each table (500000)")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds of queries (10)")
+    parser.add_argument("--cassandra", action="store_true", help="measure Cassandra, too")
+    options = parser.parse_args()
+    prepare(SCRATCH)
+    node = Pinned(SCRATCH / "node", memory="2G", settings={"commitlog_sync": "periodic"}).start()
+    try:
+        ours = Measurement("Espalier", node, options)
+        rates = ours.run(compacted)
+    finally:
+        node.close()
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+    wrong, reached = ours.wrong, True
+    for where in ("memory", "files"):
+        share = rates[f"queries of base, {where}"] / rates[f"queries of by_hand, {where}"]
+        reached = reached and share >= GOAL_OF_QUERIES
+        print(f"queries of the view reach {share:.0%} of those of the table, rows in {where}")
+    if options.cassandra:
+        peer = CassandraWithViews(PEER)
+        try:
+            theirs = Measurement("Cassandra", peer.start(), options)
+            flush = [f"flush {KEYSPACE} {table}" for table in ("by_hand", "base", "by_k")]
+            of_peer = theirs.run(lambda server: server.control(flush))
+            wrong += theirs.wrong
+            for what, rate in of_peer.items():
+                print(f"{what}: {rates[what] / rate:.1f} times Cassandra's rate")
+            what = "writes, base"
+            reached = reached and rates[what] >= GOAL_OF_WRITES * of_peer[what]
+        finally:
+            peer.stop_and_wipe()
+    print("\n".join(wrong))
+    sys.exit(0 if reached and not wrong else 1)
+
+
+if __name__ == "__main__":
+    main()
