@@ -4,7 +4,7 @@
 //   run.sh InternodeVectors schema               the tables of Cassandra's system keyspaces
 //   run.sh InternodeVectors SEED TABLES MESSAGES
 //
-// The second form prints, for each of TABLES random tables, its columns and MESSAGES random messages:
+// The second form prints TABLES random tables, and MESSAGES random messages for each:
 //
 //   table ID KEYSPACE NAME
 //   column NAME partition_key|clustering|static|regular MARSHAL_TYPE asc|desc
@@ -650,8 +650,8 @@ public class InternodeVectors
         boolean reversed = one(3);
         boolean fetched = columns.fetchesAllColumns(true) && columns.fetchesAllColumns(false) && one(2);
         ReadResponse response = (ReadResponse) noOp("createDataResponse", partitions(updates, columns, fetched, reversed), command);
-        // The digest of the message: a row with a deletion of a column whose name begins beyond ASCII
-        // has another digest in memory, because Cassandra does not write this deletion.
+        // The digest of the message: a row with a deletion of a column whose name begins beyond
+        // ASCII has another one in memory, because Cassandra does not write this deletion.
         ByteBuffer digest = response.digest(command);
         out.println("answer " + version + " " + hex(ReadCommand.serializer, command, version) + " " +
                     hex(ReadResponse.serializer, response, version) + " " + ByteBufferUtil.bytesToHex(digest));

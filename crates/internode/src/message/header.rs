@@ -36,7 +36,7 @@ pub struct Header {
     pub id: u64,
     /// The low 32 bits of the wall clock in ms when the sender made the message.
     pub created_ms: u32,
-    /// The time after which nobody waits for the response, in ms after the creation.
+    /// The time after which the sender does not wait any more, in ms after the creation.
     pub expires_in_ms: u64,
     /// The verb.
     pub verb: Verb,

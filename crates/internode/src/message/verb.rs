@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a message asks for or answers, by Cassandra's number. Any number is kept, so that a message
+/// The purpose of a message, by Cassandra's number. Any number is kept, so that a message
 /// of an unknown verb can be refused by name or number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Verb(pub u32);

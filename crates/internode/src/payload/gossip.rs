@@ -32,7 +32,7 @@ pub struct GossipSyn {
     pub cluster: String,
     /// The partitioner's class.
     pub partitioner: String,
-    /// What the sender knows.
+    /// The endpoints that the sender knows.
     pub digests: Vec<GossipDigest>,
 }
 

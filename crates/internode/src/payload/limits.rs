@@ -14,7 +14,7 @@ use crate::{
 /// The limits of a read. `i32::MAX` means that there is no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataLimits {
-    /// What is counted.
+    /// The counted rows or groups.
     pub counted: Counted,
     /// The last partition of the page before, and how many rows or groups of it may still be
     /// returned.

@@ -5,7 +5,8 @@
 //! | [`mutation`], [`partition`] | MUTATION, READ_REPAIR, SCHEMA_PUSH, SCHEMA_PULL |
 //! | [`hints_and_batches`] | HINT, BATCH_STORE, COUNTER_MUTATION |
 //! | [`read_command`], [`read_response`] | READ, RANGE |
-//! | [`column_filter`], [`row_filter`], [`limits`], [`selection`], `clusterings`, [`columns`] | the parts of a read |
+//! | [`column_filter`], [`row_filter`], [`limits`], [`selection`] | the parts of a read |
+//! | `clusterings`, [`columns`] | the parts of these |
 //! | [`gossip`] | GOSSIP_DIGEST_SYN, _ACK, _ACK2, GOSSIP_SHUTDOWN |
 //! | [`paxos`] | PAXOS_PREPARE, _PROPOSE, _COMMIT |
 //! | [`failure`] | FAILURE_RSP |
@@ -71,6 +72,27 @@ impl Tables for Schema {
         self.table_by_id(id).cloned()
     }
 }
+
+/// The verbs that say all by themselves.
+const WITHOUT_PAYLOAD: [Verb; 17] = [
+    Verb::MUTATION_RSP,
+    Verb::HINT_RSP,
+    Verb::READ_REPAIR_RSP,
+    Verb::BATCH_STORE_RSP,
+    Verb::BATCH_REMOVE_RSP,
+    Verb::PAXOS_COMMIT_RSP,
+    Verb::COUNTER_MUTATION_RSP,
+    Verb::ECHO_RSP,
+    Verb::ECHO_REQ,
+    Verb::PING_RSP,
+    Verb::SCHEMA_PUSH_RSP,
+    Verb::SCHEMA_PULL_REQ,
+    Verb::SCHEMA_VERSION_REQ,
+    Verb::REPAIR_RSP,
+    Verb::REPLICATION_DONE_RSP,
+    Verb::REPLICATION_DONE_REQ,
+    Verb::SNAPSHOT_RSP,
+];
 
 /// The payload of a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,23 +160,7 @@ impl Payload {
         tables: &dyn Tables,
     ) -> Result<Self> {
         Ok(match verb {
-            Verb::MUTATION_RSP
-            | Verb::HINT_RSP
-            | Verb::READ_REPAIR_RSP
-            | Verb::BATCH_STORE_RSP
-            | Verb::BATCH_REMOVE_RSP
-            | Verb::PAXOS_COMMIT_RSP
-            | Verb::COUNTER_MUTATION_RSP
-            | Verb::ECHO_RSP
-            | Verb::ECHO_REQ
-            | Verb::PING_RSP
-            | Verb::SCHEMA_PUSH_RSP
-            | Verb::SCHEMA_PULL_REQ
-            | Verb::SCHEMA_VERSION_REQ
-            | Verb::REPAIR_RSP
-            | Verb::REPLICATION_DONE_RSP
-            | Verb::REPLICATION_DONE_REQ
-            | Verb::SNAPSHOT_RSP => Self::None,
+            verb if WITHOUT_PAYLOAD.contains(&verb) => Self::None,
             Verb::MUTATION_REQ | Verb::READ_REPAIR_REQ => {
                 Self::Mutation(Mutation::decode(input, tables)?)
             }

@@ -1,4 +1,5 @@
-//! The partitions and rows that a read selects: a key or a range of keys, and slices or clusterings.
+//! The partitions and rows that a read selects: a key or a range of keys, and slices or
+//! clusterings.
 
 use bytes::{BufMut, Bytes};
 use espalier_mutation::{Clustering, ClusteringSlice, Token, schema::TableMetadata};

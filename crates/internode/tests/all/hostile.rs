@@ -14,7 +14,7 @@ fn decode(verb: Verb, body: Vec<u8>, schema: &Schema) {
     let body = Bytes::from(body);
     for version in MessagingVersion::ALL {
         let Ok(payload) = Payload::decode(verb, version, &body, schema) else { continue };
-        // What was decoded has a form; it may be another than the hostile one.
+        // The decoded payload has a form, which may differ from the hostile one.
         let mut encoded = Vec::new();
         if payload.encode(version, &mut encoded).is_ok() {
             let again = Payload::decode(verb, version, &encoded.into(), schema);

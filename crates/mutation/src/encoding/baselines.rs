@@ -48,8 +48,8 @@ impl LocalDeletionTimes {
 }
 
 /// The baselines of a file or of a message, which stores timestamps, deletion times and TTLs as
-/// differences from them. Differences of timestamps wrap at 64 bits. All others wrap at 32 bits, and their vints are
-/// sign-extended.
+/// differences from them. Differences of timestamps wrap at 64 bits. All others wrap at 32 bits,
+/// and their vints are sign-extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Baselines {
     timestamp: i64,

@@ -11,7 +11,8 @@
 //! | [`baselines`], [`stats`] | deltas, and the minima from which they count |
 //! | [`flags`] | bits of rows, markers and cells |
 //! | [`column`], [`column_subset`] | the header's columns, and the subset that a row has |
-//! | [`value`], [`clustering_values`], [`cell`], [`row`], [`marker`] | the parts of a row or marker |
+//! | [`value`], [`clustering_values`], [`cell`] | the parts of a row |
+//! | [`row`], [`marker`] | the bodies of rows and markers |
 //!
 //! [`espalier_sstable`]: ../../espalier_sstable/index.html
 //! [`espalier_internode`]: ../../espalier_internode/index.html

@@ -164,8 +164,8 @@ pub struct RowDeletions {
 impl RowDeletions {
     /// Chooses Cassandra's form, which holds one deletion.
     ///
-    /// Of two deletions, the writer keeps the later one as an ordinary deletion, so that no deleted
-    /// data returns. Data that a newer liveness would have brought back stays deleted.
+    /// The writer keeps the later of two deletions as an ordinary deletion, so that no deleted data
+    /// returns. Data that a newer liveness would have brought back stays deleted.
     #[inline]
     pub fn of(row: &impl RowContent) -> Self {
         let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());
@@ -179,7 +179,8 @@ impl RowDeletions {
     }
 }
 
-/// Appends the body of a row, without the lengths of an SSTable, to `body`. Returns the row's flags.
+/// Appends the body of a row, without the lengths of an SSTable, to `body`. Returns the flags of
+/// the row.
 ///
 /// # Errors
 ///

@@ -10,7 +10,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | `espalier_mutation::encoding` | the parts of rows and markers, which messages between nodes share |
+//! | `espalier_mutation::encoding` | the parts of rows and markers, shared with messages |
 //! | [`decode`], [`encode`] | rows and markers |
 //! | [`cursor`] | a reading position without checks for each byte |
 //! | [`ranking`] | numbers that tell most rows apart |

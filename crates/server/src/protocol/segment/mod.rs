@@ -2,7 +2,8 @@
 //! part of one large envelope, at most 128 KiB, guarded by two checksums. Compression is a property
 //! of the connection, decided in STARTUP.
 //!
-//! Cassandra's nodes speak to each other in the same frames; the crate `internode` uses this module.
+//! Cassandra's nodes speak to each other in the same frames, so the crate `internode` uses this
+//! module.
 
 mod layout;
 mod reader;
