@@ -17,6 +17,7 @@ class CassandraNode:
 
     def __init__(self, directory, extra_yaml="", jvm_options=""):
         self.directory, self.port, self.jmx_port = directory, free_port(), free_port()
+        self.storage_port = free_port()
         self.extra_yaml, self.jvm_options = extra_yaml, jvm_options
 
     def start(self):
@@ -26,7 +27,7 @@ class CassandraNode:
         self._run(
             "install.sh",
             PORT=self.port,
-            STORAGE_PORT=free_port(),
+            STORAGE_PORT=self.storage_port,
             JMX=self.jmx_port,
             HEAP="768M",
             DIRECT="512M",

@@ -7,15 +7,17 @@
 //! | [`message`] | verbs, the header of a message and its parameters |
 //! | [`payload`] | the content of messages: mutations, reads, gossip, schema, Paxos |
 //! | [`digest`] | the digest of a read, bit by bit as Cassandra computes it |
+//! | [`ring`] | a node as a member of a ring: connections, gossip, answers |
 //!
-//! The codec is pure functions over bytes: it opens no socket and reads no clock.
+//! The codec, all but [`ring`], is pure functions over bytes: it opens no socket and reads no
+//! clock.
 //!
 //! Invariants:
 //! - No input panics. Malformed input yields an error that says where it is wrong.
 //! - What decodes without an error and holds no cell of a dropped column, encodes to the same bytes
 //!   if Cassandra wrote it.
 //! - Memory: decoded values share the memory of the message. A message takes at most about 64 bytes
-//!   for each of its own (a cell of two bytes is the worst), and no length field allocates anything.
+//!   for each of its own (a cell of two bytes is the worst). No length field allocates anything.
 //!
 //! Versions: 12 (Cassandra 4.0, 4.1, and 5.0 in its default compatibility mode) and 13 (5.0 with
 //! `storage_compatibility_mode: NONE`). Sources: Cassandra 5.0.9; decision 0037.
@@ -28,6 +30,7 @@ mod input;
 pub mod message;
 mod output;
 pub mod payload;
+pub mod ring;
 mod version;
 
 pub use error::DecodeError;

@@ -29,4 +29,4 @@ mod traces;
 pub use admission::ConnectionLimits;
 pub use config::{ClientEncryption, ServerConfig};
 pub use options::CQL_VERSION;
-pub use shard::{ShardServer, SharedState};
+pub use shard::{Counters, ShardServer, SharedState};

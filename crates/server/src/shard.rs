@@ -68,6 +68,9 @@ impl SharedState {
     }
 }
 
+/// Returns counters of another part of the node: the name of each, its help text, its number.
+pub type Counters = Box<dyn Fn() -> Vec<(&'static str, &'static str, u64)>>;
+
 /// One shard's server.
 pub struct ShardServer {
     pub(crate) config: Arc<ServerConfig>,
@@ -95,6 +98,8 @@ pub struct ShardServer {
     pub(crate) row_readers: Semaphore,
     /// Buffer for the row of an EXECUTE that is answered without a future.
     pub(crate) row: RefCell<Vec<u8>>,
+    /// Counters of other parts of the node.
+    more_counters: RefCell<Vec<Counters>>,
     open: RefCell<Vec<Weak<Connection>>>,
     acceptors: RefCell<Vec<JoinHandle<()>>>,
 }
@@ -133,6 +138,7 @@ impl ShardServer {
             ),
             row_readers: Semaphore::new(MAX_ROW_READERS),
             row: RefCell::default(),
+            more_counters: RefCell::default(),
             open: RefCell::default(),
             acceptors: RefCell::default(),
             config,
@@ -182,6 +188,12 @@ impl ShardServer {
         Ok(Some(address))
     }
 
+    /// Adds counters of another part of the node to the metrics of this shard: the name of each,
+    /// its help text, its number.
+    pub fn add_counters(&self, counters: Counters) {
+        self.more_counters.borrow_mut().push(counters);
+    }
+
     /// Returns the metrics of this shard.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let shard = self.shard.index;
@@ -198,6 +210,11 @@ impl ShardServer {
             Kind::Gauge,
             self.admission.in_flight() as u64,
         );
+        for counters in &*self.more_counters.borrow() {
+            counters().into_iter().for_each(|(name, help, value)| {
+                push(name, help, Kind::Counter, value);
+            });
+        }
         push(
             "espalier_transport_unsent_bytes",
             "Bytes of responses that wait for clients to read them.",

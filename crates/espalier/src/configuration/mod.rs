@@ -12,6 +12,7 @@
 //! | `known_keys` | keys of Cassandra and ScyllaDB that are not settings here |
 //! | `guardrails` | settings of guardrails |
 //! | `memtables` | kinds of memtables by name |
+//! | `ring` | a member of a Cassandra ring |
 //! | `resolve` | defaults, and settings that depend on others |
 //! | `shown` | the settings in effect, for `system_views.settings` |
 
@@ -22,6 +23,7 @@ mod guardrails;
 mod known_keys;
 mod memtables;
 mod resolve;
+mod ring;
 mod settings;
 mod shown;
 mod suggestion;
@@ -48,6 +50,7 @@ struct Given {
     draft: Draft,
     memtables: memtables::Definitions,
     guardrails: guardrails::Given,
+    ring: ring::Given,
     /// Each ignored key with the reason.
     ignored: Vec<(String, &'static str)>,
     /// Where each setting was given, by its new name.
@@ -107,6 +110,10 @@ impl Given {
         if memtables::is_key(&key) {
             return self.memtables.take(&key, &value, origin);
         }
+        if ring::is_key(&key) {
+            self.ring.take(key, value, origin);
+            return Ok(());
+        }
         if let Some(setting) = Setting::find(&key) {
             return self.guardrails.take((setting, key), &value, origin);
         }
@@ -139,7 +146,8 @@ impl Given {
         match known_keys::look_up(&key) {
             None => {
                 let known = settings::names().chain(guardrails::names());
-                let known = known.chain(known_keys::names()).chain([memtables::NAME]);
+                let known =
+                    known.chain(known_keys::names()).chain([memtables::NAME]).chain(ring::KEYS);
                 let suggestion = suggestion::closest(&key, known).map(str::to_owned);
                 Err(ConfigurationError::UnknownKey { origin, key, suggestion })
             }

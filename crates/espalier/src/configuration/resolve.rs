@@ -7,6 +7,8 @@ use std::time::Duration;
 use espalier_commands::memory::MemoryBudget;
 use espalier_commands::units::{display_size, parse_size};
 use espalier_cql::auth::{AuthSettings, Authenticator, Authorizer, Superuser};
+use espalier_internode::MessagingVersion;
+use espalier_internode::ring::RingSettings;
 use espalier_runtime::ShardOptions;
 use espalier_server::{ConnectionLimits, ServerConfig};
 use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
@@ -54,6 +56,8 @@ pub struct NodeConfiguration {
     pub server: ServerConfig,
     /// Authentication and authorization.
     pub auth: AuthSettings,
+    /// The settings of a member of a Cassandra ring; `None` if the node is a cluster of its own.
+    pub ring: Option<RingSettings>,
     /// Keys that have no effect, each with the reason.
     pub ignored: Vec<(String, &'static str)>,
 }
@@ -63,13 +67,15 @@ pub(super) fn resolve(
     given: Given,
     machine: Machine,
 ) -> Result<NodeConfiguration, ConfigurationError> {
-    let Given { draft, memtables, guardrails, ignored, .. } = given;
+    let Given { draft, memtables, guardrails, ring, mut ignored, .. } = given;
     let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
     let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
     let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
     let server = server(arguments, &draft, &memory)?;
+    let cluster_name = draft.cluster_name.as_deref().unwrap_or(DEFAULT_CLUSTER_NAME).to_owned();
     Ok(NodeConfiguration {
-        cluster_name: draft.cluster_name.clone().unwrap_or_else(|| DEFAULT_CLUSTER_NAME.to_owned()),
+        ring: ring.resolve(&cluster_name, messaging_version(&draft), &mut ignored)?,
+        cluster_name,
         broadcast_address: server.broadcast_address,
         sync_period: sync_period(&draft),
         sync_group_window: sync_group_window(&draft),
@@ -232,6 +238,15 @@ fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
         )),
         (_, true) => Ok("nb".to_owned()),
         (family, false) => Ok(family.unwrap_or("da").to_owned()),
+    }
+}
+
+/// Returns the version of messages between nodes. It follows the setting as Cassandra's does, whose
+/// default is CASSANDRA_4.
+fn messaging_version(draft: &Draft) -> MessagingVersion {
+    match draft.storage_compatibility_mode.as_deref() {
+        Some("NONE") => MessagingVersion::V13,
+        _ => MessagingVersion::V12,
     }
 }
 

@@ -29,6 +29,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let admin = server.admin_listen;
     let mut shown = Shown::default();
     shown.put("cluster_name", &node.cluster_name);
+    shown.put("join_ring", node.ring.is_some());
     shown.put("workdir", node.directory.display());
     let within = |path: &Path| path_within(&node.directory, path);
     shown.put("data_file_directories", format!("[{}]", within(&storage.data_directory)));

@@ -4,46 +4,50 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{DecoratedKey, Mutation};
+use espalier_mutation::{Mutation, Row};
 use espalier_runtime::time;
-use espalier_storage::system::{LocalNode, is_described_by, local_update};
+use espalier_storage::system::{
+    LocalNode, generation_of, is_described_by, local_key, local_update,
+};
 use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
 
 use super::lead::Leadership;
 
-/// Brings `system.local` and the schema tables of the system keyspaces up to date.
+/// Brings `system.local` and the schema tables of the system keyspaces up to date. Returns the
+/// generation of this start, which is greater than that of each start before in a ring.
 ///
 /// # Errors
 /// Fails if storage cannot read or write the system tables.
-pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<(), StorageError> {
+pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<u32, StorageError> {
     database.describe_system_keyspaces().await?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let row = stored(database, now_s).await?;
+    // Peers take a state only if it belongs to a later generation.
+    let former = row.as_ref().and_then(generation_of).unwrap_or(0);
+    let is_member = leadership.ring.is_some();
+    let generation_s = if is_member { now_s.max(former.saturating_add(1)) } else { now_s };
     let local = LocalNode {
         host_id: database.host_id(),
         cluster_name: leadership.cluster_name.clone(),
         rpc_address: leadership.broadcast_address,
         rpc_port: leadership.addresses.cql.port(),
         schema_version: database.schema().version,
-        generation_s: now_s,
+        generation_s,
     };
-    let update = local_update(&local, time::next_timestamp_micros(), now_s);
-    if is_known(database, &local, &update.key, now_s).await? {
-        return Ok(());
+    if !is_member && row.is_some_and(|row| is_described_by(&local, &row)) {
+        return Ok(generation_s);
     }
-    database.apply(Mutation { updates: vec![update] }).await
+    let update = local_update(&local, time::next_timestamp_micros(), now_s);
+    database.apply(Mutation { updates: vec![update] }).await?;
+    Ok(generation_s)
 }
 
-async fn is_known(
-    database: &Database,
-    local: &LocalNode,
-    key: &DecoratedKey,
-    now_s: u32,
-) -> Result<bool, StorageError> {
+/// Returns the row of `system.local`, if there is one.
+async fn stored(database: &Database, now_s: u32) -> Result<Option<Row>, StorageError> {
     let schema = database.schema();
-    let Some(table) = schema.table("system", "local") else { return Ok(false) };
-    let target = ReadTarget::Partition(key.clone());
+    let Some(table) = schema.table("system", "local") else { return Ok(None) };
+    let target = ReadTarget::Partition(local_key());
     let command = ReadCommand::of_all(Arc::clone(table), target, now_s);
     let read = database.read(command).await?;
-    let mut rows = read.partitions.iter().flat_map(|partition| &partition.rows);
-    Ok(rows.any(|row| is_described_by(local, row)))
+    Ok(read.partitions.into_iter().flat_map(|partition| partition.rows).next())
 }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
+use espalier_internode::ring::RingSettings;
 use espalier_runtime::signal::{StopSignal, stop_requested};
 use espalier_runtime::sync::Event;
 use espalier_runtime::time::{Instant, sleep};
@@ -16,6 +17,7 @@ use espalier_cql::auth::{FirstSuperuser, make_superuser};
 use super::ServeError;
 use super::introduce::introduce;
 use super::listen::Addresses;
+use super::ring;
 use super::shard::ShardNode;
 
 /// The values that shard 0 needs.
@@ -27,6 +29,8 @@ pub struct Leadership {
     pub cluster_name: String,
     /// The address that the node announces to clients.
     pub broadcast_address: IpAddr,
+    /// The settings of a member of a Cassandra ring.
+    pub ring: Option<RingSettings>,
     /// The addresses to listen on.
     pub addresses: Addresses,
     /// The working directory, as text.
@@ -57,7 +61,7 @@ async fn serve_until_stopped(
     leadership: &Leadership,
     stop: Event,
 ) -> Result<(), ServeError> {
-    introduce(&node.database, leadership)
+    let generation = introduce(&node.database, leadership)
         .await
         .map_err(|error| ServeError::Open(Box::new(error)))?;
     let made = make_superuser(&node.database, &node.auth).await;
@@ -65,8 +69,12 @@ async fn serve_until_stopped(
         announce_superuser(&superuser);
     }
     listen(node, &leadership.addresses).await?;
+    let member = ring::join(node, leadership, generation)?;
     announce(leadership);
     stop.wait().await;
+    if let Some(member) = member {
+        member.stop().await;
+    }
     Ok(())
 }
 

@@ -7,13 +7,14 @@
 //! | --- | --- |
 //! | `directories`, `listen` | resources that the node must have for itself |
 //! | `shard` | the parts of one shard |
-//! | `lead`, `introduce` | the duties of shard 0 |
+//! | `lead`, `introduce`, `ring` | the duties of shard 0 |
 
 mod directories;
 mod error;
 mod introduce;
 mod lead;
 mod listen;
+mod ring;
 mod shard;
 
 pub use error::ServeError;
@@ -65,6 +66,7 @@ pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeErro
         began,
         cluster_name: configuration.cluster_name,
         broadcast_address: configuration.broadcast_address,
+        ring: configuration.ring,
         addresses,
         directory: configuration.directory.display().to_string(),
         shards: shards.count,

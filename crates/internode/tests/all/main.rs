@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod frames;
+mod gossip;
 mod handshakes;
 mod hostile;
 mod oracle;

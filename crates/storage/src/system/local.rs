@@ -41,8 +41,16 @@ pub struct LocalNode {
     pub generation_s: u32,
 }
 
-fn key() -> DecoratedKey {
+/// Returns the key of the one row of `system.local`.
+pub fn local_key() -> DecoratedKey {
     DecoratedKey::new(Bytes::from_static(b"local"))
+}
+
+/// Returns the time of the start that a row of `system.local` describes, in seconds since 1970.
+pub fn generation_of(row: &Row) -> Option<u32> {
+    let table = table(SYSTEM_KEYSPACE, "local");
+    let seconds = Fields::new(&table, row).int("gossip_generation")?;
+    u32::try_from(seconds).ok()
 }
 
 /// Returns the serialised form of an `inet`.
@@ -76,7 +84,7 @@ pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUp
         .uuid("schema_version", node.schema_version)
         .set_cells("tokens", [TOKEN], now_s)
         .finish();
-    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key()) }
+    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
 }
 
 /// Returns the write of a new schema version. Drivers wait until all nodes (this one) show the
@@ -84,7 +92,7 @@ pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUp
 pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
     let row = RowWriter::new(&table, &[], timestamp).uuid("schema_version", version).finish();
-    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key()) }
+    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
 }
 
 /// Returns whether a live row of `system.local` already describes the node, apart from the start

@@ -34,7 +34,8 @@ pub use encode::schema_mutation;
 pub(crate) use index_info::index_info_update;
 pub(crate) use local::address;
 pub use local::{
-    DATA_CENTER, LocalNode, RACK, TOKEN, is_described_by, local_update, schema_version_update,
+    DATA_CENTER, LocalNode, RACK, RELEASE_VERSION, TOKEN, generation_of, is_described_by,
+    local_key, local_update, schema_version_update,
 };
 pub use row::{Fields, RowWriter};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};

@@ -1,0 +1,257 @@
+//! Resolves the settings of a member of a Cassandra ring, by the names of cassandra.yaml.
+//!
+//! They have an effect only with `join_ring: true`. A node without it is a cluster of its own and
+//! ignores them, so that a stock cassandra.yaml starts such a node.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use espalier_internode::MessagingVersion;
+use espalier_internode::ring::RingSettings;
+use espalier_mutation::Token;
+
+use super::document::Value;
+use super::error::{ConfigurationError, Origin};
+
+/// The setting that makes the node a member of a ring.
+const JOIN: &str = "join_ring";
+/// All keys of this module.
+pub(super) const KEYS: [&str; 9] = [
+    JOIN,
+    "seed_provider",
+    "listen_address",
+    "broadcast_address",
+    "storage_port",
+    "initial_token",
+    "num_tokens",
+    "auto_bootstrap",
+    "endpoint_snitch",
+];
+const IGNORED: &str = "one node holds the whole ring, unless join_ring is true";
+const DEFAULT_STORAGE_PORT: u16 = 7000;
+/// The place that Cassandra's SimpleSnitch gives every node.
+const DATA_CENTER: &str = "datacenter1";
+const RACK: &str = "rack1";
+
+/// The given settings, by key.
+#[derive(Debug, Default)]
+pub(super) struct Given(BTreeMap<String, (Value, Origin)>);
+
+/// Whether the key belongs to this module.
+pub(super) fn is_key(key: &str) -> bool {
+    KEYS.contains(&key)
+}
+
+impl Given {
+    /// Takes a key for which [`is_key`] is true.
+    pub(super) fn take(&mut self, key: String, value: Value, origin: Origin) {
+        if value != Value::Null {
+            self.0.insert(key, (value, origin));
+        }
+    }
+
+    /// Returns the settings of a member; `None` without `join_ring`. Adds the keys without effect
+    /// to `ignored`.
+    pub(super) fn resolve(
+        &self,
+        cluster_name: &str,
+        version: MessagingVersion,
+        ignored: &mut Vec<(String, &'static str)>,
+    ) -> Result<Option<RingSettings>, ConfigurationError> {
+        let joins = self.text(JOIN)?.is_some_and(|text| text.eq_ignore_ascii_case("true"));
+        if !joins {
+            let given = self.0.keys().filter(|key| *key != JOIN);
+            ignored.extend(given.map(|key| (key.clone(), IGNORED)));
+            return Ok(None);
+        }
+        let port = self.port()?;
+        let listen = self.address("listen_address", port)?;
+        let listen = listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)));
+        let broadcast = self.address("broadcast_address", port)?.unwrap_or(listen);
+        if broadcast.ip().is_unspecified() {
+            return Err(self.bad("broadcast_address", "peers cannot connect to this address"));
+        }
+        self.check_bootstrap()?;
+        self.check_snitch()?;
+        Ok(Some(RingSettings {
+            cluster_name: cluster_name.to_owned(),
+            listen,
+            broadcast,
+            seeds: self.seeds(port)?,
+            tokens: self.tokens()?,
+            data_center: DATA_CENTER.to_owned(),
+            rack: RACK.to_owned(),
+            version,
+        }))
+    }
+
+    fn text(&self, key: &'static str) -> Result<Option<&str>, ConfigurationError> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some((Value::Scalar(text), _)) => Ok(Some(text)),
+            Some(_) => Err(self.bad(key, "expected one value")),
+        }
+    }
+
+    fn bad(&self, key: &str, reason: impl Into<String>) -> ConfigurationError {
+        let (value, origin) = match self.0.get(key) {
+            Some((value, origin)) => (value.to_string(), origin.clone()),
+            None => ("nothing".to_owned(), Origin::Set),
+        };
+        ConfigurationError::BadValue { origin, key: key.to_owned(), value, reason: reason.into() }
+    }
+
+    fn port(&self) -> Result<u16, ConfigurationError> {
+        let key = "storage_port";
+        let Some(text) = self.text(key)? else { return Ok(DEFAULT_STORAGE_PORT) };
+        let port = text.parse().ok().filter(|port| *port > 0);
+        port.ok_or_else(|| self.bad(key, "expected a port, from 1 to 65535"))
+    }
+
+    fn address(
+        &self,
+        key: &'static str,
+        port: u16,
+    ) -> Result<Option<SocketAddr>, ConfigurationError> {
+        let Some(name) = self.text(key)? else { return Ok(None) };
+        socket_address(name, port).map(Some).map_err(|reason| self.bad(key, reason))
+    }
+
+    /// Reads the tokens: one, or several with commas between them.
+    fn tokens(&self) -> Result<Vec<Token>, ConfigurationError> {
+        let key = "initial_token";
+        let Some(text) = self.text(key)? else {
+            return Err(self.bad(key, "a node joins a ring with given tokens"));
+        };
+        let parse = |token: &str| token.trim().parse().map(Token).ok();
+        let tokens = text.split(',').map(parse).collect::<Option<Vec<_>>>();
+        let tokens = tokens.ok_or_else(|| self.bad(key, "expected 64-bit numbers with commas"))?;
+        let number = self.text("num_tokens")?.map(str::to_owned);
+        if number.is_some_and(|number| number.parse() != Ok(tokens.len())) {
+            let reason = format!("initial_token has {} tokens", tokens.len());
+            return Err(self.bad("num_tokens", reason));
+        }
+        Ok(tokens)
+    }
+
+    fn check_bootstrap(&self) -> Result<(), ConfigurationError> {
+        match self.text("auto_bootstrap")? {
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(()),
+            _ => Err(self
+                .bad("auto_bootstrap", "this node cannot stream data from others yet; give false")),
+        }
+    }
+
+    fn check_snitch(&self) -> Result<(), ConfigurationError> {
+        let class = |name: &str| name.rsplit('.').next().map(str::to_owned);
+        match self.text("endpoint_snitch")?.and_then(class).as_deref() {
+            None | Some("SimpleSnitch") => Ok(()),
+            Some(_) => Err(self.bad("endpoint_snitch", "expected SimpleSnitch")),
+        }
+    }
+
+    /// Reads the seeds: `[{class_name: SimpleSeedProvider, parameters: [{seeds: "a, b:7000"}]}]`.
+    fn seeds(&self, port: u16) -> Result<Vec<SocketAddr>, ConfigurationError> {
+        let key = "seed_provider";
+        let shape = "expected [{class_name: SimpleSeedProvider, parameters: [{seeds: ADDRESSES}]}]";
+        let text = self.0.get(key).and_then(|(value, _)| seeds_of(value));
+        let text = text.ok_or_else(|| self.bad(key, shape))?;
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let seeds = names.map(|name| socket_address(name, port)).collect::<Result<Vec<_>, _>>();
+        let seeds = seeds.map_err(|reason| self.bad(key, reason))?;
+        if seeds.is_empty() { Err(self.bad(key, "there is no seed")) } else { Ok(seeds) }
+    }
+}
+
+fn seeds_of(provider: &Value) -> Option<&str> {
+    let Value::Scalar(class) = field(provider, "class_name")? else { return None };
+    if class.rsplit('.').next() != Some("SimpleSeedProvider") {
+        return None;
+    }
+    match field(field(provider, "parameters")?, "seeds")? {
+        Value::Scalar(seeds) => Some(seeds),
+        _ => None,
+    }
+}
+
+/// Returns a field of the first item of a list of maps.
+fn field<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
+    let Value::List(items) = list else { return None };
+    let Value::Map(fields) = items.first()? else { return None };
+    fields.iter().find(|(key, ..)| key == name).map(|(_, _, value)| value)
+}
+
+/// Parses an address with or without a port, or resolves a name.
+fn socket_address(name: &str, port: u16) -> Result<SocketAddr, String> {
+    if let Ok(address) = name.parse() {
+        return Ok(address);
+    }
+    let (host, port) = match name.rsplit_once(':') {
+        Some((host, given)) if !host.contains(':') => {
+            (host, given.parse().map_err(|_| format!("{given} is no port"))?)
+        }
+        _ => (name, port),
+    };
+    let mut found = (host, port).to_socket_addrs().map_err(|error| format!("{name}: {error}"))?;
+    found.next().ok_or_else(|| format!("{name} has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::parse_file;
+    use super::*;
+
+    fn resolve(file: &str) -> Result<Option<RingSettings>, String> {
+        let mut given = Given::default();
+        let entries = parse_file(std::path::Path::new("c.yaml"), file.as_bytes()).unwrap();
+        for entry in entries {
+            given.take(entry.key, entry.value, entry.origin);
+        }
+        let resolved = given.resolve("a ring", MessagingVersion::V12, &mut Vec::new());
+        resolved.map_err(|error| error.to_string())
+    }
+
+    const MEMBER: &str = "
+join_ring: true
+auto_bootstrap: false
+initial_token: -5, 7
+listen_address: 127.0.0.2
+storage_port: 7070
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters:
+      - seeds: 127.0.0.1, 127.0.0.3:7001
+";
+
+    #[test]
+    fn a_member_has_what_cassandra_yaml_says() {
+        let ring = resolve(MEMBER).unwrap().unwrap();
+        assert_eq!(ring.listen, "127.0.0.2:7070".parse().unwrap());
+        assert_eq!(ring.broadcast, ring.listen);
+        assert_eq!(ring.tokens, [Token(-5), Token(7)]);
+        let seeds = ["127.0.0.1:7070", "127.0.0.3:7001"].map(|seed| seed.parse().unwrap());
+        assert_eq!(ring.seeds, seeds);
+    }
+
+    #[test]
+    fn a_node_of_its_own_ignores_all() {
+        assert_eq!(resolve(&MEMBER.replace("true", "false")), Ok(None));
+        assert_eq!(resolve("seed_provider: nonsense\n"), Ok(None));
+    }
+
+    #[test]
+    fn what_a_member_cannot_do_is_refused() {
+        for (given, instead, reason) in [
+            ("auto_bootstrap: false", "auto_bootstrap: true", "cannot stream data"),
+            ("initial_token: -5, 7", "initial_token: x", "expected 64-bit numbers"),
+            ("initial_token: -5, 7", "num_tokens: 16", "given tokens"),
+            ("join_ring: true", "join_ring: true\nnum_tokens: 1", "initial_token has 2 tokens"),
+            ("SimpleSeedProvider", "K8SeedProvider", "expected [{class_name"),
+            ("join_ring: true", "join_ring: true\nendpoint_snitch: Ec2Snitch", "SimpleSnitch"),
+            ("127.0.0.2", "0.0.0.0", "peers cannot connect"),
+        ] {
+            let error = resolve(&MEMBER.replace(given, instead)).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

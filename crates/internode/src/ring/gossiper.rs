@@ -1,0 +1,367 @@
+//! The state of gossip, without sockets and clock: what this node knows of each endpoint, and the
+//! messages that follow from a message or from a second that has passed.
+//!
+//! 1. Each second the node raises its heartbeat and sends SYN to a random live endpoint, sometimes
+//!    to an unreachable one, and to a seed unless it has just sent to one.
+//! 2. A receiver of SYN answers with the states that the sender lacks, and asks for those that it
+//!    lacks itself (ACK). The sender answers with these (ACK2).
+//! 3. An endpoint with news is probed by ECHO. Its answer makes it alive.
+//! 4. An endpoint whose heartbeat stands still for [`MAX_SILENCE`] is down. Cassandra decides by
+//!    the distribution of the intervals; its default conviction takes about as long.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use crate::{
+    message::Verb,
+    payload::{
+        ApplicationState, EndpointState, GossipAck, GossipAck2, GossipDigest, GossipSyn, Payload,
+        VersionedValue,
+    },
+};
+
+/// The time without a new heartbeat after which an endpoint is down.
+pub const MAX_SILENCE: Duration = Duration::from_secs(20);
+
+/// The partitioner of all tables here.
+pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+
+/// Whether an endpoint answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// Its states are known, but it has not answered an ECHO.
+    Unproven,
+    /// It has answered, and its heartbeat goes on.
+    Alive,
+    /// Its heartbeat stands still, or it has announced its shutdown.
+    Down,
+}
+
+/// The state of an endpoint, as far as this node knows it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// The second of its start.
+    pub generation: i32,
+    /// The version of its heartbeat.
+    pub heartbeat: i32,
+    /// Its states.
+    pub states: BTreeMap<ApplicationState, VersionedValue>,
+    /// Whether it answers.
+    pub liveness: Liveness,
+    /// When its heartbeat went on last, on the clock of [`Gossiper::tick`].
+    heard_at: Duration,
+}
+
+impl Endpoint {
+    fn new(generation: i32, now: Duration) -> Self {
+        Self {
+            generation,
+            heartbeat: 0,
+            states: BTreeMap::new(),
+            liveness: Liveness::Unproven,
+            heard_at: now,
+        }
+    }
+
+    /// Returns the value of a state.
+    pub fn value(&self, kind: ApplicationState) -> Option<&str> {
+        self.states.get(&kind).map(|value| value.value.as_str())
+    }
+
+    fn max_version(&self) -> i32 {
+        self.states.values().map(|value| value.version).fold(self.heartbeat, i32::max)
+    }
+
+    /// Returns what is newer than a version; `None` if nothing is.
+    fn newer_than(&self, version: i32) -> Option<EndpointState> {
+        let states = self.states.iter().filter(|(_, value)| value.version > version);
+        let states: Vec<_> = states.map(|(kind, value)| (*kind, value.clone())).collect();
+        let has_news = !states.is_empty() || self.heartbeat > version;
+        let Self { generation, heartbeat, .. } = *self;
+        has_news.then_some(EndpointState { generation, heartbeat, states })
+    }
+}
+
+/// A message to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outgoing {
+    /// The broadcast address of the receiver.
+    pub to: SocketAddr,
+    /// The verb.
+    pub verb: Verb,
+    /// The payload.
+    pub payload: Payload,
+}
+
+/// A change that others may want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GossipEvent {
+    /// The endpoint answers.
+    Up(SocketAddr),
+    /// The endpoint does not answer.
+    Down(SocketAddr),
+    /// States of the endpoint have changed.
+    Changed(SocketAddr),
+}
+
+/// The state of gossip.
+#[derive(Debug)]
+pub struct Gossiper {
+    own: SocketAddr,
+    cluster: String,
+    seeds: Vec<SocketAddr>,
+    endpoints: BTreeMap<SocketAddr, Endpoint>,
+    /// The version that this node has given last.
+    version: i32,
+    events: Vec<GossipEvent>,
+}
+
+impl Gossiper {
+    /// Makes the state of a node that knows no other. `generation` is the second of its start, and
+    /// greater than that of each start before.
+    pub fn new(
+        own: SocketAddr,
+        cluster: impl Into<String>,
+        seeds: Vec<SocketAddr>,
+        generation: i32,
+    ) -> Self {
+        let mut endpoint = Endpoint::new(generation, Duration::ZERO);
+        endpoint.liveness = Liveness::Alive;
+        Self {
+            own,
+            cluster: cluster.into(),
+            seeds: seeds.into_iter().filter(|seed| *seed != own).collect(),
+            endpoints: BTreeMap::from([(own, endpoint)]),
+            version: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// Sets a state of this node.
+    pub fn set(&mut self, kind: ApplicationState, value: impl Into<String>) {
+        let version = self.next_version();
+        let value = VersionedValue { value: value.into(), version };
+        if let Some(own) = self.endpoints.get_mut(&self.own) {
+            own.states.insert(kind, value);
+        }
+    }
+
+    /// Returns what is known of each endpoint, this node included.
+    pub fn endpoints(&self) -> &BTreeMap<SocketAddr, Endpoint> {
+        &self.endpoints
+    }
+
+    /// Returns the state of this node as a whole.
+    pub fn own_state(&self) -> EndpointState {
+        let own = self.endpoints.get(&self.own);
+        own.and_then(|own| own.newer_than(-1)).unwrap_or_default()
+    }
+
+    /// Takes the changes since the last call.
+    pub fn take_events(&mut self) -> Vec<GossipEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn next_version(&mut self) -> i32 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Returns the messages of a second. `now` is the time of a monotonic clock; `below` returns a
+    /// random number below its argument.
+    pub fn tick(&mut self, now: Duration, below: &mut dyn FnMut(usize) -> usize) -> Vec<Outgoing> {
+        let version = self.next_version();
+        if let Some(own) = self.endpoints.get_mut(&self.own) {
+            own.heartbeat = version;
+        }
+        self.convict(now);
+        let others = |wanted: &dyn Fn(Liveness) -> bool| -> Vec<SocketAddr> {
+            let others = self.endpoints.iter().filter(|(address, _)| **address != self.own);
+            others.filter(|(_, e)| wanted(e.liveness)).map(|(address, _)| *address).collect()
+        };
+        let live = others(&|liveness| liveness == Liveness::Alive);
+        let silent = others(&|liveness| liveness != Liveness::Alive);
+        let mut targets = BTreeSet::new();
+        let first = pick(&live, below);
+        targets.extend(first);
+        // The more endpoints are silent, the likelier one of them is tried.
+        if silent.len() > live.len() || below(live.len() + 1) < silent.len() {
+            targets.extend(pick(&silent, below));
+        }
+        let met_seed = first.is_some_and(|first| self.seeds.contains(&first));
+        if !met_seed || live.len() < self.seeds.len() {
+            targets.extend(pick(&self.seeds, below));
+        }
+        let syn = GossipSyn {
+            cluster: self.cluster.clone(),
+            partitioner: PARTITIONER.to_owned(),
+            digests: self.digests(),
+        };
+        let message = |to| Outgoing {
+            to,
+            verb: Verb::GOSSIP_DIGEST_SYN,
+            payload: Payload::GossipSyn(syn.clone()),
+        };
+        targets.into_iter().map(message).collect()
+    }
+
+    fn convict(&mut self, now: Duration) {
+        for (address, endpoint) in &mut self.endpoints {
+            let silence = now.saturating_sub(endpoint.heard_at);
+            let is_other = *address != self.own;
+            if is_other && endpoint.liveness == Liveness::Alive && silence > MAX_SILENCE {
+                endpoint.liveness = Liveness::Down;
+                self.events.push(GossipEvent::Down(*address));
+            }
+        }
+    }
+
+    fn digests(&self) -> Vec<GossipDigest> {
+        let digest = |(endpoint, state): (&SocketAddr, &Endpoint)| GossipDigest {
+            endpoint: *endpoint,
+            generation: state.generation,
+            max_version: state.max_version(),
+        };
+        self.endpoints.iter().map(digest).collect()
+    }
+
+    /// Returns the answer to SYN; `None` if the sender belongs to another cluster.
+    pub fn on_syn(&mut self, from: SocketAddr, syn: &GossipSyn) -> Option<Outgoing> {
+        if syn.cluster != self.cluster || syn.partitioner != PARTITIONER {
+            return None;
+        }
+        let mut ack = GossipAck::default();
+        if syn.digests.is_empty() {
+            // A node that starts asks for all states, before it has one itself.
+            let all = self.endpoints.iter();
+            ack.states = all.filter_map(|(at, e)| Some((*at, e.newer_than(-1)?))).collect();
+        }
+        for digest in &syn.digests {
+            let GossipDigest { endpoint, generation, max_version } = *digest;
+            let ask = |max_version| GossipDigest { endpoint, generation, max_version };
+            let Some(known) = self.endpoints.get(&endpoint) else {
+                ack.digests.push(ask(0));
+                continue;
+            };
+            let newer_than = if generation < known.generation { 0 } else { max_version };
+            if generation > known.generation {
+                ack.digests.push(ask(0));
+            } else if generation == known.generation && max_version > known.max_version() {
+                ack.digests.push(ask(known.max_version()));
+            } else if let Some(newer) = known.newer_than(newer_than) {
+                ack.states.push((endpoint, newer));
+            }
+        }
+        let payload = Payload::GossipAck(ack);
+        Some(Outgoing { to: from, verb: Verb::GOSSIP_DIGEST_ACK, payload })
+    }
+
+    /// Takes the states of ACK, and returns the answer and the probes that follow.
+    pub fn on_ack(&mut self, from: SocketAddr, ack: GossipAck, now: Duration) -> Vec<Outgoing> {
+        let mut outgoing = self.take_states(ack.states, now);
+        let mut states = Vec::new();
+        for digest in ack.digests {
+            let Some(known) = self.endpoints.get(&digest.endpoint) else { continue };
+            let from_start = digest.generation != known.generation;
+            let version = if from_start { 0 } else { digest.max_version };
+            states.extend(known.newer_than(version).map(|newer| (digest.endpoint, newer)));
+        }
+        if !states.is_empty() {
+            let payload = Payload::GossipAck2(GossipAck2 { states });
+            outgoing.push(Outgoing { to: from, verb: Verb::GOSSIP_DIGEST_ACK2, payload });
+        }
+        outgoing
+    }
+
+    /// Takes the states of ACK2, and returns the probes that follow.
+    pub fn on_ack2(&mut self, ack: GossipAck2, now: Duration) -> Vec<Outgoing> {
+        self.take_states(ack.states, now)
+    }
+
+    /// Takes the shutdown of an endpoint.
+    pub fn on_shutdown(&mut self, from: SocketAddr, state: Option<EndpointState>, now: Duration) {
+        // The probe that the state would cause is left out: the endpoint is about to end.
+        self.take_states(state.map(|state| (from, state)), now);
+        if let Some(endpoint) = self.endpoints.get_mut(&from).filter(|_| from != self.own)
+            && endpoint.liveness != Liveness::Down
+        {
+            endpoint.liveness = Liveness::Down;
+            self.events.push(GossipEvent::Down(from));
+        }
+    }
+
+    /// Takes the answer to ECHO.
+    pub fn on_echo(&mut self, from: SocketAddr, now: Duration) {
+        if let Some(endpoint) = self.endpoints.get_mut(&from)
+            && endpoint.liveness != Liveness::Alive
+        {
+            endpoint.liveness = Liveness::Alive;
+            endpoint.heard_at = now;
+            self.events.push(GossipEvent::Up(from));
+        }
+    }
+
+    fn take_states(
+        &mut self,
+        states: impl IntoIterator<Item = (SocketAddr, EndpointState)>,
+        now: Duration,
+    ) -> Vec<Outgoing> {
+        let mut probes = Vec::new();
+        for (address, state) in states {
+            // A state of this node itself is an echo of its own.
+            if address == self.own {
+                continue;
+            }
+            if !self.take_state(address, state, now) {
+                continue;
+            }
+            let is_alive = |e: &Endpoint| e.liveness == Liveness::Alive;
+            if !self.endpoints.get(&address).is_some_and(is_alive) {
+                let payload = Payload::None;
+                probes.push(Outgoing { to: address, verb: Verb::ECHO_REQ, payload });
+            }
+        }
+        probes
+    }
+
+    /// Takes a state. Returns whether the endpoint's heartbeat went on.
+    fn take_state(&mut self, address: SocketAddr, state: EndpointState, now: Duration) -> bool {
+        let EndpointState { generation, heartbeat, states } = state;
+        let known = self.endpoints.entry(address).or_insert_with(|| Endpoint::new(generation, now));
+        if generation < known.generation {
+            return false;
+        }
+        if generation > known.generation {
+            // The endpoint has started again: nothing of its former life counts.
+            *known = Endpoint::new(generation, now);
+        }
+        let goes_on = heartbeat > known.heartbeat;
+        if goes_on {
+            known.heartbeat = heartbeat;
+            known.heard_at = now;
+        }
+        let mut has_changed = false;
+        for (kind, value) in states {
+            let is_newer =
+                known.states.get(&kind).is_none_or(|former| former.version < value.version);
+            if is_newer {
+                known.states.insert(kind, value);
+                has_changed = true;
+            }
+        }
+        if has_changed {
+            self.events.push(GossipEvent::Changed(address));
+        }
+        goes_on
+    }
+}
+
+fn pick(from: &[SocketAddr], below: &mut dyn FnMut(usize) -> usize) -> Option<SocketAddr> {
+    match from.len() {
+        0 => None,
+        count => from.get(below(count)).copied(),
+    }
+}

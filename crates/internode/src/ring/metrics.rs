@@ -1,0 +1,59 @@
+//! Counts of a member of a ring.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts of a member. Other threads may read them.
+#[derive(Debug, Default)]
+pub struct RingMetrics {
+    received: AtomicU64,
+    sent: AtomicU64,
+    refused: AtomicU64,
+    broken: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl RingMetrics {
+    pub(super) fn count_received(&self) {
+        self.received.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_sent(&self) {
+        self.sent.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_broken(&self) {
+        self.broken.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_dropped(&self) {
+        self.dropped.fetch_add(1, Relaxed);
+    }
+
+    /// Returns each count with its name and what it counts.
+    pub fn counts(&self) -> [(&'static str, &'static str, u64); 5] {
+        let get = |count: &AtomicU64| count.load(Relaxed);
+        [
+            ("espalier_ring_messages_received", "Messages of peers.", get(&self.received)),
+            ("espalier_ring_messages_sent", "Messages to peers.", get(&self.sent)),
+            (
+                "espalier_ring_requests_refused",
+                "Requests of peers that were not carried out.",
+                get(&self.refused),
+            ),
+            (
+                "espalier_ring_connections_broken",
+                "Connections that were closed because of their bytes.",
+                get(&self.broken),
+            ),
+            (
+                "espalier_ring_messages_dropped",
+                "Messages to peers that could not be sent.",
+                get(&self.dropped),
+            ),
+        ]
+    }
+}

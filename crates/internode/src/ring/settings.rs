@@ -1,0 +1,85 @@
+//! The facts about the node that a member of a ring announces.
+
+use std::net::SocketAddr;
+
+use espalier_mutation::Token;
+use uuid::Uuid;
+
+use super::Gossiper;
+use crate::{
+    MessagingVersion,
+    payload::{ApplicationState, gossip::tokens_value},
+};
+
+/// The settings of a member, by the names of cassandra.yaml where it has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingSettings {
+    /// `cluster_name`; nodes of another cluster do not answer.
+    pub cluster_name: String,
+    /// `listen_address` and `storage_port`.
+    pub listen: SocketAddr,
+    /// `broadcast_address` and `storage_port`, by which peers know the node.
+    pub broadcast: SocketAddr,
+    /// The seeds of `seed_provider`.
+    pub seeds: Vec<SocketAddr>,
+    /// `initial_token`, one or several.
+    pub tokens: Vec<Token>,
+    /// The data centre.
+    pub data_center: String,
+    /// The rack.
+    pub rack: String,
+    /// The greatest version of messages. It decides the form of some, so it must be that of the
+    /// ring: 12, or 13 if all nodes have `storage_compatibility_mode: NONE`.
+    pub version: MessagingVersion,
+}
+
+/// The facts about the node besides its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalView {
+    /// The id of the node, which stays over restarts.
+    pub host_id: Uuid,
+    /// The second of the start, greater than that of each start before.
+    pub generation: i32,
+    /// The release of Cassandra with the same protocol.
+    pub release_version: String,
+    /// The address of the native protocol for clients.
+    pub native: SocketAddr,
+    /// The version letters of SSTables that the node reads, with their formats (`big-nb`).
+    pub sstable_versions: String,
+}
+
+impl RingSettings {
+    /// Returns the state of gossip of a node that takes its place in the ring at once: it announces
+    /// its tokens as its own, without data from others.
+    pub(super) fn gossiper(&self, local: &LocalView) -> Gossiper {
+        use ApplicationState as State;
+        let (own, seeds) = (self.broadcast, self.seeds.clone());
+        let mut gossiper = Gossiper::new(own, &self.cluster_name, seeds, local.generation);
+        let status = match self.tokens.first() {
+            Some(token) => format!("NORMAL,{}", token.0),
+            None => "NORMAL,".to_owned(),
+        };
+        gossiper.set(State::NetVersion, self.version.number().to_string());
+        gossiper.set(State::HostId, local.host_id.to_string());
+        gossiper.set(State::RpcAddress, local.native.ip().to_string());
+        gossiper.set(State::NativeAddressAndPort, host_and_port(local.native));
+        gossiper.set(State::ReleaseVersion, &local.release_version);
+        gossiper.set(State::SstableVersions, &local.sstable_versions);
+        gossiper.set(State::InternalIp, self.listen.ip().to_string());
+        gossiper.set(State::InternalAddressAndPort, host_and_port(self.listen));
+        gossiper.set(State::Dc, &self.data_center);
+        gossiper.set(State::Rack, &self.rack);
+        // No coordinator sends counters to lead, because clients cannot be served yet.
+        gossiper.set(State::RpcReady, "false");
+        // Tokens come before the status, because a peer reads both when the status changes.
+        gossiper.set(State::Tokens, tokens_value(&self.tokens));
+        gossiper.set(State::StatusWithPort, &status);
+        gossiper.set(State::Status, &status);
+        gossiper
+    }
+}
+
+/// Returns an address as Cassandra writes it.
+fn host_and_port(address: SocketAddr) -> String {
+    address.to_string()
+}

@@ -1,0 +1,163 @@
+//! The state of gossip: nodes learn of each other, notice silence, restarts and shutdowns.
+
+use std::{net::SocketAddr, time::Duration};
+
+use espalier_internode::{
+    message::Verb,
+    payload::{ApplicationState, GossipSyn, Payload},
+    ring::{
+        GossipEvent, Gossiper, Liveness,
+        gossiper::{MAX_SILENCE, Outgoing, PARTITIONER},
+    },
+};
+
+fn address(number: u8) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, number], 7000))
+}
+
+fn gossiper(number: u8, generation: i32) -> Gossiper {
+    let mut gossiper = Gossiper::new(address(number), "ring", vec![address(1)], generation);
+    gossiper.set(ApplicationState::Dc, format!("dc{number}"));
+    gossiper
+}
+
+/// Nodes whose messages arrive at once.
+struct Network {
+    nodes: Vec<(SocketAddr, Gossiper)>,
+    now: Duration,
+}
+
+impl Network {
+    fn new(numbers: &[u8]) -> Self {
+        let nodes = numbers.iter().map(|number| (address(*number), gossiper(*number, 1000)));
+        Self { nodes: nodes.collect(), now: Duration::ZERO }
+    }
+
+    fn node(&mut self, number: u8) -> &mut Gossiper {
+        let found = self.nodes.iter_mut().find(|(at, _)| *at == address(number));
+        &mut found.unwrap().1
+    }
+
+    fn liveness(&mut self, at: u8, of: u8) -> Option<Liveness> {
+        self.node(at).endpoints().get(&address(of)).map(|endpoint| endpoint.liveness)
+    }
+
+    /// Lets a second pass at these nodes.
+    fn second(&mut self, numbers: &[u8]) {
+        self.now += Duration::from_secs(1);
+        for number in numbers {
+            let now = self.now;
+            let mut below = |bound: usize| (now.as_secs() as usize * 7 + 3) % bound;
+            let outgoing = self.node(*number).tick(now, &mut below);
+            self.deliver(address(*number), outgoing, numbers);
+        }
+    }
+
+    fn deliver(&mut self, from: SocketAddr, outgoing: Vec<Outgoing>, up: &[u8]) {
+        let now = self.now;
+        for Outgoing { to, verb, payload } in outgoing {
+            if !up.iter().any(|number| address(*number) == to) {
+                continue;
+            }
+            let found = self.nodes.iter_mut().find(|(at, _)| *at == to);
+            let node = &mut found.unwrap().1;
+            let answers = match payload {
+                Payload::GossipSyn(syn) => Vec::from_iter(node.on_syn(from, &syn)),
+                Payload::GossipAck(ack) => node.on_ack(from, ack, now),
+                Payload::GossipAck2(ack) => node.on_ack2(ack, now),
+                Payload::None if verb == Verb::ECHO_REQ => {
+                    let answer = Verb::ECHO_RSP;
+                    vec![Outgoing { to: from, verb: answer, payload: Payload::None }]
+                }
+                Payload::None => {
+                    node.on_echo(from, now);
+                    Vec::new()
+                }
+                other => panic!("{other:?}"),
+            };
+            self.deliver(to, answers, up);
+        }
+    }
+}
+
+#[test]
+fn three_nodes_learn_of_each_other_by_one_seed() {
+    let mut network = Network::new(&[1, 2, 3]);
+    for _ in 0..5 {
+        network.second(&[1, 2, 3]);
+    }
+    for at in 1..=3 {
+        for of in 1..=3 {
+            assert_eq!(network.liveness(at, of), Some(Liveness::Alive), "{of} at {at}");
+            let endpoint = &network.node(at).endpoints()[&address(of)];
+            assert_eq!(endpoint.value(ApplicationState::Dc), Some(format!("dc{of}").as_str()));
+        }
+    }
+}
+
+#[test]
+fn a_silent_node_is_down_until_it_speaks_again() {
+    let mut network = Network::new(&[1, 2]);
+    (0..3).for_each(|_| network.second(&[1, 2]));
+    network.node(1).take_events();
+    (0..=MAX_SILENCE.as_secs()).for_each(|_| network.second(&[1]));
+    assert_eq!(network.liveness(1, 2), Some(Liveness::Down));
+    (0..3).for_each(|_| network.second(&[1, 2]));
+    assert_eq!(network.liveness(1, 2), Some(Liveness::Alive));
+    let events = network.node(1).take_events();
+    assert_eq!(events, [GossipEvent::Down(address(2)), GossipEvent::Up(address(2))]);
+}
+
+#[test]
+fn a_later_generation_replaces_all_that_was_known() {
+    let mut network = Network::new(&[1, 2]);
+    network.node(2).set(ApplicationState::Rack, "old");
+    (0..3).for_each(|_| network.second(&[1, 2]));
+    *network.node(2) = gossiper(2, 1001);
+    (0..3).for_each(|_| network.second(&[1, 2]));
+    let endpoint = &network.node(1).endpoints()[&address(2)];
+    assert_eq!((endpoint.generation, endpoint.liveness), (1001, Liveness::Alive));
+    assert_eq!(endpoint.value(ApplicationState::Rack), None);
+    // States of the former life come too late.
+    *network.node(2) = gossiper(2, 1000);
+    (0..3).for_each(|_| network.second(&[1, 2]));
+    assert_eq!(network.node(1).endpoints()[&address(2)].generation, 1001);
+}
+
+#[test]
+fn a_shutdown_is_noticed_at_once() {
+    let mut network = Network::new(&[1, 2]);
+    (0..3).for_each(|_| network.second(&[1, 2]));
+    let state = network.node(2).own_state();
+    let now = network.now;
+    network.node(1).on_shutdown(address(2), Some(state), now);
+    assert_eq!(network.liveness(1, 2), Some(Liveness::Down));
+    // A node does not believe that it is down itself.
+    network.node(1).on_shutdown(address(1), None, now);
+    assert_eq!(network.liveness(1, 1), Some(Liveness::Alive));
+}
+
+#[test]
+fn another_cluster_gets_no_answer() {
+    let mut node = gossiper(1, 1000);
+    let syn = |cluster: &str, partitioner: &str| GossipSyn {
+        cluster: cluster.into(),
+        partitioner: partitioner.into(),
+        digests: Vec::new(),
+    };
+    assert!(node.on_syn(address(2), &syn("ring", PARTITIONER)).is_some());
+    assert!(node.on_syn(address(2), &syn("rings", PARTITIONER)).is_none());
+    assert!(node.on_syn(address(2), &syn("ring", "RandomPartitioner")).is_none());
+}
+
+#[test]
+fn a_node_that_starts_gets_all_states() {
+    let mut network = Network::new(&[1, 2]);
+    (0..3).for_each(|_| network.second(&[1, 2]));
+    let syn =
+        GossipSyn { cluster: "ring".into(), partitioner: PARTITIONER.into(), digests: Vec::new() };
+    let answer = network.node(1).on_syn(address(3), &syn).unwrap();
+    let Payload::GossipAck(ack) = answer.payload else { panic!() };
+    assert_eq!(ack.states.len(), 2);
+    assert!(ack.digests.is_empty());
+}
