@@ -58,6 +58,8 @@ KNOWN_TEXTS = [
     (r"Unknown function (\w+) called", r"Unknown function '\w+'"),
     (r"Unexpected receiver type .*; only list .* expected", r"Invalid list literal for .*"),
     (r"Invalid tuple type literal for .*", r"Invalid tuple literal for .*"),
+    # A user type: Cassandra compares the components, and fails inside if they fit.
+    (r"Invalid tuple literal for .*", r"Invalid tuple type literal for .*"),
     (r"Invalid tuple literal for .*: component .*", r"Invalid tuple literal for .* of type .*"),
     (r"Unable to (parse|make|coerce) .*", r"Invalid \w+ constant .*"),
     (r"Invalid (\w+) literal for .* is not of type .*", r"Invalid \w+ constant .* of type .*"),
@@ -183,7 +185,7 @@ def nameless(text):
     return re.sub(r"\b[kcsv]\d\b", "COLUMN", re.sub(r"\bt\d+\b", "TABLE", text))
 
 
-def difference(theirs, ours):
+def difference(theirs, ours, is_batch):
     """Returns the kind of difference between two answers; None if there is none."""
     if theirs.code == SERVER_ERROR:
         # Cassandra fails inside; any answer that writes nothing will do.
@@ -205,7 +207,11 @@ def difference(theirs, ours):
     )
     # Our hint follows Cassandra's text.
     begins_alike = text.startswith(theirs.message)
-    return None if begins_alike or is_known else "text"
+    if begins_alike or is_known:
+        return None
+    # A batch with several faults: Cassandra checks statement by statement, we check all partition
+    # keys and bound values first.
+    return None if is_batch else "text"
 
 
 class Comparison:
@@ -237,7 +243,8 @@ class Comparison:
         goes_on = True
         for at in range(max(len(theirs), len(ours))):
             pair = [answers[at] if at < len(answers) else None for answers in (theirs, ours)]
-            kind = difference(*pair) if None not in pair else "number of answers"
+            is_batch = statements[-1].batch is not None
+            kind = difference(*pair, is_batch) if None not in pair else "number of answers"
             if kind is None:
                 continue
             texts = ["no answer" if answer is None else shown(answer) for answer in pair]

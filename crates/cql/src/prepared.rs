@@ -4,10 +4,17 @@
 //! next look-up plans it again from its text.
 //!
 //! Memory: at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in total.
-//! Beyond that an arbitrary statement is evicted; the client prepares it again when the node
-//! reports it as unknown. A plan may be some fifty times as large as its text.
+//! Beyond that the cache evicts the oldest statement that was not used since it was last looked at
+//! (second chance); the client prepares it again when the node reports it as unknown. A plan may be
+//! some fifty times as large as its text.
 
-use std::sync::{Arc, PoisonError, RwLock, Weak, atomic::AtomicU64};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use espalier_mutation::schema::{Schema, TableId};
 use espalier_storage::system::is_virtual;
@@ -142,31 +149,60 @@ impl Prepared {
 /// Prepared statements by id, within the limits of the module.
 #[derive(Debug, Default)]
 pub(crate) struct BoundedStatements {
-    by_id: HashMap<[u8; 16], Arc<Prepared>, foldhash::fast::RandomState>,
+    by_id: HashMap<[u8; 16], Entry, foldhash::fast::RandomState>,
+    /// The ids in the order in which eviction looks at them.
+    queue: VecDeque<[u8; 16]>,
     text_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    prepared: Arc<Prepared>,
+    /// Whether it was used since eviction last looked at it.
+    is_used: AtomicBool,
 }
 
 impl BoundedStatements {
     pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
-        self.by_id.get(id)
+        let entry = self.by_id.get(id)?;
+        // A store only when it changes something keeps the line shared between cores.
+        if !entry.is_used.load(Relaxed) {
+            entry.is_used.store(true, Relaxed);
+        }
+        Some(&entry.prepared)
     }
 
     /// Adds or replaces a statement, and evicts others until the limits are met.
     pub fn insert(&mut self, prepared: Arc<Prepared>) {
-        self.remove(&prepared.id);
-        let text_bytes = prepared.text.len();
+        let (id, text_bytes) = (prepared.id, prepared.text.len());
+        if let Some(entry) = self.by_id.get_mut(&id) {
+            self.text_bytes = self.text_bytes - entry.prepared.text.len() + text_bytes;
+            entry.prepared = prepared;
+            return;
+        }
         while self.by_id.len() >= MAX_STATEMENTS || self.text_bytes + text_bytes > MAX_TEXT_BYTES {
-            let Some(victim) = self.by_id.keys().next().copied() else { break };
-            self.remove(&victim);
+            if !self.evict_one() {
+                break;
+            }
         }
         self.text_bytes += text_bytes;
-        self.by_id.insert(prepared.id, prepared);
+        self.queue.push_back(id);
+        self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
     }
 
-    fn remove(&mut self, id: &[u8; 16]) {
-        if let Some(removed) = self.by_id.remove(id) {
-            self.text_bytes -= removed.text.len();
+    /// Evicts the first statement in the queue that was not used; the used ones before it go to the
+    /// end. Returns whether there was a statement.
+    fn evict_one(&mut self) -> bool {
+        while let Some(id) = self.queue.pop_front() {
+            let Some(entry) = self.by_id.get_mut(&id) else { continue };
+            if std::mem::take(entry.is_used.get_mut()) {
+                self.queue.push_back(id);
+            } else if let Some(evicted) = self.by_id.remove(&id) {
+                self.text_bytes -= evicted.prepared.text.len();
+                return true;
+            }
         }
+        false
     }
 }
 
@@ -201,4 +237,65 @@ impl PreparedCache {
 /// Whether the keyspace describes the node itself. Its tables are small.
 fn is_node_keyspace(keyspace: &str) -> bool {
     matches!(keyspace, "system" | "system_schema") || is_virtual(keyspace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(number: u128, text_bytes: usize) -> Arc<Prepared> {
+        Arc::new(Prepared {
+            id: number.to_be_bytes(),
+            text: " ".repeat(text_bytes),
+            keyspace: None,
+            bind: BindMetadata::default(),
+            result: Arc::default(),
+            result_changed: false,
+            timeout: None,
+            plan: Plan::Schema,
+            schema: Weak::new(),
+            tables: Vec::new(),
+            depends_on_schema: false,
+            needs: Vec::new(),
+            changes_roles: false,
+            passed: AtomicU64::new(0),
+        })
+    }
+
+    fn has(statements: &BoundedStatements, number: u128) -> bool {
+        statements.by_id.contains_key(&number.to_be_bytes())
+    }
+
+    #[test]
+    fn a_full_cache_evicts_the_oldest_statements_that_were_not_used() {
+        let mut statements = BoundedStatements::default();
+        let count = MAX_STATEMENTS as u128;
+        for number in 0..count {
+            statements.insert(statement(number, 1));
+        }
+        for used in [0, 2, 4] {
+            assert!(statements.get(&u128::to_be_bytes(used)).is_some());
+        }
+        for number in count..count + 3 {
+            statements.insert(statement(number, 1));
+            assert!(has(&statements, number), "a new statement is there");
+        }
+        let gone: Vec<_> = (0..count + 3).filter(|&number| !has(&statements, number)).collect();
+        assert_eq!(gone, [1, 3, 5]);
+        assert_eq!(statements.by_id.len(), MAX_STATEMENTS);
+        assert_eq!(statements.queue.len(), MAX_STATEMENTS);
+    }
+
+    #[test]
+    fn texts_are_bounded_and_a_statement_is_replaced_in_its_place() {
+        let mut statements = BoundedStatements::default();
+        for number in 0..40 {
+            statements.insert(statement(number, MAX_STATEMENT_BYTES));
+            assert!(statements.text_bytes <= MAX_TEXT_BYTES);
+        }
+        assert_eq!(statements.by_id.len(), MAX_TEXT_BYTES / MAX_STATEMENT_BYTES);
+        statements.insert(statement(39, 5));
+        assert_eq!(statements.text_bytes, MAX_TEXT_BYTES - MAX_STATEMENT_BYTES + 5);
+        assert_eq!(statements.queue.len(), statements.by_id.len());
+    }
 }

@@ -46,11 +46,8 @@ pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
         };
     }
     if let T::Tuple(_) = to {
-        // A tuple can be written as the text of its fields.
-        return match literal {
-            Literal::Blob(_) => Assignable::No,
-            _ => Assignable::Weakly,
-        };
+        // A tuple can be written as the text of its fields, or by its bytes.
+        return Assignable::Weakly;
     }
     let (fits, exact) = match literal {
         Literal::String(_) => {
@@ -78,7 +75,8 @@ pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
         Literal::Float(_) => (matches!(to, T::Decimal | T::Double | T::Float), T::Double),
         Literal::Uuid(_) => (matches!(to, T::Uuid | T::Timeuuid), T::Uuid),
         Literal::Boolean(_) => (matches!(to, T::Boolean), T::Boolean),
-        Literal::Blob(_) => (matches!(to, T::Blob), T::Blob),
+        // Cassandra takes a hexadecimal constant for a tinyint, too.
+        Literal::Blob(_) => (matches!(to, T::Blob | T::Tinyint), T::Blob),
         Literal::Duration(_) => (matches!(to, T::Duration), T::Duration),
     };
     match (fits, *to == exact) {

@@ -348,7 +348,16 @@ pub(super) fn constant(
     }
     let parsed = match target {
         CqlType::Counter => espalier_types::literal::from_text(&CqlType::Bigint, &text),
+        CqlType::Tuple(_) | CqlType::Tinyint if kind == "HEX" => {
+            espalier_types::literal::from_text(&CqlType::Blob, &text)
+        }
         _ => espalier_types::literal::from_text(target, &text),
     };
-    parsed.map_err(|error| preparation.invalid(position, format!("{error}, for {}", place())))
+    let at_place =
+        |error: String| preparation.invalid(position, format!("{error}, for {}", place()));
+    let value = parsed.map_err(|error| at_place(error.to_string()))?;
+    if kind == "HEX" {
+        target.validate(&value).map_err(|error| at_place(error.to_string()))?;
+    }
+    Ok(value)
 }

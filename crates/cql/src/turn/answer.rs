@@ -36,7 +36,7 @@ pub fn not_applied(plan: &Plan<'_>, read: &ReadRows) -> Result<Rows> {
     let partition_key = key_components(plan.table, &plan.key)?;
     let mut content = Vec::new();
     let mut shown: Vec<Option<&Row>> = if plan.conditions.is_empty() {
-        read.rows.iter().map(Some).collect()
+        read.first_row.iter().map(Some).collect()
     } else {
         let conditions = plan.conditions.iter();
         let found = conditions.map(|(clustering, _)| read.find(plan.table, clustering));

@@ -19,8 +19,11 @@ pub struct ReadRows {
     pub static_row: Option<Row>,
     /// The static row with all columns, for operations on lists.
     whole_static_row: Option<Row>,
-    /// The rows in clustering order.
-    pub rows: Vec<Row>,
+    /// The first row of the partition, if the request has no conditions on rows: it tells whether
+    /// the partition exists, and stands in the answer.
+    pub first_row: Option<Row>,
+    /// The rows with conditions or operations, in clustering order.
+    rows: Vec<Row>,
 }
 
 impl ReadRows {
@@ -29,7 +32,8 @@ impl ReadRows {
     /// # Errors
     /// The storage fails.
     pub async fn read(database: &Database, plan: &Plan<'_>) -> Result<Self> {
-        let mut rows = Self { static_row: None, whole_static_row: None, rows: Vec::new() };
+        let mut rows =
+            Self { static_row: None, whole_static_row: None, first_row: None, rows: Vec::new() };
         let places = plan.conditions.iter().map(|(clustering, _)| Some(clustering));
         let places: Vec<_> = places.chain(plan.rows_of_operations()).collect();
         let slices: Vec<_> = places
@@ -41,9 +45,7 @@ impl ReadRows {
             || plan.static_conditions.is_some()
             || plan.table.static_columns().iter().any(|column| plan.shows_static(column));
         if reads_static {
-            // Without conditions on rows, the first row of the partition tells whether it exists,
-            // and stands in the answer.
-            rows.read_static(database, plan, slices.is_empty()).await?;
+            rows.read_static(database, plan).await?;
         }
         if !slices.is_empty() {
             let slices = ClusteringSlices::normalise(slices, plan.table.comparator());
@@ -54,12 +56,7 @@ impl ReadRows {
         Ok(rows)
     }
 
-    async fn read_static(
-        &mut self,
-        database: &Database,
-        plan: &Plan<'_>,
-        with_first_row: bool,
-    ) -> Result<()> {
+    async fn read_static(&mut self, database: &Database, plan: &Plan<'_>) -> Result<()> {
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let command = ReadCommand { limits, ..command(plan) };
         let found = database.read(command).await?.partitions.into_iter().next();
@@ -71,31 +68,33 @@ impl ReadRows {
                 row
             });
             self.static_row = self.static_row.take().filter(|row| !row.columns.is_empty());
-            if with_first_row {
-                self.rows = found.rows;
+            if plan.conditions.is_empty() {
+                self.first_row = found.rows.into_iter().next();
             }
         }
         Ok(())
     }
 
-    /// Replaces the row of a request that names none by the first row with a live marker. Cassandra
-    /// reads no regular column for such a request, so a row without a marker is none.
+    /// Replaces the first row, if the request names no row, by the first row with a live marker.
+    /// Cassandra reads no regular column for such a request, so a row without a marker is none.
     ///
     /// # Errors
     /// The storage fails.
     pub async fn find_marked_row(&mut self, database: &Database, plan: &Plan<'_>) -> Result<()> {
         let is_marked = |row: &Row| row.liveness.is_live(plan.now_s);
-        if plan.names_rows() || self.rows.first().is_none_or(is_marked) {
+        if plan.names_rows() || self.first_row.as_ref().is_none_or(is_marked) {
             return Ok(());
         }
-        self.rows.clear();
+        self.first_row = None;
         let limits = ReadLimits { rows: ROWS_AT_ONCE, ..ReadLimits::NONE };
         let mut command = ReadCommand { limits, ..command(plan) };
         loop {
             let found = database.read(command.clone()).await?;
             let mut rows = found.partitions.into_iter().flat_map(|found| found.rows);
-            self.rows.extend(rows.find(is_marked));
-            let Some(next) = found.next.filter(|_| self.rows.is_empty()) else { return Ok(()) };
+            self.first_row = rows.find(is_marked);
+            let Some(next) = found.next.filter(|_| self.first_row.is_none()) else {
+                return Ok(());
+            };
             command.resume = Some(next);
         }
     }
