@@ -335,6 +335,7 @@ pub(super) async fn find(
         }
         listing => listing?,
     };
+    refuse_links(file_system, source).await?;
     let dead = dead_sets(file_system, source).await?;
     listing.sealed.retain(|sealed| !dead.contains(sealed));
     listing.incomplete.retain(|incomplete| !dead.contains(incomplete));
@@ -345,6 +346,19 @@ pub(super) async fn find(
         Err(StorageError::NothingToImport(source.to_owned()))
     } else {
         Ok(listing.sealed)
+    }
+}
+
+/// Refuses symbolic links among the files: they would make files of other directories part of a
+/// table. Best effort: a file that is exchanged for a link after this check is not noticed.
+async fn refuse_links(file_system: &FileSystem, source: &Path) -> Result<(), StorageError> {
+    let entries = file_system.read_dir(source).await?;
+    match entries.into_iter().find(|entry| entry.is_link) {
+        None => Ok(()),
+        Some(link) => Err(StorageError::NotImportable(format!(
+            "{} is a symbolic link; copy the file that it leads to",
+            link.path.display()
+        ))),
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     import::{Becoming, find},
     snapshots::{MANIFEST, SCHEMA},
 };
-use crate::{StorageError, table::SNAPSHOTS};
+use crate::StorageError;
 
 impl Database {
     /// Restores a table from a snapshot. Writes after the snapshot are lost.
@@ -110,9 +110,15 @@ impl Database {
         let own = schema.table(keyspace, name).map(|table| self.directory_of(table));
         let mut found = Vec::new();
         for directory in self.table_directories().await? {
-            let path = directory.path.join(SNAPSHOTS).join(tag);
-            let is_named = directory.keyspace == keyspace && directory.name == name;
-            if is_named && self.file_system().exists(path.join(MANIFEST)).await? {
+            if directory.keyspace != keyspace || directory.name != name {
+                continue;
+            }
+            let snapshots = self.snapshots_of(&directory.path).await?;
+            let Some(snapshot) = snapshots.into_iter().find(|snapshot| snapshot.name == tag) else {
+                continue;
+            };
+            let path = snapshot.path;
+            if self.file_system().exists(path.join(MANIFEST)).await? {
                 if own.as_ref() == Some(&directory.path) {
                     return Ok(path);
                 }

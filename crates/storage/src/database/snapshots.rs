@@ -117,6 +117,12 @@ impl Database {
     }
 
     async fn check_no_snapshot(&self, table: &Table, tag: &str) -> Result<(), StorageError> {
+        if self.has_linked_snapshots(&table.directory).await? {
+            return Err(StorageError::Snapshot(format!(
+                "{} is a symbolic link: snapshots stay below the table's directory",
+                table.directory.join(SNAPSHOTS).display()
+            )));
+        }
         let directory = table.directory.join(SNAPSHOTS).join(tag);
         if !self.file_system().exists(&directory).await? {
             return Ok(());
@@ -254,14 +260,24 @@ impl Database {
         Ok(found)
     }
 
-    /// Lists the directories of a table's snapshots. Files in the same place are ignored.
+    /// Lists the directories of a table's snapshots. Files and links in the same place are ignored.
     pub(super) async fn snapshots_of(
         &self,
         table: &Path,
     ) -> Result<Vec<DirectoryEntry>, StorageError> {
+        if self.has_linked_snapshots(table).await? {
+            return Ok(Vec::new());
+        }
         let mut entries = read_dir(self.file_system(), &table.join(SNAPSHOTS)).await?;
-        entries.retain(|entry| entry.is_directory);
+        entries.retain(|entry| entry.is_directory && !entry.is_link);
         Ok(entries)
+    }
+
+    /// Returns whether a table's directory of snapshots is a symbolic link, which leads out of the
+    /// data directory. Such snapshots are neither listed, restored nor removed.
+    async fn has_linked_snapshots(&self, table: &Path) -> Result<bool, StorageError> {
+        let entries = read_dir(self.file_system(), table).await?;
+        Ok(entries.iter().any(|entry| entry.name == SNAPSHOTS && entry.is_link))
     }
 
     /// Returns the details of a snapshot; files may come and go meanwhile. `copies` has the number

@@ -25,6 +25,7 @@ mod full_tries;
 mod imports;
 mod kinds_of_memtables;
 mod large_memtable;
+mod links_that_lead_away;
 mod logged_batches;
 mod looks;
 mod many_tables;
