@@ -62,7 +62,7 @@ impl EffectiveRole {
             epoch,
             exists: own.is_some(),
             can_login: own.is_some_and(|row| row.can_login),
-            is_superuser: rows.values().any(|row| row.is_superuser),
+            is_superuser: include_superuser(&rows),
             datacenters: restriction(database, "network_permissions", "dcs", name).await?,
             cidr_groups: restriction(database, "cidr_permissions", "cidr_groups", name).await?,
             ..Self::default()
@@ -146,6 +146,11 @@ pub async fn with_inherited(database: &Database, name: &str) -> Result<BTreeMap<
         }
     }
     Ok(found)
+}
+
+/// Returns whether one of the roles is a superuser.
+pub fn include_superuser(rows: &BTreeMap<String, RoleRow>) -> bool {
+    rows.values().any(|row| row.is_superuser)
 }
 
 /// Reads the permissions that are granted to one role itself, by resource name.

@@ -1,6 +1,7 @@
 //! Permissions that follow the schema: a creator may do everything with what it creates, and a
 //! dropped object takes the permissions on it along.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_mutation::schema::Schema;
@@ -10,7 +11,7 @@ use super::super::resource::Resource;
 use super::super::settings::Authorizer;
 use super::super::store::{self, Change};
 use super::super::{Auth, Login};
-use super::{SHARD, grant};
+use super::{SHARD, TURN, grant};
 use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
 
 /// Grants the client all permissions on what a statement has created.
@@ -35,13 +36,28 @@ pub(crate) async fn creator_permissions(
         ChangeTarget::Table => vec![Resource::Table(keyspace, name)],
         ChangeTarget::Type => return Ok(()),
     };
-    let mut change = Change::default();
-    for resource in resources {
-        grant::put(&mut change, login.name(), &resource, resource.applicable());
+    let (auth, role) = (Arc::clone(auth), login.name().to_owned());
+    let give = move |database: Database| async move {
+        let turn = TURN.with(Rc::clone);
+        let _turn = turn.lock().await;
+        let mut change = Change::default();
+        // Another client may have dropped the object again, and its permissions with it.
+        for resource in resources.iter().filter(|one| is_there(&database.schema(), one)) {
+            grant::put(&mut change, &role, resource, resource.applicable());
+        }
+        let applied = change.apply(&database).await;
+        auth.roles_changed();
+        applied
+    };
+    database.on_shard(SHARD, give).await
+}
+
+fn is_there(schema: &Schema, resource: &Resource) -> bool {
+    match resource {
+        Resource::Table(keyspace, table) => schema.table(keyspace, table).is_some(),
+        Resource::Keyspace(name) | Resource::FunctionsOf(name) => schema.keyspace(name).is_some(),
+        _ => true,
     }
-    let applied = change.apply(database).await;
-    auth.roles_changed();
-    applied
 }
 
 /// Revokes all permissions on what a statement has dropped. `before` is the schema before it.
@@ -75,6 +91,9 @@ pub(crate) async fn revoke_dropped(
     };
     let auth = Arc::clone(auth);
     let revoke = move |database: Database| async move {
+        // A GRANT that saw the object has ended, and a later one does not see it.
+        let turn = TURN.with(Rc::clone);
+        let _turn = turn.lock().await;
         let mut change = Change::default();
         for resource in &resources {
             revoke_all_on(&database, &mut change, resource).await?;

@@ -165,7 +165,7 @@ impl Run<'_> {
     /// cannot take over a superuser by a new password. Cassandra 5.0.9 allows it.
     async fn check_superuser_is_spared(&self, role: &Defined<'_>) -> Result<()> {
         let rows = role::with_inherited(self.database, role.name).await?;
-        if rows.values().any(|row| row.is_superuser) {
+        if role::include_superuser(&rows) {
             return Err(unauthorized("Only superusers can alter a role with superuser status"));
         }
         Ok(())
@@ -276,7 +276,7 @@ impl Run<'_> {
     pub(super) async fn drop_role(&self, name: &str, if_exists: bool) -> Result<QueryResult> {
         self.check_on_role(Permission::Drop, &Resource::Role(name.to_owned()))?;
         let rows = role::with_inherited(self.database, name).await?;
-        if rows.values().any(|row| row.is_superuser) && !self.is_super() {
+        if role::include_superuser(&rows) && !self.is_super() {
             return Err(unauthorized("Only superusers can drop a role with superuser status"));
         }
         self.check_not_anonymous()?;

@@ -19,7 +19,7 @@ impl Run<'_> {
         let rows = role::with_inherited(self.database, name).await?;
         // Cassandra looks at the role itself only. An identity of a role that has a superuser
         // granted would have the same rights.
-        if !self.is_super() && rows.values().any(|row| row.is_superuser) {
+        if !self.is_super() && role::include_superuser(&rows) {
             return Err(unauthorized(
                 "Only superusers can bind identities to a role with superuser status",
             ));
@@ -55,7 +55,7 @@ impl Run<'_> {
             Some(name) => {
                 self.check_on_role(Permission::Drop, &Resource::Role(name.clone()))?;
                 let rows = role::with_inherited(self.database, name).await?;
-                if !self.is_super() && rows.values().any(|row| row.is_superuser) {
+                if !self.is_super() && role::include_superuser(&rows) {
                     return Err(unauthorized(
                         "Only superusers can remove identity bindings from a role with superuser status",
                     ));

@@ -54,7 +54,7 @@ impl Run<'_> {
                 continue;
             }
             table.text(&name);
-            table.boolean(rows.values().any(|row| row.is_superuser));
+            table.boolean(role::include_superuser(&rows));
             table.text(&self.datacenters_of(&name).await?);
             table.rows += 1;
         }
