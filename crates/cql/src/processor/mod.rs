@@ -25,7 +25,6 @@ pub use self::{
 use crate::{
     ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result, Value,
     auth::{self, Auth, Login},
-    batch::{BatchUpdates, PlannedBatch},
     consistency, ddl, describe,
     guard::{self, Guard},
     metadata::statement_id,
@@ -286,7 +285,12 @@ impl QueryProcessor {
                 self.modify(statement, &evaluation, clocks, guard).await?;
                 Ok(QueryResult::Void)
             }
-            Plan::Batch(batch) => self.run_batch(batch, &evaluation, clocks, guard).await,
+            Plan::Batch(batch) => {
+                let timestamp_us = batch.timestamp_us(&evaluation, clocks.timestamp_us)?;
+                let clocks = Clocks { timestamp_us, ..clocks };
+                let statements = batch.statements.iter().map(|statement| (statement, evaluation));
+                self.write_batch(batch.kind, statements, clocks, guard).await
+            }
             Plan::Transaction(_) => {
                 let (prepared, values) = (prepared.clone(), values.into());
                 let now_s = clocks.now_s;
@@ -334,26 +338,6 @@ impl QueryProcessor {
             auth::revoke_dropped(database, auth, &before, change).await?;
         }
         Ok(result)
-    }
-
-    /// Executes the statements of a batch as one mutation.
-    async fn run_batch(
-        &self,
-        batch: &PlannedBatch,
-        evaluation: &Evaluation<'_>,
-        clocks: Clocks,
-        guard: Guard<'_>,
-    ) -> Result<QueryResult> {
-        let timestamp_us = batch.timestamp_us(evaluation, clocks.timestamp_us)?;
-        let clocks = Clocks { timestamp_us, ..clocks };
-        let mut updates = BatchUpdates::default();
-        let mut is_counter = false;
-        for statement in &batch.statements {
-            is_counter |= statement.table.is_counter();
-            self.add_to_batch(&mut updates, statement, evaluation, clocks, guard).await?;
-        }
-        self.apply_batch(batch.kind, is_counter, updates.into_mutation(), guard).await?;
-        Ok(QueryResult::Void)
     }
 
     /// Waits until the rows that a serial read returned are durable, because a crash could

@@ -103,7 +103,7 @@ impl QueryProcessor {
         Ok(())
     }
 
-    pub(super) async fn apply_batch(
+    async fn apply_batch(
         &self,
         kind: BatchKind,
         is_counter: bool,
@@ -185,7 +185,7 @@ impl QueryProcessor {
             Plan::Modification(statement) => Some(statement.as_ref()),
             _ => None,
         });
-        let is_counter = check_statements(batch.kind, statements.clone(), false)?;
+        check_statements(batch.kind, statements.clone(), false)?;
         if guard.guardrails.guards_writes() {
             check_batch(statements.clone(), options, guard)?;
             if let Some(first) = planned.first() {
@@ -203,29 +203,34 @@ impl QueryProcessor {
             let request = TurnRequest { statements, is_batch: true, clocks, now_us };
             return Box::pin(self.take_turn(request, guard)).await;
         }
-        let mut updates = BatchUpdates::default();
-        for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {
-            let values = bind_values(&prepared.bind.columns, sent.values)?;
-            let evaluation = Evaluation { values: &values, now_us, references: &[] };
-            self.add_to_batch(&mut updates, statement, &evaluation, clocks, guard).await?;
-        }
-        self.apply_batch(batch.kind, is_counter, updates.into_mutation(), guard).await?;
-        Ok(QueryResult::Void)
+        let sent = planned.iter().zip(&batch.statements);
+        let values = sent.map(|(prepared, sent)| bind_values(&prepared.bind.columns, sent.values));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let evaluations =
+            values.iter().map(|values| Evaluation { values, now_us, references: &[] });
+        self.write_batch(batch.kind, statements.zip(evaluations), clocks, guard).await
     }
 
-    /// Adds the changes of one statement of a batch to `updates`.
-    pub(super) async fn add_to_batch(
+    /// Executes the statements of a batch, each with its values, as one mutation.
+    pub(super) async fn write_batch<'s>(
         &self,
-        updates: &mut BatchUpdates,
-        statement: &PlannedModification,
-        evaluation: &Evaluation<'_>,
+        kind: BatchKind,
+        statements: impl Iterator<Item = (&'s PlannedModification, Evaluation<'s>)>,
         clocks: Clocks,
         guard: Guard<'_>,
-    ) -> Result<()> {
-        statement.restrictions.check_products(evaluation, guard)?;
-        let places = statement.places(evaluation)?;
-        let rows = StoredRows::read(&self.inner.database, statement, &places, clocks.now_s).await?;
-        let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
-        updates.add(statement, &places, evaluation, clocks, &current, guard)
+    ) -> Result<QueryResult> {
+        let database = &self.inner.database;
+        let mut updates = BatchUpdates::default();
+        let mut is_counter = false;
+        for (statement, evaluation) in statements {
+            is_counter |= statement.table.is_counter();
+            statement.restrictions.check_products(&evaluation, guard)?;
+            let places = statement.places(&evaluation)?;
+            let rows = StoredRows::read(database, statement, &places, clocks.now_s).await?;
+            let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
+            updates.add(statement, &places, &evaluation, clocks, &current, guard)?;
+        }
+        self.apply_batch(kind, is_counter, updates.into_mutation(), guard).await?;
+        Ok(QueryResult::Void)
     }
 }
