@@ -66,6 +66,8 @@ pub struct QueryOptions<'a> {
     pub answer_bytes: usize,
     /// Collects the warnings for the client; without it, they are dropped.
     pub warnings: Option<&'a Warnings>,
+    /// Whether the client is exempt from guardrails. The processor sets it.
+    pub is_exempt: bool,
 }
 
 impl Default for QueryOptions<'_> {
@@ -81,6 +83,7 @@ impl Default for QueryOptions<'_> {
             serial_consistency: None,
             answer_bytes: usize::MAX,
             warnings: None,
+            is_exempt: false,
         }
     }
 }

@@ -63,16 +63,13 @@ pub(crate) fn batch_options<'a>(
     tail: &ParametersTail<'a>,
 ) -> cql::QueryOptions<'a> {
     cql::QueryOptions {
-        values: cql::Values::NONE,
-        page_size: None,
-        paging_state: None,
         timestamp_us: tail.timestamp_us,
         now_s: tail.now_in_seconds,
         keyspace: tail.keyspace,
         consistency: consistency.code(),
         serial_consistency: tail.serial_consistency.map(Consistency::code),
         answer_bytes: usize::MAX,
-        warnings: None,
+        ..cql::QueryOptions::default()
     }
 }
 

@@ -71,6 +71,11 @@ impl Login {
         self.name.is_none()
     }
 
+    /// Returns whether the role was a superuser when it was read last.
+    pub(crate) fn is_superuser(&self) -> bool {
+        self.role.borrow().is_superuser
+    }
+
     /// Returns the role in effect, read again if roles or permissions have changed.
     ///
     /// # Errors

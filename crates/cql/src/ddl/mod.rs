@@ -85,11 +85,14 @@ pub fn execute<'a>(
     database: &'a Database,
     text: &'a str,
     keyspace: Option<&'a str>,
-    warnings: Option<&'a Warnings>,
+    guard: Guard<'a>,
 ) -> LocalBoxFuture<'a, Result<QueryResult>> {
     Box::pin(async move {
         let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
-        let node = NodeSettings::of(database.configuration());
+        let node = NodeSettings {
+            is_exempt: guard.is_exempt,
+            ..NodeSettings::of(database.configuration())
+        };
         let report = Arc::new(Mutex::new(Report::default()));
         let reported = report.clone();
         let changed = database
@@ -104,9 +107,7 @@ pub fn execute<'a>(
             })
             .await;
         let report = std::mem::take(&mut *report.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(warnings) = warnings {
-            warnings.extend(report.warnings);
-        }
+        report.warnings.into_iter().for_each(|text| guard.warn(text));
         let changed = changed??;
         Ok(match report.change {
             Some(change) if changed => QueryResult::SchemaChange(change),
@@ -131,6 +132,8 @@ pub struct NodeSettings {
     materialized_views_enabled: bool,
     guardrails: Arc<Guardrails>,
     warnings: Warnings,
+    /// Whether guardrails do not concern the client of the statement.
+    is_exempt: bool,
 }
 
 impl NodeSettings {
@@ -143,6 +146,7 @@ impl NodeSettings {
             materialized_views_enabled: configuration.materialized_views_enabled,
             guardrails: configuration.guardrails.clone(),
             warnings: Warnings::default(),
+            is_exempt: false,
         }
     }
 }
@@ -204,7 +208,8 @@ impl Context<'_> {
     /// Returns the guardrails of the node.
     fn guard(&self) -> Option<Guard<'_>> {
         let node = self.node?;
-        Some(Guard { guardrails: &node.guardrails, warnings: Some(&node.warnings) })
+        let (guardrails, warnings) = (&*node.guardrails, Some(&node.warnings));
+        Some(Guard { guardrails, warnings, is_exempt: node.is_exempt })
     }
 
     fn keyspace_name<'n>(&'n self, name: &'n QualifiedName<'_>) -> Result<&'n str> {

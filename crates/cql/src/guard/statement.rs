@@ -121,7 +121,8 @@ impl PlannedSelect {
 
 /// Replaces the advice to use ALLOW FILTERING if that is switched off.
 pub fn explain_filtering(error: Error, guard: Guard<'_>) -> Error {
-    if guard.guardrails.is_enabled(Feature::AllowFiltering) || error.message != NEEDS_FILTERING {
+    let may_filter = guard.is_exempt || guard.guardrails.is_enabled(Feature::AllowFiltering);
+    if may_filter || error.message != NEEDS_FILTERING {
         return error;
     }
     Error::invalid(

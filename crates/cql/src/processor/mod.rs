@@ -105,7 +105,7 @@ impl QueryProcessor {
         }
         trace_event!("Prepared statement not found in the cache");
         let guardrails = &self.inner.database.configuration().guardrails;
-        let guard = Guard { guardrails, warnings: None };
+        let guard = Guard { guardrails, warnings: None, is_exempt: is_exempt(client) };
         let prepared = self.plan_guarded(text, keyspace, guard)?;
         self.keep(&prepared);
         Ok(prepared)
@@ -182,7 +182,8 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<Arc<Prepared>> {
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
-        self.plan_guarded(text, keyspace, Guard::of(&self.inner.database, options))
+        let options = QueryOptions { is_exempt: is_exempt(client), ..*options };
+        self.plan_guarded(text, keyspace, Guard::of(&self.inner.database, &options))
     }
 
     /// Plans and executes a statement. `USE` changes the keyspace of `client`.
@@ -220,6 +221,7 @@ impl QueryProcessor {
         if let Some(login) = login {
             self.authorize(login, prepared).await?;
         }
+        let options = &QueryOptions { is_exempt: is_exempt(client), ..*options };
         // A write to the tables of roles must end before the roles are read again.
         let result = match prepared.timeout.as_ref().filter(|_| !prepared.changes_roles) {
             None => self.run(prepared, login, keyspace, options).await,
@@ -269,7 +271,13 @@ impl QueryProcessor {
         let clocks = clocks(options, now_us);
         if let Some(statements) = turn_statements(prepared, &values) {
             let is_batch = matches!(prepared.plan, Plan::Batch(_));
-            let request = TurnRequest { statements, is_batch, clocks, now_us };
+            let request = TurnRequest {
+                statements,
+                is_batch,
+                clocks,
+                now_us,
+                is_exempt: guard.is_exempt,
+            };
             return Box::pin(self.take_turn(request, guard)).await;
         }
         match &prepared.plan {
@@ -294,7 +302,13 @@ impl QueryProcessor {
             Plan::Transaction(_) => {
                 let (prepared, values) = (prepared.clone(), values.into());
                 let now_s = clocks.now_s;
-                let request = TransactionRequest { prepared, values, now_s, now_us };
+                let request = TransactionRequest {
+                    prepared,
+                    values,
+                    now_s,
+                    now_us,
+                    is_exempt: guard.is_exempt,
+                };
                 Box::pin(transaction::execute(database, request)).await
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
@@ -331,7 +345,8 @@ impl QueryProcessor {
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
         let before = database.schema();
-        let result = ddl::execute(database, text, keyspace, options.warnings).await?;
+        let guard = Guard::of(database, options);
+        let result = ddl::execute(database, text, keyspace, guard).await?;
         if let QueryResult::SchemaChange(change) = &result {
             let auth = &self.inner.auth;
             auth::creator_permissions(database, auth, login, change).await?;
@@ -407,6 +422,11 @@ fn turn_statements(prepared: &Arc<Prepared>, values: &[Value]) -> Option<Vec<Tur
     let statement =
         |index| TurnStatement { prepared: prepared.clone(), index, values: values.clone() };
     Some((0..count).map(statement).collect())
+}
+
+/// Returns whether guardrails do not concern a client: a superuser that has logged in.
+fn is_exempt(client: &ClientState) -> bool {
+    client.login.as_ref().is_some_and(|login| login.is_superuser())
 }
 
 #[inline]

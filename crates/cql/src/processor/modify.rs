@@ -154,6 +154,8 @@ impl QueryProcessor {
                 self.authorize(login, prepared).await?;
             }
         }
+        let is_exempt = super::is_exempt(client);
+        let options = &QueryOptions { is_exempt, ..*options };
         let result = self.planned_batch(&batch, &planned, options).await;
         if planned.iter().any(|prepared| prepared.changes_roles) {
             self.inner.auth.roles_changed();
@@ -200,7 +202,13 @@ impl QueryProcessor {
                 Ok(TurnStatement { prepared: prepared.clone(), index: 0, values })
             });
             let statements = statements.collect::<Result<_>>()?;
-            let request = TurnRequest { statements, is_batch: true, clocks, now_us };
+            let request = TurnRequest {
+                statements,
+                is_batch: true,
+                clocks,
+                now_us,
+                is_exempt: guard.is_exempt,
+            };
             return Box::pin(self.take_turn(request, guard)).await;
         }
         let sent = planned.iter().zip(&batch.statements);

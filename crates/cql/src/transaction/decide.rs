@@ -78,7 +78,8 @@ impl Decision {
         let timestamp_us = later_than(database, &replaced).await?;
         let clocks = Clocks { timestamp_us, now_s: request.now_s };
         // A transaction answers without warnings.
-        let guard = Guard { guardrails: &database.configuration().guardrails, warnings: None };
+        let guardrails = &database.configuration().guardrails;
+        let guard = Guard { guardrails, warnings: None, is_exempt: request.is_exempt };
         let mut updates = BatchUpdates::default();
         let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
         for (update, written) in plan.updates.iter().zip(&places.updates) {

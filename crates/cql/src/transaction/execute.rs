@@ -25,6 +25,8 @@ pub struct TransactionRequest {
     pub now_s: u32,
     /// The clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
+    /// Whether the client is exempt from guardrails.
+    pub is_exempt: bool,
 }
 
 impl TransactionRequest {

@@ -47,6 +47,8 @@ pub struct TurnRequest {
     pub clocks: Clocks,
     /// The clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
+    /// Whether the client is exempt from guardrails.
+    pub is_exempt: bool,
 }
 
 /// A statement of a [`TurnRequest`].
@@ -139,7 +141,8 @@ pub fn execute<'a>(
     Box::pin(async move {
         let warnings = Warnings::default();
         let guardrails = &database.configuration().guardrails;
-        let guard = Guard { guardrails, warnings: Some(&warnings) };
+        let is_exempt = request.is_exempt;
+        let guard = Guard { guardrails, warnings: Some(&warnings), is_exempt };
         let outcome = run(database, request, key, guard).await;
         (outcome, warnings.take())
     })
