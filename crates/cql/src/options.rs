@@ -68,6 +68,9 @@ pub struct QueryOptions<'a> {
     pub warnings: Option<&'a Warnings>,
     /// Whether the client is exempt from guardrails. The processor sets it.
     pub is_exempt: bool,
+    /// Whether a SELECT shows masked columns by their masks. The processor sets it, by the client's
+    /// permissions.
+    pub applies_masks: bool,
 }
 
 impl Default for QueryOptions<'_> {
@@ -84,6 +87,7 @@ impl Default for QueryOptions<'_> {
             answer_bytes: usize::MAX,
             warnings: None,
             is_exempt: false,
+            applies_masks: false,
         }
     }
 }

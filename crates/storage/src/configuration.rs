@@ -72,6 +72,8 @@ pub struct StorageConfiguration {
     pub drop_compact_storage_enabled: bool,
     /// Whether CREATE MATERIALIZED VIEW is allowed (`materialized_views_enabled`).
     pub materialized_views_enabled: bool,
+    /// Whether masks of columns can be made, and hide values (`dynamic_data_masking_enabled`).
+    pub dynamic_data_masking_enabled: bool,
     /// Maximum time that a write waits for room in memtables or log (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -119,6 +121,7 @@ impl StorageConfiguration {
             allow_unknown_data_centers: true,
             drop_compact_storage_enabled: false,
             materialized_views_enabled: true,
+            dynamic_data_masking_enabled: false,
             write_timeout: Duration::from_secs(2),
         }
     }

@@ -8,6 +8,7 @@ use super::resource::Resource;
 use crate::grammar::ast::{AnnotateTarget, Name, ObjectKind, QualifiedName, Statement};
 use crate::modify::PlannedModification;
 use crate::prepared::Plan;
+use crate::select::PlannedSelect;
 use crate::transaction::{Answer, PlannedTransaction};
 
 /// One thing that a statement needs.
@@ -15,6 +16,8 @@ use crate::transaction::{Answer, PlannedTransaction};
 pub enum Need {
     /// A permission on a resource or one that contains it.
     Permission(Permission, Resource),
+    /// UNMASK or SELECT_MASKED on a table, of which WHERE or IF restricts these masked columns.
+    QueryMasked(Resource, Vec<String>),
     /// A superuser; the text is the error for others.
     Superuser(&'static str),
 }
@@ -33,6 +36,12 @@ impl Need {
         Self::Permission(Permission::Select, resource)
     }
 
+    /// Returns the need of a statement whose conditions are on these masked columns.
+    fn to_query(table: &TableMetadata, masked: Vec<String>) -> Option<Self> {
+        let resource = || Resource::Table(table.keyspace.clone(), table.name.clone());
+        (!masked.is_empty()).then(|| Self::QueryMasked(resource(), masked))
+    }
+
     fn of_table(permission: Permission, table: &TableMetadata) -> Self {
         let resource = Resource::Table(table.keyspace.clone(), table.name.clone());
         Self::Permission(permission, resource)
@@ -48,7 +57,7 @@ pub(crate) fn needs_of(
     schema: &Schema,
 ) -> Vec<Need> {
     match plan {
-        Plan::Select(select) => vec![Need::of_read(&select.table)],
+        Plan::Select(select) => selection(select),
         Plan::Modification(statement) => modification(statement),
         Plan::Batch(batch) => batch.statements.iter().flat_map(modification).collect(),
         Plan::Transaction(transaction) => transaction_needs(transaction),
@@ -61,22 +70,38 @@ pub(crate) fn needs_of(
     }
 }
 
-/// A condition reads rows, so it needs SELECT too.
+fn selection(select: &PlannedSelect) -> Vec<Need> {
+    let mut needs = vec![Need::of_table(Permission::Select, &select.table)];
+    needs.extend(Need::to_query(&select.table, select.restricted_masks.clone()));
+    needs
+}
+
+/// A condition reads rows, so it needs SELECT too. Cassandra does not ask for more if it is on a
+/// masked column, and shows the values of the columns.
 fn modification(statement: &PlannedModification) -> Vec<Need> {
-    let mut needs = vec![Need::of_table(Permission::Modify, &statement.table)];
+    let table = &statement.table;
+    let mut needs = vec![Need::of_table(Permission::Modify, table)];
     if !statement.condition.is_none() {
-        needs.push(Need::of_table(Permission::Select, &statement.table));
+        needs.push(Need::of_table(Permission::Select, table));
+        let tested = statement.condition.columns().iter().map(|one| one.target.column());
+        let masked = tested.filter(|column| table.mask_of(column).is_some());
+        needs.extend(Need::to_query(table, masked.map(|column| column.name.clone()).collect()));
     }
     needs
 }
 
 fn transaction_needs(transaction: &PlannedTransaction) -> Vec<Need> {
     let mut needs = Vec::new();
-    for read in &transaction.reads {
+    let answer = match &transaction.answer {
+        Answer::Select(select) => Some(&**select),
+        _ => None,
+    };
+    for read in transaction.reads.iter().chain(answer) {
         needs.push(Need::of_read(&read.table));
-    }
-    if let Answer::Select(select) = &transaction.answer {
-        needs.push(Need::of_read(&select.table));
+        // References and conditions could probe a masked value.
+        if read.table.has_masks() {
+            needs.push(Need::of_table(Permission::Unmask, &read.table));
+        }
     }
     needs.extend(transaction.updates.iter().flat_map(modification));
     needs

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use espalier_mutation::schema::TableMetadata;
 use espalier_storage::{Database, system::DATA_CENTER};
 
 use super::access::Need;
@@ -150,6 +151,7 @@ impl Login {
     pub(super) fn check_need(&self, role: &EffectiveRole, need: &Need) -> Result<()> {
         let (permission, resource) = match need {
             Need::Permission(permission, resource) => (*permission, resource),
+            Need::QueryMasked(table, columns) => return self.check_query(role, table, columns),
             Need::Superuser(message) if role.is_superuser => {
                 debug_assert!(!message.is_empty());
                 return Ok(());
@@ -163,6 +165,34 @@ impl Login {
             }
         }
         self.check_permission(role, permission, resource)
+    }
+
+    /// Checks whether the role may restrict masked columns, which shows whether rows have a value.
+    fn check_query(
+        &self,
+        role: &EffectiveRole,
+        table: &Resource,
+        columns: &[String],
+    ) -> Result<()> {
+        let may = |permission| self.check_permission(role, permission, table).is_ok();
+        let Resource::Table(keyspace, name) = table else { return Ok(()) };
+        if may(Permission::Unmask) || may(Permission::SelectMasked) {
+            return Ok(());
+        }
+        Err(unauthorized(format!(
+            "User {} has no UNMASK nor SELECT_MASKED permission on table {keyspace}.{name}, \
+             cannot query masked columns [{}]",
+            self.name(),
+            columns.join(", ")
+        )))
+    }
+
+    /// Returns whether the client sees the values of a table's masked columns. The role was read
+    /// for the check of the statement.
+    pub(crate) fn unmasks(&self, table: &TableMetadata) -> bool {
+        let role = Rc::clone(&self.role.borrow());
+        let table = Resource::Table(table.keyspace.clone(), table.name.clone());
+        self.check_permission(&role, Permission::Unmask, &table).is_ok()
     }
 
     /// Checks a permission on a resource or one that contains it. A permission on all keyspaces

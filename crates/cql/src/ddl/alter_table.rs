@@ -10,7 +10,7 @@ use espalier_types::CqlType;
 use super::{
     Context, Outcome, changed, check_name_length, compact_table, constraint,
     create_index::check_dependent,
-    guardrails,
+    guardrails, mask,
     options::{check_counter_options, set_options},
     scylla_options,
     type_check::check_column,
@@ -81,11 +81,19 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
             let constraints = constraint::plan(context, table, found, checks)?;
             table.rebuild().constrain(&found.name, constraints).build()
         }
-        TableChange::ColumnMask { .. } => return Err(Error::unsupported("Dynamic data masking")),
+        TableChange::ColumnMask { if_exists, column, mask } => {
+            match mask::alter(context, table, *if_exists, column, mask.as_ref())? {
+                Some(altered) => altered,
+                None => return Ok(None),
+            }
+        }
     };
     let keeps_constraints = || {
         let mut columns = altered.columns().iter();
-        columns.all(|column| altered.constraints_of(column) == table.constraints_of(column))
+        columns.all(|column| {
+            altered.constraints_of(column) == table.constraints_of(column)
+                && altered.mask_of(column) == table.mask_of(column)
+        })
     };
     if altered.columns() == table.columns()
         && altered.options == table.options
@@ -148,9 +156,6 @@ fn add(
             return Err(invalid("Cannot add new column to a COMPACT STORAGE table".into()));
         }
         check_name_length(context.text, &column.name)?;
-        if column.mask.is_some() {
-            return Err(invalid("Dynamic data masking is not supported yet".into()));
-        }
         if column.is_static && table.clustering_columns().is_empty() {
             return Err(invalid("Static columns are only useful (and thus allowed) if the table has at least one clustering column".into()));
         }
@@ -168,6 +173,8 @@ fn add(
         added.push(&column.name);
     }
     let altered = constraint::constrain_added(context, table, builder.build(), columns)?;
+    let is_new = |column: &&ColumnDefinition<'_>| table.column(column.name.as_str()).is_none();
+    let altered = mask::mask_columns(context, altered, columns.iter().filter(is_new))?;
     if let Some(guard) = context.guard() {
         guard.check(Limit::ColumnsPerTable, altered.columns().len(), &altered.name)?;
     }

@@ -1,4 +1,4 @@
-//! CREATE TABLE ... LIKE: a table with the columns, constraints and options of another.
+//! CREATE TABLE ... LIKE: a table with the columns, constraints, masks and options of another.
 
 use std::collections::BTreeSet;
 
@@ -117,7 +117,7 @@ fn with_annotations(
     owner
 }
 
-/// Returns a table with the columns and constraints of `source` in the keyspace `target`.
+/// Returns a table with the columns, constraints and masks of `source` in the keyspace `target`.
 fn copy(source: &TableMetadata, target: &KeyspaceMetadata, name: &str) -> Result<TableBuilder> {
     let id = TableId(random::timeuuid_now());
     let mut builder = TableBuilder::new(target.name.as_str(), name, id);
@@ -137,7 +137,9 @@ fn copy(source: &TableMetadata, target: &KeyspaceMetadata, name: &str) -> Result
             ColumnKind::Static => builder.static_column(&column.name, column_type),
             ColumnKind::Regular => builder.regular(&column.name, column_type),
         };
-        builder = builder.constrain(&column.name, source.constraints_of(column).to_vec());
+        builder = builder
+            .constrain(&column.name, source.constraints_of(column).to_vec())
+            .mask(&column.name, source.mask_of(column).cloned());
     }
     Ok(builder)
 }

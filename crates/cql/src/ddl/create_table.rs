@@ -9,7 +9,7 @@ use super::{
     Context, Outcome, already_exists, changed, check_name_length, check_table_name,
     clustering_order::descending_columns,
     compact_table::{self, OtherColumn},
-    constraint, guardrails,
+    constraint, guardrails, mask,
     options::{check_counter_options, set_default_options, set_options},
     scylla_options,
     type_check::{self, Refusal},
@@ -62,6 +62,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     check_counter_options(has_counters, &options)?;
     let table = builder.options(options).build();
     let table = constraint::constrain(context, table, &statement.columns)?;
+    let table = mask::mask_columns(context, table, &statement.columns)?;
     let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
     Ok(Some((context.with_table(keyspace, table), change)))
 }
@@ -102,7 +103,7 @@ impl<'s> Declaration<'s> {
         }
     }
 
-    /// Checks the names of all columns, and that no column has a mask.
+    /// Checks the names of all columns.
     fn check_columns(&self) -> Result<()> {
         let mut declared = HashSet::with_capacity(self.statement.columns.len());
         for column in &self.statement.columns {
@@ -118,12 +119,6 @@ impl<'s> Declaration<'s> {
                 ));
             }
             check_name_length(self.context.text, &column.name)?;
-            if column.mask.is_some() {
-                return Err(self.invalid(
-                    column.name.position,
-                    "Dynamic data masking is not supported yet".into(),
-                ));
-            }
         }
         Ok(())
     }

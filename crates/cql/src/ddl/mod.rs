@@ -18,6 +18,7 @@ mod events;
 mod guardrails;
 mod index_class;
 mod keyspace;
+mod mask;
 mod option_values;
 mod options;
 mod protected;
@@ -130,6 +131,7 @@ pub struct NodeSettings {
     allow_unknown_data_centers: bool,
     drop_compact_storage_enabled: bool,
     materialized_views_enabled: bool,
+    dynamic_data_masking_enabled: bool,
     guardrails: Arc<Guardrails>,
     warnings: Warnings,
     /// Whether guardrails do not concern the client of the statement.
@@ -144,6 +146,7 @@ impl NodeSettings {
             allow_unknown_data_centers: configuration.allow_unknown_data_centers,
             drop_compact_storage_enabled: configuration.drop_compact_storage_enabled,
             materialized_views_enabled: configuration.materialized_views_enabled,
+            dynamic_data_masking_enabled: configuration.dynamic_data_masking_enabled,
             guardrails: configuration.guardrails.clone(),
             warnings: Warnings::default(),
             is_exempt: false,
@@ -166,6 +169,7 @@ pub fn apply(
     let context = Context { text, keyspace, schema, node };
     protected::check(&context, &parsed.statement)?;
     guardrails::check(&context, &parsed.statement)?;
+    mask::check_enabled(&context, &parsed.statement)?;
     let outcome = match &parsed.statement {
         Statement::CreateKeyspace(statement) => keyspace::create(&context, statement),
         Statement::AlterKeyspace(statement) => keyspace::alter(&context, statement),

@@ -261,7 +261,9 @@ fn column_definition(table: &TableMetadata, column: &ColumnDefinition) -> String
     let checks: Vec<String> = constraints.map(|constraint| constraint.to_cql(&name)).collect();
     let check = if checks.is_empty() { "" } else { " CHECK " };
     let column_type = column.column_type.cql_name();
-    format!("{name} {column_type}{suffix}{check}{}", checks.join(" AND "))
+    let mask = table.mask_of(column).map(|mask| format!(" MASKED WITH {mask}"));
+    let mask = mask.unwrap_or_default();
+    format!("{name} {column_type}{suffix}{mask}{check}{}", checks.join(" AND "))
 }
 
 fn primary_key(table: &TableMetadata) -> String {

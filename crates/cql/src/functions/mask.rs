@@ -4,12 +4,52 @@
 //! two units; half of one that remains alone becomes `?`.
 
 use bytes::Bytes;
+use espalier_mutation::schema::{ColumnMask, Schema};
 use espalier_types::{CqlType, collection, timeuuid};
 use md5::{Digest, Md5};
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 
-use super::{ResolvedFunction, generic::GenericCall};
-use crate::{Error, Result};
+use super::{Argument, ResolvedFunction, Text, generic::GenericCall};
+use crate::{
+    Error, ErrorCode, Result,
+    grammar::ast::{BindMarkers, Expression, ExpressionKind, Position},
+    term::Preparation,
+};
+
+/// Returns whether a native function may be the mask of a column.
+pub fn is_mask(name: &str) -> bool {
+    ["mask_null", "mask_default", "mask_replace", "mask_inner", "mask_outer", "mask_hash"]
+        .contains(&name)
+}
+
+/// Returns the mask of a column of this type as a function of the column's value. If the node does
+/// not have the mask's function, the result refuses every value, so that it shows none.
+pub fn of_column(schema: &Schema, mask: &ColumnMask, column_type: &CqlType) -> ResolvedFunction {
+    let (position, markers) = (Position::default(), BindMarkers::default());
+    let preparation = &Preparation::new("", schema, "".into(), "".into(), &markers);
+    let text = Expression { kind: ExpressionKind::Null, position };
+    let types = mask.arguments.iter().map(|argument| &argument.argument_type);
+    let typed = |known: &CqlType| Argument::Typed(known.clone(), Text::Whole(&text));
+    let arguments: Vec<_> = std::iter::once(column_type).chain(types).map(typed).collect();
+    let name = mask.function.as_str();
+    let receiver = Some(column_type);
+    let call = GenericCall { preparation, position, name, arguments: &arguments, receiver };
+    let is_native = mask.keyspace == "system";
+    let found = if is_native { overload(&call).ok().flatten() } else { None };
+    let constants: Vec<_> = mask.arguments.iter().map(|argument| argument.value.clone()).collect();
+    let shown = mask.to_string();
+    let types = vec![column_type.clone()];
+    ResolvedFunction::nullable(name, types, column_type.clone(), move |values, evaluation| {
+        let Some(function) = &found else {
+            let message = format!("This node does not have the masking function {shown}");
+            return Err(Error::new(ErrorCode::ServerError, message));
+        };
+        let mut arguments = Vec::with_capacity(1 + constants.len());
+        arguments.push(values.first().cloned().flatten());
+        arguments.extend_from_slice(&constants);
+        function.call(&arguments, evaluation)
+    })
+}
 
 /// Returns the function of that name, made for the types of the arguments.
 ///

@@ -37,10 +37,12 @@ use crate::{Result, term::Evaluation};
 
 pub use argument::{Argument, Text};
 pub use arithmetic::operation;
+pub use mask::{is_mask, of_column as mask_of_column};
 pub use number::is_numeric;
 pub use possible::argument_of;
 pub use resolve::{
-    prepare_call, resolve_arithmetic, resolve_cast, resolve_negation, resolve_selector,
+    find_function, prepare_call, resolve_arithmetic, resolve_cast, resolve_negation,
+    resolve_selector,
 };
 
 /// The code of a function: from serialised arguments (`None`: null) to a serialised result.

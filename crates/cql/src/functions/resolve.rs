@@ -84,11 +84,25 @@ pub fn resolve_selector(
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
+    find_function(preparation, name, arguments, receiver)?
+        .ok_or_else(|| preparation.invalid(name.position(), format!("Unknown function '{name}'")))
+}
+
+/// Chooses the function of that name for the arguments; `None` if no function has the name.
+///
+/// # Errors
+/// As [`choose`].
+pub fn find_function(
+    preparation: &Preparation<'_>,
+    name: &QualifiedName<'_>,
+    arguments: &[Argument<'_>],
+    receiver: Option<&CqlType>,
+) -> Result<Option<ResolvedFunction>> {
     let found = candidates(preparation, name, arguments, receiver)?;
     if found.is_empty() {
-        return Err(preparation.invalid(name.position(), format!("Unknown function '{name}'")));
+        return Ok(None);
     }
-    choose_overload(preparation, name, found, arguments, receiver)
+    choose_overload(preparation, name, found, arguments, receiver).map(Some)
 }
 
 fn choose_overload(

@@ -258,8 +258,10 @@ impl QueryProcessor {
         guard::check_plan(&prepared.plan, options, guard)?;
         self.check_disk_usage(&prepared.plan, guard).await?;
         consistency::check(&prepared.plan, options)?;
-        let is_serial = consistency::is_serial(options.consistency);
-        if !is_serial
+        let applies_masks = self.applies_masks(&prepared.plan, login);
+        let options = &QueryOptions { applies_masks, ..*options };
+        if !consistency::is_serial(options.consistency)
+            && !applies_masks
             && !guard.guardrails.guards_reads()
             && let Some(rows) = self.read_point_with_waits(prepared, options).await
         {
@@ -277,36 +279,50 @@ impl QueryProcessor {
                 clocks,
                 now_us,
                 is_exempt: guard.is_exempt,
+                applies_masks: options.applies_masks,
             };
             return Box::pin(self.take_turn(request, guard)).await;
         }
+        self.run_plan(prepared, login, keyspace, options, &evaluation, clocks).await
+    }
+
+    /// Executes a statement that takes no turn.
+    async fn run_plan(
+        &self,
+        prepared: &Arc<Prepared>,
+        login: Option<&Login>,
+        keyspace: Option<String>,
+        options: &QueryOptions<'_>,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+    ) -> Result<QueryResult> {
+        let database = &self.inner.database;
+        let guard = Guard::of(database, options);
         match &prepared.plan {
             Plan::Select(select) => {
                 let rows =
-                    select::execute(select, database, &evaluation, options, clocks.now_s).await?;
-                if is_serial {
-                    Box::pin(self.settle(select, &evaluation)).await?;
+                    select::execute(select, database, evaluation, options, clocks.now_s).await?;
+                if consistency::is_serial(options.consistency) {
+                    Box::pin(self.settle(select, evaluation)).await?;
                 }
                 Ok(QueryResult::Rows(rows))
             }
             Plan::Modification(statement) => {
-                self.modify(statement, &evaluation, clocks, guard).await?;
+                self.modify(statement, evaluation, clocks, guard).await?;
                 Ok(QueryResult::Void)
             }
             Plan::Batch(batch) => {
-                let timestamp_us = batch.timestamp_us(&evaluation, clocks.timestamp_us)?;
+                let timestamp_us = batch.timestamp_us(evaluation, clocks.timestamp_us)?;
                 let clocks = Clocks { timestamp_us, ..clocks };
-                let statements = batch.statements.iter().map(|statement| (statement, evaluation));
+                let statements = batch.statements.iter().map(|statement| (statement, *evaluation));
                 self.write_batch(batch.kind, statements, clocks, guard).await
             }
             Plan::Transaction(_) => {
-                let (prepared, values) = (prepared.clone(), values.into());
-                let now_s = clocks.now_s;
                 let request = TransactionRequest {
-                    prepared,
-                    values,
-                    now_s,
-                    now_us,
+                    prepared: prepared.clone(),
+                    values: evaluation.values.into(),
+                    now_s: clocks.now_s,
+                    now_us: evaluation.now_us,
                     is_exempt: guard.is_exempt,
                 };
                 Box::pin(transaction::execute(database, request)).await
@@ -332,6 +348,28 @@ impl QueryProcessor {
                 describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
             }
         }
+    }
+
+    /// Returns whether a statement shows masks instead of values.
+    fn applies_masks(&self, plan: &Plan, login: Option<&Login>) -> bool {
+        let table = match plan {
+            Plan::Select(select) if select.masked_selectors.is_some() => &select.table,
+            Plan::Modification(statement) => &statement.table,
+            // A conditional batch has one table.
+            Plan::Batch(batch) => match batch.statements.first() {
+                Some(statement) => &statement.table,
+                None => return false,
+            },
+            _ => return false,
+        };
+        self.masks_table(table, login)
+    }
+
+    /// Returns whether masks hide columns of a table from a client.
+    pub(super) fn masks_table(&self, table: &TableMetadata, login: Option<&Login>) -> bool {
+        table.has_masks()
+            && self.inner.database.configuration().dynamic_data_masking_enabled
+            && login.is_some_and(|login| !login.unmasks(table))
     }
 
     /// Executes a schema statement, and grants to its client, or revokes, the permissions on the

@@ -154,8 +154,14 @@ impl QueryProcessor {
                 self.authorize(login, prepared).await?;
             }
         }
+        let tables = planned.iter().filter_map(|prepared| match &prepared.plan {
+            Plan::Modification(statement) => Some(&statement.table),
+            _ => None,
+        });
+        let login = client.login.as_deref();
+        let applies_masks = tables.take(1).any(|table| self.masks_table(table, login));
         let is_exempt = super::is_exempt(client);
-        let options = &QueryOptions { is_exempt, ..*options };
+        let options = &QueryOptions { is_exempt, applies_masks, ..*options };
         let result = self.planned_batch(&batch, &planned, options).await;
         if planned.iter().any(|prepared| prepared.changes_roles) {
             self.inner.auth.roles_changed();
@@ -208,6 +214,7 @@ impl QueryProcessor {
                 clocks,
                 now_us,
                 is_exempt: guard.is_exempt,
+                applies_masks: options.applies_masks,
             };
             return Box::pin(self.take_turn(request, guard)).await;
         }

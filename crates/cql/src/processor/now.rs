@@ -72,6 +72,7 @@ impl QueryProcessor {
             // The general path asks the guardrails.
             Plan::Modification(_) if guardrails.guards_writes() => Now::MustWait,
             Plan::Select(_) if guardrails.guards_reads() => Now::MustWait,
+            Plan::Select(select) if select.masked_selectors.is_some() => Now::MustWait,
             Plan::Modification(statement) if statement.point_turn.is_some() => {
                 self.take_point_turn(prepared, statement, options)
             }

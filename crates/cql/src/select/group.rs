@@ -14,6 +14,7 @@ use crate::{Result, current_row::CurrentRow, term::Evaluation};
 /// Collects the encoded result rows of a page.
 pub struct Output<'s> {
     select: &'s PlannedSelect,
+    selectors: &'s [SelectExpression],
     evaluation: &'s Evaluation<'s>,
     now_s: u32,
     /// The encoded rows.
@@ -33,8 +34,22 @@ struct Group<'s> {
 
 impl<'s> Output<'s> {
     /// Creates an empty page.
-    pub fn new(select: &'s PlannedSelect, evaluation: &'s Evaluation<'s>, now_s: u32) -> Self {
-        Self { select, evaluation, now_s, content: Vec::new(), row_count: 0, group: None }
+    pub fn new(
+        select: &'s PlannedSelect,
+        evaluation: &'s Evaluation<'s>,
+        now_s: u32,
+        applies_masks: bool,
+    ) -> Self {
+        let selectors = select.selectors(applies_masks);
+        Self {
+            select,
+            selectors,
+            evaluation,
+            now_s,
+            content: Vec::new(),
+            row_count: 0,
+            group: None,
+        }
     }
 
     fn context<'c>(
@@ -56,7 +71,7 @@ impl<'s> Output<'s> {
     fn encode(&mut self, row: CurrentRow<'_>, aggregates: &[Option<Bytes>]) -> Result<()> {
         let mut content = std::mem::take(&mut self.content);
         let context = self.context(row, aggregates);
-        let written = self.select.selectors.iter().try_for_each(|selector| match selector {
+        let written = self.selectors.iter().try_for_each(|selector| match selector {
             SelectExpression::Column(column) => {
                 put(row.value(column).as_deref(), &mut content);
                 Ok(())
@@ -97,12 +112,12 @@ impl<'s> Output<'s> {
     /// # Errors
     /// As [`Aggregation::add`].
     pub fn accumulate(&mut self, row: CurrentRow<'_>) -> Result<()> {
-        let select = self.select;
+        let selectors = self.selectors;
         let group = self.group.get_or_insert_with(|| Group {
             partition_key: row.partition_key.to_vec(),
             static_row: row.static_row.cloned(),
             row: row.row.cloned(),
-            aggregation: Aggregation::new(&select.selectors),
+            aggregation: Aggregation::new(selectors),
         });
         let context =
             RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates: &[] };
@@ -122,7 +137,7 @@ impl<'s> Output<'s> {
                 partition_key: Vec::new(),
                 static_row: None,
                 row: None,
-                aggregation: Aggregation::new(&self.select.selectors),
+                aggregation: Aggregation::new(self.selectors),
             },
             None => return Ok(()),
         };

@@ -9,6 +9,7 @@ mod execute;
 mod expression;
 mod group;
 mod hinted;
+mod mask;
 mod paging;
 mod parts;
 mod plan;
@@ -37,6 +38,10 @@ pub struct PlannedSelect {
     pub restrictions: Restrictions,
     /// The expressions computed for each row (or group), in order of the result columns.
     pub selectors: Vec<SelectExpression>,
+    /// The selectors for clients without permission UNMASK, if a selected column has a mask.
+    pub masked_selectors: Option<Vec<SelectExpression>>,
+    /// The names of the columns with masks that WHERE restricts.
+    pub restricted_masks: Vec<String>,
     /// The result columns.
     pub metadata: Arc<ResultMetadata>,
     /// The columns that storage decodes.
@@ -70,6 +75,12 @@ impl PlannedSelect {
     /// without clustering columns.
     pub(crate) fn shows_partitions(&self) -> bool {
         self.is_distinct || self.table.is_static_compact()
+    }
+
+    /// Returns the selectors for a client with or without permission UNMASK.
+    pub(crate) fn selectors(&self, applies_masks: bool) -> &[SelectExpression] {
+        let masked = self.masked_selectors.as_deref().filter(|_| applies_masks);
+        masked.unwrap_or(&self.selectors)
     }
 
     /// Whether each row read is a row of the result.

@@ -9,7 +9,7 @@ use espalier_storage::{
 };
 use espalier_types::CqlType;
 
-use super::{PlannedSelect, SelectExpression, selection::SelectionPreparation};
+use super::{PlannedSelect, SelectExpression, mask, selection::SelectionPreparation};
 use crate::{
     Error, Result,
     functions::json,
@@ -71,6 +71,8 @@ pub fn plan_select(
         group_by,
         limit,
         per_partition_limit,
+        masked_selectors: mask::masked(preparation.schema, table, &selectors),
+        restricted_masks: mask::restricted(table, &statement.where_clause),
         selectors,
         allows_filtering: statement.allow_filtering,
         bypass_cache: statement.bypass_cache,

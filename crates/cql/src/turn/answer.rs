@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{
     Row,
-    schema::{ColumnDefinition, ColumnKind, TableMetadata},
+    schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata},
 };
 
 use super::{ReadRows, plan::Plan};
@@ -15,9 +15,11 @@ use crate::{
     Result,
     condition::{applied_columns, spec},
     current_row::CurrentRow,
+    functions::{ResolvedFunction, mask_of_column},
     metadata::{ColumnSpec, ResultMetadata},
     result::Rows,
     select::{key_components, put},
+    term::Evaluation,
 };
 
 /// Answers an applied statement.
@@ -27,12 +29,24 @@ pub fn applied(plan: &Plan<'_>) -> Rows {
     rows(applied_columns(plan.table), 1, content)
 }
 
-/// Answers a statement that was not applied, with the rows that it has read.
+/// Answers a statement that was not applied, with the rows that it has read. With `masks`, masked
+/// columns show their masks.
 ///
 /// # Errors
-/// The stored key is malformed.
-pub fn not_applied(plan: &Plan<'_>, read: &ReadRows) -> Result<Rows> {
+/// The stored key is malformed, or a mask has no value.
+pub fn not_applied(
+    plan: &Plan<'_>,
+    read: &ReadRows,
+    masks: Option<&Schema>,
+    now_us: i64,
+) -> Result<Rows> {
     let columns = shown_columns(plan);
+    let mask = |column: &&ColumnDefinition| {
+        let mask = plan.table.mask_of(column)?;
+        Some(mask_of_column(masks?, mask, &column.column_type))
+    };
+    let masks: Vec<Option<ResolvedFunction>> = columns.iter().map(mask).collect();
+    let evaluation = Evaluation { values: &[], now_us, references: &[] };
     let partition_key = key_components(plan.table, &plan.key)?;
     let mut content = Vec::new();
     let mut shown: Vec<Option<&Row>> = if plan.conditions.is_empty() {
@@ -59,8 +73,12 @@ pub fn not_applied(plan: &Plan<'_>, read: &ReadRows) -> Result<Rows> {
             row,
         };
         put(Some(&[0]), &mut content);
-        for column in &columns {
-            put(shown_value(plan, &row, column).as_deref(), &mut content);
+        for (column, mask) in columns.iter().zip(&masks) {
+            let mut value = shown_value(plan, &row, column);
+            if let Some(mask) = mask {
+                value = mask.call(&[value], &evaluation)?;
+            }
+            put(value.as_deref(), &mut content);
         }
     }
     let mut specs = applied_columns(plan.table);

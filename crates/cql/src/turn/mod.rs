@@ -49,6 +49,8 @@ pub struct TurnRequest {
     pub now_us: i64,
     /// Whether the client is exempt from guardrails.
     pub is_exempt: bool,
+    /// Whether the answer shows masked columns by their masks.
+    pub applies_masks: bool,
 }
 
 /// A statement of a [`TurnRequest`].
@@ -167,7 +169,8 @@ async fn run(
     if !plan.holds(&read).await? {
         trace_event!("The condition does not hold: nothing is written");
         read.find_marked_row(database, &plan).await?;
-        let answer = answer::not_applied(&plan, &read)?;
+        let schema = Some(database.schema()).filter(|_| request.applies_masks);
+        let answer = answer::not_applied(&plan, &read, schema.as_deref(), request.now_us)?;
         drop(turn);
         database.barrier(plan.table)?.wait().await?;
         return Ok(QueryResult::Rows(answer));

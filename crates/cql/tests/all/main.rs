@@ -2,6 +2,7 @@
 //! linking many programs takes longer than running them.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod auth_scripts;
 mod batch_sizes;
 mod functions;
 mod grammar_bounds;

@@ -52,6 +52,7 @@ pub struct Draft {
     pub allow_unknown_data_centers: Option<bool>,
     pub drop_compact_storage_enabled: Option<bool>,
     pub materialized_views_enabled: Option<bool>,
+    pub dynamic_data_masking_enabled: Option<bool>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
     pub native_transport_port_ssl: Option<u16>,
@@ -332,6 +333,10 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "drop_compact_storage_enabled",
         Kind::Switch(|draft| &mut draft.drop_compact_storage_enabled),
+    ),
+    setting(
+        "dynamic_data_masking_enabled",
+        Kind::Switch(|draft| &mut draft.dynamic_data_masking_enabled),
     ),
     renamed(
         "materialized_views_enabled",

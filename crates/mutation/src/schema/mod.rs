@@ -7,6 +7,7 @@ mod constraint;
 mod index;
 mod keyspace;
 mod layout;
+mod mask;
 mod options;
 mod table;
 mod view;
@@ -19,6 +20,7 @@ pub use index::{
 };
 pub use keyspace::{KeyspaceMetadata, Schema, Unreadable, UnreadableTable};
 pub use layout::TableLayout;
+pub use mask::{ColumnMask, MaskArgument};
 pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};
 pub use table::{TableBuilder, TableId, TableMetadata};
 pub use view::{ViewCondition, ViewDefinition, ViewOperator};

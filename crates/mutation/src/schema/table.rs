@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use uuid::Uuid;
 
 use super::{
-    ColumnConstraint, ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, IndexMetadata,
-    TableLayout, TableOptions, ViewDefinition,
+    ColumnConstraint, ColumnDefinition, ColumnId, ColumnKind, ColumnMask, DroppedColumn,
+    IndexMetadata, TableLayout, TableOptions, ViewDefinition,
 };
 use crate::ClusteringComparator;
 
@@ -64,6 +64,8 @@ pub struct TableMetadata {
     newest_former_drop_us: i64,
     /// The constraints of each column that has some.
     constraints: BTreeMap<ColumnId, Vec<ColumnConstraint>>,
+    /// The mask of each column that has one.
+    pub(super) masks: BTreeMap<ColumnId, ColumnMask>,
 }
 
 /// The id of a dropped column, for a column of the same name that is added later.
@@ -87,10 +89,11 @@ pub struct TableBuilder {
     view: Option<Box<ViewDefinition>>,
     views: Vec<String>,
     version: u64,
-    columns: Vec<ColumnDefinition>,
+    pub(super) columns: Vec<ColumnDefinition>,
     next_column_id: u32,
     dropped_ids: BTreeMap<String, DroppedId>,
     constraints: BTreeMap<ColumnId, Vec<ColumnConstraint>>,
+    pub(super) masks: BTreeMap<ColumnId, ColumnMask>,
 }
 
 impl TableBuilder {
@@ -111,6 +114,7 @@ impl TableBuilder {
             next_column_id: 0,
             dropped_ids: BTreeMap::new(),
             constraints: BTreeMap::new(),
+            masks: BTreeMap::new(),
         }
     }
 
@@ -174,6 +178,7 @@ impl TableBuilder {
         if let Some(index) = self.columns.iter().position(|column| column.name == name) {
             let column = self.columns.remove(index);
             self.constraints.remove(&column.id);
+            self.masks.remove(&column.id);
             let (id, kind, is_complex) = (column.id, column.kind, column.is_complex());
             self.dropped_ids.insert(name.into(), DroppedId { id, kind, is_complex });
             let dropped = DroppedColumn {
@@ -307,6 +312,7 @@ impl TableBuilder {
             dropped_ids: self.dropped_ids,
             dropped_columns: self.dropped_columns,
             constraints: self.constraints,
+            masks: self.masks,
             clustering,
             columns,
         }
@@ -331,6 +337,7 @@ impl TableMetadata {
             next_column_id: self.next_column_id,
             dropped_ids: self.dropped_ids.clone(),
             constraints: self.constraints.clone(),
+            masks: self.masks.clone(),
         }
     }
 

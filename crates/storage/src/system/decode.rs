@@ -5,16 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_mutation::{
     Row,
     schema::{
-        Annotated, Annotation, ColumnConstraint, ColumnKind, DroppedColumn, IndexKind,
-        IndexMetadata, KeyspaceMetadata, Schema, TableBuilder, TableId, TableLayout, TableMetadata,
-        TableOptions, Unreadable, UnreadableTable,
+        Annotated, Annotation, ColumnConstraint, ColumnKind, ColumnMask, DroppedColumn, IndexKind,
+        IndexMetadata, KeyspaceMetadata, MaskArgument, Schema, TableBuilder, TableId, TableLayout,
+        TableMetadata, TableOptions, Unreadable, UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
 use uuid::Uuid;
 
 use super::{
-    SCHEMA_KEYSPACE, SchemaError, keyspaces,
+    SCHEMA_KEYSPACE, SchemaError, keyspaces, mask_value,
     row::Fields,
     table,
     view_rows::{check_columns, read_condition, read_definition},
@@ -36,6 +36,8 @@ pub struct SchemaRows {
     pub dropped_columns: Vec<(String, Row)>,
     /// `system_schema.column_constraints`.
     pub column_constraints: Vec<(String, Row)>,
+    /// `system_schema.column_masks`.
+    pub column_masks: Vec<(String, Row)>,
     /// `system_schema.indexes`.
     pub indexes: Vec<(String, Row)>,
     /// `system_schema.views`.
@@ -56,6 +58,7 @@ impl SchemaRows {
             "columns" => &mut self.columns,
             "dropped_columns" => &mut self.dropped_columns,
             "column_constraints" => &mut self.column_constraints,
+            "column_masks" => &mut self.column_masks,
             "indexes" => &mut self.indexes,
             "views" => &mut self.views,
             "view_conditions" => &mut self.view_conditions,
@@ -235,6 +238,7 @@ fn read_tables(
     let rows_of_constraints = &rows.column_constraints;
     let mut constraints =
         by_table("column_constraints", rows_of_constraints, found, read_constraints)?;
+    let mut masks = by_table("column_masks", &rows.column_masks, found, read_mask)?;
     let mut indexes = by_table("indexes", &rows.indexes, found, read_index)?;
     let mut conditions =
         by_table("view_conditions", &rows.view_conditions, found, |fields, _, _| {
@@ -254,8 +258,9 @@ fn read_tables(
         let dropped = dropped.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
         let indexes = indexes.remove(&place).and_then(Result::ok).unwrap_or_default();
         let constraints = constraints.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
+        let masks = masks.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
         let built = columns
-            .and_then(|columns| Ok((columns, dropped?, constraints?)))
+            .and_then(|columns| Ok((columns, dropped?, constraints?, masks?)))
             .and_then(|parts| build_table(owner, name, &fields, parts))
             .map(|built| with_indexes(built, indexes));
         let built = match built {
@@ -391,6 +396,33 @@ fn read_constraints(
     Ok((name.to_string(), constraints.collect::<Result<_, _>>()?))
 }
 
+/// The mask of a column, by its name.
+type NamedMask = (String, ColumnMask);
+
+fn read_mask(
+    fields: &Fields<'_>,
+    name: &str,
+    keyspace: &KeyspaceMetadata,
+) -> Result<NamedMask, String> {
+    let texts = |column: &str| fields.texts(column).unwrap_or_default();
+    let (types, values) = (texts("function_argument_types"), texts("function_argument_values"));
+    let nulls = fields.booleans("function_argument_nulls").unwrap_or_default();
+    if types.len() != values.len() || types.len() != nulls.len() {
+        return Err("as many types and nulls as arguments are needed".into());
+    }
+    let mut arguments = Vec::with_capacity(types.len());
+    for (argument_type, (value, is_null)) in types.iter().zip(values.iter().zip(nulls)) {
+        let argument_type = parse_type(argument_type, keyspace)?;
+        let parsed = || mask_value::read(&argument_type, value);
+        let value = if is_null { None } else { Some(parsed()?) };
+        arguments.push(MaskArgument { argument_type, value });
+    }
+    let text = |column: &str| fields.text(column).map(str::to_owned);
+    let function = text("function_name").ok_or("no function")?;
+    let keyspace = text("function_keyspace").unwrap_or_else(|| "system".into());
+    Ok((name.to_string(), ColumnMask { keyspace, function, arguments }))
+}
+
 /// Reads a secondary index; `None` if it is not one that this node has: a custom one of several
 /// columns, or none.
 fn read_index(
@@ -419,10 +451,11 @@ fn build_table(
     keyspace: &str,
     name: &str,
     fields: &Fields<'_>,
-    (mut columns, dropped, constraints): (
+    (mut columns, dropped, constraints, masks): (
         Vec<RawColumn>,
         Vec<DroppedColumn>,
         Vec<NamedConstraints>,
+        Vec<NamedMask>,
     ),
 ) -> Result<TableMetadata, String> {
     let id = fields.uuid("id").map(TableId).ok_or("no id")?;
@@ -444,6 +477,9 @@ fn build_table(
     let builder = constraints
         .into_iter()
         .fold(builder, |builder, (column, checks)| builder.constrain(&column, checks));
+    let builder = masks
+        .into_iter()
+        .fold(builder, |builder, (column, mask)| builder.mask(&column, Some(mask)));
     let built = builder.build();
     if built.partition_key_columns().is_empty() {
         return Err("no partition key".into());

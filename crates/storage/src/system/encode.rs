@@ -6,12 +6,12 @@ use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, ClusteringBound, DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
     RangeTombstone, Row,
-    schema::{ColumnDefinition, ColumnKind, KeyspaceMetadata, Schema, TableMetadata},
+    schema::{ColumnDefinition, ColumnKind, KeyspaceMetadata, MaskArgument, Schema, TableMetadata},
 };
 use espalier_types::UserType;
 
 use super::{
-    SCHEMA_KEYSPACE, SCHEMA_TABLES,
+    SCHEMA_KEYSPACE, SCHEMA_TABLES, mask_value,
     row::RowWriter,
     table,
     view_rows::{condition_rows, with_definition},
@@ -38,11 +38,12 @@ pub fn schema_mutation(old: &Schema, new: &Schema, timestamp: i64, now_s: u32) -
 }
 
 /// The schema tables with rows for each table.
-const OF_TABLE: [&str; 7] = [
+const OF_TABLE: [&str; 8] = [
     "tables",
     "columns",
     "dropped_columns",
     "column_constraints",
+    "column_masks",
     "indexes",
     "views",
     "view_conditions",
@@ -210,6 +211,7 @@ impl Writer {
             self.update("dropped_columns", keyspace).rows.push(row);
         }
         self.constraints_and_indexes(changed);
+        self.masks(changed);
     }
 
     fn constraints_and_indexes(&mut self, changed: &TableMetadata) {
@@ -235,6 +237,30 @@ impl Writer {
                 .map("options", &index.options)
                 .finish();
             self.update("indexes", keyspace).rows.push(row);
+        }
+    }
+
+    fn masks(&mut self, changed: &TableMetadata) {
+        let (keyspace, timestamp) = (&changed.keyspace, self.timestamp);
+        let masks_table = table(SCHEMA_KEYSPACE, "column_masks");
+        for column in changed.columns() {
+            let Some(mask) = changed.mask_of(column) else { continue };
+            let arguments = &mask.arguments;
+            // A list cannot hold null, so a second list tells which arguments are null.
+            let value = |argument: &MaskArgument| match &argument.value {
+                Some(value) => mask_value::write(&argument.argument_type, value),
+                None => String::new(),
+            };
+            let nulls = arguments.iter().map(|argument| [u8::from(argument.value.is_none())]);
+            let types = arguments.iter().map(|argument| argument.argument_type.cql_name());
+            let row = RowWriter::new(&masks_table, &[&changed.name, &column.name], timestamp)
+                .list("function_argument_nulls", nulls)
+                .list("function_argument_types", types)
+                .list("function_argument_values", arguments.iter().map(value))
+                .text("function_keyspace", &mask.keyspace)
+                .text("function_name", &mask.function)
+                .finish();
+            self.update("column_masks", keyspace).rows.push(row);
         }
     }
 }

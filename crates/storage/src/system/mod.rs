@@ -20,6 +20,7 @@ mod definitions;
 mod encode;
 mod index_info;
 mod local;
+mod mask_value;
 mod row;
 mod traces;
 mod view_rows;
@@ -69,13 +70,14 @@ pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
 }
 
 /// The schema tables, in the order in which they are written and read.
-pub const SCHEMA_TABLES: [&str; 10] = [
+pub const SCHEMA_TABLES: [&str; 11] = [
     "keyspaces",
     "types",
     "tables",
     "columns",
     "dropped_columns",
     "column_constraints",
+    "column_masks",
     "indexes",
     "views",
     "view_conditions",

@@ -190,6 +190,15 @@ impl<'r> Fields<'r> {
             .collect()
     }
 
+    /// Returns a frozen list of booleans.
+    pub fn booleans(&self, column: &str) -> Option<Vec<bool>> {
+        let value = self.bytes(column)?;
+        let elements = collection::elements(value).ok()?;
+        elements
+            .map(|element| Some(element.ok()??.first().is_some_and(|byte| *byte != 0)))
+            .collect()
+    }
+
     /// Returns a frozen map of text to bytes.
     pub fn map(&self, column: &str) -> Option<Vec<(String, Vec<u8>)>> {
         let value = self.bytes(column)?;

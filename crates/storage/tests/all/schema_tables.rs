@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{
-    Annotated, Annotation, ColumnConstraint, ColumnKind, ConstrainedValue, KeyspaceMetadata,
-    Schema, TableBuilder, TableId, TableMetadata, TableOptions,
+    Annotated, Annotation, ColumnConstraint, ColumnKind, ColumnMask, ConstrainedValue,
+    KeyspaceMetadata, MaskArgument, Schema, TableBuilder, TableId, TableMetadata, TableOptions,
 };
 use espalier_storage::system::{
     SCHEMA_TABLES, SchemaRows, keyspaces, read_schema, schema_mutation, table,
@@ -34,6 +34,15 @@ fn schema(keyspaces: Vec<KeyspaceMetadata>) -> Schema {
     let keyspaces =
         keyspaces.into_iter().map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace))).collect();
     Schema::new(keyspaces, Uuid::nil())
+}
+
+fn mask(function: &str, arguments: &[(CqlType, Option<&'static [u8]>)]) -> ColumnMask {
+    let argument = |(argument_type, value): &(CqlType, Option<&'static [u8]>)| MaskArgument {
+        argument_type: argument_type.clone(),
+        value: value.map(bytes::Bytes::from_static),
+    };
+    let arguments = arguments.iter().map(argument).collect();
+    ColumnMask { keyspace: "system".into(), function: function.into(), arguments }
 }
 
 /// Returns the rows that a mutation leaves in an empty store.
@@ -84,7 +93,7 @@ fn round_trip() {
         .partition_key("k1", CqlType::Text)
         .clustering("c", CqlType::Timeuuid, true)
         .static_column("s", CqlType::Vector { element: Arc::new(CqlType::Float), dimension: 3 })
-        .regular("u", outer_type)
+        .regular("u", outer_type.clone())
         .regular(
             "m",
             CqlType::Map {
@@ -96,6 +105,12 @@ fn round_trip() {
         .regular("t", CqlType::Text)
         .options(options)
         .constrain("t", checks)
+        .mask("c", Some(mask("mask_null", &[])))
+        .mask(
+            "t",
+            Some(mask("mask_inner", &[(CqlType::Int, Some(&[0, 0, 0, 1])), (CqlType::Int, None)])),
+        )
+        .mask("u", Some(mask("mask_replace", &[(outer_type.clone(), Some(&[255; 4]))])))
         .build();
     let mut keyspace = keyspace("ks", vec![first], vec![inner, outer]);
     let annotation = Annotation { comment: "it's".into(), security_label: "secret".into() };
@@ -224,10 +239,10 @@ fn an_unreadable_table_leaves_the_others() {
         let named = tombstones.filter(|t| t.start.values[0].as_deref() == Some(name.as_bytes()));
         named.count()
     };
-    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [7, 0, 0]);
+    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [8, 0, 0]);
     without.unreadable = Default::default();
     let changed = schema_mutation(&read, &schema(vec![without]), 20, 1);
-    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [7, 7, 1]);
+    assert_eq!(["good", "deep", "u"].map(|name| touches(&changed, name)), [8, 8, 1]);
 }
 
 /// Returns a table's columns in the format of `testdata/cql/system_tables.txt`.

@@ -368,6 +368,9 @@ impl<'s> Declaration<'s> {
                 builder = builder.regular(&column.name, column.column_type.clone());
             }
         }
+        for column in self.base.columns() {
+            builder = builder.mask(&column.name, self.base.mask_of(column).cloned());
+        }
         Ok(builder.options(options).view(definition).build())
     }
 }

@@ -94,7 +94,8 @@ pub(super) fn drop(
 }
 
 /// Returns the keyspace with the columns of its views as a change of their base table requires:
-/// new columns are in views with `SELECT *`, and renamed columns are renamed there, too.
+/// new columns are in views with `SELECT *`, renamed columns are renamed there, too, and columns
+/// have the masks of the base table.
 pub(super) fn follow(
     keyspace: &KeyspaceMetadata,
     base: &TableMetadata,
@@ -123,8 +124,11 @@ pub(super) fn follow(
                 builder = builder.regular(&column.name, column.column_type.clone());
             }
         }
+        for column in altered.columns() {
+            builder = builder.mask(&column.name, altered.mask_of(column).cloned());
+        }
         let followed = builder.view(definition).build();
-        if followed.columns() != view.columns() {
+        if followed.columns() != view.columns() || !followed.has_masks_of(view) {
             changed.tables.insert(name.clone(), Arc::new(followed));
         }
     }

@@ -104,7 +104,7 @@ pub async fn execute(
     let mut execution = Execution {
         select,
         evaluation,
-        output: Output::new(select, evaluation, now_s),
+        output: Output::new(select, evaluation, now_s, options.applies_masks),
         page,
         search: select.restrictions.index.search(evaluation)?.map(Arc::new),
         rows_left: match &state {

@@ -1,0 +1,81 @@
+//! Masks of columns in the selection: the selectors of clients without permission UNMASK.
+//!
+//! A mask takes the place of each value of its column, before functions, aggregates, elements and
+//! JSON see it. Write times, conditions and the order of rows come from the stored values, as in
+//! Cassandra.
+
+use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
+
+use super::SelectExpression;
+use crate::{
+    functions::mask_of_column,
+    grammar::ast::{RelationTarget, WhereClause},
+};
+
+/// Returns the selectors with masked columns; `None` if they select none.
+pub(super) fn masked(
+    schema: &Schema,
+    table: &TableMetadata,
+    selectors: &[SelectExpression],
+) -> Option<Vec<SelectExpression>> {
+    let is_masked = |column: &ColumnDefinition| table.mask_of(column).is_some();
+    let mut selects_masked = false;
+    for selector in selectors {
+        selector.for_each_column(&mut |column| selects_masked |= is_masked(column));
+    }
+    let with_masks = |selector| with_masks(schema, table, selector);
+    selects_masked.then(|| selectors.iter().map(with_masks).collect())
+}
+
+fn with_masks(
+    schema: &Schema,
+    table: &TableMetadata,
+    expression: &SelectExpression,
+) -> SelectExpression {
+    use SelectExpression as E;
+    let with_masks = |inner: &SelectExpression| with_masks(schema, table, inner);
+    let one = |inner: &SelectExpression| Box::new(with_masks(inner));
+    let all = |parts: &[SelectExpression]| parts.iter().map(with_masks).collect();
+    match expression {
+        E::Column(column) => match table.mask_of(column) {
+            Some(mask) => {
+                let function = mask_of_column(schema, mask, &column.column_type);
+                E::Call(Box::new(function), vec![E::Column(column.clone())])
+            }
+            None => expression.clone(),
+        },
+        E::Call(function, parts) => E::Call(function.clone(), all(parts)),
+        E::Composite(column_type, parts) => E::Composite(column_type.clone(), all(parts)),
+        E::Aggregate(number, function, argument) => {
+            E::Aggregate(*number, function.clone(), argument.as_deref().map(one))
+        }
+        E::Field(inner, index) => E::Field(one(inner), *index),
+        E::Element(inner, column_type, key) => {
+            E::Element(one(inner), column_type.clone(), one(key))
+        }
+        E::Slice(inner, column_type, from, to) => {
+            E::Slice(one(inner), column_type.clone(), from.clone(), to.clone())
+        }
+        E::Term(_) | E::Metadata(..) => expression.clone(),
+    }
+}
+
+/// Returns the names of the masked columns that a WHERE clause restricts, in the order of the
+/// table.
+pub(super) fn restricted(table: &TableMetadata, clause: &WhereClause<'_>) -> Vec<String> {
+    if !table.has_masks() {
+        return Vec::new();
+    }
+    let is_restricted = |column: &ColumnDefinition| {
+        clause.relations.iter().any(|relation| match &relation.target {
+            RelationTarget::Column(name)
+            | RelationTarget::Element(name, _)
+            | RelationTarget::Field(name, _) => name.as_str() == column.name,
+            RelationTarget::Columns(names) | RelationTarget::Token(names) => {
+                names.iter().any(|name| name.as_str() == column.name)
+            }
+        })
+    };
+    let masked = table.columns().iter().filter(|column| table.mask_of(column).is_some());
+    masked.filter(|column| is_restricted(column)).map(|column| column.name.clone()).collect()
+}
