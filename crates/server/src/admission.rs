@@ -13,6 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use espalier_runtime::time::Instant;
 use hashbrown::HashMap;
 
+/// Limits of the connections whose clients have not logged in, of the node and from one address.
+/// Arbitrary: each holds some KiB, with TLS some tens of KiB, for at most 20 s.
+const MAX_BEFORE_LOGIN: usize = 16 * 1024;
+const MAX_BEFORE_LOGIN_PER_ADDRESS: usize = 4 * 1024;
+
 /// Limits of `native_transport_max_concurrent_connections[_per_ip]`; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionLimits {
@@ -32,7 +37,15 @@ pub(crate) struct ConnectionCounter {
 #[derive(Debug)]
 struct OpenConnections {
     by_shard: Vec<usize>,
-    by_address: HashMap<IpAddr, usize>,
+    by_address: HashMap<IpAddr, OfAddress>,
+    before_login: usize,
+}
+
+/// The connections from one address.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfAddress {
+    open: usize,
+    before_login: usize,
 }
 
 /// A connection that is counted for a shard; dropping it ends the count.
@@ -41,42 +54,56 @@ pub(crate) struct ConnectionPlace {
     counter: Arc<ConnectionCounter>,
     address: IpAddr,
     shard: usize,
+    awaits_login: Cell<bool>,
 }
 
 impl ConnectionCounter {
     /// Creates a counter for `shards` shards without a connection.
     pub fn new(limits: ConnectionLimits, shards: usize) -> Arc<Self> {
-        let open = OpenConnections { by_shard: vec![0; shards.max(1)], by_address: HashMap::new() };
+        let (by_shard, by_address) = (vec![0; shards.max(1)], HashMap::new());
+        let open = OpenConnections { by_shard, by_address, before_login: 0 };
         Arc::new(Self { limits, open: Mutex::new(open) })
     }
 
     /// Admits a connection to `shard`, or to the shard with the fewest connections if `shard` is
-    /// `None`.
+    /// `None`. `awaits_login` says whether its client has to log in.
     ///
     /// # Errors
     ///
-    /// Returns the name of the setting that forbids the connection.
+    /// Returns the name of the limit that forbids the connection.
     pub fn enter(
         self: &Arc<Self>,
         address: IpAddr,
         shard: Option<usize>,
+        awaits_login: bool,
     ) -> Result<ConnectionPlace, &'static str> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open = &mut *open;
         if self.limits.total.is_some_and(|limit| open.by_shard.iter().sum::<usize>() >= limit) {
             return Err("native_transport_max_concurrent_connections");
         }
-        let of_address = open.by_address.entry(address).or_insert(0);
-        if self.limits.per_address.is_some_and(|limit| *of_address >= limit) {
+        let known = open.by_address.get(&address).copied().unwrap_or_default();
+        if self.limits.per_address.is_some_and(|limit| known.open >= limit) {
             return Err("native_transport_max_concurrent_connections_per_ip");
+        }
+        let is_full = open.before_login >= MAX_BEFORE_LOGIN
+            || known.before_login >= MAX_BEFORE_LOGIN_PER_ADDRESS;
+        if awaits_login && is_full {
+            return Err("connections that have not logged in");
         }
         let fewest = || open.by_shard.iter().enumerate().min_by_key(|(_, count)| **count);
         let shard = shard.or_else(|| fewest().map(|(shard, _)| shard)).unwrap_or(0);
         if let Some(of_shard) = open.by_shard.get_mut(shard) {
             *of_shard += 1;
         }
-        *of_address += 1;
-        Ok(ConnectionPlace { counter: Arc::clone(self), address, shard })
+        let of_address = open.by_address.entry(address).or_default();
+        of_address.open += 1;
+        if awaits_login {
+            of_address.before_login += 1;
+            open.before_login += 1;
+        }
+        let (counter, awaits_login) = (Arc::clone(self), Cell::new(awaits_login));
+        Ok(ConnectionPlace { counter, address, shard, awaits_login })
     }
 
     /// Returns the number of open connections.
@@ -91,17 +118,30 @@ impl ConnectionPlace {
     pub fn shard(&self) -> usize {
         self.shard
     }
+
+    /// Ends the count of the connection among those that have not logged in.
+    pub fn logged_in(&self) {
+        if !self.awaits_login.replace(false) {
+            return;
+        }
+        let mut open = self.counter.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.before_login -= 1;
+        if let Some(of_address) = open.by_address.get_mut(&self.address) {
+            of_address.before_login -= 1;
+        }
+    }
 }
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
+        self.logged_in();
         let mut open = self.counter.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of_shard) = open.by_shard.get_mut(self.shard) {
             *of_shard -= 1;
         }
         if let Some(of_address) = open.by_address.get_mut(&self.address) {
-            *of_address -= 1;
-            if *of_address == 0 {
+            of_address.open -= 1;
+            if of_address.open == 0 {
                 open.by_address.remove(&self.address);
             }
         }
@@ -279,26 +319,47 @@ mod tests {
     fn connections_are_counted_by_node_and_address() {
         let limits = ConnectionLimits { total: Some(3), per_address: Some(2) };
         let counter = ConnectionCounter::new(limits, 2);
-        let first = counter.enter(address(1), None).unwrap();
-        let _second = counter.enter(address(1), None).unwrap();
-        assert!(counter.enter(address(1), None).unwrap_err().ends_with("_per_ip"));
-        let _third = counter.enter(address(2), None).unwrap();
-        assert!(counter.enter(address(3), None).unwrap_err().ends_with("_connections"));
+        let first = counter.enter(address(1), None, false).unwrap();
+        let _second = counter.enter(address(1), None, false).unwrap();
+        assert!(counter.enter(address(1), None, false).unwrap_err().ends_with("_per_ip"));
+        let _third = counter.enter(address(2), None, false).unwrap();
+        assert!(counter.enter(address(3), None, false).unwrap_err().ends_with("_connections"));
         drop(first);
         assert_eq!(counter.open(), 2);
-        counter.enter(address(1), None).unwrap();
+        counter.enter(address(1), None, false).unwrap();
         assert_eq!(counter.open(), 2);
+    }
+
+    #[test]
+    fn connections_before_the_login_have_a_limit_of_their_own() {
+        let counter = ConnectionCounter::new(ConnectionLimits::default(), 2);
+        let enter = |last| counter.enter(address(last), None, true);
+        let waiting: Vec<_> =
+            (0..MAX_BEFORE_LOGIN_PER_ADDRESS).map(|_| enter(1).unwrap()).collect();
+        assert!(enter(1).unwrap_err().contains("not logged in"));
+        counter.enter(address(1), None, false).unwrap();
+        enter(2).unwrap();
+        waiting[0].logged_in();
+        waiting[0].logged_in();
+        let last = enter(1).unwrap();
+        assert!(enter(1).is_err());
+        drop(last);
+        enter(1).unwrap();
+        drop(waiting);
+        assert_eq!(counter.open(), 0);
     }
 
     #[test]
     fn connections_go_where_there_are_few_unless_they_choose() {
         let counter = ConnectionCounter::new(ConnectionLimits::default(), 3);
-        let chosen: Vec<_> = (0..4).map(|_| counter.enter(address(1), Some(1)).unwrap()).collect();
-        let placed: Vec<_> = (0..4).map(|_| counter.enter(address(1), None).unwrap()).collect();
+        let chosen: Vec<_> =
+            (0..4).map(|_| counter.enter(address(1), Some(1), false).unwrap()).collect();
+        let placed: Vec<_> =
+            (0..4).map(|_| counter.enter(address(1), None, false).unwrap()).collect();
         let shards: Vec<_> = placed.iter().map(ConnectionPlace::shard).collect();
         assert_eq!(shards, [0, 2, 0, 2]);
         drop(chosen);
-        assert_eq!(counter.enter(address(1), None).unwrap().shard(), 1);
+        assert_eq!(counter.enter(address(1), None, false).unwrap().shard(), 1);
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, port: Po
         Placement::FewestConnections => None,
         Placement::ClientPort => Some(usize::from(peer.port()) % server.shard.count),
     };
-    let place = match server.connections.enter(peer.ip(), target) {
+    let awaits_login = server.processor.auth().settings.authenticator.requires_login();
+    let place = match server.connections.enter(peer.ip(), target, awaits_login) {
         Ok(place) => place,
         Err(limit) => {
             server.metrics.connections_refused.increment();

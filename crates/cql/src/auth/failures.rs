@@ -1,14 +1,18 @@
 //! Failed log-ins by address: an address that guesses passwords gets slower.
 //!
 //! An address may fail [`BURST`] times at once, and then once in [`REFILL`]. While it may not, the
-//! node refuses its log-ins without looking at the password. Memory: at most [`MAX_ADDRESSES`]
-//! entries; an entry without a failure for a while is dropped first.
+//! node refuses its log-ins without looking at the password. A password that is being checked
+//! counts as a failure meanwhile, so that guesses at the same time are no more; but a log-in waits
+//! for the others of its address instead of being refused, because they may all be right.
+//!
+//! Memory: at most [`MAX_ADDRESSES`] entries; an entry without a failure for a while is dropped
+//! first.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use espalier_runtime::time::Instant;
+use espalier_runtime::time::{self, Instant};
 use hashbrown::HashMap;
 
 /// Failures that an address may have at once. Arbitrary.
@@ -20,17 +24,38 @@ const REFILL: Duration = Duration::from_secs(2);
 /// Limit of the addresses that are remembered. At the limit all entries are dropped.
 const MAX_ADDRESSES: usize = 16 * 1024;
 
+/// Time after which a log-in that waits for others of its address looks again. One log-in of each
+/// shard waits so. Arbitrary.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// The failures of all addresses of the node.
 #[derive(Debug, Default)]
 pub struct FailedLogins {
     by_address: Mutex<HashMap<IpAddr, Failures>>,
 }
 
-/// Failures of one address, and the time of the last change of the count.
+/// Failures of one address, the time of the last change of the count, and the passwords that are
+/// being checked.
 #[derive(Clone, Copy, Debug)]
 struct Failures {
     count: u32,
     at: Instant,
+    trying: u32,
+}
+
+/// A password that is being checked; the drop ends the check without a failure.
+#[derive(Debug)]
+pub struct Attempt<'f> {
+    failures: &'f FailedLogins,
+    address: IpAddr,
+}
+
+/// The outcome of [`FailedLogins::begin`].
+enum Begun<'f> {
+    Attempt(Attempt<'f>),
+    /// Other attempts may use up the failures of the address.
+    Wait,
+    Refused,
 }
 
 impl Failures {
@@ -41,7 +66,7 @@ impl Failures {
         if refilled == 0 {
             return self;
         }
-        Self { count: self.count.saturating_sub(refilled), at: self.at + REFILL * refilled }
+        Self { count: self.count.saturating_sub(refilled), at: self.at + REFILL * refilled, ..self }
     }
 }
 
@@ -52,18 +77,63 @@ impl FailedLogins {
         by_address.get(&address).is_none_or(|failures| failures.at(now).count < BURST)
     }
 
-    /// Counts a failure of `address`.
-    pub fn record(&self, address: IpAddr, now: Instant) {
-        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        if by_address.len() >= MAX_ADDRESSES && !by_address.contains_key(&address) {
-            by_address.retain(|_, failures| failures.at(now).count > 0);
-            if by_address.len() >= MAX_ADDRESSES {
-                by_address.clear();
+    /// Waits until the password of a log-in may be checked; `None` if the address has failed too
+    /// often.
+    pub async fn attempt(&self, address: IpAddr) -> Option<Attempt<'_>> {
+        loop {
+            match self.begin(address, Instant::now()) {
+                Begun::Attempt(attempt) => return Some(attempt),
+                Begun::Wait => time::sleep(PAUSE).await,
+                Begun::Refused => return None,
             }
         }
-        let failures = by_address.entry(address).or_insert(Failures { count: 0, at: now });
+    }
+
+    fn begin(&self, address: IpAddr, now: Instant) -> Begun<'_> {
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_address.len() >= MAX_ADDRESSES && !by_address.contains_key(&address) {
+            by_address.retain(|_, failures| failures.trying > 0 || failures.at(now).count > 0);
+            if by_address.len() >= MAX_ADDRESSES {
+                by_address.retain(|_, failures| failures.trying > 0);
+            }
+        }
+        let new = Failures { count: 0, at: now, trying: 0 };
+        let failures = by_address.entry(address).or_insert(new);
         *failures = failures.at(now);
-        failures.count = failures.count.saturating_add(1).min(2 * BURST);
+        if failures.count >= BURST {
+            return Begun::Refused;
+        }
+        if failures.count + failures.trying >= BURST {
+            return Begun::Wait;
+        }
+        failures.trying += 1;
+        Begun::Attempt(Attempt { failures: self, address })
+    }
+
+    fn end(&self, address: IpAddr, has_failed: bool) {
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(failures) = by_address.get_mut(&address) else { return };
+        failures.trying = failures.trying.saturating_sub(1);
+        if has_failed {
+            failures.count = failures.count.saturating_add(1);
+        }
+        if failures.count == 0 && failures.trying == 0 {
+            by_address.remove(&address);
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// Ends the check with a failure.
+    pub fn fail(self) {
+        self.failures.end(self.address, true);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.failures.end(self.address, false);
     }
 }
 
@@ -72,6 +142,13 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
+    fn begin(failures: &FailedLogins, address: IpAddr, now: Instant) -> Option<Attempt<'_>> {
+        match failures.begin(address, now) {
+            Begun::Attempt(attempt) => Some(attempt),
+            Begun::Wait | Begun::Refused => None,
+        }
+    }
+
     #[test]
     fn an_address_that_fails_often_has_to_wait_and_others_do_not() {
         let failures = FailedLogins::default();
@@ -79,14 +156,31 @@ mod tests {
         let now = Instant::now();
         for _ in 0..BURST {
             assert!(failures.may_try(one, now));
-            failures.record(one, now);
+            begin(&failures, one, now).unwrap().fail();
         }
         assert!(!failures.may_try(one, now));
+        assert!(matches!(failures.begin(one, now), Begun::Refused));
         assert!(failures.may_try(two, now));
         assert!(!failures.may_try(one, now + REFILL / 2));
         assert!(failures.may_try(one, now + REFILL));
-        failures.record(one, now + REFILL);
+        begin(&failures, one, now + REFILL).unwrap().fail();
         assert!(!failures.may_try(one, now + REFILL));
+    }
+
+    #[test]
+    fn guesses_at_the_same_time_are_no_more_and_right_passwords_only_wait() {
+        let failures = FailedLogins::default();
+        let (address, now) = (Ipv4Addr::LOCALHOST.into(), Instant::now());
+        let mut trying: Vec<_> =
+            (0..BURST).map(|_| begin(&failures, address, now).unwrap()).collect();
+        assert!(matches!(failures.begin(address, now), Begun::Wait));
+        drop(trying.pop());
+        let right = begin(&failures, address, now).unwrap();
+        assert!(matches!(failures.begin(address, now), Begun::Wait));
+        trying.into_iter().for_each(Attempt::fail);
+        drop(right);
+        begin(&failures, address, now).unwrap().fail();
+        assert!(matches!(failures.begin(address, now), Begun::Refused));
     }
 
     #[test]
@@ -94,7 +188,7 @@ mod tests {
         let failures = FailedLogins::default();
         let now = Instant::now();
         for number in 0..(MAX_ADDRESSES as u32 + 100) {
-            failures.record(Ipv4Addr::from(number).into(), now);
+            begin(&failures, Ipv4Addr::from(number).into(), now).unwrap().fail();
         }
         assert!(failures.by_address.lock().unwrap().len() <= MAX_ADDRESSES);
     }

@@ -27,10 +27,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use espalier_runtime::net::tls::ClientCertificate;
 use espalier_runtime::time::Instant;
 use espalier_storage::Database;
 
 pub use access::Need;
+use failures::Attempt;
 pub use login::Login;
 pub use obfuscate::obfuscate;
 pub use settings::{AuthSettings, Authenticator, Authorizer, Superuser};
@@ -70,17 +72,25 @@ impl Auth {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Checks the token of SASL PLAIN, and returns the log-in.
+    /// Checks the token of SASL PLAIN, or the certificate of the client, and returns the log-in.
     ///
     /// # Errors
-    /// Cassandra's error if the token is malformed, if name and password do not fit, or if the role
-    /// may not log in; error 0x1001 if too many clients log in at the same time.
+    /// Cassandra's error if the token is malformed, if name and password do not fit, if the
+    /// identity of the certificate has no role, or if the role may not log in; error 0x1001 if too
+    /// many clients log in at the same time.
     pub async fn log_in(
         self: &Arc<Self>,
         database: &Database,
         token: Option<&[u8]>,
+        certificate: Option<&ClientCertificate>,
         address: IpAddr,
     ) -> Result<Login> {
+        let authenticator = self.settings.authenticator;
+        let by_certificate = authenticator == Authenticator::MutualTls
+            || authenticator == Authenticator::MutualTlsOrPassword && certificate.is_some();
+        if by_certificate {
+            return self.log_in_by_certificate(database, certificate, address).await;
+        }
         let credentials = plain_credentials(token.unwrap_or_default());
         if self.settings.authenticator == Authenticator::Transitional {
             let Ok((name, password)) = credentials else { return Ok(Login::anonymous(self)) };
@@ -91,6 +101,30 @@ impl Auth {
         self.log_in_as(database, &name, password, address).await
     }
 
+    async fn log_in_by_certificate(
+        self: &Arc<Self>,
+        database: &Database,
+        certificate: Option<&ClientCertificate>,
+        address: IpAddr,
+    ) -> Result<Login> {
+        let Some(certificate) = certificate else {
+            return Err(refused("Invalid or not supported certificate"));
+        };
+        let Some(identity) = certificate.spiffe_id() else {
+            return Err(refused("Unable to extract Spiffe from the certificate"));
+        };
+        const TEXT: &str = "SELECT role FROM system_auth.identity_to_role WHERE identity = ?";
+        let rows = store::read(database, TEXT, &[&identity]).await?;
+        let row = rows.first().and_then(|row| row.first());
+        let Some(name) = store::text(row.and_then(Option::as_ref)) else {
+            return Err(refused(format!("Certificate identity '{identity}' not authorized")));
+        };
+        if !role::find(database, name).await?.is_some_and(|row| row.can_login) {
+            return Err(refused(format!("{name} is not permitted to log in")));
+        }
+        Login::of(self, database, name, address).await
+    }
+
     async fn log_in_as(
         self: &Arc<Self>,
         database: &Database,
@@ -98,17 +132,24 @@ impl Auth {
         password: String,
         address: IpAddr,
     ) -> Result<Login> {
+        let too_many = || {
+            refused(format!("Too many failed log-ins from {address}; try again in some seconds"))
+        };
         if !self.failures.may_try(address, Instant::now()) {
-            return Err(refused(format!(
-                "Too many failed log-ins from {address}; try again in some seconds"
-            )));
+            return Err(too_many());
         }
         let row = role::find(database, name).await?;
         let hash = row.as_ref().and_then(|row| row.salted_hash.clone());
-        if !password::fits_in_background(password, hash).await? {
-            self.failures.record(address, Instant::now());
+        let mut attempt = None;
+        let admit = async {
+            attempt = self.failures.attempt(address).await;
+            if attempt.is_some() { Ok(()) } else { Err(too_many()) }
+        };
+        if !password::fits_in_background(password, hash, admit).await? {
+            attempt.into_iter().for_each(Attempt::fail);
             return Err(refused(format!("Provided username {name} and/or password are incorrect")));
         }
+        drop(attempt);
         if !row.is_some_and(|row| row.can_login) {
             return Err(refused(format!("{name} is not permitted to log in")));
         }
@@ -118,7 +159,10 @@ impl Auth {
 
 /// Splits a token of SASL PLAIN (RFC 4616) into name and password. An identity to act for, before
 /// the first zero byte, is ignored, as in Cassandra.
-fn plain_credentials(token: &[u8]) -> Result<(String, String)> {
+///
+/// # Errors
+/// Cassandra's error if name or password is missing.
+pub fn plain_credentials(token: &[u8]) -> Result<(String, String)> {
     let mut parts = token.rsplit(|byte| *byte == 0);
     let (last, second, first) = (parts.next(), parts.next(), parts.next());
     let (name, password) = match (first, second) {

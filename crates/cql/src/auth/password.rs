@@ -49,6 +49,11 @@ pub fn hash(password: &str, cost: u32) -> String {
 /// # Errors
 /// Error 0x2200 if the text is no hash that this node would take at a log-in.
 pub fn check_hash(hash: &str) -> Result<()> {
+    if let Some(rounds) = sha_rounds(hash).filter(|rounds| *rounds > MAX_SHA_ROUNDS) {
+        return Err(Error::invalid(format!(
+            "Invalid hashed password value. Please use jBcrypt. It has {rounds} rounds, at most {MAX_SHA_ROUNDS} are allowed"
+        )));
+    }
     match bcrypt_cost(hash).or_else(|| sha_rounds(hash).map(|_| DEFAULT_COST)) {
         None => Err(Error::invalid("Invalid hashed password value. Please use jBcrypt.")),
         Some(cost) if cost > MAX_COST => Err(Error::invalid(format!(
@@ -89,31 +94,40 @@ fn sha_rounds(hash: &str) -> Option<u32> {
 /// # Errors
 /// Error 0x1001 if too many requests wait for the thread.
 pub async fn hash_in_background(password: String) -> Result<String> {
-    in_background(move || hash(&password, DEFAULT_COST)).await
+    in_background(move || hash(&password, DEFAULT_COST), async { Ok(()) }).await
 }
 
 /// Returns whether a password fits a hash, computed on a helper thread. Without a hash the
 /// computation takes as long, so that the time of an answer does not tell which roles exist.
+/// `admit` is awaited when the thread is free, just before it begins.
 ///
 /// # Errors
-/// Error 0x1001 if too many requests wait for the thread.
-pub async fn fits_in_background(password: String, hash: Option<String>) -> Result<bool> {
+/// Error 0x1001 if too many requests wait for the thread, or as `admit`.
+pub async fn fits_in_background(
+    password: String,
+    hash: Option<String>,
+    admit: impl Future<Output = Result<()>>,
+) -> Result<bool> {
     /// The hash of a password that no role has.
     const NOBODY: &str = "$2a$10$abcdefghijklmnopqrstuu5Lo0g67CiD3M4RpN1BmBb4Crp5w7dbK";
-    in_background(move || match hash {
+    let work = move || match hash {
         Some(hash) => fits(&password, &hash),
         None => {
             std::hint::black_box(fits(&password, NOBODY));
             false
         }
-    })
-    .await
+    };
+    in_background(work, admit).await
 }
 
-async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    admit: impl Future<Output = Result<()>>,
+) -> Result<T> {
     let _waiting = Waiting::begin()?;
     let threads = THREADS.with(Semaphore::clone);
     let _permit = threads.acquire(1).await;
+    admit.await?;
     Ok(spawn_blocking(work).await)
 }
 
@@ -191,6 +205,8 @@ mod tests {
         assert!(check_hash(&costly).unwrap_err().message.contains("at most 14"));
         assert!(!fits("cassandra", &costly));
         assert!(!fits("x", "$6$rounds=999999999$saltstring$aaaa"));
+        let costly = check_hash("$6$rounds=999999999$saltstring$aaaa").unwrap_err();
+        assert!(costly.message.contains("at most 1000000"), "{costly}");
         for wrong in ["", "cassandra", "$2a$10$short", "$1$abc$def"] {
             let message = check_hash(wrong).unwrap_err().message;
             assert_eq!(message, "Invalid hashed password value. Please use jBcrypt.");

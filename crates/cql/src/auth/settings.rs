@@ -25,6 +25,11 @@ pub enum Authenticator {
     AllowAll,
     /// Clients log in with a password (PasswordAuthenticator).
     Password,
+    /// Clients log in by a certificate whose identity has a role (MutualTlsAuthenticator).
+    MutualTls,
+    /// Clients with a certificate log in by it, and others with a password
+    /// (MutualTlsWithPasswordFallbackAuthenticator).
+    MutualTlsOrPassword,
     /// Clients may log in with a password. A client without one, or with a wrong one, gets in as
     /// an anonymous user (TransitionalAuthenticator of ScyllaDB).
     Transitional,
@@ -64,6 +69,27 @@ impl Authenticator {
     /// Returns whether a connection begins with a log-in.
     pub fn requires_login(self) -> bool {
         self != Self::AllowAll
+    }
+
+    /// Returns whether roles may have passwords.
+    pub fn has_passwords(self) -> bool {
+        !matches!(self, Self::AllowAll | Self::MutualTls)
+    }
+
+    /// Returns whether clients may log in by a certificate.
+    pub fn takes_certificates(self) -> bool {
+        matches!(self, Self::MutualTls | Self::MutualTlsOrPassword)
+    }
+
+    /// Returns the name of the class, without its package.
+    pub fn class_name(self) -> &'static str {
+        match self {
+            Self::AllowAll => "AllowAllAuthenticator",
+            Self::Password => "PasswordAuthenticator",
+            Self::MutualTls => "MutualTlsAuthenticator",
+            Self::MutualTlsOrPassword => "MutualTlsWithPasswordFallbackAuthenticator",
+            Self::Transitional => "TransitionalAuthenticator",
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use espalier_cql::auth::{Authenticator, Authorizer};
+use espalier_cql::auth::Authorizer;
 use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsVersion};
 use espalier_storage::{CommitLogSync, ReplayPolicy};
 
@@ -83,11 +83,6 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("dynamic_data_masking_enabled", storage.dynamic_data_masking_enabled);
     shown.put("write_request_timeout", duration(storage.write_timeout));
     let auth = &node.auth;
-    let authenticator = match auth.authenticator {
-        Authenticator::AllowAll => "AllowAllAuthenticator",
-        Authenticator::Password => "PasswordAuthenticator",
-        Authenticator::Transitional => "TransitionalAuthenticator",
-    };
     let authorizer = match auth.authorizer {
         Authorizer::AllowAll => "AllowAllAuthorizer",
         Authorizer::Cassandra => "CassandraAuthorizer",
@@ -96,7 +91,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let or_all = |limits: bool, kind: &str| {
         format!("{}{kind}Authorizer", if limits { "Cassandra" } else { "AllowAll" })
     };
-    shown.put("authenticator", authenticator);
+    shown.put("authenticator", auth.authenticator.class_name());
     shown.put("authorizer", authorizer);
     shown.put("network_authorizer", or_all(auth.limits_datacenters, "Network"));
     shown.put("cidr_authorizer", or_all(auth.limits_cidrs, "CIDR"));

@@ -1,6 +1,6 @@
 //! A TCP connection, plain or encrypted, whole or split into its halves.
 
-use super::tls::{Session, TlsDescription};
+use super::tls::{ClientCertificate, Session, TlsDescription};
 use crate::file::{Filling, IoBytes, Sending, SendingVectored};
 use crate::preempt::maybe_yield;
 use bytes::BytesMut;
@@ -78,6 +78,12 @@ impl TcpStream {
     /// Describes the encryption; `None` for a plain connection.
     pub fn tls(&self) -> Option<TlsDescription> {
         self.tls.as_ref().map(|session| session.describe())
+    }
+
+    /// Returns the certificate that the client of an encrypted connection has shown. The handshake
+    /// has checked that a trusted certificate signed it.
+    pub fn client_certificate(&self) -> Option<ClientCertificate> {
+        self.tls.as_ref()?.client_certificate()
     }
 
     /// Reads once into `buffer`, after its present content, up to its capacity; returns the count

@@ -2,22 +2,33 @@
 //! AUTH_SUCCESS.
 //!
 //! A client that has not logged in holds little: its messages are short ([`MAX_LOGIN_BYTES`]), it
-//! has [`LOGIN_TIME`] from the beginning of the connection, and it may fail [`MAX_FAILURES`] times.
+//! has [`LOGIN_TIME`] from the beginning of the connection, reads and writes included, and it may
+//! fail [`MAX_FAILURES`] times. The node has a limited number of such connections (see
+//! [`crate::admission`]).
 
-use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use espalier_cql::auth::Login;
-use espalier_runtime::time::{self, Instant};
+use espalier_cql::auth::{Authenticator, Login};
+use espalier_runtime::time;
 
 use super::Connection;
 use crate::convert::error_response;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{Consistency, Envelope, Request, Response, ResponseExtras};
 
-/// The class of the authenticator, by which drivers choose their way to log in.
-const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
+/// The class of the authenticator, by which drivers choose their way to log in. They know no
+/// transitional one.
+fn class_name(authenticator: Authenticator) -> &'static str {
+    match authenticator {
+        Authenticator::MutualTls => "org.apache.cassandra.auth.MutualTlsAuthenticator",
+        Authenticator::MutualTlsOrPassword => {
+            "org.apache.cassandra.auth.MutualTlsWithPasswordFallbackAuthenticator"
+        }
+        _ => "org.apache.cassandra.auth.PasswordAuthenticator",
+    }
+}
 
 /// Time that a client has to log in. Arbitrary; Cassandra has no limit.
 const LOGIN_TIME: Duration = Duration::from_secs(10);
@@ -33,43 +44,37 @@ impl Connection {
     /// Returns the answer to an accepted STARTUP: READY, or AUTHENTICATE if the client has to log
     /// in.
     pub(super) fn begin_login(&self) -> Response<'static> {
-        if !self.server.processor.auth().settings.authenticator.requires_login() {
+        let authenticator = self.server.processor.auth().settings.authenticator;
+        if !authenticator.requires_login() {
             return Response::Ready;
         }
         self.awaits_login.set(true);
-        Response::Authenticate(AUTHENTICATOR)
+        Response::Authenticate(class_name(authenticator))
     }
 
-    /// Waits for bytes of the client. A client of a node with authentication must have logged in
-    /// within [`LOGIN_TIME`].
-    ///
-    /// # Errors
-    ///
-    /// Fails with `TimedOut` if the client sends nothing in time, or as `read` fails.
-    pub(super) async fn in_login_time(
-        &self,
-        read: impl Future<Output = io::Result<usize>>,
-    ) -> io::Result<usize> {
+    /// Returns whether the client has to log in before its first request.
+    pub(super) fn must_log_in(&self) -> bool {
         let requires_login = self.server.processor.auth().settings.authenticator.requires_login();
-        if !requires_login || self.client.borrow().login.is_some() {
-            return read.await;
+        requires_login && self.client.borrow().login.is_none()
+    }
+
+    /// Serves the connection for [`LOGIN_TIME`]. Returns whether it goes on: the client has logged
+    /// in, and `serving` has not ended.
+    pub(super) async fn in_login_time(&self, serving: Pin<&mut impl Future<Output = ()>>) -> bool {
+        if time::timeout(LOGIN_TIME, serving).await.is_ok() {
+            return false;
         }
-        let deadline = self.login_deadline.get().unwrap_or_else(|| {
-            let deadline = Instant::now() + LOGIN_TIME;
-            self.login_deadline.set(Some(deadline));
-            deadline
-        });
-        time::timeout_at(deadline, read).await.map_err(|_| io::ErrorKind::TimedOut)?
+        let has_logged_in = self.client.borrow().login.is_some();
+        if !has_logged_in {
+            tracing::debug!(peer = %self.peer, "a client did not log in in time, closing");
+        }
+        has_logged_in
     }
 
     /// Returns the limit of the client's messages, in bytes.
     pub(super) fn max_frame_size(&self) -> usize {
         let max_frame_size = self.server.config.max_frame_size;
-        let requires_login = self.server.processor.auth().settings.authenticator.requires_login();
-        if requires_login && self.client.borrow().login.is_none() {
-            return max_frame_size.min(MAX_LOGIN_BYTES);
-        }
-        max_frame_size
+        if self.must_log_in() { max_frame_size.min(MAX_LOGIN_BYTES) } else { max_frame_size }
     }
 
     /// Serves a message of a client that has to log in.
@@ -87,7 +92,10 @@ impl Connection {
         };
         self.server.metrics.requests_auth_response.increment();
         let processor = &self.server.processor;
-        let login = processor.auth().log_in(processor.database(), token, self.peer.ip());
+        let (auth, database) = (processor.auth(), processor.database());
+        let takes_certificates = auth.settings.authenticator.takes_certificates();
+        let certificate = if takes_certificates { self.stream.client_certificate() } else { None };
+        let login = auth.log_in(database, token, certificate.as_ref(), self.peer.ip());
         match login.await {
             Ok(login) => {
                 tracing::debug!(peer = %self.peer, role = login.name(), "a client logged in");
@@ -117,6 +125,7 @@ impl Connection {
         let mut client = self.client.borrow_mut();
         Rc::make_mut(&mut client).login = Some(Rc::new(login));
         self.awaits_login.set(false);
+        self.place.logged_in();
     }
 
     /// Sets the keyspace of the connection, after USE.

@@ -21,13 +21,13 @@ mod room;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::sync::{GatePass, Notify, Semaphore};
-use espalier_runtime::time::Instant;
 use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, yield_now};
 use espalier_storage::{ClientEncryption, ClientSession, ConnectedClient};
 
@@ -83,8 +83,6 @@ pub(crate) struct Connection {
     pub peer: SocketAddr,
     /// Whether the client has to log in before it may send requests.
     awaits_login: Cell<bool>,
-    /// The time until which the client must have logged in.
-    login_deadline: Cell<Option<Instant>>,
     failed_logins: Cell<u32>,
     /// The options of the client; set by STARTUP.
     session: OnceCell<ClientSession>,
@@ -116,7 +114,7 @@ pub(crate) struct Connection {
     /// Requests that have to wait. Together they have one turn of the event loop, like each other
     /// connection.
     requests: TaskGroup,
-    _place: ConnectionPlace,
+    place: ConnectionPlace,
     _pass: GatePass,
 }
 
@@ -140,7 +138,6 @@ impl Connection {
             registered: Cell::default(),
             peer,
             awaits_login: Cell::new(false),
-            login_deadline: Cell::default(),
             failed_logins: Cell::default(),
             session: OnceCell::new(),
             stream,
@@ -159,16 +156,24 @@ impl Connection {
             probe_failed: Cell::new(false),
             held: RefCell::default(),
             requests: TaskGroup::new(),
-            _place: place,
+            place,
             _pass: pass,
         })
     }
 
     /// Serves the connection until either end closes it.
     pub async fn serve(self: Rc<Self>) {
-        let mut reader = Reader::new(Rc::clone(&self), dispatch::serve_request);
+        let mut serving = pin!(self.serve_requests());
+        if !self.must_log_in() || self.in_login_time(serving.as_mut()).await {
+            serving.await;
+        }
+        self.close();
+    }
+
+    async fn serve_requests(self: &Rc<Self>) {
+        let mut reader = Reader::new(Rc::clone(self), dispatch::serve_request);
         loop {
-            match self.in_login_time(reader.fill()).await {
+            match reader.fill().await {
                 Ok(0) => break,
                 Ok(count) => self.server.metrics.bytes_received.add(count as u64),
                 Err(error) => {
@@ -192,7 +197,6 @@ impl Connection {
                 break;
             }
         }
-        self.close();
     }
 
     /// Describes the client for `system_views.clients`; `None` when the connection has ended.

@@ -11,7 +11,7 @@ use super::super::login::unauthorized;
 use super::super::permission::Permission;
 use super::super::resource::Resource;
 use super::super::store::{self, Change};
-use super::super::{Authenticator, password, role};
+use super::super::{password, role};
 use super::Run;
 use super::list::generated_password;
 use crate::grammar::ast::{Access, DefineRole, Password, RoleOptions};
@@ -187,7 +187,7 @@ impl Run<'_> {
     }
 
     fn has_passwords(&self) -> bool {
-        self.auth.settings.authenticator != Authenticator::AllowAll
+        self.auth.settings.authenticator.has_passwords()
     }
 
     /// Checks the options of the role itself.

@@ -131,6 +131,13 @@ impl Contents {
     }
 }
 
+/// Makes the cryptography of the acceptors that of other users of rustls in the process, such as
+/// clients of HTTP.
+pub fn provide_cryptography() {
+    // An error says that the process has one already.
+    let _ = aws_lc_rs::default_provider().install_default();
+}
+
 fn supported(version: TlsVersion) -> &'static SupportedProtocolVersion {
     match version {
         TlsVersion::V1_2 => &version::TLS12,

@@ -8,12 +8,14 @@
 //! (one record, up to 18 KiB), and a buffer for ciphertext on its way out ([`session`] bounds it).
 
 mod acceptor;
+mod certificate;
 mod configuration;
 mod error;
 mod session;
 
 pub use acceptor::{Handshake, TlsAcceptor};
-pub use configuration::{ClientCertificates, TlsOptions, TlsVersion};
+pub use certificate::ClientCertificate;
+pub use configuration::{ClientCertificates, TlsOptions, TlsVersion, provide_cryptography};
 pub use error::TlsError;
 pub(super) use session::Session;
 pub use session::TlsDescription;

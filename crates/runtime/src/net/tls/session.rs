@@ -10,6 +10,7 @@ use std::io::{self, BufRead as _, Write as _};
 use bytes::{Buf as _, BytesMut};
 use rustls::ServerConnection;
 
+use super::ClientCertificate;
 use super::configuration::suite_name;
 use crate::net::TcpStream;
 use crate::preempt::maybe_yield;
@@ -164,6 +165,13 @@ impl Session {
             },
             cipher_suite: suite.map(|suite| suite_name(suite.suite())).unwrap_or_default(),
         }
+    }
+
+    /// Returns the certificate that the client has shown, if it has shown one.
+    pub(in crate::net) fn client_certificate(&self) -> Option<ClientCertificate> {
+        let state = self.state.borrow();
+        let chain = state.connection.peer_certificates()?;
+        chain.first().map(|certificate| ClientCertificate::new(certificate.clone().into_owned()))
     }
 
     async fn receive(&self, stream: &TcpStream) -> io::Result<usize> {
