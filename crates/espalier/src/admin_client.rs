@@ -4,13 +4,18 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use clap::Args;
+use espalier_runtime::file::FileSystem;
+use espalier_runtime::net::tls::provide_cryptography;
 use espalier_runtime::spawn_blocking;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use ureq::Agent;
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, RequestBuilder};
 
 /// The port of the admin API unless `api_port` says otherwise.
 const DEFAULT_PORT: u16 = 10_000;
@@ -34,12 +39,108 @@ pub struct NodeError {
     pub reason: String,
 }
 
-/// The address of a node's admin API.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The address of a node's admin API, and what its requests show to the node.
+#[derive(Clone)]
 pub struct NodeAddress {
     /// The address as the user gave it, with the port. A host name may have several addresses; the
     /// client takes the first that accepts the connection.
     name: String,
+    is_encrypted: bool,
+    token: Option<String>,
+    tls: Option<Arc<TlsConfig>>,
+}
+
+impl std::fmt::Debug for NodeAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeAddress").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The arguments by which a command reaches the admin API of a node.
+#[derive(Args, Clone, Debug)]
+pub struct AdminArguments {
+    /// Address of the node's admin API: its api_address and, unless it is 10000, its api_port;
+    /// https:// before it if the node has api_encryption_options
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST[:PORT]",
+        default_value = "127.0.0.1:10000",
+        value_parser = parse_node
+    )]
+    pub node: NodeAddress,
+    /// File with the node's api_token
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// PEM file with the certificates that may sign the node's, for https://
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// PEM file with the certificate to show to the node and its private key, for https://
+    #[arg(long, global = true, value_name = "FILE")]
+    pub certificate_file: Option<PathBuf>,
+}
+
+impl AdminArguments {
+    /// Returns the address with the contents of the files.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be read, is not PEM, or is missing or does not fit the address.
+    pub async fn address(&self) -> Result<NodeAddress, String> {
+        let mut node = self.node.clone();
+        if let Some(path) = &self.token_file {
+            let token = String::from_utf8_lossy(&read(path).await?).trim().to_owned();
+            node.token = Some(token);
+        }
+        let has_files = self.ca_file.is_some() || self.certificate_file.is_some();
+        match &self.ca_file {
+            Some(path) if node.is_encrypted => {
+                let own = match &self.certificate_file {
+                    Some(path) => Some(client_certificate(path, &read(path).await?)?),
+                    None => None,
+                };
+                provide_cryptography();
+                let roots = certificates(path, &read(path).await?)?;
+                let tls = TlsConfig::builder().root_certs(RootCerts::from(roots));
+                node.tls = Some(Arc::new(tls.client_cert(own).build()));
+            }
+            None if node.is_encrypted => {
+                return Err("an https:// address needs --ca-file FILE, with the certificate that \
+                            signed the node's"
+                    .to_owned());
+            }
+            _ if has_files => {
+                return Err("--ca-file and --certificate-file need an https:// address".to_owned());
+            }
+            _ => {}
+        }
+        Ok(node)
+    }
+}
+
+async fn read(path: &Path) -> Result<Vec<u8>, String> {
+    FileSystem::real().read(path).await.map_err(|error| error.to_string())
+}
+
+fn certificates(path: &Path, content: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
+    let mut found = Vec::new();
+    for item in parse_pem(content) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| not_pem(path, &error))? {
+            found.push(certificate);
+        }
+    }
+    if found.is_empty() {
+        return Err(format!("{}: it has no certificate", path.display()));
+    }
+    Ok(found)
+}
+
+fn client_certificate(path: &Path, content: &[u8]) -> Result<ClientCert, String> {
+    let key = PrivateKey::from_pem(content).map_err(|error| not_pem(path, &error))?;
+    Ok(ClientCert::new_with_certs(&certificates(path, content)?, key))
+}
+
+fn not_pem(path: &Path, error: &ureq::Error) -> String {
+    format!("{}: it is not PEM: {error}", path.display())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,9 +239,10 @@ pub async fn ask<T: DeserializeOwned>(
     request: &Request,
 ) -> Result<T, NodeError> {
     let error = |status, reason| NodeError { node: node.name.clone(), status, reason };
-    let url = format!("http://{}{}", node.name, request.target);
-    let method = request.method;
-    let answer = spawn_blocking(move || exchange(method, &url)).await;
+    let scheme = if node.is_encrypted { "https" } else { "http" };
+    let url = format!("{scheme}://{}{}", node.name, request.target);
+    let (method, node_of_request) = (request.method, node.clone());
+    let answer = spawn_blocking(move || exchange(method, &url, &node_of_request)).await;
     let (status, body) = answer.map_err(|why| {
         error(None, format!("{}; is a node running there (its api_port)?", reason(&why)))
     })?;
@@ -155,8 +257,12 @@ pub async fn ask<T: DeserializeOwned>(
 }
 
 /// Sends a request and returns status and body of the answer. Blocks.
-fn exchange(method: Method, url: &str) -> Result<(u16, Vec<u8>), ureq::Error> {
-    let agent = Agent::config_builder()
+fn exchange(method: Method, url: &str, node: &NodeAddress) -> Result<(u16, Vec<u8>), ureq::Error> {
+    let mut configuration = Agent::config_builder();
+    if let Some(tls) = &node.tls {
+        configuration = configuration.tls_config(TlsConfig::clone(tls));
+    }
+    let agent = configuration
         .http_status_as_error(false)
         .max_redirects(0)
         // The environment may name a proxy, which does not reach a loopback address.
@@ -164,13 +270,22 @@ fn exchange(method: Method, url: &str) -> Result<(u16, Vec<u8>), ureq::Error> {
         .timeout_global(None)
         .build()
         .new_agent();
+    let token = node.token.as_ref().map(|token| format!("Bearer {token}"));
+    let authorization = token.iter().map(|token| ("authorization", token));
     let mut answer = match method {
-        Method::Get => agent.get(url).call(),
-        Method::Post => agent.post(url).send_empty(),
-        Method::Delete => agent.delete(url).call(),
+        Method::Get => with_headers(agent.get(url), authorization).call(),
+        Method::Post => with_headers(agent.post(url), authorization).send_empty(),
+        Method::Delete => with_headers(agent.delete(url), authorization).call(),
     }?;
     let body = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec()?;
     Ok((answer.status().as_u16(), body))
+}
+
+fn with_headers<'h, B>(
+    request: RequestBuilder<B>,
+    headers: impl Iterator<Item = (&'h str, &'h String)>,
+) -> RequestBuilder<B> {
+    headers.fold(request, |request, (name, value)| request.header(name, value))
 }
 
 /// Says for people why there was no answer.
@@ -193,8 +308,13 @@ fn reason(error: &ureq::Error) -> String {
 /// # Errors
 /// Fails if the text is neither, or if the host name has no address.
 pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
+    let (text, is_encrypted) = match text.strip_prefix("https://") {
+        Some(rest) => (rest, true),
+        None => (text.strip_prefix("http://").unwrap_or(text), false),
+    };
+    let named = |name| NodeAddress { name, is_encrypted, token: None, tls: None };
     if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse() {
-        return Ok(NodeAddress { name: SocketAddr::new(ip, DEFAULT_PORT).to_string() });
+        return Ok(named(SocketAddr::new(ip, DEFAULT_PORT).to_string()));
     }
     let wrong = |reason: String| {
         format!("'{text}' is not a host and a port, such as 127.0.0.1:{DEFAULT_PORT}: {reason}")
@@ -207,7 +327,7 @@ pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
     if found.next().is_none() {
         return Err(wrong("the host has no address".to_owned()));
     }
-    Ok(NodeAddress { name })
+    Ok(named(name))
 }
 
 #[cfg(test)]
@@ -287,6 +407,7 @@ mod tests {
             ("[::1]:10001", "[::1]:10001"),
             ("localhost", "localhost:10000"),
             ("localhost:10001", "localhost:10001"),
+            ("https://localhost", "localhost:10000"),
         ] {
             assert_eq!(parse_node(text).unwrap().name, name, "{text}");
         }

@@ -1,6 +1,5 @@
 //! Takes new certificates from their files while the node runs.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +11,20 @@ use crate::shard::ShardServer;
 /// Time between two looks at the files. Arbitrary.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Starts a task that reads the files of the certificates at each interval; `None` if clients
-/// connect without TLS. One shard has the task, for all of them.
-pub(crate) fn watch(server: &Rc<ShardServer>) -> Option<JoinHandle<()>> {
-    let acceptor = Arc::clone(&server.config.encryption.as_ref()?.acceptor);
-    Some(spawn_local(async move {
+/// Starts a task for each acceptor that reads the files of its certificates at each interval. One
+/// shard has the tasks, for all of them.
+pub(crate) fn watch(server: &ShardServer) -> Vec<JoinHandle<()>> {
+    acceptors(server).into_iter().map(watch_one).collect()
+}
+
+/// Returns the acceptors of CQL clients and of the admin API.
+pub(crate) fn acceptors(server: &ShardServer) -> Vec<Arc<TlsAcceptor>> {
+    let clients = server.config.encryption.as_ref().map(|encryption| &encryption.acceptor);
+    clients.into_iter().chain(&server.config.admin_access.acceptor).cloned().collect()
+}
+
+fn watch_one(acceptor: Arc<TlsAcceptor>) -> JoinHandle<()> {
+    spawn_local(async move {
         let mut last_failure = String::new();
         loop {
             time::sleep(INTERVAL).await;
@@ -33,7 +41,7 @@ pub(crate) fn watch(server: &Rc<ShardServer>) -> Option<JoinHandle<()>> {
                 }
             }
         }
-    }))
+    })
 }
 
 /// Reads the files again. Returns whether they changed.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use espalier_runtime::net::tls::{Handshake, TlsAcceptor};
 
+use crate::admin::AdminAccess;
 use crate::admission::ConnectionLimits;
 use crate::protocol::DEFAULT_MAX_FRAME_SIZE;
 
@@ -21,6 +22,8 @@ pub struct ServerConfig {
     pub encryption: Option<ClientEncryption>,
     /// `api_address` and `api_port`: the address of the admin HTTP API and of the metrics.
     pub admin_listen: Option<SocketAddr>,
+    /// `api_token` and `api_encryption_options`: the conditions for requests to the admin API.
+    pub admin_access: AdminAccess,
     /// `native_transport_max_frame_size`: the longest body of a request, in bytes.
     pub max_frame_size: usize,
     /// `native_transport_max_concurrent_connections[_per_ip]`: the limits of open connections.
@@ -60,6 +63,7 @@ impl ServerConfig {
             shard_aware_listen: None,
             encryption: None,
             admin_listen: None,
+            admin_access: AdminAccess::default(),
             max_frame_size: DEFAULT_MAX_FRAME_SIZE,
             connection_limits: ConnectionLimits::default(),
             max_request_data_in_flight: memory / 10,

@@ -26,6 +26,7 @@ mod shard;
 mod started;
 mod traces;
 
+pub use admin::{AdminAccess, AdminToken};
 pub use admission::ConnectionLimits;
 pub use config::{ClientEncryption, ServerConfig};
 pub use options::CQL_VERSION;

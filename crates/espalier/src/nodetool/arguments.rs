@@ -5,20 +5,13 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
 use super::stop_type::StopType;
-use crate::admin_client::{NodeAddress, parse_node};
+use crate::admin_client::AdminArguments;
 
 /// The arguments of `nodetool`.
 #[derive(Args, Clone, Debug)]
 pub struct NodetoolArguments {
-    /// Address of the node's admin API: its api_address and, unless it is 10000, its api_port
-    #[arg(
-        long,
-        global = true,
-        value_name = "HOST[:PORT]",
-        default_value = "127.0.0.1:10000",
-        value_parser = parse_node
-    )]
-    pub node: NodeAddress,
+    #[command(flatten)]
+    pub admin: AdminArguments,
     #[command(subcommand)]
     pub command: NodetoolCommand,
 }

@@ -60,8 +60,8 @@ type Done = Result<(), NodetoolError>;
 /// Fails if an argument cannot be used, if the node refuses, stops or cannot be reached, if it
 /// reports damaged files, or if the output cannot be written. A closed pipe is not an error.
 pub fn run(arguments: &NodetoolArguments) -> Done {
-    let node = &arguments.node;
     let done = block_on(async {
+        let node = &arguments.admin.address().await.map_err(NodetoolError::Argument)?;
         match &arguments.command {
             NodetoolCommand::Status { keyspace } => {
                 print(&status::status(node, keyspace.as_deref()).await?)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::admin_client::{NodeAddress, parse_node};
+use crate::admin_client::AdminArguments;
 
 /// The commands of `sstable`. A path is a file of an SSTable, or a directory, which stands for all
 /// SSTables in it and below it.
@@ -36,14 +36,8 @@ pub struct ImportArguments {
     /// snapshots/TAG below that]
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     pub into: Option<String>,
-    /// Address of the node's admin API: its api_address and, unless it is 10000, its api_port
-    #[arg(
-        long,
-        value_name = "HOST[:PORT]",
-        default_value = "127.0.0.1:10000",
-        value_parser = parse_node
-    )]
-    pub node: NodeAddress,
+    #[command(flatten)]
+    pub admin: AdminArguments,
 }
 
 /// Paths of files and directories.

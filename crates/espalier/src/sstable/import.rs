@@ -20,8 +20,10 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
         None => name_of_directory(&directory)?,
     };
     let request = import_request(&keyspace, &table, &directory);
-    let said: Value = ask(&arguments.node, &request).await?;
-    print_line(format_args!("{}", imported(&arguments.node, &keyspace, &table, &said)?))?;
+    let node = arguments.admin.address().await;
+    let node = node.map_err(|reason| ToolError::Argument { name: "node", reason })?;
+    let said: Value = ask(&node, &request).await?;
+    print_line(format_args!("{}", imported(&node, &keyspace, &table, &said)?))?;
     Ok(())
 }
 

@@ -31,10 +31,25 @@ pub struct HttpRequest {
     pub path: Vec<String>,
     /// The parameters of the query, percent-decoded, in the order in which they were sent.
     pub query: Vec<(String, String)>,
+    /// Headers that tell where the request comes from.
+    pub source: Source,
     /// Whether the connection stays open.
     pub keep_alive: bool,
     /// Bytes of head and body together; the caller consumes this many.
     pub length: usize,
+}
+
+/// The headers that tell where a request comes from; `None` if a header is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// `Host`: the name by which the client knows the node.
+    pub host: Option<String>,
+    /// `Origin`: the web page that sent the request.
+    pub origin: Option<String>,
+    /// `Sec-Fetch-Site`: how that page relates to the node, by the browser.
+    pub fetch_site: Option<String>,
+    /// `Authorization`.
+    pub authorization: Option<String>,
 }
 
 impl HttpRequest {
@@ -73,8 +88,15 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     };
     let mut keep_alive = head.version != Some(0);
     let mut body_length = 0;
+    let mut source = Source::default();
     for header in head.headers.iter() {
         let value = header.value.trim_ascii();
+        if let Some(slot) = source.slot(header.name) {
+            let value = String::from_utf8_lossy(value).into_owned();
+            if slot.replace(value).is_some() {
+                return refuse(400, "a header that may come once comes twice");
+            }
+        }
         if header.name.eq_ignore_ascii_case("connection") {
             keep_alive = !value.eq_ignore_ascii_case(b"close");
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
@@ -91,7 +113,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         return Parsed::Incomplete;
     }
     let (method, target) = (head.method.unwrap_or_default(), head.path.unwrap_or_default());
-    Parsed::Request(request(method, target, keep_alive, length))
+    Parsed::Request(HttpRequest { source, ..request(method, target, keep_alive, length) })
 }
 
 /// Builds the request from the words of its first line.
@@ -105,8 +127,21 @@ fn request(method: &str, target: &str, keep_alive: bool, length: usize) -> HttpR
         method: method.to_owned(),
         path: path.split('/').filter(|part| !part.is_empty()).map(decode).collect(),
         query: pairs.collect(),
+        source: Source::default(),
         keep_alive,
         length,
+    }
+}
+
+impl Source {
+    fn slot(&mut self, header: &str) -> Option<&mut Option<String>> {
+        Some(match header.to_ascii_lowercase().as_str() {
+            "host" => &mut self.host,
+            "origin" => &mut self.origin,
+            "sec-fetch-site" => &mut self.fetch_site,
+            "authorization" => &mut self.authorization,
+            _ => return None,
+        })
     }
 }
 
@@ -181,6 +216,8 @@ impl HttpResponse {
         let reason = match self.status {
             200 => "OK",
             400 => "Bad Request",
+            401 => "Unauthorized",
+            403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
             409 => "Conflict",
@@ -191,8 +228,9 @@ impl HttpResponse {
             _ => "Internal Server Error",
         };
         let connection = if keep_alive { "keep-alive" } else { "close" };
+        let challenge = if self.status == 401 { "WWW-Authenticate: Bearer\r\n" } else { "" };
         let head = format!(
-            "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {connection}\r\n\r\n",
+            "HTTP/1.1 {} {reason}\r\n{challenge}Content-Type: {}\r\nContent-Length: {}\r\nConnection: {connection}\r\n\r\n",
             self.status,
             self.content_type,
             self.body.len(),

@@ -1,11 +1,12 @@
 //! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus.
 //!
-//! It has no authentication, as in ScyllaDB. Therefore it listens on the loopback address, unless
-//! the configuration names another one.
+//! It listens on the loopback address. At another one it requires a token or a client certificate;
+//! see `door`.
 
 mod auto_compaction;
 mod cache;
 mod compaction;
+mod door;
 mod guardrails;
 mod http;
 mod json;
@@ -19,4 +20,5 @@ mod stop;
 mod tables;
 mod throughput;
 
+pub use door::{AdminAccess, AdminToken};
 pub(crate) use serve::listen;

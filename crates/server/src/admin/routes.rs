@@ -139,18 +139,23 @@ pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
 
 /// Answers whether the certificates' files have changed since the node read them last.
 async fn reload_certificates(server: &ShardServer) -> HttpResponse {
-    let Some(encryption) = &server.config.encryption else {
+    let acceptors = crate::certificates::acceptors(server);
+    if acceptors.is_empty() {
         return HttpResponse::error(400, "Clients connect without TLS: there are no certificates");
-    };
-    match crate::certificates::reload(&encryption.acceptor).await {
-        Ok(changed) => HttpResponse::json(&changed),
-        Err(reason) => HttpResponse::error(
-            500,
-            &format!(
-                "The node keeps its certificates, because the new ones cannot be used: {reason}"
-            ),
-        ),
     }
+    let mut has_changed = false;
+    for acceptor in acceptors {
+        match crate::certificates::reload(&acceptor).await {
+            Ok(changed) => has_changed |= changed,
+            Err(reason) => {
+                let message = format!(
+                    "The node keeps its certificates, because the new ones cannot be used: {reason}"
+                );
+                return HttpResponse::error(500, &message);
+            }
+        }
+    }
+    HttpResponse::json(&has_changed)
 }
 
 /// Answers with the metrics of all shards.

@@ -10,19 +10,25 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use espalier_runtime::net::tls::Handshake;
 use espalier_runtime::net::{ListenOptions, TcpListener, TcpStream};
 use espalier_runtime::sync::Semaphore;
-use espalier_runtime::{JoinHandle, spawn_local, time};
+use espalier_runtime::time::{self, Instant};
+use espalier_runtime::{JoinHandle, spawn_local};
 
-use super::http::{self, MAX_HEAD, Parsed};
+use super::http::{self, HttpResponse, MAX_HEAD, Parsed};
 use super::routes;
 use crate::shard::ShardServer;
 
 /// Limit of open connections; more wait to be accepted. Arbitrary.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Time without a byte after which a connection is closed.
-const IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// Time in which a request must arrive as a whole, and in which the client must take the answer;
+/// after it the connection is closed. Arbitrary.
+const REQUEST_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time for the TLS handshake. Arbitrary.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pause after a failed accept, which happens when the kernel has no descriptor or memory for
 /// another connection.
@@ -47,7 +53,7 @@ async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
             Ok((stream, _)) => {
                 let server = Rc::clone(&server);
                 spawn_local(async move {
-                    if let Err(error) = serve(&server, &stream).await {
+                    if let Err(error) = secure(&server, stream).await {
                         tracing::debug!(%error, "an admin connection failed");
                     }
                     drop(place);
@@ -65,14 +71,25 @@ async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
     }
 }
 
+/// Performs the TLS handshake, if there is one, and serves the connection.
+async fn secure(server: &Rc<ShardServer>, stream: TcpStream) -> io::Result<()> {
+    let Some(acceptor) = &server.config.admin_access.acceptor else {
+        return serve(server, &stream).await;
+    };
+    let accepting = acceptor.accept(stream, Handshake::Required);
+    let accepted = time::timeout(HANDSHAKE_LIMIT, accepting).await;
+    serve(server, &accepted.map_err(|_| io::ErrorKind::TimedOut)??).await
+}
+
 async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
     let mut buffer = BytesMut::new();
+    let mut deadline = Instant::now() + REQUEST_LIMIT;
     loop {
         let (response, keep_alive) = match http::parse(&buffer) {
             Parsed::Incomplete => {
                 buffer.reserve(MAX_HEAD);
                 let reading = stream.read(buffer);
-                let Ok((result, back)) = time::timeout(IDLE_LIMIT, reading).await else {
+                let Ok((result, back)) = time::timeout_at(deadline, reading).await else {
                     return Ok(());
                 };
                 buffer = back;
@@ -84,6 +101,14 @@ async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
             Parsed::Refused(response) => (response, false),
             Parsed::Request(request) => {
                 buffer.advance(request.length);
+                if let Some(refusal) = server.config.admin_access.refusal(&request) {
+                    tracing::warn!(
+                        peer = ?stream.peer_address().ok(),
+                        status = refusal.status,
+                        "an admin request was refused: its token, Host or Origin is not accepted"
+                    );
+                    return answer(stream, &refusal, false).await;
+                }
                 let response = routes::answer(server, &request).await;
                 // The client may have gone meanwhile, so the log has the failure too.
                 if let Some(reason) = response.failure() {
@@ -97,11 +122,17 @@ async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
                 (response, request.keep_alive)
             }
         };
-        let mut out = Vec::new();
-        response.encode(keep_alive, &mut out);
-        stream.write_all(out).await.0?;
+        answer(stream, &response, keep_alive).await?;
         if !keep_alive {
             return Ok(());
         }
+        deadline = Instant::now() + REQUEST_LIMIT;
     }
+}
+
+async fn answer(stream: &TcpStream, response: &HttpResponse, keep_alive: bool) -> io::Result<()> {
+    let mut out = Vec::new();
+    response.encode(keep_alive, &mut out);
+    let written = time::timeout(REQUEST_LIMIT, stream.write_all(out)).await;
+    written.map_err(|_| io::ErrorKind::TimedOut)?.0
 }
