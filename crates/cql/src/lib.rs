@@ -4,6 +4,7 @@
 //! `restrictions`, `select`, `modify`, `ddl`) and executed any number of times by the
 //! [`QueryProcessor`].
 
+pub mod audit;
 pub mod auth;
 mod batch;
 mod condition;

@@ -8,6 +8,7 @@ use espalier_runtime::net::tls::{Handshake, TlsAcceptor};
 
 use crate::admin::AdminAccess;
 use crate::admission::ConnectionLimits;
+use crate::audit::AuditOptions;
 use crate::protocol::DEFAULT_MAX_FRAME_SIZE;
 
 /// Settings of the native transport and the admin API.
@@ -24,6 +25,8 @@ pub struct ServerConfig {
     pub admin_listen: Option<SocketAddr>,
     /// `api_token` and `api_encryption_options`: the conditions for requests to the admin API.
     pub admin_access: AdminAccess,
+    /// `audit_logging_options`.
+    pub audit: AuditOptions,
     /// `native_transport_max_frame_size`: the longest body of a request, in bytes.
     pub max_frame_size: usize,
     /// `native_transport_max_concurrent_connections[_per_ip]`: the limits of open connections.
@@ -64,6 +67,7 @@ impl ServerConfig {
             encryption: None,
             admin_listen: None,
             admin_access: AdminAccess::default(),
+            audit: AuditOptions::new("audit"),
             max_frame_size: DEFAULT_MAX_FRAME_SIZE,
             connection_limits: ConnectionLimits::default(),
             max_request_data_in_flight: memory / 10,

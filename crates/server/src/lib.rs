@@ -11,6 +11,7 @@
 mod admin;
 mod admission;
 mod answers;
+mod audit;
 mod certificates;
 mod columns;
 mod config;
@@ -28,6 +29,7 @@ mod traces;
 
 pub use admin::{AdminAccess, AdminToken};
 pub use admission::ConnectionLimits;
+pub use audit::AuditOptions;
 pub use config::{ClientEncryption, ServerConfig};
 pub use options::CQL_VERSION;
 pub use shard::{Counters, ShardServer, SharedState};

@@ -18,6 +18,7 @@ use espalier_storage::ConnectedClient;
 use crate::admin;
 use crate::admission::{ConnectionCounter, RequestAdmission};
 use crate::answers::AnswerMemory;
+use crate::audit::AuditLog;
 use crate::certificates;
 use crate::columns::ColumnCache;
 use crate::config::ServerConfig;
@@ -57,6 +58,7 @@ thread_local! {
 pub struct SharedState {
     config: Arc<ServerConfig>,
     connections: Arc<ConnectionCounter>,
+    audit: Arc<AuditLog>,
     started: Started,
 }
 
@@ -64,7 +66,8 @@ impl SharedState {
     /// Creates the state of a node with `shards` shards; the node's uptime begins here.
     pub fn new(config: ServerConfig, shards: usize) -> Self {
         let connections = ConnectionCounter::new(config.connection_limits, shards);
-        Self { config: Arc::new(config), connections, started: Started::now() }
+        let audit = AuditLog::new(config.audit.clone());
+        Self { config: Arc::new(config), connections, audit, started: Started::now() }
     }
 }
 
@@ -79,6 +82,7 @@ pub struct ShardServer {
     pub(crate) processor: QueryProcessor,
     pub(crate) columns: ColumnCache,
     pub(crate) connections: Arc<ConnectionCounter>,
+    pub(crate) audit: Arc<AuditLog>,
     pub(crate) admission: RequestAdmission,
     pub(crate) events: EventRegistry,
     pub(crate) metrics: TransportMetrics,
@@ -119,6 +123,7 @@ impl ShardServer {
             processor,
             columns: ColumnCache::default(),
             connections: Arc::clone(&shared.connections),
+            audit: Arc::clone(&shared.audit),
             started: shared.started,
             admission: RequestAdmission::new(
                 share(config.max_request_data_in_flight),
@@ -174,13 +179,15 @@ impl ShardServer {
         Ok(address)
     }
 
-    /// Begins to serve the admin API and the metrics if the configuration has an address for them,
-    /// and returns that address. The caller does this on one shard of the node.
+    /// Begins to write the audit log, and to serve the admin API and the metrics if the
+    /// configuration has an address for them. Returns that address. The caller does this on one
+    /// shard of the node.
     ///
     /// # Errors
     ///
     /// Fails if the server cannot bind the address.
     pub fn listen_admin(self: &Rc<Self>) -> io::Result<Option<SocketAddr>> {
+        self.audit.start(self);
         let Some(address) = self.config.admin_listen else { return Ok(None) };
         let (address, acceptor) = admin::listen(self, address)?;
         self.acceptors.borrow_mut().push(acceptor);
@@ -323,5 +330,6 @@ impl ShardServer {
         if time::timeout(STOP_PATIENCE, closed).await.is_err() {
             tracing::warn!("requests were still under way after 5 s, the stop goes on");
         }
+        self.audit.finish(self).await;
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
+use super::audit_log::AuditArguments;
 use super::stop_type::StopType;
 use crate::admin_client::AdminArguments;
 
@@ -111,6 +112,15 @@ pub enum NodetoolCommand {
         #[arg(value_name = "VALUE", required = true, num_args = 1..=2, allow_hyphen_values = true)]
         values: Vec<String>,
     },
+    /// Switch the audit log on, until the node restarts
+    #[command(name = "enableauditlog")]
+    EnableAuditLog(AuditArguments),
+    /// Switch the audit log off, until the node restarts
+    #[command(name = "disableauditlog")]
+    DisableAuditLog,
+    /// Show the options of the audit log
+    #[command(name = "getauditlog")]
+    GetAuditLog,
     /// Take the certificates for clients from their files again
     #[command(name = "reloadssl")]
     ReloadSsl,

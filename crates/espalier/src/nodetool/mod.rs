@@ -2,6 +2,7 @@
 //! nodetool. Each command sends some requests to the node's admin API.
 
 pub mod arguments;
+mod audit_log;
 mod auto_compaction;
 mod compaction_history;
 mod guardrails;
@@ -100,6 +101,11 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::SetGuardrailsConfig { name, values } => {
                 Ok(ask(node, &guardrails::set(name, values)).await?)
             }
+            NodetoolCommand::EnableAuditLog(arguments) => {
+                Ok(ask(node, &audit_log::enable(arguments)).await?)
+            }
+            NodetoolCommand::DisableAuditLog => Ok(ask(node, &audit_log::disable()).await?),
+            NodetoolCommand::GetAuditLog => print(&audit_log::show(node).await?),
             NodetoolCommand::ReloadSsl => reload_certificates(node).await,
             NodetoolCommand::UpgradeSstables(upgrade) => {
                 watched(node, upgraded(node, upgrade)).await

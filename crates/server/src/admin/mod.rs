@@ -3,6 +3,7 @@
 //! It listens on the loopback address. At another one it requires a token or a client certificate;
 //! see `door`.
 
+mod audit;
 mod auto_compaction;
 mod cache;
 mod compaction;

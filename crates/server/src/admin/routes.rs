@@ -71,6 +71,9 @@ async fn storage_service(
         ("POST", [_, "trace_probability"]) => {
             set_trace_probability(request.parameter("probability")).await
         }
+        ("GET", [_, "audit_log"]) => super::audit::get(server),
+        ("POST", [_, "audit_log"]) => super::audit::enable(server, request),
+        ("DELETE", [_, "audit_log"]) => super::audit::disable(server),
         ("GET", [_, "guardrails"]) => super::guardrails::get(database),
         ("POST", [_, "guardrails"]) => super::guardrails::set(database, request),
         ("GET", [_, "compaction_throughput"]) => super::throughput::get(database),
@@ -226,6 +229,7 @@ fn not_found() -> HttpResponse {
         (value=MEBIBYTES a second, 0 for no limit); \
         GET and POST /storage_service/guardrails \
         (name=SETTING&value=VALUE, or name=NAME_threshold&fail=VALUE&warn=VALUE); \
+        GET, POST and DELETE /storage_service/audit_log (POST takes audit_logging_options); \
         POST and DELETE /storage_service/auto_compaction/KS; \
         GET, POST and DELETE /column_family/autocompaction/KS:TABLE. \
         Files: GET or POST /storage_service/keyspace_upgrade_sstables/KS \

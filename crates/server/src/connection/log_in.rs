@@ -14,6 +14,7 @@ use espalier_cql::auth::{Authenticator, Login};
 use espalier_runtime::time;
 
 use super::Connection;
+use crate::audit::log_login;
 use crate::convert::error_response;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{Consistency, Envelope, Request, Response, ResponseExtras};
@@ -99,13 +100,16 @@ impl Connection {
         match login.await {
             Ok(login) => {
                 tracing::debug!(peer = %self.peer, role = login.name(), "a client logged in");
+                log_login(self, Ok(login.name())).await;
                 self.set_login(login);
                 let extras = ResponseExtras::default();
                 self.respond(stream, &extras, &Response::AuthSuccess(None));
             }
             Err(error) => {
                 tracing::warn!(peer = %self.peer, %error, "a client could not log in");
-                self.refuse_login(stream, &error_response(error, Consistency::One));
+                let error = error_response(error, Consistency::One);
+                log_login(self, Err(&error)).await;
+                self.refuse_login(stream, &error);
             }
         }
     }

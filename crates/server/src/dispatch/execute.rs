@@ -20,15 +20,15 @@ use crate::protocol::{Consistency, Envelope, Header, Opcode, Request};
 /// Maximum capacity, in bytes, that the buffer for single rows keeps between requests.
 const MAX_KEPT_ROW: usize = 64 * 1024;
 
-/// Serves an EXECUTE without creating a future. Returns `in_flight` if the request has to wait or
-/// has another opcode.
+/// Serves an EXECUTE without creating a future. Returns `in_flight` if the request has to wait, has
+/// another opcode or is audited.
 pub(crate) fn serve_now(
     connection: &Rc<Connection>,
     envelope: &Envelope,
     in_flight: InFlight,
 ) -> Option<InFlight> {
     let header = envelope.header;
-    if header.opcode != Opcode::Execute {
+    if header.opcode != Opcode::Execute || connection.server.audit.is_on() {
         return Some(in_flight);
     }
     let served = match Request::decode(envelope) {

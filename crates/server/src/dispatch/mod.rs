@@ -18,6 +18,7 @@ use espalier_cql::grammar::ast;
 use espalier_runtime::{trace, trace_event};
 
 use crate::admission::InFlight;
+use crate::audit::AuditedRequest;
 use crate::connection::Connection;
 use crate::convert::{BoundValues, batch_options, error_response, query_options};
 use crate::protocol::request::{Batch, BatchKind, Prepare, Query, StatementRef};
@@ -46,6 +47,8 @@ pub(crate) async fn serve_request(
     if let (Some(traced), Ok(request)) = (&mut traced, &request) {
         traced.describe(&connection, request);
     }
+    let audited = request.as_ref().ok();
+    let audited = audited.and_then(|request| AuditedRequest::begin(&connection, request));
     let timed = in_flight.taken_at.and(request.as_ref().ok());
     let kind = timed.and_then(|request| kind_of(&connection, request));
     let served = async {
@@ -54,6 +57,9 @@ pub(crate) async fn serve_request(
             Err(error) => Err(error.response()),
             Ok(request) => serve(&connection, header, request).await,
         };
+        if let Some(audited) = audited {
+            Box::pin(audited.end(&connection, served.as_ref().err())).await;
+        }
         if let Err(error) = served {
             connection.refuse(header.stream, &error);
         }

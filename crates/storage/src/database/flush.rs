@@ -172,7 +172,8 @@ impl Database {
         &self.inner.write_pace
     }
 
-    pub(crate) fn file_system(&self) -> &FileSystem {
+    /// Returns the file system of the node.
+    pub fn file_system(&self) -> &FileSystem {
         &self.inner.file_system
     }
 

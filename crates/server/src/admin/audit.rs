@@ -1,0 +1,43 @@
+//! Switches the audit log on and off while the node runs, and shows its options. The path is our
+//! own: ScyllaDB has none.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::http::{HttpRequest, HttpResponse};
+use crate::audit::AuditOptions;
+use crate::shard::ShardServer;
+
+/// Answers `GET /storage_service/audit_log`: an object of all options and their values.
+pub(super) fn get(server: &ShardServer) -> HttpResponse {
+    let options: BTreeMap<_, _> = server.audit.options().shown().into_iter().collect();
+    HttpResponse::json(&options)
+}
+
+/// Answers `POST /storage_service/audit_log?NAME=VALUE&...`: switches the log on. Options that are
+/// not given have the values of the settings, as with Cassandra's nodetool.
+pub(super) fn enable(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
+    let mut options = AuditOptions { enabled: true, ..server.config.audit.clone() };
+    for (name, value) in &request.query {
+        match options.set(name, value) {
+            Ok(true) => {}
+            Ok(false) => {
+                let message = format!("The audit log has no option '{}'", name.escape_debug());
+                return HttpResponse::error(400, &message);
+            }
+            Err(reason) => return HttpResponse::error(400, &format!("{name}: {reason}")),
+        }
+    }
+    options.enabled = true;
+    tracing::info!(?options, "the audit log is switched on, until the node stops");
+    server.audit.change(server, options);
+    HttpResponse::done()
+}
+
+/// Answers `DELETE /storage_service/audit_log`: switches the log off.
+pub(super) fn disable(server: &Rc<ShardServer>) -> HttpResponse {
+    let options = AuditOptions { enabled: false, ..(*server.audit.options()).clone() };
+    tracing::info!("the audit log is switched off, until the node stops");
+    server.audit.change(server, options);
+    HttpResponse::done()
+}

@@ -1,0 +1,182 @@
+//! The audit log: statements and log-ins, as JSON lines in files or in the log of the node.
+//!
+//! 1. [`AuditedRequest::begin`] takes the texts of a request before it is served, if the log is on.
+//! 2. [`AuditedRequest::end`] makes the entries of the outcome, drops those that the options leave
+//!    out, and puts the others into the queue.
+//! 3. A task of one shard writes the queue to files every [`INTERVAL`].
+//!
+//! While the log is off, a request costs one load. Memory: at most `max_queue_weight` bytes wait;
+//! then requests wait for the writer, or their entries are dropped (`block`).
+
+mod entry;
+mod options;
+mod request;
+mod writer;
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use espalier_runtime::{spawn_local, time};
+
+pub(crate) use entry::AuditEntry;
+use options::AuditLogger;
+pub use options::AuditOptions;
+pub(crate) use request::{AuditedRequest, log_login};
+
+use crate::shard::ShardServer;
+use writer::Writer;
+
+/// Time between two writes of the queue. Arbitrary: a crash of the process loses that much.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The audit log of a node; all shards share it.
+#[derive(Debug)]
+pub(crate) struct AuditLog {
+    is_on: AtomicBool,
+    options: Mutex<Arc<AuditOptions>>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    lines: Vec<u8>,
+    /// Entries that the full queue did not take.
+    dropped: u64,
+    /// Whether a task writes the queue.
+    has_writer: bool,
+}
+
+impl AuditLog {
+    /// Creates the log. [`Self::start`] starts its writer.
+    pub fn new(options: AuditOptions) -> Arc<Self> {
+        let is_on = AtomicBool::new(options.enabled);
+        let (options, queue) = (Mutex::new(Arc::new(options)), Mutex::default());
+        Arc::new(Self { is_on, options, queue })
+    }
+
+    /// Returns whether requests are logged.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Returns the options in effect.
+    pub fn options(&self) -> Arc<AuditOptions> {
+        Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the options until the node stops. Call it on the shard that writes.
+    pub fn change(self: &Arc<Self>, server: &Rc<ShardServer>, options: AuditOptions) {
+        self.is_on.store(options.enabled, Ordering::Relaxed);
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
+        self.start(server);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs an entry that the options take.
+    pub async fn log(&self, options: &AuditOptions, entry: &AuditEntry<'_>) {
+        if !options.takes(entry.keyspace, entry.category, entry.user) {
+            return;
+        }
+        match options.logger {
+            AuditLogger::Nowhere => {}
+            AuditLogger::Log => {
+                let line = entry.line();
+                let line = String::from_utf8_lossy(line.trim_ascii_end());
+                tracing::info!(target: "espalier_server::audit", "audit: {line}");
+            }
+            AuditLogger::Files => self.enqueue(options, entry.line()).await,
+        }
+    }
+
+    async fn enqueue(&self, options: &AuditOptions, line: Vec<u8>) {
+        loop {
+            {
+                let mut queue = self.queue();
+                let is_full = queue.lines.len() + line.len() > options.max_queue_bytes;
+                // A line that exceeds the limit alone gets in.
+                if !is_full || queue.lines.is_empty() {
+                    queue.lines.extend_from_slice(&line);
+                    return;
+                }
+                if !options.block || !self.is_on() {
+                    queue.dropped += 1;
+                    return;
+                }
+            }
+            time::sleep(INTERVAL / 10).await;
+        }
+    }
+
+    /// Starts the task that writes the queue, unless there is one or the log is off. The task ends
+    /// when the log is switched off.
+    pub fn start(self: &Arc<Self>, server: &Rc<ShardServer>) {
+        if !self.is_on() || std::mem::replace(&mut self.queue().has_writer, true) {
+            return;
+        }
+        let (log, server) = (Arc::clone(self), Rc::downgrade(server));
+        spawn_local(async move {
+            let mut writer = Writer::default();
+            let mut last_failure = String::new();
+            while let Some(server) = server.upgrade() {
+                log.write(&server, &mut writer, &mut last_failure).await;
+                drop(server);
+                if log.may_stop_writing() {
+                    return;
+                }
+                time::sleep(INTERVAL).await;
+            }
+        })
+        .detach();
+    }
+
+    /// Returns whether the writer has no more to do; then there is no writer from now on.
+    fn may_stop_writing(&self) -> bool {
+        let mut queue = self.queue();
+        queue.has_writer = self.is_on() || !queue.lines.is_empty();
+        !queue.has_writer
+    }
+
+    /// Writes the entries that wait when the node stops.
+    pub async fn finish(&self, server: &ShardServer) {
+        self.write(server, &mut Writer::default(), &mut String::new()).await;
+    }
+
+    async fn write(&self, server: &ShardServer, writer: &mut Writer, last_failure: &mut String) {
+        let (lines, dropped) = {
+            let mut queue = self.queue();
+            (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.dropped))
+        };
+        if dropped > 0 {
+            tracing::warn!(
+                entries = dropped,
+                "entries of the audit log were dropped: its queue was full, raise max_queue_weight"
+            );
+        }
+        if lines.is_empty() {
+            return;
+        }
+        let bytes = lines.len();
+        let files = server.processor.database().file_system();
+        match writer.append(files, &self.options(), lines).await {
+            Ok(()) => last_failure.clear(),
+            Err(error) => {
+                // The disk may stay full for long: one line for each reason is enough.
+                let reason = error.to_string();
+                if reason != *last_failure {
+                    tracing::error!(
+                        %reason,
+                        bytes,
+                        "writing the audit log failed, these entries are lost"
+                    );
+                }
+                *last_failure = reason;
+            }
+        }
+    }
+}
