@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from cassandra import Unauthorized
+from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import NoHostAvailable
 
 from espalier_node import free_port, nodetool, wait_until
@@ -30,11 +32,12 @@ class Authority:
     def openssl(*arguments):
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
 
-    def sign(self, name, days=30):
+    def sign(self, name, days=30, uri=None):
         """Returns a PEM file with a key and its certificate."""
         key, request, pem = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
         extensions = self.directory / "extensions"
-        extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        names = "IP:127.0.0.1,DNS:localhost" + (f",URI:{uri}" if uri else "")
+        extensions.write_text(f"subjectAltName={names}\n")
         self.openssl("req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
                      "-keyout", key, "-out", request)
         self.openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key,
@@ -114,6 +117,49 @@ def test_certificates_of_clients(node, authority, tmp_path):
         assert error_of(ours, ssl_context=context(authority, own=own)), own
     assert ours.metrics()["espalier_transport_failed_handshakes"] >= 3
     assert "a TLS handshake failed" in ours.log()
+
+
+def test_log_in_by_certificate(node, authority):
+    """The identity of a certificate is a role; without a certificate, a password counts."""
+    pem, identity = authority.sign("node"), "spiffe://example.org/shop"
+    asks = settings(authority, pem, require_client_auth="optional")
+    with pytest.raises(AssertionError, match="require_client_auth: true"):
+        node("plain", settings={"authenticator": "MutualTlsAuthenticator"})
+    ours = node(settings={
+        **asks,
+        "authenticator": "MutualTlsWithPasswordFallbackAuthenticator",
+        "authorizer": "CassandraAuthorizer",
+        "auth_superuser_password": "first secret",
+    })
+
+    def connect(own=None, role="cassandra", password="first secret"):
+        provider = PlainTextAuthProvider(role, password)
+        return ours.connect(auth_provider=provider, ssl_context=context(authority, own=own))
+
+    root, shop = connect(), authority.sign("shop", uri=identity)
+    refused = error_of(ours, auth_provider=PlainTextAuthProvider("x", "x"),
+                       ssl_context=context(authority, own=shop))
+    assert "Certificate identity" in refused and identity in refused
+    root.execute("CREATE ROLE shop WITH LOGIN = true")
+    root.execute(f"ADD IDENTITY '{identity}' TO ROLE 'shop'")
+    session = connect(own=shop, role="cassandra", password="wrong")
+    users = {client.username for client in root.execute("SELECT username FROM system_views.clients")}
+    assert users == {"cassandra", "shop"}
+    with pytest.raises(Unauthorized):
+        session.execute("SELECT * FROM system_auth.roles")
+    for own, text in [(authority.sign("other", uri="spiffe://example.org/other"), "not authorized"),
+                      (authority.sign("nobody"), "Unable to extract")]:
+        assert text in error_of(ours, auth_provider=PlainTextAuthProvider("cassandra", "first secret"),
+                                ssl_context=context(authority, own=own))
+    root.execute("ALTER ROLE shop WITH LOGIN = false")
+    assert "shop is not permitted to log in" in error_of(
+        ours, auth_provider=PlainTextAuthProvider("x", "x"), ssl_context=context(authority, own=shop))
+    assert ours.stop() == 0
+    ours.settings["authenticator"] = "MutualTlsAuthenticator"
+    ours.start()
+    assert "Invalid or not supported certificate" in error_of(
+        ours, auth_provider=PlainTextAuthProvider("cassandra", "first secret"),
+        ssl_context=context(authority))
 
 
 def test_two_ports_and_optional_tls(node, authority):

@@ -1,5 +1,5 @@
-//! Resolves `client_encryption_options`: TLS for CQL clients, by the names of cassandra.yaml and
-//! scylla.yaml.
+//! Resolves `client_encryption_options` and `api_encryption_options`: TLS for CQL clients and for
+//! the admin API, by the names of cassandra.yaml and scylla.yaml.
 //!
 //! Cassandra's `keystore` is here a PEM file with key and certificates, as for its
 //! `PEMBasedSslContextFactory`; ScyllaDB's `certificate` and `keyfile` are two files.
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsOptions, TlsVersion};
 
 use super::error::ConfigurationError;
-use super::settings::Draft;
+use super::settings::{Draft, EncryptionDraft};
 
 /// The settings of encrypted connections, consistent, before their files are read.
 #[derive(Clone, Debug)]
@@ -41,19 +41,7 @@ pub(super) fn resolve(
         };
     }
     let handshake = if is_optional { Handshake::Optional } else { Handshake::Required };
-    let [certificate, key] = files(draft)?;
-    let options = TlsOptions {
-        certificate,
-        key,
-        truststore: encryption.truststore.clone(),
-        client_certificates: match encryption.require_client_auth.as_deref() {
-            Some("true") => ClientCertificates::Required,
-            Some("optional") => ClientCertificates::Asked,
-            _ => ClientCertificates::NotAsked,
-        },
-        versions: versions(draft)?,
-        cipher_suites: encryption.cipher_suites.clone().unwrap_or_default(),
-    };
+    let options = options("client_encryption_options", encryption)?;
     Ok(Some(ClientEncryptionSettings {
         options,
         handshake,
@@ -62,46 +50,69 @@ pub(super) fn resolve(
     }))
 }
 
+/// Returns the options of the admin API's TLS; `None` if it is plain.
+pub(super) fn resolve_api(draft: &Draft) -> Result<Option<TlsOptions>, ConfigurationError> {
+    let encryption = &draft.api_encryption;
+    let is_enabled = encryption.enabled.unwrap_or(false);
+    is_enabled.then(|| options("api_encryption_options", encryption)).transpose()
+}
+
+fn options(name: &str, encryption: &EncryptionDraft) -> Result<TlsOptions, ConfigurationError> {
+    let [certificate, key] = files(name, encryption)?;
+    Ok(TlsOptions {
+        certificate,
+        key,
+        truststore: encryption.truststore.clone(),
+        client_certificates: match encryption.require_client_auth.as_deref() {
+            Some("true") => ClientCertificates::Required,
+            Some("optional") => ClientCertificates::Asked,
+            _ => ClientCertificates::NotAsked,
+        },
+        versions: versions(name, encryption)?,
+        cipher_suites: encryption.cipher_suites.clone().unwrap_or_default(),
+    })
+}
+
 /// Returns the files of certificate and key.
-fn files(draft: &Draft) -> Result<[PathBuf; 2], ConfigurationError> {
-    let encryption = &draft.client_encryption;
+fn files(name: &str, encryption: &EncryptionDraft) -> Result<[PathBuf; 2], ConfigurationError> {
     let given = (&encryption.keystore, &encryption.certificate, &encryption.keyfile);
     match given {
         (Some(both), None, None) => Ok([both.clone(), both.clone()]),
         (None, Some(certificate), Some(key)) => Ok([certificate.clone(), key.clone()]),
-        _ => Err(inconsistent(
-            "client_encryption_options needs a keystore (a PEM file with key and certificates), \
-             or both certificate and keyfile",
-        )),
+        _ => Err(inconsistent(&format!(
+            "{name} needs a keystore (a PEM file with key and certificates), or both certificate \
+             and keyfile"
+        ))),
     }
 }
 
 /// Returns the versions of `accepted_protocols`, or of `protocol`; both when neither names one.
-fn versions(draft: &Draft) -> Result<Vec<TlsVersion>, ConfigurationError> {
-    let encryption = &draft.client_encryption;
+fn versions(
+    name: &str,
+    encryption: &EncryptionDraft,
+) -> Result<Vec<TlsVersion>, ConfigurationError> {
     let names = match (&encryption.accepted_protocols, &encryption.protocol) {
         (Some(names), _) => names.clone(),
         (None, Some(name)) => vec![name.clone()],
         (None, None) => vec!["TLS".to_owned()],
     };
     let mut versions = Vec::new();
-    for name in &names {
-        match name.as_str() {
+    for version in &names {
+        match version.as_str() {
             "TLS" => versions.extend([TlsVersion::V1_2, TlsVersion::V1_3]),
             "TLSv1.2" => versions.push(TlsVersion::V1_2),
             "TLSv1.3" => versions.push(TlsVersion::V1_3),
-            name => {
+            version => {
                 return Err(inconsistent(&format!(
-                    "client_encryption_options: {name} is not supported here, only TLSv1.2 and \
-                     TLSv1.3"
+                    "{name}: {version} is not supported here, only TLSv1.2 and TLSv1.3"
                 )));
             }
         }
     }
     if versions.is_empty() {
-        return Err(inconsistent(
-            "client_encryption_options.accepted_protocols is empty; give TLSv1.2, TLSv1.3 or both",
-        ));
+        return Err(inconsistent(&format!(
+            "{name}.accepted_protocols is empty; give TLSv1.2, TLSv1.3 or both"
+        )));
     }
     Ok(versions)
 }

@@ -10,7 +10,8 @@ use espalier_cql::auth::{AuthSettings, Authenticator, Authorizer, Superuser};
 use espalier_internode::MessagingVersion;
 use espalier_internode::ring::RingSettings;
 use espalier_runtime::ShardOptions;
-use espalier_server::{ConnectionLimits, ServerConfig};
+use espalier_runtime::net::tls::{ClientCertificates, TlsOptions};
+use espalier_server::{AdminToken, AuditOptions, ConnectionLimits, ServerConfig};
 use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
 
 use super::client_encryption::{self, ClientEncryptionSettings};
@@ -30,6 +31,9 @@ const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(10);
 
 /// Maximum number of shards; a larger one is a mistake.
 const MAX_SHARDS: usize = 1024;
+
+/// Minimum length of `api_token`. Arbitrary: shorter secrets can be guessed.
+const MIN_TOKEN_BYTES: usize = 16;
 
 /// A node's settings, complete and consistent.
 #[derive(Clone, Debug)]
@@ -52,6 +56,8 @@ pub struct NodeConfiguration {
     pub storage: StorageConfiguration,
     /// `client_encryption_options`; `None` if clients connect without TLS.
     pub encryption: Option<ClientEncryptionSettings>,
+    /// `api_encryption_options`; `None` if the admin API is plain.
+    pub api_encryption: Option<TlsOptions>,
     /// The configuration of the server. Its encryption is missing until the certificates are read.
     pub server: ServerConfig,
     /// Authentication and authorization.
@@ -71,7 +77,10 @@ pub(super) fn resolve(
     let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
     let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
     let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
-    let server = server(arguments, &draft, &memory)?;
+    let mut server = server(arguments, &draft, &memory)?;
+    server.audit = audit(&draft, &directory);
+    let encryption = client_encryption::resolve(&draft, server.listen.port())?;
+    let auth = auth(&draft, encryption.as_ref())?;
     let cluster_name = draft.cluster_name.as_deref().unwrap_or(DEFAULT_CLUSTER_NAME).to_owned();
     Ok(NodeConfiguration {
         ring: ring.resolve(&cluster_name, messaging_version(&draft), &mut ignored)?,
@@ -85,9 +94,10 @@ pub(super) fn resolve(
             guardrails: guardrails.resolve()?,
             ..storage(&draft, &directory, &memory)?
         },
-        encryption: client_encryption::resolve(&draft, server.listen.port())?,
+        encryption,
+        api_encryption: api_encryption(&draft, &server)?,
         server,
-        auth: auth(&draft)?,
+        auth,
         memory,
         directory,
         ignored,
@@ -284,6 +294,7 @@ fn server(
     let api = address("api_address", api, draft.api_port.unwrap_or(DEFAULT_API_PORT))?;
     let mut server = ServerConfig::new(listen, to_usize(memory.total));
     server.admin_listen = Some(api);
+    server.admin_access.token = draft.api_token.as_ref().map(AdminToken::new);
     server.shard_aware_listen =
         draft.native_shard_aware_transport_port.map(|port| SocketAddr::new(listen.ip(), port));
     if let Some(bytes) = draft.max_frame_bytes {
@@ -310,12 +321,58 @@ fn server(
     Ok(server)
 }
 
-fn auth(draft: &Draft) -> Result<AuthSettings, ConfigurationError> {
+/// Returns the TLS of the admin API, after a check that only known clients reach it.
+fn api_encryption(
+    draft: &Draft,
+    server: &ServerConfig,
+) -> Result<Option<TlsOptions>, ConfigurationError> {
+    let encryption = client_encryption::resolve_api(draft)?;
+    let inconsistent = |message: String| Err(ConfigurationError::Inconsistent(message));
+    if draft.api_token.as_ref().is_some_and(|token| token.trim().len() < MIN_TOKEN_BYTES) {
+        return inconsistent(format!("api_token needs at least {MIN_TOKEN_BYTES} characters"));
+    }
+    let asks = |options: &TlsOptions| options.client_certificates == ClientCertificates::Required;
+    let is_guarded = draft.api_token.is_some() || encryption.as_ref().is_some_and(asks);
+    match server.admin_listen.map(|address| address.ip()) {
+        Some(address) if !address.is_loopback() && !is_guarded => inconsistent(format!(
+            "api_address {address} lets other machines administer this node: set api_token, or \
+             api_encryption_options with require_client_auth: true"
+        )),
+        _ => Ok(encryption),
+    }
+}
+
+/// Returns the options of the audit log, each of which was checked.
+fn audit(draft: &Draft, directory: &Path) -> AuditOptions {
+    let place = draft.audit_logs_dir.clone().unwrap_or_else(|| "audit".into());
+    let mut options = AuditOptions::new(directory.join(place));
+    for (name, value) in &draft.audit {
+        let _ = options.set(name, value);
+    }
+    options
+}
+
+fn auth(
+    draft: &Draft,
+    encryption: Option<&ClientEncryptionSettings>,
+) -> Result<AuthSettings, ConfigurationError> {
     let authenticator = match draft.authenticator.as_deref() {
         Some("PasswordAuthenticator") => Authenticator::Password,
+        Some("MutualTlsAuthenticator") => Authenticator::MutualTls,
+        Some("MutualTlsWithPasswordFallbackAuthenticator") => Authenticator::MutualTlsOrPassword,
         Some("TransitionalAuthenticator") => Authenticator::Transitional,
         _ => Authenticator::AllowAll,
     };
+    let asks = encryption.is_some_and(|encryption| {
+        encryption.options.client_certificates != ClientCertificates::NotAsked
+    });
+    if authenticator.takes_certificates() && !asks {
+        return Err(ConfigurationError::Inconsistent(format!(
+            "{} needs client_encryption_options with enabled: true and require_client_auth: true \
+             (or optional)",
+            authenticator.class_name()
+        )));
+    }
     let authorizer = match draft.authorizer.as_deref() {
         Some("CassandraAuthorizer") => Authorizer::Cassandra,
         Some("TransitionalAuthorizer") => Authorizer::Transitional,

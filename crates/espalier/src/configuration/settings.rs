@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use espalier_commands::units::{display_size, parse_duration, parse_size};
+use espalier_server::AuditOptions;
 
 use super::document::Value;
 
@@ -57,21 +58,25 @@ pub struct Draft {
     pub trace_ttl: Option<Duration>,
     pub native_transport_port_ssl: Option<u16>,
     pub native_shard_aware_port_ssl: Option<u16>,
-    pub client_encryption: ClientEncryptionDraft,
+    pub client_encryption: EncryptionDraft,
+    pub api_encryption: EncryptionDraft,
+    pub api_token: Option<String>,
     pub authenticator: Option<String>,
     pub authorizer: Option<String>,
     pub network_authorizer: Option<String>,
     pub cidr_authorizer: Option<String>,
     pub role_manager: Option<String>,
+    pub audit: Vec<(&'static str, String)>,
+    pub audit_logs_dir: Option<PathBuf>,
     pub auth_superuser_name: Option<String>,
     pub auth_superuser_password: Option<String>,
     pub auth_superuser_salted_password: Option<String>,
 }
 
-/// The given settings of `client_encryption_options`.
+/// The given settings of `client_encryption_options` or `api_encryption_options`.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
-pub struct ClientEncryptionDraft {
+pub struct EncryptionDraft {
     pub enabled: Option<bool>,
     pub optional: Option<bool>,
     pub require_client_auth: Option<String>,
@@ -130,6 +135,8 @@ enum Kind {
     Duration(Slot<Duration>),
     /// Bytes per second; under the old name a plain number of MiB per second.
     Rate(Slot<String>),
+    /// An option of the audit log, which the server crate reads.
+    Audit(&'static str),
 }
 
 const KIB: u64 = 1 << 10;
@@ -166,6 +173,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("api_address", Kind::Text(|draft| &mut draft.api_address)),
     setting("api_port", Kind::Port(|draft| &mut draft.api_port)),
+    setting("api_token", Kind::Text(|draft| &mut draft.api_token)),
     renamed(
         "native_transport_max_frame_size",
         &[("native_transport_max_frame_size_in_mb", OldUnit::Mebibytes)],
@@ -237,6 +245,42 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "client_encryption_options.cipher_suites",
         Kind::Texts(|draft| &mut draft.client_encryption.cipher_suites),
+    ),
+    setting(
+        "api_encryption_options.enabled",
+        Kind::Switch(|draft| &mut draft.api_encryption.enabled),
+    ),
+    setting(
+        "api_encryption_options.require_client_auth",
+        Kind::Choice(|draft| &mut draft.api_encryption.require_client_auth, &["false", "true"]),
+    ),
+    setting(
+        "api_encryption_options.keystore",
+        Kind::Path(|draft| &mut draft.api_encryption.keystore),
+    ),
+    setting(
+        "api_encryption_options.truststore",
+        Kind::Path(|draft| &mut draft.api_encryption.truststore),
+    ),
+    setting(
+        "api_encryption_options.certificate",
+        Kind::Path(|draft| &mut draft.api_encryption.certificate),
+    ),
+    setting(
+        "api_encryption_options.keyfile",
+        Kind::Path(|draft| &mut draft.api_encryption.keyfile),
+    ),
+    setting(
+        "api_encryption_options.protocol",
+        Kind::Text(|draft| &mut draft.api_encryption.protocol),
+    ),
+    setting(
+        "api_encryption_options.accepted_protocols",
+        Kind::Texts(|draft| &mut draft.api_encryption.accepted_protocols),
+    ),
+    setting(
+        "api_encryption_options.cipher_suites",
+        Kind::Texts(|draft| &mut draft.api_encryption.cipher_suites),
     ),
     // The commit log.
     setting(
@@ -359,7 +403,13 @@ pub const SETTINGS: &[Setting] = &[
         &[("authenticator.class_name", OldUnit::Alias)],
         Kind::Class(
             |draft| &mut draft.authenticator,
-            &["AllowAllAuthenticator", "PasswordAuthenticator", "TransitionalAuthenticator"],
+            &[
+                "AllowAllAuthenticator",
+                "PasswordAuthenticator",
+                "MutualTlsAuthenticator",
+                "MutualTlsWithPasswordFallbackAuthenticator",
+                "TransitionalAuthenticator",
+            ],
         ),
     ),
     renamed(
@@ -400,6 +450,26 @@ pub const SETTINGS: &[Setting] = &[
         "auth_superuser_salted_password",
         Kind::Text(|draft| &mut draft.auth_superuser_salted_password),
     ),
+    // The audit log.
+    setting("audit_logging_options.enabled", Kind::Audit("enabled")),
+    renamed(
+        "audit_logging_options.logger",
+        &[("audit_logging_options.logger.class_name", OldUnit::Alias)],
+        Kind::Audit("logger"),
+    ),
+    setting("audit_logging_options.archive_command", Kind::Audit("archive_command")),
+    setting("audit_logging_options.roll_cycle", Kind::Audit("roll_cycle")),
+    setting("audit_logging_options.block", Kind::Audit("block")),
+    setting("audit_logging_options.max_log_size", Kind::Audit("max_log_size")),
+    setting("audit_logging_options.max_queue_weight", Kind::Audit("max_queue_weight")),
+    setting("audit_logging_options.max_archive_retries", Kind::Audit("max_archive_retries")),
+    setting("audit_logging_options.included_keyspaces", Kind::Audit("included_keyspaces")),
+    setting("audit_logging_options.excluded_keyspaces", Kind::Audit("excluded_keyspaces")),
+    setting("audit_logging_options.included_categories", Kind::Audit("included_categories")),
+    setting("audit_logging_options.excluded_categories", Kind::Audit("excluded_categories")),
+    setting("audit_logging_options.included_users", Kind::Audit("included_users")),
+    setting("audit_logging_options.excluded_users", Kind::Audit("excluded_users")),
+    setting("audit_logging_options.audit_logs_dir", Kind::Path(|draft| &mut draft.audit_logs_dir)),
 ];
 
 /// Finds the setting of that name. The unit is that of an old name, and `None` for a new one.
@@ -439,6 +509,13 @@ impl Setting {
             *slot(draft) = Some(texts(value)?);
             return Ok(());
         }
+        if let Kind::Audit(option) = self.kind {
+            let text = audit_value(value)?;
+            // Each alone, so that an error names its place.
+            AuditOptions::new("").set(option, &text)?;
+            draft.audit.push((option, text));
+            return Ok(());
+        }
         let Value::Scalar(text) = value else {
             return Err("expected one value".to_owned());
         };
@@ -456,7 +533,7 @@ impl Setting {
                 *slot(draft) = Some((*known).to_owned());
             }
             Kind::Path(slot) => *slot(draft) = Some(PathBuf::from(text)),
-            Kind::Paths(_) | Kind::Texts(_) => {}
+            Kind::Paths(_) | Kind::Texts(_) | Kind::Audit(_) => {}
             Kind::Port(slot) => {
                 let port = text.parse().map_err(|_| "expected a port, from 0 to 65535")?;
                 *slot(draft) = Some(port);
@@ -542,6 +619,22 @@ fn texts(value: &Value) -> Result<Vec<String>, String> {
         _ => Err("expected a value, or a list of them".to_owned()),
     };
     items.iter().map(text).collect()
+}
+
+/// Returns the text of an option of the audit log. Cassandra's file names the logger as a list of
+/// one class.
+fn audit_value(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Scalar(text) => Ok(text.clone()),
+        Value::List(items) => match items.as_slice() {
+            [Value::Map(keys)] => match keys.as_slice() {
+                [(key, _, Value::Scalar(class))] if key == "class_name" => Ok(class.clone()),
+                _ => Err("expected one class_name".to_owned()),
+            },
+            _ => Err("expected names separated by commas".to_owned()),
+        },
+        _ => Err("expected one value".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use espalier_cql::auth::Authorizer;
-use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsVersion};
+use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsOptions, TlsVersion};
 use espalier_storage::{CommitLogSync, ReplayPolicy};
 
 use super::NodeConfiguration;
@@ -44,6 +44,8 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.encryption(node);
     shown.put_or_null("api_address", admin.map(|address| address.ip()));
     shown.put_or_null("api_port", admin.map(|address| address.port()));
+    // Never its value.
+    shown.put_or_null("api_token", None::<&str>);
     shown.put("native_transport_max_frame_size", size(server.max_frame_size as u64));
     shown.put("native_transport_max_concurrent_connections", limit(limits.total));
     shown.put("native_transport_max_concurrent_connections_per_ip", limit(limits.per_address));
@@ -91,6 +93,11 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let or_all = |limits: bool, kind: &str| {
         format!("{}{kind}Authorizer", if limits { "Cassandra" } else { "AllowAll" })
     };
+    for (name, value) in server.audit.shown() {
+        let is_directory = name == "audit_logs_dir";
+        let value = if is_directory { within(&server.audit.directory) } else { value };
+        shown.put(&format!("audit_logging_options.{name}"), value);
+    }
     shown.put("authenticator", auth.authenticator.class_name());
     shown.put("authorizer", authorizer);
     shown.put("network_authorizer", or_all(auth.limits_datacenters, "Network"));
@@ -120,13 +127,24 @@ impl Shown {
 impl Shown {
     fn encryption(&mut self, node: &NodeConfiguration) {
         let encryption = node.encryption.as_ref();
-        let mut put = |name: &str, value: Option<String>| {
-            self.put_or_null(&format!("client_encryption_options.{name}"), value);
-        };
         let is_optional = encryption.map(|encryption| encryption.handshake == Handshake::Optional);
-        put("enabled", Some(encryption.is_some().to_string()));
-        put("optional", Some(is_optional.unwrap_or(false).to_string()));
+        let is_optional = is_optional.unwrap_or(false);
+        self.put("client_encryption_options.optional", is_optional);
         let options = encryption.map(|encryption| &encryption.options);
+        self.tls("client_encryption_options", options);
+        self.tls("api_encryption_options", node.api_encryption.as_ref());
+        let port = encryption.and_then(|encryption| encryption.port);
+        self.put_or_null("native_transport_port_ssl", port);
+        let port = encryption.and_then(|encryption| encryption.shard_aware_port);
+        self.put_or_null("native_shard_aware_transport_port_ssl", port);
+    }
+
+    /// Adds the settings that both kinds of connections have.
+    fn tls(&mut self, section: &str, options: Option<&TlsOptions>) {
+        let mut put = |name: &str, value: Option<String>| {
+            self.put_or_null(&format!("{section}.{name}"), value);
+        };
+        put("enabled", Some(options.is_some().to_string()));
         let client_certificates = options.map(|options| options.client_certificates);
         let required = match client_certificates.unwrap_or_default() {
             ClientCertificates::NotAsked => "false",
@@ -151,10 +169,6 @@ impl Shown {
         put("accepted_protocols", one_version.map(str::to_owned));
         let suites = options.map(|options| format!("[{}]", options.cipher_suites.join(", ")));
         put("cipher_suites", suites.filter(|suites| suites != "[]"));
-        let port = encryption.and_then(|encryption| encryption.port);
-        self.put_or_null("native_transport_port_ssl", port);
-        let port = encryption.and_then(|encryption| encryption.shard_aware_port);
-        self.put_or_null("native_shard_aware_transport_port_ssl", port);
     }
 }
 

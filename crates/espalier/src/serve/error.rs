@@ -20,9 +20,9 @@ pub enum ServeError {
     /// The settings cannot be used.
     #[error(transparent)]
     Configuration(Box<ConfigurationError>),
-    /// The certificates for clients cannot be used.
-    #[error("client_encryption_options: {0}")]
-    Tls(TlsError),
+    /// The certificates of a setting cannot be used.
+    #[error("{0}: {1}")]
+    Tls(&'static str, TlsError),
     /// A directory cannot be used.
     #[error(
         "{} cannot be used: {error}; make it writable, or give another one with {flag}",

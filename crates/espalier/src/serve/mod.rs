@@ -26,7 +26,7 @@ use espalier_commands::units::display_size;
 use espalier_cql::PreparedCache;
 use espalier_cql::auth::Auth;
 use espalier_runtime::file::FileSystem;
-use espalier_runtime::net::tls::TlsAcceptor;
+use espalier_runtime::net::tls::{TlsAcceptor, TlsOptions};
 use espalier_runtime::time::Instant;
 use espalier_runtime::{ShardContext, block_on, driver_notice, process, start_shards};
 use espalier_server::{ClientEncryption, SharedState};
@@ -100,6 +100,10 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let mut configuration = NodeConfiguration::load(arguments, file, Machine::here())?;
     let directories = Directories::claim(&configuration).await?;
     configuration.server.encryption = encryption(&configuration).await?;
+    if let Some(options) = &configuration.api_encryption {
+        let acceptor = load("api_encryption_options", options).await?;
+        configuration.server.admin_access.acceptor = Some(acceptor);
+    }
     let addresses = Addresses::claim(&mut configuration.server).await?;
     Ok(Prepared { configuration, addresses, directories })
 }
@@ -109,7 +113,7 @@ async fn encryption(
     configuration: &NodeConfiguration,
 ) -> Result<Option<ClientEncryption>, ServeError> {
     let Some(settings) = &configuration.encryption else { return Ok(None) };
-    let acceptor = TlsAcceptor::load(settings.options.clone()).await.map_err(ServeError::Tls)?;
+    let acceptor = load("client_encryption_options", &settings.options).await?;
     let address = |port| SocketAddr::new(configuration.server.listen.ip(), port);
     Ok(Some(ClientEncryption {
         acceptor,
@@ -117,6 +121,11 @@ async fn encryption(
         listen: settings.port.map(address),
         shard_aware_listen: settings.shard_aware_port.map(address),
     }))
+}
+
+/// Reads the certificates of a setting.
+async fn load(name: &'static str, options: &TlsOptions) -> Result<Arc<TlsAcceptor>, ServeError> {
+    TlsAcceptor::load(options.clone()).await.map_err(|error| ServeError::Tls(name, error))
 }
 
 /// Runs one shard until the node stops.

@@ -136,8 +136,8 @@ fn what_does_not_exist_here_is_refused() {
     );
     assert_eq!(
         refused("authenticator:\n  class_name: MutualTlsAuthenticator\n"),
-        "node.yaml:2: authenticator.class_name: MutualTlsAuthenticator: expected \
-         AllowAllAuthenticator, PasswordAuthenticator, TransitionalAuthenticator"
+        "MutualTlsAuthenticator needs client_encryption_options with enabled: true and \
+         require_client_auth: true (or optional)"
     );
     assert!(refused("cdc_enabled: true\n").contains("only false"));
 }
@@ -266,6 +266,8 @@ tombstone_warn_threshold: 1000
 batch_size_warn_threshold: 5KiB
 audit_logging_options:
   enabled: false
+  logger:
+    - class_name: BinAuditLogger
 materialized_views_enabled: false
 storage_compatibility_mode: NONE
 ";
@@ -353,11 +355,41 @@ fn settings_that_are_not_given_are_shown_with_their_defaults() {
     assert_eq!(value("", "column_index_size"), "1KiB");
     assert_eq!(value("sstable_format: nb\n", "column_index_size"), "64KiB");
     let without: Vec<_> = all("").into_iter().filter(|(_, value)| value.is_none()).collect();
-    let is_tls = |name: &&str| name.contains("client_encryption_options") || name.ends_with("_ssl");
+    let is_tls = |name: &&str| name.contains("_encryption_options") || name.ends_with("_ssl");
     let names = without.iter().map(|(name, _)| name.as_str());
     let names: Vec<_> =
         names.filter(|name| !is_tls(name) && !name.starts_with("auth_superuser")).collect();
-    assert_eq!(names, ["native_shard_aware_transport_port", "sstable_summary_ratio"]);
+    let expected = ["native_shard_aware_transport_port", "api_token", "sstable_summary_ratio"];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn the_admin_api_is_guarded_where_other_machines_reach_it() {
+    for address in ["0.0.0.0", "10.0.0.3", "'::'"] {
+        let error = refused(&format!("api_address: {address}\n"));
+        assert!(error.contains("set api_token, or api_encryption_options"), "{error}");
+    }
+    let guarded = "api_address: 0.0.0.0\napi_token: 0123456789abcdef\n";
+    let node = load(&[], guarded).unwrap();
+    assert!(node.server.admin_access.token.is_some());
+    assert!(!format!("{node:?}").contains("0123456789abcdef"));
+    assert!(refused("api_token: short\n").contains("at least 16 characters"));
+    let tls = "api_address: 0.0.0.0\napi_encryption_options:\n  enabled: true\n  keystore: a.pem\n";
+    assert!(refused(tls).contains("set api_token"));
+    let node = load(&[], &format!("{tls}  require_client_auth: true\n")).unwrap();
+    assert!(node.api_encryption.is_some());
+    assert!(load(&[], "api_address: 127.0.0.5\n").is_ok());
+}
+
+#[test]
+fn options_of_the_audit_log_are_checked_where_they_stand() {
+    let node = load(&[], "audit_logging_options:\n  enabled: true\n  included_users: a\n").unwrap();
+    assert!(node.server.audit.enabled);
+    assert!(node.server.audit.directory.ends_with("espalier-data/audit"));
+    let wrong = refused("audit_logging_options:\n  included_categories: DDL,NONE\n");
+    assert!(wrong.contains("included_categories") && wrong.contains("NONE not found"), "{wrong}");
+    let wrong = refused("audit_logging_options:\n  archive_command: /bin/true %path\n");
+    assert!(wrong.contains("runs no commands"), "{wrong}");
 }
 
 #[test]
