@@ -14,6 +14,7 @@ import lz4.block
     ERROR,
     STARTUP,
     READY,
+    AUTHENTICATE,
     OPTIONS,
     SUPPORTED,
     QUERY,
@@ -23,7 +24,25 @@ import lz4.block
     REGISTER,
     EVENT,
     BATCH,
-) = (0x00, 0x01, 0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D)
+    AUTH_RESPONSE,
+    AUTH_SUCCESS,
+) = (
+    0x00,
+    0x01,
+    0x02,
+    0x03,
+    0x05,
+    0x06,
+    0x07,
+    0x08,
+    0x09,
+    0x0A,
+    0x0B,
+    0x0C,
+    0x0D,
+    0x0F,
+    0x10,
+)
 SERVER_ERROR, PROTOCOL, OVERLOADED, SYNTAX, INVALID, UNPREPARED = (
     0x0000,
     0x000A,
@@ -200,12 +219,15 @@ class Answer:
 
 
 class Wire:
-    """One connection."""
+    """One connection. A node may have `credentials`, name and password, and an `ssl_context`."""
 
     def __init__(self, node, version=4, compression=None, startup=True, timeout_s=20):
         self.version, self.compression = version, compression
         self.socket = socket.create_connection((node.host, node.port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if getattr(node, "ssl_context", None):
+            self.socket = node.ssl_context.wrap_socket(self.socket)
+        self.credentials = getattr(node, "credentials", None)
         self.started, self.received, self.envelopes = False, b"", b""
         if startup:
             self.startup()
@@ -225,7 +247,12 @@ class Wire:
             {"COMPRESSION": self.compression} if self.compression else {}
         )
         answer = self.ask(STARTUP, string_map(options))
-        assert answer.opcode == READY, answer
+        if answer.opcode == AUTHENTICATE and self.credentials:
+            # The node uses the new framing from its answer to STARTUP on.
+            self.started = True
+            token = "".join(f"\0{part}" for part in self.credentials).encode()
+            answer = self.ask(AUTH_RESPONSE, value(token))
+        assert answer.opcode in (READY, AUTH_SUCCESS), answer
         self.started = True
 
     @property

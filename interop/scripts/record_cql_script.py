@@ -1,4 +1,5 @@
-"""Records Cassandra's answers in scripts of testdata/cql_scripts and testdata/guardrail_scripts.
+"""Records Cassandra's answers in scripts of testdata/cql_scripts, testdata/guardrail_scripts and
+testdata/auth_scripts.
 
     python record_cql_script.py PORT FILE...
 
@@ -10,6 +11,9 @@ A script of guardrail_scripts begins with the settings that the node must have (
 `@ page_size N` and `@ consistency NAME` hold for the statements below them, and each warning of an
 answer stands in a line of its own before the answer. Cassandra applies guardrails to users without
 superuser status only, so such a script is recorded as a user: CQL_USER and CQL_PASSWORD.
+
+In a script of auth_scripts, the role of `@ user NAME` executes the statements below it; its
+password is its name. `@ user` alone is the user that began.
 """
 import os
 import pathlib
@@ -55,37 +59,32 @@ def result(found):
     return [f"{change.lower()} {target.lower()} {keyspace} {name}"]
 
 
-AUTHENTICATE, AUTH_RESPONSE, AUTH_SUCCESS = 0x03, 0x0F, 0x10
-
-
-class Recorder(wire.Wire):
-    """A connection that logs in if the environment names a user."""
-
-    def receive(self):
-        found = super().receive()
-        if found.opcode != AUTHENTICATE:
-            return found
-        user, password = os.environ["CQL_USER"], os.environ["CQL_PASSWORD"]
-        token = wire.value(f"\0{user}\0{password}".encode())
-        self.started = True
-        found = self.ask(AUTH_RESPONSE, token)
-        assert found.opcode == AUTH_SUCCESS, found
-        return wire.Answer(wire.READY, found.stream, b"")
+def connect(node, user=""):
+    """Returns a connection of a role, or of the user that the environment names."""
+    known = os.environ.get("CQL_USER", user), os.environ.get("CQL_PASSWORD", user)
+    credentials = (user, user) if user else known
+    place = SimpleNamespace(host=node.host, port=node.port, credentials=credentials)
+    connection = wire.Wire(place, 5)
+    connection.node = node
+    return connection
 
 
 def record(connection, path):
     lines = path.read_text().splitlines()
     text, options = [], {"shows_warnings": path.resolve().parent.name == "guardrail_scripts"}
     for line in lines:
-        created = re.match(r"> CREATE KEYSPACE (\w+)", line)
+        created = re.match(r"> CREATE (KEYSPACE|ROLE) (\w+)", line)
         if created:
-            connection.query(f"DROP KEYSPACE IF EXISTS {created[1]}")
+            connection.query(f"DROP {created[1]} IF EXISTS {created[2]}")
         if line.startswith("> "):
             # An empty line belongs to the script.
             found = answer(connection, line[2:], **options)
             text += [line, *(part.replace("\n\n", "\n \n") for part in found)]
             if re.match(r"> CREATE (CUSTOM )?INDEX", line):
                 time.sleep(INDEX_BUILD_S)
+        elif line.startswith("@ user"):
+            connection = connect(connection.node, line.removeprefix("@ user").strip())
+            text.append(line)
         elif line.startswith("@ page_size "):
             options["page_size"] = int(line.split()[2])
             text.append(line)
@@ -100,8 +99,8 @@ def record(connection, path):
 def main():
     port, *files = sys.argv[1:]
     for name in files:
-        with Recorder(SimpleNamespace(host="127.0.0.1", port=int(port)), 5) as connection:
-            record(connection, pathlib.Path(name))
+        connection = connect(SimpleNamespace(host="127.0.0.1", port=int(port)))
+        record(connection, pathlib.Path(name))
 
 
 if __name__ == "__main__":
