@@ -5,21 +5,23 @@ use std::borrow::Cow;
 /// The text that stands for a password, as in Cassandra.
 const HIDDEN: &str = "*******";
 
+/// Words that begin statements without passwords.
+const WITHOUT_PASSWORD: [&str; 12] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "USE", "TRUNCATE", "DESCRIBE", "DROP",
+    "GRANT", "REVOKE", "LIST",
+];
+
 /// Hides everything behind the first `PASSWORD` of a statement about roles, as Cassandra does for
 /// statements that do not parse: the text may be malformed, so the end of the password is unknown.
 /// Other statements are unchanged.
+///
+/// A malformed text may define a role anywhere. So only statements that begin as others do, and
+/// have no `WITH`, `CREATE` or `ALTER`, are taken for others.
 pub fn obfuscate(text: &str) -> Cow<'_, str> {
     const WORD: &[u8] = b"password";
-    let begins = |word: &str| {
-        let start = text.trim_start();
-        start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
-    };
-    // A comment may stand first.
-    let may_define_role =
-        ["CREATE", "ALTER"].into_iter().any(begins) || text.trim_start().starts_with(['-', '/']);
     let found =
         text.as_bytes().windows(WORD.len()).position(|part| part.eq_ignore_ascii_case(WORD));
-    match found.filter(|_| may_define_role && names_role(text)) {
+    match found.filter(|_| may_define_role(text)) {
         Some(at) => {
             Cow::Owned(format!("{} {HIDDEN}", text.get(..at + WORD.len()).unwrap_or_default()))
         }
@@ -27,10 +29,18 @@ pub fn obfuscate(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a text has the word ROLE or USER.
-fn names_role(text: &str) -> bool {
-    text.split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|word| word.eq_ignore_ascii_case("role") || word.eq_ignore_ascii_case("user"))
+fn may_define_role(text: &str) -> bool {
+    let mut words =
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let is_one = |word: &str, list: &[&str]| list.iter().any(|one| word.eq_ignore_ascii_case(one));
+    let Some(first) = words.next() else { return false };
+    let mut defines = !is_one(first, &WITHOUT_PASSWORD);
+    let mut names_role = is_one(first, &["ROLE", "USER"]);
+    for word in words {
+        defines |= is_one(word, &["WITH", "CREATE", "ALTER"]);
+        names_role |= is_one(word, &["ROLE", "USER"]);
+    }
+    defines && names_role
 }
 
 #[cfg(test)]
@@ -56,6 +66,13 @@ mod tests {
                 "CREATE TABLE t (password text PRIMARY KEY)",
             ),
             ("SELECT password FROM user", "SELECT password FROM user"),
+            ("GRANT SELECT ON password TO user", "GRANT SELECT ON password TO user"),
+            (
+                "BEGIN BATCH CREATE ROLE r WITH PASSWORD = 'x'; APPLY BATCH",
+                "BEGIN BATCH CREATE ROLE r WITH PASSWORD *******",
+            ),
+            ("CRATE ROLE r WITH PASSWORD = 'x'", "CRATE ROLE r WITH PASSWORD *******"),
+            ("SELECT 1; ALTER USER u PASSWORD 'x'", "SELECT 1; ALTER USER u PASSWORD *******"),
             ("", ""),
         ] {
             assert_eq!(obfuscate(text), shown);
