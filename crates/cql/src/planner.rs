@@ -74,11 +74,11 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
 /// Returns whether a statement needs a permission on the table of the object that it names.
 fn needs_owner(statement: &Statement<'_>) -> bool {
     use ObjectKind::{Index, MaterializedView};
-    match statement {
+    matches!(
+        statement,
         Statement::DropObject(DropObject { kind: Index | MaterializedView, .. })
-        | Statement::AlterView(_) => true,
-        _ => false,
-    }
+            | Statement::AlterView(_)
+    )
 }
 
 /// Creates the error of a text that is not CQL. The text of a statement with a password is not
