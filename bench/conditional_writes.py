@@ -63,7 +63,10 @@ MAX_OTHERS = 0.05  # of the servers' core, for other processes; more is reported
 KEYSPACE = "bench_cas"
 # No update of Cassandra may end with an unknown outcome because the machine is slow.
 TIMEOUTS = "\n".join(
-    f"{kind}_timeout: 60s" for kind in ("cas_contention", "write_request", "read_request")
+    f"{kind}_timeout: 60s"
+    for kind in (
+        "cas_contention", "write_request", "read_request", "range_request", "native_transport"
+    )
 )
 
 
