@@ -1,10 +1,11 @@
 //! Random histories of a table with materialized views: after each step, each view that is built
 //! has exactly the rows that its SELECT returns from the base table, now and in the future.
 //!
-//! Views come and go; memtables are flushed, files compacted;
-//! the node restarts with another number of shards, also after a loss of power that takes all bytes
-//! that were not synced. Half of the histories have deletions so old that compactions remove their
-//! tombstones; the others have times to live, and timestamps in any order. A failure names its seed.
+//! Views come and go; memtables are flushed, files compacted; the base table is truncated, and
+//! restored from snapshots; the node restarts with another number of shards, also after a loss of
+//! power that takes all bytes that were not synced. Half of the histories have deletions so old that
+//! compactions remove their tombstones; the others have times to live, and timestamps in any order.
+//! A failure names its seed.
 
 use std::{
     fmt::Write,
@@ -14,6 +15,7 @@ use std::{
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{file::FileSystem, random::Generator, time};
+use espalier_storage::{Database, SnapshotTable};
 
 use crate::support::shards::on_shards;
 
@@ -67,6 +69,8 @@ struct View {
     /// A condition on a column of the base table's key: its name, `>` or `=`, and the number.
     condition: Option<(String, char, i32)>,
     is_built: bool,
+    /// Whether the view has to be built again.
+    is_distrusted: bool,
 }
 
 type Values = Vec<Option<Vec<u8>>>;
@@ -103,6 +107,7 @@ struct History {
     views: Vec<View>,
     next_view: u32,
     step: u64,
+    snapshots: usize,
     writes: u64,
     log: String,
     checks: u64,
@@ -120,7 +125,7 @@ impl History {
         // so early that compactions may remove tombstones.
         let now_s = if has_ttl { clock } else { clock - 1_000_000 };
         let (views, log) = (Vec::new(), String::new());
-        let (next_view, step, writes, checks, rows) = (0, 0, 0, 0, 0);
+        let (next_view, step, snapshots, writes, checks, rows) = (0, 0, 0, 0, 0, 0);
         Self {
             random,
             kind,
@@ -130,6 +135,7 @@ impl History {
             views,
             next_view,
             step,
+            snapshots,
             writes,
             log,
             checks,
@@ -200,7 +206,7 @@ impl History {
             if partition < key.len() { ", " } else { "" },
             key[partition..].join(", "),
         );
-        (View { name, columns, extra, condition, is_built: false }, statement)
+        (View { name, columns, extra, condition, is_built: false, is_distrusted: false }, statement)
     }
 
     fn place(&mut self, columns: &[&str]) -> String {
@@ -383,6 +389,25 @@ async fn check(
     )))
 }
 
+/// Takes a snapshot of the base table, or gives it the content of one.
+async fn snapshot_or_restore(database: &Database, history: &mut History, seed: u64) -> bool {
+    if history.snapshots == 0 || history.one_in(2) {
+        history.snapshots += 1;
+        let _ = writeln!(history.log, "snapshot {}", history.snapshots);
+        let id = database.schema().table("ks", "base").unwrap().id;
+        let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
+        let tag = format!("s{}", history.snapshots);
+        database.take_snapshot(tag, tables, true).await.unwrap();
+    } else {
+        let number = 1 + history.below(history.snapshots);
+        let _ = writeln!(history.log, "restore {number}");
+        let restored = database.restore("ks", "base", &format!("s{number}")).await;
+        restored.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", history.log));
+        history.views.iter_mut().for_each(|view| view.is_distrusted = true);
+    }
+    true
+}
+
 async fn is_built(processor: &QueryProcessor, view: &View) -> bool {
     let status = processor.database().view_build_status("ks", &view.name).await;
     status.is_ok_and(|status| status.as_deref() == Some("SUCCESS"))
@@ -428,14 +453,18 @@ async fn run_node(
                 let _ = writeln!(history.log, "restart");
                 return true;
             }
-            7 if history.one_in(4) && !is_doomed => statement = "TRUNCATE ks.base".into(),
+            7 if history.one_in(4) && !is_doomed => {
+                statement = "TRUNCATE ks.base".into();
+                history.views.iter_mut().for_each(|view| view.is_distrusted = true);
+            }
             8 if history.one_in(2) && !is_doomed => {
                 let operations = history.below(150) as u64;
                 let _ = writeln!(history.log, "the power fails after {operations} operations");
                 file_system.simulated_disk().unwrap().power_off_after(operations);
                 is_doomed = true;
             }
-            9 | 10 => {
+            9 if !is_doomed => is_sure = snapshot_or_restore(&database, history, seed).await,
+            10 | 11 => {
                 for index in 0..history.views.len() {
                     for _ in 0..2000 {
                         if is_doomed || is_built(&processor, &history.views[index]).await {
@@ -465,7 +494,7 @@ async fn run_node(
             return true;
         }
         for index in 0..history.views.len() {
-            if statement == "TRUNCATE ks.base" {
+            if std::mem::take(&mut history.views[index].is_distrusted) {
                 history.views[index].is_built = false;
             }
             if !history.views[index].is_built {

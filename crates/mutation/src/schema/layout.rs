@@ -6,7 +6,7 @@
 
 use espalier_types::CqlType;
 
-use super::{ColumnDefinition, ColumnKind};
+use super::{ColumnDefinition, ColumnKind, TableMetadata};
 
 /// The layout of a table's rows, which the flags of `system_schema.tables` record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +86,28 @@ impl TableLayout {
                 column.kind == ColumnKind::Regular && column.column_type == CqlType::Empty
             }
         }
+    }
+}
+
+impl TableMetadata {
+    /// Returns whether the table has COMPACT STORAGE.
+    #[inline]
+    pub fn is_compact(&self) -> bool {
+        self.layout.is_compact()
+    }
+
+    /// Returns whether the table is a compact table without clustering columns. CQL shows the
+    /// static row of each of its partitions, and no other row.
+    #[inline]
+    pub fn is_static_compact(&self) -> bool {
+        self.layout == TableLayout::StaticCompact
+    }
+
+    /// Returns whether an INSERT writes a liveness of the primary key, by which the row exists
+    /// without cells.
+    #[inline]
+    pub fn has_row_liveness(&self) -> bool {
+        !self.is_compact()
     }
 }
 

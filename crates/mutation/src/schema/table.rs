@@ -462,41 +462,9 @@ impl TableMetadata {
             || signatures(self) == signatures(other)
     }
 
-    /// Returns whether the table holds a materialized view.
-    #[inline]
-    pub fn is_view(&self) -> bool {
-        self.view.is_some()
-    }
-
-    /// Returns whether the table has materialized views.
-    #[inline]
-    pub fn has_views(&self) -> bool {
-        !self.views.is_empty()
-    }
-
     /// Returns whether the table's columns are counters.
     pub fn is_counter(&self) -> bool {
         self.is_counter
-    }
-
-    /// Returns whether the table has COMPACT STORAGE.
-    #[inline]
-    pub fn is_compact(&self) -> bool {
-        self.layout.is_compact()
-    }
-
-    /// Returns whether the table is a compact table without clustering columns. CQL shows the
-    /// static row of each of its partitions, and no other row.
-    #[inline]
-    pub fn is_static_compact(&self) -> bool {
-        self.layout == TableLayout::StaticCompact
-    }
-
-    /// Returns whether an INSERT writes a liveness of the primary key, by which the row exists
-    /// without cells.
-    #[inline]
-    pub fn has_row_liveness(&self) -> bool {
-        !self.is_compact()
     }
 
     /// Returns whether the table has static columns.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use espalier_types::CqlType;
 
-use super::TableId;
+use super::{TableId, TableMetadata};
 
 /// The definition of a materialized view. Its columns and options are those of its own table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,20 @@ impl ViewCondition {
                 ViewOperator::GreaterOrEqual => order.is_ge(),
             }
         })
+    }
+}
+
+impl TableMetadata {
+    /// Returns whether the table holds a materialized view.
+    #[inline]
+    pub fn is_view(&self) -> bool {
+        self.view.is_some()
+    }
+
+    /// Returns whether the table has materialized views.
+    #[inline]
+    pub fn has_views(&self) -> bool {
+        !self.views.is_empty()
     }
 }
 

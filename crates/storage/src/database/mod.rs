@@ -71,7 +71,7 @@ mod write;
 
 use look_ahead::LookAheadBuffers;
 use metrics::Counters;
-use views::{ViewPlan, ViewState};
+use views::{RunningBuild, ViewPlan, ViewState};
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -141,6 +141,8 @@ struct Inner {
     view_build_wanted: Notify,
     /// On shard 0: what is known of materialized views.
     view_states: RefCell<HashMap<TableId, ViewState, foldhash::fast::FixedState>>,
+    /// The builds of materialized views that run on this shard.
+    view_builds: RefCell<Vec<RunningBuild>>,
     /// Plans of the materialized views of each base table, as of the present schema.
     view_plans: RefCell<HashMap<TableId, Rc<[Rc<ViewPlan>]>, foldhash::fast::FixedState>>,
     /// Notified when there may be more dead rows to record in the empty-range caches.

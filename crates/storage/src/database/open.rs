@@ -160,6 +160,7 @@ impl Database {
             view_build_wanted: Notify::new(),
             view_plans: RefCell::default(),
             view_states: RefCell::default(),
+            view_builds: RefCell::default(),
             empty_ranges_queued: Notify::new(),
             compaction_throughput: Throughput::new(configuration.compaction_bytes_per_second),
             compaction_wanted: Notify::new(),
@@ -209,9 +210,13 @@ impl Database {
         self.report_unreadable(&schema);
         self.warn_of_unknown(&schema, &found);
         let recovered = self.install_everywhere(&schema, &found, &discarded).await?;
+        let is_unclean = !segments.segments.is_empty();
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;
         self.finish_logged_batches().await?;
+        if is_unclean {
+            self.distrust_unsynced_views().await?;
+        }
         // Compactions start only now, because they must see the replayed writes of the log: a purge
         // depends on the memtables.
         self.on_all_shards(|database| async move {

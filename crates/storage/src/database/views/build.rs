@@ -22,11 +22,12 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use super::{
     change::{ViewChange, partition_values, timestamps_of},
     plan::{ViewPlan, ViewRow},
+    progress::ListedBuild,
     state::{BuildProgress, CHECKING, STARTED, SUCCESS},
     write::turn_rows_of,
 };
 use crate::{
-    Database, StorageError,
+    CommitLogSync, Database, StorageError,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
 };
 
@@ -152,6 +153,24 @@ impl Database {
         Ok(())
     }
 
+    /// Distrusts the views that a loss of power may have left behind their base tables, or ahead of
+    /// them: the logs of several shards are synced at different times, or the keyspace has none.
+    pub(in super::super) async fn distrust_unsynced_views(&self) -> Result<(), StorageError> {
+        let is_periodic =
+            matches!(self.configuration().commitlog_sync, CommitLogSync::Periodic { .. });
+        let are_apart = is_periodic && self.shard().count > 1;
+        let schema = self.schema();
+        let is_logged = |view: &TableMetadata| {
+            schema.keyspace(&view.keyspace).is_none_or(|keyspace| keyspace.durable_writes)
+        };
+        for view in schema.tables().filter(|table| table.is_view()) {
+            if (are_apart || !is_logged(view)) && self.is_recorded_view(view).await? {
+                self.distrust_views(std::slice::from_ref(view)).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Wakes the task that builds views. Runs on shard 0.
     pub(in super::super) fn build_views(&self) {
         self.inner.view_build_wanted.notify_one();
@@ -182,6 +201,7 @@ impl Database {
             progress = recorded;
             range.start = KeyBound::AfterToken(Token(progress.last));
         }
+        let listed = ListedBuild::new(self, view, progress);
         let mut pages = Pages::new(self, &plan.base, range);
         let mut count = 0;
         while let Some(partitions) = pages.next().await? {
@@ -189,11 +209,11 @@ impl Database {
             let builds = partitions.into_iter().map(|found| self.build_rows(view, found));
             stream::iter(builds).buffer_unordered(PAGE_ROWS).try_collect::<()>().await?;
             count += 1;
-            if count % RECORD_PAGES == 0
-                && let Some(next) = pages.reached()
-            {
-                // The partition that was reached is read again.
-                progress.last = next.0.saturating_sub(1);
+            let Some(next) = pages.reached() else { continue };
+            // A restart reads the partition that was reached again.
+            progress.last = next.0.saturating_sub(1);
+            listed.set(progress);
+            if count % RECORD_PAGES == 0 {
                 self.record_progress(&plan.view, progress).await?;
             }
         }

@@ -23,9 +23,10 @@ mod build;
 mod change;
 mod outcome;
 mod plan;
+mod progress;
 mod state;
 mod truncate;
 mod write;
 
 pub(crate) use build::run;
-pub(super) use {build::ViewState, plan::ViewPlan};
+pub(super) use {build::ViewState, plan::ViewPlan, progress::RunningBuild};

@@ -1,5 +1,5 @@
-//! `system_views.sstable_tasks`: the running compactions, and the index builds that wait after a
-//! failure.
+//! `system_views.sstable_tasks`: the running compactions, the index builds that wait after a failure,
+//! and the builds of materialized views.
 
 use bytes::Bytes;
 
@@ -33,6 +33,18 @@ impl Database {
                     .bigint("total", failed.total_bytes)
                     .bigint("total_compressed", failed.total_stored_bytes)
                     .text("unit", "bytes")
+            });
+        }
+        let schema = self.schema();
+        for build in self.running_view_builds().await {
+            let Some(view) = schema.table_by_id(build.view) else { continue };
+            let id = Bytes::copy_from_slice(build.id.as_bytes());
+            let (keys, ratio) = build.progress();
+            rows.put(&[&view.keyspace], [text(&view.name), id], |row| {
+                row.double("completion_ratio", ratio)
+                    .text("kind", "view build")
+                    .bigint("progress", keys)
+                    .text("unit", "rows")
             });
         }
     }
