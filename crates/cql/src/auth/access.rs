@@ -107,6 +107,14 @@ fn transaction_needs(transaction: &PlannedTransaction) -> Vec<Need> {
     needs
 }
 
+/// Returns the need of a change of a view: ALTER of its base table.
+fn of_view(schema: &Schema, keyspace: Option<String>, name: &QualifiedName<'_>) -> Option<Need> {
+    let keyspace = keyspace?;
+    let view = schema.table(&keyspace, name.name.as_str())?.view.as_ref()?;
+    let base = Resource::Table(keyspace, view.base_name.clone());
+    Some(Need::Permission(Permission::Alter, base))
+}
+
 fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Schema) -> Vec<Need> {
     let owner = |name: &QualifiedName<'_>| {
         name.keyspace.as_ref().map(Name::as_str).or(keyspace).map(str::to_owned)
@@ -120,12 +128,6 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
     };
     let of_keyspace = |permission, name: &Name<'_>| {
         Some(Need::Permission(permission, Resource::Keyspace(name.as_str().to_owned())))
-    };
-    let of_view = |name: &QualifiedName<'_>| {
-        let keyspace = owner(name)?;
-        let view = schema.table(&keyspace, name.name.as_str())?.view.as_ref()?;
-        let base = Resource::Table(keyspace, view.base_name.clone());
-        Some(Need::Permission(Permission::Alter, base))
     };
     let need = match statement {
         Statement::CreateKeyspace(_) => {
@@ -151,7 +153,9 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
                 Some(Need::of_table(Permission::Alter, table))
             }),
             // A view belongs to its base table.
-            ObjectKind::MaterializedView => of_view(&statement.name),
+            ObjectKind::MaterializedView => {
+                of_view(schema, owner(&statement.name), &statement.name)
+            }
             // There are no functions and aggregates that could be dropped.
             _ => None,
         },
@@ -160,7 +164,7 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
             let base = statement.base.name.as_str().to_owned();
             Need::Permission(Permission::Alter, Resource::Table(keyspace, base))
         }),
-        Statement::AlterView(statement) => of_view(&statement.name),
+        Statement::AlterView(statement) => of_view(schema, owner(&statement.name), &statement.name),
         Statement::Annotate(statement) => match &statement.target {
             AnnotateTarget::Keyspace(name) => of_keyspace(Permission::Alter, name),
             AnnotateTarget::Table(name) | AnnotateTarget::Column(name, _) => {
