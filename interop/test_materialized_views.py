@@ -4,7 +4,7 @@ the driver's metadata, kept over kills, and in files that Cassandra verifies.
 import pytest
 from cassandra import InvalidRequest
 
-from espalier_node import wait_until
+from espalier_node import nodetool, wait_until
 
 ROWS = [(device, at, (device * 7 + at) % 5, f"text {at}") for device in range(8) for at in range(20)]
 VIEW = (
@@ -51,6 +51,9 @@ def test_rows_before_and_after_kills(viewed):
     session = viewed.connect()
     built = "SELECT view_name FROM system.built_views WHERE keyspace_name = 'mv'"
     wait_until(lambda: session.execute(built).one() is not None, what="the build of the view")
+    assert nodetool(viewed, "viewbuildstatus", "mv", "by_kind") == (
+        "mv.by_kind has finished building\n"
+    )
     check(session, ROWS)
     # Every second row moves.
     moved = [(*row[:2], 5 if row[1] % 2 else row[2], row[3]) for row in ROWS]
@@ -68,7 +71,8 @@ def test_metadata_of_the_driver(viewed):
     view = cluster.metadata.keyspaces["mv"].views["by_kind"]
     assert (view.base_table_name, view.include_all_columns) == ("events", False)
     assert view.where_clause == "kind IS NOT NULL AND device IS NOT NULL AND at IS NOT NULL"
-    assert [column.name for column in view.primary_key] == ["kind", "at", "device"]
+    key = [column.name for column in view.partition_key + view.clustering_key]
+    assert key == ["kind", "at", "device"]
     assert set(cluster.metadata.keyspaces["mv"].tables) == {"events"}
     assert list(cluster.metadata.keyspaces["mv"].tables["events"].views) == ["by_kind"]
     with pytest.raises(InvalidRequest, match="Cannot directly modify a materialized view"):
