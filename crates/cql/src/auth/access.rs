@@ -71,7 +71,7 @@ pub(crate) fn needs_of(
 }
 
 fn selection(select: &PlannedSelect) -> Vec<Need> {
-    let mut needs = vec![Need::of_table(Permission::Select, &select.table)];
+    let mut needs = vec![Need::of_read(&select.table)];
     needs.extend(Need::to_query(&select.table, select.restricted_masks.clone()));
     needs
 }
