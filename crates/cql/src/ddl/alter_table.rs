@@ -88,23 +88,22 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
             }
         }
     };
-    let keeps_constraints = || {
-        let mut columns = altered.columns().iter();
-        columns.all(|column| {
-            altered.constraints_of(column) == table.constraints_of(column)
-                && altered.mask_of(column) == table.mask_of(column)
-        })
-    };
-    if altered.columns() == table.columns()
-        && altered.options == table.options
-        && altered.layout == table.layout
-        && keeps_constraints()
-    {
+    if is_same(&altered, table) {
         return Ok(None);
     }
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
     let keyspace = view::follow(keyspace, table, &altered)?;
     Ok(Some((context.with_table(&keyspace, altered), change)))
+}
+
+/// Whether a change has changed nothing.
+fn is_same(altered: &TableMetadata, table: &TableMetadata) -> bool {
+    let mut columns = altered.columns().iter();
+    altered.columns() == table.columns()
+        && altered.options == table.options
+        && altered.layout == table.layout
+        && altered.has_masks_of(table)
+        && columns.all(|column| altered.constraints_of(column) == table.constraints_of(column))
 }
 
 fn change_options(

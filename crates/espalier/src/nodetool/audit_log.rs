@@ -66,8 +66,11 @@ pub struct AuditArguments {
     max_log_size: Option<String>,
 }
 
-/// Returns the request that switches the log on.
-pub fn enable(arguments: &AuditArguments) -> Request {
+/// Switches the log on.
+///
+/// # Errors
+/// Fails if the node cannot be reached, or refuses an option.
+pub async fn enable(node: &NodeAddress, arguments: &AuditArguments) -> Result<(), NodetoolError> {
     let given = [
         ("logger", &arguments.logger),
         ("included_keyspaces", &arguments.included_keyspaces),
@@ -81,10 +84,10 @@ pub fn enable(arguments: &AuditArguments) -> Request {
         ("max_queue_weight", &arguments.max_queue_weight),
         ("max_log_size", &arguments.max_log_size),
     ];
-    given.into_iter().fold(Request::post(PATH), |request, (name, value)| match value {
-        Some(value) => request.with(name, value),
-        None => request,
-    })
+    let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let request =
+        given.fold(Request::post(PATH), |request, (name, value)| request.with(name, value));
+    Ok(ask(node, &request).await?)
 }
 
 /// Returns the request that switches the log off.

@@ -101,9 +101,7 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::SetGuardrailsConfig { name, values } => {
                 Ok(ask(node, &guardrails::set(name, values)).await?)
             }
-            NodetoolCommand::EnableAuditLog(arguments) => {
-                Ok(ask(node, &audit_log::enable(arguments)).await?)
-            }
+            NodetoolCommand::EnableAuditLog(options) => audit_log::enable(node, options).await,
             NodetoolCommand::DisableAuditLog => Ok(ask(node, &audit_log::disable()).await?),
             NodetoolCommand::GetAuditLog => print(&audit_log::show(node).await?),
             NodetoolCommand::ReloadSsl => reload_certificates(node).await,

@@ -5,16 +5,18 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_mutation::{
     Row,
     schema::{
-        Annotated, Annotation, ColumnConstraint, ColumnKind, ColumnMask, DroppedColumn, IndexKind,
-        IndexMetadata, KeyspaceMetadata, MaskArgument, Schema, TableBuilder, TableId, TableLayout,
-        TableMetadata, TableOptions, Unreadable, UnreadableTable,
+        Annotated, Annotation, ColumnKind, DroppedColumn, IndexKind, IndexMetadata,
+        KeyspaceMetadata, Schema, TableBuilder, TableId, TableLayout, TableMetadata, TableOptions,
+        Unreadable, UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
 use uuid::Uuid;
 
 use super::{
-    SCHEMA_KEYSPACE, SchemaError, keyspaces, mask_value,
+    SCHEMA_KEYSPACE, SchemaError,
+    column_rows::{NamedConstraints, NamedMask, read_constraints, read_mask},
+    keyspaces,
     row::Fields,
     table,
     view_rows::{check_columns, read_condition, read_definition},
@@ -212,7 +214,7 @@ fn parse_fields(
         .collect()
 }
 
-fn parse_type(text: &str, keyspace: &KeyspaceMetadata) -> Result<CqlType, String> {
+pub(super) fn parse_type(text: &str, keyspace: &KeyspaceMetadata) -> Result<CqlType, String> {
     CqlType::parse_cql(text, &keyspace.name, &|name| keyspace.types.get(name).cloned())
         .map_err(|error| format!("type {text}: {error}"))
 }
@@ -373,54 +375,6 @@ fn read_dropped(
         // The table stores milliseconds: as in Cassandra, a start loses the microseconds of a drop.
         dropped_time_us: dropped_time_ms.saturating_mul(1000),
     })
-}
-
-/// The constraints of a column, by its name.
-type NamedConstraints = (String, Vec<ColumnConstraint>);
-
-fn read_constraints(
-    fields: &Fields<'_>,
-    name: &str,
-    _: &KeyspaceMetadata,
-) -> Result<NamedConstraints, String> {
-    let texts = |column: &str| fields.texts(column).unwrap_or_default();
-    let (functions, operators, terms) = (texts("functions"), texts("operators"), texts("terms"));
-    if functions.len() != operators.len() || functions.len() != terms.len() {
-        return Err("as many operators and terms as functions are needed".into());
-    }
-    let constraints = functions.iter().zip(operators.iter().zip(&terms));
-    let constraints = constraints.map(|(function, (operator, term))| {
-        ColumnConstraint::from_parts(function, operator, term)
-            .ok_or_else(|| format!("unknown constraint {function}"))
-    });
-    Ok((name.to_string(), constraints.collect::<Result<_, _>>()?))
-}
-
-/// The mask of a column, by its name.
-type NamedMask = (String, ColumnMask);
-
-fn read_mask(
-    fields: &Fields<'_>,
-    name: &str,
-    keyspace: &KeyspaceMetadata,
-) -> Result<NamedMask, String> {
-    let texts = |column: &str| fields.texts(column).unwrap_or_default();
-    let (types, values) = (texts("function_argument_types"), texts("function_argument_values"));
-    let nulls = fields.booleans("function_argument_nulls").unwrap_or_default();
-    if types.len() != values.len() || types.len() != nulls.len() {
-        return Err("as many types and nulls as arguments are needed".into());
-    }
-    let mut arguments = Vec::with_capacity(types.len());
-    for (argument_type, (value, is_null)) in types.iter().zip(values.iter().zip(nulls)) {
-        let argument_type = parse_type(argument_type, keyspace)?;
-        let parsed = || mask_value::read(&argument_type, value);
-        let value = if is_null { None } else { Some(parsed()?) };
-        arguments.push(MaskArgument { argument_type, value });
-    }
-    let text = |column: &str| fields.text(column).map(str::to_owned);
-    let function = text("function_name").ok_or("no function")?;
-    let keyspace = text("function_keyspace").unwrap_or_else(|| "system".into());
-    Ok((name.to_string(), ColumnMask { keyspace, function, arguments }))
 }
 
 /// Reads a secondary index; `None` if it is not one that this node has: a custom one of several

@@ -14,6 +14,7 @@
 //! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it; `column_constraints`
 //! and `annotations` follow Cassandra 6.
 
+mod column_rows;
 mod counterparts;
 mod decode;
 mod definitions;
