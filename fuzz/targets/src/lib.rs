@@ -15,12 +15,14 @@ pub mod executor;
 pub mod frames;
 pub mod input;
 pub mod internode;
+pub mod log_in;
 pub mod memory;
 pub mod reading;
 pub mod seals;
 pub mod seeds;
 pub mod sets;
 pub mod sstable;
+pub mod tls;
 pub mod types;
 
 /// Limit of the memory, in bytes, that a target may take at one time.
@@ -57,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     target("index", big::index),
     target("internode", internode::internode),
     target("literal", types::literal),
+    target("log_in", log_in::log_in),
     target("partitions", bti::partitions),
     target("partitions_and_rows", bti::partitions_and_rows),
     target("promoted_index", big::promoted_index),
@@ -64,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     target("scylla", sstable::scylla),
     target("statistics", sstable::statistics),
     target("summary", big::summary),
+    target("tls", tls::tls),
     target("toc", sstable::toc),
     target("type_name", types::type_name),
     target("value", types::value),

@@ -311,6 +311,37 @@ pub fn of_protocol() -> Vec<Seed> {
     seeds
 }
 
+/// Returns what clients send to log in, statements with passwords, and steps of TLS connections.
+pub fn of_log_in() -> Vec<Seed> {
+    let log_in = |kind: u8, bytes: &[u8]| ("log_in", joined(&[&[kind], bytes]));
+    let write = |length: u16| joined(&[&[0], &length.to_be_bytes()]);
+    let deliver = |length: u16| joined(&[&[4], &length.to_be_bytes()]);
+    let all = deliver(u16::MAX);
+    let (begin, close) = (joined(&[&[1], &all, &all, &all]), joined(&[&[1, 0, 0], &all]));
+    vec![
+        log_in(0, b"\0user\0password"),
+        log_in(0, b"other\0user\0password"),
+        log_in(1, b"$2a$10$JSJEMFm6GeaW9XxT5JIheuEtPvat6i7uKbnTcxX3c1wshIIsGyUtG"),
+        log_in(
+            1,
+            b"$6$rounds=5000$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO817G3uBnIFNjnQJu",
+        ),
+        log_in(2, b"CREATE ROLE r WITH PASSWORD = 'a long secret' AND LOGIN = true"),
+        log_in(2, b"/* a */ ALTER USER u WITH PASSWORD $$a long secret$$"),
+        log_in(
+            2,
+            b"CREATE ROLE r WITH HASHED PASSWORD = '$2a$10$hash' AND ACCESS TO ALL DATACENTERS",
+        ),
+        log_in(3, include_bytes!("../../../testdata/tls/spiffe.der")),
+        ("tls", joined(&[&begin, &write(100), &all, &write(40_000), &all, &[2, 9, 9], &close])),
+        ("tls", joined(&[&begin, &write(9), &write(20_000), &deliver(7), &deliver(900), &all])),
+        ("tls", joined(&[&begin, &write(500), &[3, 0, 77], &all, &all])),
+        ("tls", joined(&[&[1], &deliver(3), &deliver(40), &deliver(100), &all, &all, &close])),
+        ("tls", joined(&[&[0, 50], &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0]])),
+        ("tls", joined(&[&[0, 1], &[21, 3, 3, 0, 2, 2, 40]])),
+    ]
+}
+
 /// Returns records of the commit log: a mapping of a table, and mutations of the table.
 pub fn of_commit_log() -> Vec<Seed> {
     let table = table();

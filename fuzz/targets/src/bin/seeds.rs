@@ -22,6 +22,7 @@ fn main() -> Result<()> {
     let fixtures = repository.join("../shared/fixtures");
     let mut own = seeds::of_sets();
     own.extend(seeds::of_protocol());
+    own.extend(seeds::of_log_in());
     own.extend(seeds::of_commit_log());
     own.extend(seeds::of_integers());
     own.extend(seeds::of_scylla());

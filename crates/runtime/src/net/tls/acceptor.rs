@@ -5,10 +5,10 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::BytesMut;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::ServerConfig;
 
 use super::configuration::{Contents, TlsOptions};
-use super::{Session, TlsError};
+use super::{Session, TlsError, TlsState};
 use crate::net::TcpStream;
 
 /// First byte of a TLS connection: the type of a handshake record (RFC 8446, section 5.1).
@@ -82,8 +82,8 @@ impl TlsAcceptor {
         }
         let configuration =
             Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
-        let connection = ServerConnection::new(configuration).map_err(io::Error::other)?;
-        let session = Session::negotiate(connection, first, &stream).await?;
+        let state = TlsState::new(configuration, first)?;
+        let session = Session::negotiate(state, &stream).await?;
         Ok(stream.encrypted(session))
     }
 }

@@ -12,6 +12,7 @@ mod certificate;
 mod configuration;
 mod error;
 mod session;
+mod state;
 
 pub use acceptor::{Handshake, TlsAcceptor};
 pub use certificate::ClientCertificate;
@@ -19,3 +20,4 @@ pub use configuration::{ClientCertificates, TlsOptions, TlsVersion, provide_cryp
 pub use error::TlsError;
 pub(super) use session::Session;
 pub use session::TlsDescription;
+pub use state::TlsState;

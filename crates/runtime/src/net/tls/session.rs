@@ -5,13 +5,12 @@
 //! numbers its records, so they must leave in the order in which they were made.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead as _, Write as _};
+use std::io;
 
-use bytes::{Buf as _, BytesMut};
-use rustls::ServerConnection;
+use bytes::BytesMut;
 
-use super::ClientCertificate;
 use super::configuration::suite_name;
+use super::{ClientCertificate, TlsState};
 use crate::net::TcpStream;
 use crate::preempt::maybe_yield;
 use crate::sync::{Mutex, Semaphore};
@@ -19,10 +18,6 @@ use crate::task::spawn_blocking;
 
 /// Spare bytes of the buffer for received ciphertext: one record of the maximum size.
 const RECEIVE_BYTES: usize = 18 * 1024;
-
-/// Plaintext that is encrypted between two writes to the socket. It bounds the ciphertext in
-/// memory, and the time on the core: some tens of microseconds.
-const CHUNK_BYTES: usize = 48 * 1024;
 
 thread_local! {
     /// The handshakes of a shard that compute at the same time, so that a storm of them leaves
@@ -32,7 +27,7 @@ thread_local! {
 
 /// The session of an encrypted connection.
 pub(in crate::net) struct Session {
-    state: RefCell<State>,
+    state: RefCell<TlsState>,
     /// Held while ciphertext is taken from rustls and sent; its value is the buffer for that.
     sender: Mutex<Vec<u8>>,
 }
@@ -46,26 +41,15 @@ pub struct TlsDescription {
     pub cipher_suite: String,
 }
 
-struct State {
-    connection: ServerConnection,
-    /// Ciphertext that the socket delivered and rustls has not taken.
-    received: BytesMut,
-}
-
 impl Session {
-    /// Performs the handshake. `received` holds the first bytes of the client.
+    /// Performs the handshake.
     ///
     /// The arithmetic takes up to a millisecond (a signature by an RSA key), so a helper
     /// thread does it.
     ///
     /// # Errors
     /// Fails if the client closes or the two sides do not agree.
-    pub(super) async fn negotiate(
-        connection: ServerConnection,
-        received: BytesMut,
-        stream: &TcpStream,
-    ) -> io::Result<Self> {
-        let mut state = State { connection, received };
+    pub(super) async fn negotiate(mut state: TlsState, stream: &TcpStream) -> io::Result<Self> {
         loop {
             let work = move || {
                 let outcome = state.process();
@@ -80,7 +64,7 @@ impl Session {
             state.take_ciphertext(&mut out)?;
             stream.write_plain(out).await.0?;
             outcome?;
-            if !state.connection.is_handshaking() {
+            if !state.is_handshaking() {
                 let (state, sender) = (RefCell::new(state), Mutex::new(Vec::new()));
                 return Ok(Session { state, sender });
             }
@@ -186,72 +170,4 @@ impl Session {
 async fn receive(mut buffer: BytesMut, stream: &TcpStream) -> (io::Result<usize>, BytesMut) {
     buffer.reserve(RECEIVE_BYTES);
     stream.read_plain(buffer).await
-}
-
-impl State {
-    /// Gives received ciphertext to rustls until it has plaintext or needs more.
-    fn process(&mut self) -> io::Result<()> {
-        while !self.received.is_empty() && self.connection.wants_read() {
-            let mut rest: &[u8] = &self.received;
-            let count = self.connection.read_tls(&mut rest)?;
-            self.received.advance(count);
-            let processed = self.connection.process_new_packets();
-            processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        }
-        Ok(())
-    }
-
-    /// Moves plaintext into the spare capacity of `buffer`; returns 0 if more ciphertext is needed.
-    fn decrypt(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
-        let mut moved = 0;
-        loop {
-            let spare = buffer.capacity() - buffer.len();
-            if spare == 0 {
-                return Ok(moved);
-            }
-            let mut reader = self.connection.reader();
-            let count = match reader.fill_buf() {
-                Ok(plaintext) => {
-                    let count = plaintext.len().min(spare);
-                    buffer.extend_from_slice(&plaintext[..count]);
-                    count
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-                Err(error) => return Err(error),
-            };
-            reader.consume(count);
-            moved += count;
-            if count == 0 {
-                if self.received.is_empty() || !self.connection.wants_read() {
-                    return Ok(moved);
-                }
-                self.process()?;
-            }
-        }
-    }
-
-    /// Encrypts up to [`CHUNK_BYTES`] of `bytes` and appends all ciphertext to `out`. Returns the
-    /// number of bytes that were encrypted.
-    fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
-        let chunk = &bytes[..bytes.len().min(CHUNK_BYTES)];
-        let count = self.connection.writer().write(chunk)?;
-        if count == 0 && !chunk.is_empty() {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        self.take_ciphertext(out)?;
-        Ok(count)
-    }
-
-    fn take_ciphertext(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        while self.connection.wants_write() {
-            self.connection.write_tls(out)?;
-        }
-        Ok(())
-    }
-
-    /// Returns whether the client has announced the end of the connection. Call it while there is
-    /// no plaintext.
-    fn is_closed(&self) -> bool {
-        !self.connection.wants_read()
-    }
 }
