@@ -1,5 +1,5 @@
 """A node of ours in the ring of a stock Cassandra 5.0 node: Cassandra shows it as one of its own,
-and what our node does not do fails at the coordinator.
+our node takes the schema and stores writes, and what it does not do fails at the coordinator.
 
 The Cassandra node is the test's own, because a ring changes its members for ever.
 """
@@ -48,13 +48,39 @@ def peers(session):
     return {row[0]: row[1:] for row in rows}
 
 
+def agreed(session):
+    """Returns whether our node announces the schema of the Cassandra node."""
+    own = session.execute("SELECT schema_version FROM system.local").one()[0]
+    others = session.execute("SELECT schema_version FROM system.peers_v2")
+    return [row[0] for row in others] == [own]
+
+
+# Static cells, collections, user-defined types, TTLs and deletions of every range.
+STATEMENTS = [
+    "INSERT INTO ring.t (k, c, s, v) VALUES (1, 'a', 'static', 'value')",
+    "INSERT INTO ring.t (k, c, v) VALUES (1, 'b', 'lives for a while') USING TTL 100000",
+    "INSERT INTO ring.t (k, c, v, m, p) VALUES (1, 'c', 'x', {'one': 1, 'two': 2}, {x: 1, y: 2})",
+    "UPDATE ring.t SET m['three'] = 3, v = 'y' WHERE k = 1 AND c = 'c'",
+    "DELETE m['one'] FROM ring.t WHERE k = 1 AND c = 'c'",
+    "INSERT INTO ring.t (k, c, v) VALUES (2, 'gone', 'with its row')",
+    "DELETE FROM ring.t WHERE k = 2 AND c = 'gone'",
+    "INSERT INTO ring.t (k, c, v) VALUES (3, 'gone', 'with its range')",
+    "DELETE FROM ring.t WHERE k = 3 AND c > 'a' AND c <= 'z'",
+    "INSERT INTO ring.t (k, c, v) VALUES (4, 'gone', 'with its partition')",
+    "DELETE FROM ring.t WHERE k = 4",
+    "BEGIN UNLOGGED BATCH INSERT INTO ring.t (k, c, v) VALUES (5, 'b', '1') "
+    "INSERT INTO ring.t (k, c, v) VALUES (6, 'b', '2') APPLY BATCH",
+    "DELETE FROM ring.t WHERE k = 6",
+]
+
+
 def counter(node, name):
     text = urllib.request.urlopen(f"http://127.0.0.1:{node.api_port}/metrics").read().decode()
     lines = [line for line in text.splitlines() if line.startswith(f"espalier_ring_{name}{{")]
     return sum(float(line.split()[-1]) for line in lines)
 
 
-def test_a_member_is_shown_and_refuses_what_it_cannot_do(node, cassandra):
+def test_a_member_is_shown_and_stores_writes(node, cassandra):
     settings = {
         "join_ring": "true", "auto_bootstrap": "false", "cluster_name": "peer",
         "listen_address": ADDRESS, "storage_port": cassandra.storage_port,
@@ -63,30 +89,48 @@ def test_a_member_is_shown_and_refuses_what_it_cannot_do(node, cassandra):
     }
     ours = node(settings=settings)
     session = connect(cassandra)
-    wait_until(lambda: ADDRESS in peers(session), what="our node in system.peers_v2")
+    wait_until(lambda: None not in peers(session).get(ADDRESS, [None]), what="our node in peers_v2")
     center, rack, release, host_id, native_port, tokens = peers(session)[ADDRESS]
     assert (center, rack, release) == ("datacenter1", "rack1", "5.0.9")
     assert (native_port, list(tokens)) == (ours.port, [str(TOKEN)])
     assert status(cassandra) == {"127.0.0.1": "UN", ADDRESS: "UN"}
 
-    # Both nodes are replicas of every row. Ours acknowledges nothing.
+    # Our node takes the schema and announces it: all agree.
     session.execute("CREATE KEYSPACE ring WITH replication = {'class': 'SimpleStrategy', "
                     "'replication_factor': 2}")
-    session.execute("CREATE TABLE ring.t (k int PRIMARY KEY, v text)")
-    write, read = "INSERT INTO ring.t (k, v) VALUES (1, 'a')", "SELECT v FROM ring.t WHERE k = 1"
+    session.execute("CREATE TYPE ring.point (x int, y int)")
+    session.execute("CREATE TABLE ring.t (k int, c text, s text static, v text, m map<text, int>, "
+                    "p ring.point, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC)")
+    wait_until(lambda: agreed(session), what="agreement on the schema")
+
+    # Both nodes are replicas of every row. Ours acknowledges a write once it is synced.
     everywhere = ConsistencyLevel.ALL
-    session.execute(SimpleStatement(write, consistency_level=ConsistencyLevel.ONE))
-    with pytest.raises(WriteFailure):
-        session.execute(SimpleStatement(write, consistency_level=everywhere))
+    write = lambda text: session.execute(SimpleStatement(text, consistency_level=everywhere))
+    for text in STATEMENTS:
+        write(text)
+    # A read that needs our node fails: it does not answer reads yet.
     with pytest.raises(ReadFailure):
-        session.execute(SimpleStatement(read, consistency_level=everywhere))
+        write("SELECT v FROM ring.t WHERE k = 1")
+    session.execute("CREATE TABLE ring.n (k int PRIMARY KEY, n counter)")
+    wait_until(lambda: agreed(session), what="agreement on the schema with counters")
+    with pytest.raises(WriteFailure):
+        write("UPDATE ring.n SET n += 1 WHERE k = 1")
+    with pytest.raises(WriteFailure):
+        write("INSERT INTO system_traces.sessions (session_id) VALUES (uuid())")
     assert counter(ours, "requests_refused") >= 2
     assert counter(ours, "connections_broken") == 0
     assert "refused a request of a peer" in ours.log()
+    query = "SELECT k, c, s, v, m, p, writetime(v) FROM ring.t"
+    rows = sorted(map(repr, connect(ours).execute(query)))
+    assert len(rows) == 4
 
     # A restart is the same node; a kill is noticed, and so is a clean stop.
     ours.restart(kill=True)
     wait_until(lambda: status(cassandra).get(ADDRESS) == "UN", 60, "our node up again")
     assert peers(session)[ADDRESS][3] == host_id
+    assert sorted(map(repr, connect(ours).execute(query))) == rows
+    wait_until(lambda: agreed(session), what="agreement on the schema again")
     assert ours.stop() == 0
     wait_until(lambda: status(cassandra).get(ADDRESS) == "DN", 60, "our node down")
+    # Without our node, Cassandra answers reads alone, and it has the same rows.
+    assert sorted(map(repr, session.execute(query))) == rows

@@ -82,8 +82,16 @@ pub(super) fn resolve(
     let encryption = client_encryption::resolve(&draft, server.listen.port())?;
     let auth = auth(&draft, encryption.as_ref())?;
     let cluster_name = draft.cluster_name.as_deref().unwrap_or(DEFAULT_CLUSTER_NAME).to_owned();
+    let ring = ring.resolve(&cluster_name, messaging_version(&draft), &mut ignored)?;
+    if ring.is_some() && draft.commitlog_sync.as_deref() == Some("periodic") {
+        return Err(ConfigurationError::Inconsistent(
+            "join_ring needs commitlog_sync group or batch: writes of the ring are acknowledged \
+             after a sync"
+                .to_owned(),
+        ));
+    }
     Ok(NodeConfiguration {
-        ring: ring.resolve(&cluster_name, messaging_version(&draft), &mut ignored)?,
+        ring,
         cluster_name,
         broadcast_address: server.broadcast_address,
         sync_period: sync_period(&draft),

@@ -1,10 +1,17 @@
 //! The node as a member of a Cassandra ring (docs/ring.md).
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use espalier_internode::ring::{LocalView, RingMember};
-use espalier_storage::system::RELEASE_VERSION;
+use espalier_internode::payload::Mutation as RingMutation;
+use espalier_internode::ring::{Backend, LocalFuture, LocalView, RingMember};
+use espalier_mutation::schema::{KeyspaceMetadata, Schema};
+use espalier_mutation::{Mutation, Unfiltered};
+use espalier_runtime::{random, time};
+use espalier_storage::Database;
+use espalier_storage::system::{RELEASE_VERSION, SchemaRows, keyspaces, read_keyspaces};
 
 use super::ServeError;
 use super::lead::Leadership;
@@ -32,9 +39,8 @@ pub fn join(
         sstable_versions: SSTABLE_VERSIONS.to_owned(),
     };
     let address = settings.listen;
-    let database = node.database.clone();
-    let schema_version = Box::new(move || database.schema().version);
-    let member = RingMember::start(settings, &local, schema_version).map_err(|error| {
+    let backend = Box::new(Node(node.database.clone()));
+    let member = RingMember::start(settings, &local, backend).map_err(|error| {
         let setting = "--set storage_port=";
         ServeError::Listen { purpose: "the nodes of the ring", address, error, setting }
     })?;
@@ -42,7 +48,73 @@ pub fn join(
     node.server.add_counters(Box::new(move || metrics.counts().to_vec()));
     tracing::warn!(
         listen = %address,
-        "joined a ring as an experiment: reads and writes of the ring are refused (docs/ring.md)"
+        "joined a ring as an experiment: reads of the ring are refused (docs/ring.md)"
     );
     Ok(Some(member))
+}
+
+/// The node behind the member.
+struct Node(Database);
+
+impl Backend for Node {
+    fn schema(&self) -> Arc<Schema> {
+        self.0.schema()
+    }
+
+    fn take_schema(&self, rows: Vec<RingMutation>) -> LocalFuture<Result<usize, String>> {
+        let database = self.0.clone();
+        Box::pin(async move {
+            let found = ring_keyspaces(rows)?;
+            let unreadable = found
+                .values()
+                .map(|keyspace| keyspace.unreadable.tables.len() + keyspace.unreadable.types.len());
+            let unreadable = unreadable.sum();
+            let change = |old: &Schema| Ok::<_, String>(changed(old, found));
+            let outcome = database.change_schema(change).await;
+            outcome.map_err(|error| error.to_string())??;
+            Ok(unreadable)
+        })
+    }
+
+    fn store(&self, write: Mutation) -> LocalFuture<Result<(), String>> {
+        let database = self.0.clone();
+        Box::pin(async move { database.apply(write).await.map_err(|error| error.to_string()) })
+    }
+}
+
+/// Reads the keyspaces of the ring from the live rows of the schema tables, without the system's.
+fn ring_keyspaces(
+    mutations: Vec<RingMutation>,
+) -> Result<BTreeMap<String, KeyspaceMetadata>, String> {
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let system: Vec<String> = keyspaces().into_iter().map(|keyspace| keyspace.name).collect();
+    let mut rows = SchemaRows::default();
+    for update in mutations.into_iter().flat_map(|mutation| mutation.updates) {
+        let keyspace = String::from_utf8_lossy(&update.partition.key).into_owned();
+        let Some(list) = rows.list_mut(&update.table.name) else { continue };
+        let Some(content) = update.partition.content else { continue };
+        if update.table.keyspace != "system_schema" || system.contains(&keyspace) {
+            continue;
+        }
+        for item in content.unfiltered {
+            if let Unfiltered::Row(row) = item
+                && row.is_live(now_s)
+            {
+                list.push((keyspace.clone(), row));
+            }
+        }
+    }
+    read_keyspaces(&rows).map_err(|error| error.to_string())
+}
+
+/// Returns the schema with the keyspaces of the ring; `None` if it has them already.
+///
+/// Keyspaces that the ring does not have stay, because the node cannot tell its own from those that
+/// the ring has dropped.
+fn changed(old: &Schema, ring: BTreeMap<String, KeyspaceMetadata>) -> Option<Schema> {
+    let mut all = old.keyspaces.clone();
+    for (name, keyspace) in ring {
+        all.insert(name, Arc::new(keyspace));
+    }
+    (all != old.keyspaces).then(|| Schema::new(all, random::uuid_v4()))
 }

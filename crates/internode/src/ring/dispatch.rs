@@ -1,28 +1,18 @@
 //! The answer to each message of a peer.
 
-use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{net::SocketAddr, rc::Rc, time::Duration};
 
-use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::time::Instant;
 
 use super::{RingMember, outbound::Queued};
 use crate::{
     DecodeError, MessagingVersion,
-    message::{Message, MessageFlags, Verb},
-    payload::{FailureReason, Payload, Tables},
+    message::{Header, Message, MessageFlags, Verb},
+    payload::{FailureReason, Payload},
 };
 
 /// The time between two warnings about refused requests of one verb.
 const WARNING_PERIOD: Duration = Duration::from_secs(60);
-
-/// The tables of a member that has not taken the ring's schema.
-struct NoTables;
-
-impl Tables for NoTables {
-    fn table(&self, _: TableId) -> Option<Arc<TableMetadata>> {
-        None
-    }
-}
 
 impl RingMember {
     /// Takes a message of a peer.
@@ -34,24 +24,27 @@ impl RingMember {
     ) {
         self.metrics.count_received();
         let header = &message.header;
-        let payload = Payload::decode(header.verb, version, &message.payload, &NoTables);
+        let schema = self.backend.schema();
+        let payload = Payload::decode(header.verb, version, &message.payload, &*schema);
+        let to = header.respond_to().ok().flatten().unwrap_or(from);
         let outcome = match payload {
-            Ok(payload) => self.answer(from, header.id, header.verb, payload),
+            Ok(payload) => self.answer(from, to, header, payload),
             Err(error) => Err(Refusal::of(error)),
         };
         if let Err(refusal) = outcome {
-            self.refuse(from, &message, &refusal);
+            let is_wanted = header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE);
+            self.refuse(to, (header.id, header.verb), is_wanted, &refusal);
         }
     }
 
     fn answer(
         self: &Rc<Self>,
         from: SocketAddr,
-        id: u64,
-        verb: Verb,
+        to: SocketAddr,
+        header: &Header,
         payload: Payload,
     ) -> Result<(), Refusal> {
-        let now = self.now();
+        let (id, verb, now) = (header.id, header.verb, self.now());
         let respond = |verb, payload| self.send(from, Queued { id, verb, payload });
         match (verb, payload) {
             (_, Payload::GossipSyn(syn)) => {
@@ -81,8 +74,16 @@ impl RingMember {
             (Verb::ECHO_RSP, _) => self.gossiper.borrow_mut().on_echo(from, now),
             (_, Payload::Ping(_)) => respond(Verb::PING_RSP, Payload::None),
             (Verb::SCHEMA_VERSION_REQ, _) => {
-                let version = (self.schema_version)();
+                let version = self.schema_version();
                 respond(Verb::SCHEMA_VERSION_RSP, Payload::SchemaVersion(version));
+            }
+            (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows),
+            (Verb::SCHEMA_PUSH_REQ, Payload::Schema(_)) => self.on_schema_push(),
+            (_, Payload::Mutation(write)) => {
+                if !header.forward_to().map_err(Refusal::of)?.is_empty() {
+                    return Err(Refusal::new("writes are not forwarded to other nodes"));
+                }
+                self.store(to, (id, verb), write)?;
             }
             // No task of this node waits for other responses.
             (_, Payload::Failure(_)) => {}
@@ -103,36 +104,42 @@ impl RingMember {
     }
 
     /// Answers that a request was not carried out, if the peer wants to know, and reports it.
-    fn refuse(self: &Rc<Self>, from: SocketAddr, message: &Message, refusal: &Refusal) {
-        let header = &message.header;
+    pub(super) fn refuse(
+        self: &Rc<Self>,
+        to: SocketAddr,
+        (id, verb): (u64, Verb),
+        is_wanted: bool,
+        refusal: &Refusal,
+    ) {
         self.metrics.count_refused();
         let Refusal { reason, text } = refusal;
-        let verb = header.verb;
         if self.is_worth_a_warning(verb) {
             tracing::warn!(
-                peer = %from,
+                peer = %to,
                 %verb,
                 reason = %text,
                 "refused a request of a peer; more of this verb are logged after a minute"
             );
         }
-        if !header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE) {
-            return;
+        if is_wanted {
+            let payload = Payload::Failure(*reason);
+            self.send(to, Queued { id, verb: Verb::FAILURE_RSP, payload });
         }
-        let to = header.respond_to().ok().flatten().unwrap_or(from);
-        let payload = Payload::Failure(*reason);
-        self.send(to, Queued { id: header.id, verb: Verb::FAILURE_RSP, payload });
     }
 }
 
 /// The reason why a request was not carried out.
-struct Refusal {
+pub(super) struct Refusal {
     reason: FailureReason,
     text: String,
 }
 
 impl Refusal {
-    fn of(error: DecodeError) -> Self {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { reason: FailureReason::Unknown, text: text.into() }
+    }
+
+    pub fn of(error: DecodeError) -> Self {
         let reason = match error {
             DecodeError::UnknownTable(_) | DecodeError::UnknownColumn { .. } => {
                 FailureReason::IncompatibleSchema
@@ -142,7 +149,7 @@ impl Refusal {
         Self { reason, text: error.to_string() }
     }
 
-    fn unsupported() -> Self {
-        Self { reason: FailureReason::Unknown, text: "this node does not do that yet".to_owned() }
+    pub fn unsupported() -> Self {
+        Self::new("this node does not do that yet")
     }
 }

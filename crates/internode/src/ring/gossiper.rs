@@ -154,6 +154,13 @@ impl Gossiper {
         &self.endpoints
     }
 
+    /// Returns the other nodes that answer.
+    pub fn live_peers(&self) -> impl Iterator<Item = (SocketAddr, &Endpoint)> {
+        let others = self.endpoints.iter().filter(|(address, _)| **address != self.own);
+        let live = others.filter(|(_, endpoint)| endpoint.liveness == Liveness::Alive);
+        live.map(|(address, endpoint)| (*address, endpoint))
+    }
+
     /// Returns the state of this node as a whole.
     pub fn own_state(&self) -> EndpointState {
         let own = self.endpoints.get(&self.own);

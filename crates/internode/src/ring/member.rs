@@ -20,13 +20,13 @@ use espalier_runtime::{
     sync::Event,
     time::{self, Instant},
 };
-use uuid::Uuid;
 
 use super::{
-    GossipEvent, Gossiper, LocalView, RingMetrics, RingSettings,
+    Backend, GossipEvent, Gossiper, LocalView, RingMetrics, RingSettings,
     gossiper::Outgoing,
     inbound,
     outbound::{Peer, Queued},
+    schema::RingSchema,
 };
 use crate::{
     message::Verb,
@@ -44,8 +44,8 @@ pub struct RingMember {
     pub(super) gossiper: RefCell<Gossiper>,
     pub(super) metrics: Arc<RingMetrics>,
     pub(super) stopped: Event,
-    /// Returns the version of the schema that this node has.
-    pub(super) schema_version: Box<dyn Fn() -> Uuid>,
+    pub(super) backend: Box<dyn Backend>,
+    pub(super) schema: RefCell<RingSchema>,
     /// When the last refused request of a verb was logged.
     pub(super) warned: RefCell<HashMap<Verb, Instant>>,
     peers: RefCell<HashMap<SocketAddr, Peer>>,
@@ -63,7 +63,7 @@ impl RingMember {
     pub fn start(
         settings: RingSettings,
         local: &LocalView,
-        schema_version: Box<dyn Fn() -> Uuid>,
+        backend: Box<dyn Backend>,
     ) -> io::Result<Rc<Self>> {
         let listener = TcpListener::bind(settings.listen, ListenOptions::default())?;
         let member = Rc::new(Self {
@@ -71,7 +71,8 @@ impl RingMember {
             settings,
             metrics: Arc::default(),
             stopped: Event::new(),
-            schema_version,
+            backend,
+            schema: RefCell::default(),
             warned: RefCell::default(),
             peers: RefCell::default(),
             tasks: RefCell::default(),
@@ -120,6 +121,7 @@ impl RingMember {
             let outgoing = self.gossiper.borrow_mut().tick(now, &mut below);
             self.send_all(outgoing);
             self.report_events();
+            self.pull_schema();
         }
     }
 
@@ -128,7 +130,7 @@ impl RingMember {
         self.began.elapsed()
     }
 
-    fn queued(&self, verb: Verb, payload: Payload) -> Queued {
+    pub(super) fn queued(&self, verb: Verb, payload: Payload) -> Queued {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
         Queued { id, verb, payload }

@@ -140,6 +140,11 @@ fn what_does_not_exist_here_is_refused() {
          require_client_auth: true (or optional)"
     );
     assert!(refused("cdc_enabled: true\n").contains("only false"));
+    let ring = "join_ring: true\nauto_bootstrap: false\ninitial_token: 1\nseed_provider:\n  \
+                - class_name: SimpleSeedProvider\n    parameters: [{seeds: 127.0.0.1}]\n";
+    load(&[], ring).unwrap();
+    let error = refused(&format!("{ring}commitlog_sync: periodic\n"));
+    assert!(error.contains("join_ring needs commitlog_sync group or batch"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,142 @@
+//! The schema of the ring: pulled from a peer, taken by the node, announced.
+//!
+//! 1. A peer announces the version of its schema by gossip, or pushes a change of it.
+//! 2. The member pulls all rows of the schema tables from that peer.
+//! 3. The node makes the keyspaces its own. If it has all tables as the ring has them, the member
+//!    announces the version that the peer had announced before the pull; the pulled rows are of
+//!    that version or a later one, which the peer then announces too.
+//!
+//! One pull is under way at a time.
+
+use std::{net::SocketAddr, rc::Rc, time::Duration};
+
+use espalier_runtime::spawn_local;
+use uuid::Uuid;
+
+use super::{RingMember, dispatch::Refusal, outbound::Queued};
+use crate::{
+    message::Verb,
+    payload::{ApplicationState, Mutation, Payload},
+};
+
+/// Time after which a pull without an answer is given up.
+const PULL_LIMIT: Duration = Duration::from_secs(10);
+
+/// The state of the ring's schema at a member.
+#[derive(Debug, Default)]
+pub(super) struct RingSchema {
+    /// The version that the member announces.
+    taken: Option<Uuid>,
+    /// The version that was pulled last without being taken, so that it is not pulled each second.
+    failed: Option<Uuid>,
+    /// The pull under way.
+    pull: Option<Pull>,
+}
+
+#[derive(Debug)]
+struct Pull {
+    from: SocketAddr,
+    version: Uuid,
+    began: Duration,
+}
+
+impl RingMember {
+    /// Returns the version of the schema that the member has.
+    pub(super) fn schema_version(&self) -> Uuid {
+        let taken = self.schema.borrow().taken;
+        taken.unwrap_or_else(|| self.backend.own_schema_version())
+    }
+
+    /// Pulls the schema of a live peer that announces another version.
+    pub(super) fn pull_schema(self: &Rc<Self>) {
+        let now = self.now();
+        let announced = self.gossiper.borrow().live_peers().find_map(|(peer, endpoint)| {
+            let version = endpoint.value(ApplicationState::Schema)?.parse().ok()?;
+            let schema = self.schema.borrow();
+            let is_new = schema.taken != Some(version) && schema.failed != Some(version);
+            is_new.then_some((peer, version))
+        });
+        let Some((from, version)) = announced else { return };
+        {
+            let mut schema = self.schema.borrow_mut();
+            let pulls = |pull: &Pull| now.saturating_sub(pull.began) < PULL_LIMIT;
+            if schema.pull.as_ref().is_some_and(pulls) {
+                return;
+            }
+            schema.pull = Some(Pull { from, version, began: now });
+        }
+        let message = self.queued(Verb::SCHEMA_PULL_REQ, Payload::None);
+        self.send(from, message);
+    }
+
+    /// Takes a pushed change as the news that there is one.
+    pub(super) fn on_schema_push(&self) {
+        self.schema.borrow_mut().failed = None;
+    }
+
+    /// Takes the rows of a pull.
+    pub(super) fn on_schema(self: &Rc<Self>, from: SocketAddr, rows: Vec<Mutation>) {
+        let pull = self.schema.borrow_mut().pull.take_if(|pull| pull.from == from);
+        let Some(Pull { version, .. }) = pull else { return };
+        let member = Rc::clone(self);
+        let taking = self.backend.take_schema(rows);
+        spawn_local(async move {
+            match taking.await {
+                Ok(0) => {
+                    tracing::info!(peer = %from, %version, "took the schema of the ring");
+                    member.schema.borrow_mut().taken = Some(version);
+                    let state = ApplicationState::Schema;
+                    member.gossiper.borrow_mut().set(state, version.to_string());
+                }
+                Ok(tables) => {
+                    member.schema.borrow_mut().failed = Some(version);
+                    tracing::warn!(
+                        peer = %from,
+                        tables,
+                        "took a part of the ring's schema; the node does not agree on it"
+                    );
+                }
+                Err(error) => {
+                    member.schema.borrow_mut().failed = Some(version);
+                    tracing::error!(peer = %from, %error, "could not take the ring's schema");
+                }
+            }
+        })
+        .detach();
+    }
+
+    /// Stores a write of the ring, and acknowledges it once it is synced.
+    pub(super) fn store(
+        self: &Rc<Self>,
+        to: SocketAddr,
+        (id, verb): (u64, Verb),
+        write: Mutation,
+    ) -> Result<(), Refusal> {
+        let Some(response) = verb.response() else { return Err(Refusal::unsupported()) };
+        for update in &write.updates {
+            if update.table.keyspace.starts_with("system") {
+                return Err(Refusal::new("writes to tables of system keyspaces are not stored"));
+            }
+            if update.table.is_counter() {
+                return Err(Refusal::new("writes to counters are not stored"));
+            }
+            if update.table.has_views() || update.table.is_view() {
+                let text = "writes to materialized views and their base tables are not stored";
+                return Err(Refusal::new(text));
+            }
+        }
+        let write = write.into_mutation().map_err(Refusal::of)?;
+        let member = Rc::clone(self);
+        let storing = self.backend.store(write);
+        spawn_local(async move {
+            match storing.await {
+                Ok(()) => {
+                    member.send(to, Queued { id, verb: response, payload: Payload::None });
+                }
+                Err(error) => member.refuse(to, (id, verb), true, &Refusal::new(error)),
+            }
+        })
+        .detach();
+        Ok(())
+    }
+}
