@@ -12,8 +12,8 @@ from espalier_node import BINARY, REPOSITORY, Node
 from flights import STAGES
 from gate import FIRST_SEED, RUNS_ALL
 
-# Of pytest-xdist, the longest first.
-LONGEST_GROUPS = ("cassandra", "test_flights.py")
+# The groups of pytest-xdist that begin first, because they take longest.
+FIRST_GROUPS = ("cassandra", "test_flights.py")
 ORACLE = REPOSITORY / ".deps" / "cassandra" / "node" / "oracle"
 
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(config, items):
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         mark = item.get_closest_marker("xdist_group")
         group = mark.args[0] if mark else item.path.name
-        rank = LONGEST_GROUPS.index(group) if group in LONGEST_GROUPS else len(LONGEST_GROUPS)
+        rank = FIRST_GROUPS.index(group) if group in FIRST_GROUPS else len(FIRST_GROUPS)
         return rank, STAGES.index(parameters.get("stage", STAGES[0]))
 
     def runs(item):
