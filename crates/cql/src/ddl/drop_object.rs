@@ -1,8 +1,8 @@
 //! DROP of indexes, materialized views, functions, aggregates and triggers.
 //!
-//! The node has only indexes and views among these objects, so any other one that a statement
-//! names does not exist. With IF EXISTS, the statement changes nothing. Without it, the statement
-//! fails. The messages are Cassandra's; the checks run in Cassandra's order, so that a statement with
+//! The node has only indexes and views among these objects, so any other one that a statement names
+//! does not exist. With IF EXISTS, the statement changes nothing. Without it, the statement fails.
+//! The messages are Cassandra's; the checks run in Cassandra's order, so that a statement with
 //! several faults gets the same message.
 
 use espalier_mutation::schema::KeyspaceMetadata;

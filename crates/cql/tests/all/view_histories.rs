@@ -3,9 +3,9 @@
 //!
 //! Views come and go; memtables are flushed, files compacted; the base table is truncated, and
 //! restored from snapshots; the node restarts with another number of shards, also after a loss of
-//! power that takes all bytes that were not synced. Half of the histories have deletions so old that
-//! compactions remove their tombstones; the others have times to live, and timestamps in any order.
-//! A failure names its seed.
+//! power that takes all bytes that were not synced. Half of the histories have deletions so old
+//! that compactions remove their tombstones; the others have times to live, and timestamps in any
+//! order. A failure names its seed.
 
 use std::{
     fmt::Write,

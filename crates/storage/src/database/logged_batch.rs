@@ -188,8 +188,8 @@ impl Database {
         Unfinished { database: self.clone(), bytes }
     }
 
-    /// Retries a noted batch until it is applied. `is_complete` says that the caller holds turns, and
-    /// that the mutation has what follows for materialized views.
+    /// Retries a noted batch until it is applied. `is_complete` says that the caller holds turns,
+    /// and that the mutation has what follows for materialized views.
     async fn retry_batch(
         &self,
         table: &TableMetadata,

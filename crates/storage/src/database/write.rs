@@ -174,8 +174,8 @@ impl Database {
         }
     }
 
-    /// Writes on this shard as [`Database::write_when_room`] does. Returns `None` if a table has got
-    /// a view and the mutation lacks what follows for it.
+    /// Writes on this shard as [`Database::write_when_room`] does. Returns `None` if a table has
+    /// got a view and the mutation lacks what follows for it.
     async fn write_if(
         &self,
         mutation: &Mutation,

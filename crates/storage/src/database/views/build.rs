@@ -1,12 +1,12 @@
 //! The background task that builds views over the rows that their base tables have.
 //!
-//! 1. Each shard reads its rows of the base table, page by page. For each row it takes a turn, reads
-//!    the row again, and gives the view's row the content that it must have. Writes go on meanwhile;
-//!    they take turns on the same rows. A shard records the token that it has reached, and goes on
-//!    there after a restart.
-//! 2. If the view was built before and may hold rows of other base rows (after an import, a restore,
-//!    or a truncation that stopped half-way), each shard also reads its rows of the view, and deletes
-//!    those that do not follow from their base rows.
+//! 1. Each shard reads its rows of the base table, page by page. For each row it takes a turn,
+//!    reads the row again, and gives the view's row the content that it must have. Writes go on
+//!    meanwhile; they take turns on the same rows. A shard records the token that it has reached,
+//!    and goes on there after a restart.
+//! 2. If the view was built before and may hold rows of other base rows (after an import, a
+//!    restore, or a truncation that stopped half-way), each shard also reads its rows of the view,
+//!    and deletes those that do not follow from their base rows.
 //!
 //! Shard 0 leads, and records the result (`state.rs`). Memory: a page of rows a shard.
 
@@ -46,7 +46,7 @@ const PAGE_BYTES: usize = 1 << 20;
 /// Pages between two records of the progress (arbitrary).
 const RECORD_PAGES: u64 = 64;
 
-/// What shard 0 knows of a view.
+/// The state of a view, as shard 0 knows it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct ViewState {
     is_built: bool,

@@ -1,4 +1,4 @@
-//! What a write changes in a base table, and so in its views.
+//! The changes that a write makes in a base table, and so in its views.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 

@@ -38,9 +38,9 @@ use crate::{
 };
 
 impl Database {
-    /// Returns the write that makes a change of a view's row, on the shard that owns the row. `moves`
-    /// says that a regular column of the base table is in the view's key. The caller holds a turn on
-    /// the base row.
+    /// Returns the write that makes a change of a view's row, on the shard that owns the row.
+    /// `moves` says that a regular column of the base table is in the view's key. The caller holds
+    /// a turn on the base row.
     pub(super) async fn view_write(
         &self,
         table: &Arc<TableMetadata>,
@@ -141,7 +141,8 @@ impl Place<'_> {
     }
 
     /// Returns a write after which the row is the wanted one: the change of it, if that is so, or
-    /// else one with later timestamps. `revives` says that data may come back that a deletion hides.
+    /// else one with later timestamps. `revives` says that data may come back that a deletion
+    /// hides.
     async fn put(
         &self,
         change: Row,

@@ -115,7 +115,8 @@ impl Database {
         }
     }
 
-    /// Returns a mutation with the writes that follow for views. The caller holds turns on the rows.
+    /// Returns a mutation with the writes that follow for views. The caller holds turns on the
+    /// rows.
     ///
     /// # Errors
     /// A view cannot have a row, a view's row has the greatest timestamp, or a read fails.

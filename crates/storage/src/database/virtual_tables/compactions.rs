@@ -1,5 +1,5 @@
-//! `system_views.sstable_tasks`: the running compactions, the index builds that wait after a failure,
-//! and the builds of materialized views.
+//! `system_views.sstable_tasks`: the running compactions, the index builds that wait after a
+//! failure, and the builds of materialized views.
 
 use bytes::Bytes;
 
