@@ -54,7 +54,7 @@ impl Database {
             table.set_durable(is_durable);
         }
         *self.inner.schema.borrow_mut() = schema.clone();
-        self.inner.view_plans.borrow_mut().clear();
+        self.inner.views.plans.borrow_mut().clear();
         Ok(())
     }
 

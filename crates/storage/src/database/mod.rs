@@ -71,7 +71,7 @@ mod write;
 
 use look_ahead::LookAheadBuffers;
 use metrics::Counters;
-use views::{RunningBuild, ViewPlan, ViewState};
+use views::ViewWork;
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -139,12 +139,8 @@ struct Inner {
     index_wanted: Notify,
     /// On shard 0: wakes the task that builds materialized views.
     view_build_wanted: Notify,
-    /// On shard 0: what is known of materialized views.
-    view_states: RefCell<HashMap<TableId, ViewState, foldhash::fast::FixedState>>,
-    /// The builds of materialized views that run on this shard.
-    view_builds: RefCell<Vec<RunningBuild>>,
-    /// Plans of the materialized views of each base table, as of the present schema.
-    view_plans: RefCell<HashMap<TableId, Rc<[Rc<ViewPlan>]>, foldhash::fast::FixedState>>,
+    /// Plans and builds of materialized views.
+    views: ViewWork,
     /// Notified when there may be more dead rows to record in the empty-range caches.
     empty_ranges_queued: Notify,
     compaction_throughput: Throughput,

@@ -35,7 +35,7 @@ use futures_util::{
 };
 use uuid::Uuid;
 
-use super::{Database, Inner, registry, turns::MAX_TURN_CALLS};
+use super::{Database, Inner, registry, turns::MAX_TURN_CALLS, views::ViewWork};
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
@@ -158,9 +158,7 @@ impl Database {
             flush_wanted: Notify::new(),
             index_wanted: Notify::new(),
             view_build_wanted: Notify::new(),
-            view_plans: RefCell::default(),
-            view_states: RefCell::default(),
-            view_builds: RefCell::default(),
+            views: ViewWork::default(),
             empty_ranges_queued: Notify::new(),
             compaction_throughput: Throughput::new(configuration.compaction_bytes_per_second),
             compaction_wanted: Notify::new(),

@@ -87,7 +87,7 @@ pub(crate) async fn run(database: Database) {
 
 impl Database {
     fn view_state(&self, view: TableId) -> ViewState {
-        self.inner.view_states.borrow().get(&view).copied().unwrap_or_default()
+        self.inner.views.states.borrow().get(&view).copied().unwrap_or_default()
     }
 
     async fn build_view_if_needed(&self, view: &Arc<TableMetadata>) -> Result<(), StorageError> {
@@ -98,7 +98,7 @@ impl Database {
         if !self.is_recorded_view(view).await? {
             self.build_view(view).await?;
         }
-        let mut states = self.inner.view_states.borrow_mut();
+        let mut states = self.inner.views.states.borrow_mut();
         let now = states.entry(view.id).or_default();
         if now.generation == state.generation {
             now.is_built = true;
@@ -144,7 +144,7 @@ impl Database {
     ) -> Result<(), StorageError> {
         for view in views {
             {
-                let mut states = self.inner.view_states.borrow_mut();
+                let mut states = self.inner.views.states.borrow_mut();
                 let state = states.entry(view.id).or_default();
                 *state = ViewState { is_built: false, generation: state.generation + 1 };
             }

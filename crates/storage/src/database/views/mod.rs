@@ -29,4 +29,21 @@ mod truncate;
 mod write;
 
 pub(crate) use build::run;
-pub(super) use {build::ViewState, plan::ViewPlan, progress::RunningBuild};
+use std::{cell::RefCell, rc::Rc};
+
+use espalier_mutation::schema::TableId;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use {build::ViewState, plan::ViewPlan, progress::RunningBuild};
+
+/// The plans and builds of views on a shard.
+#[derive(Default)]
+pub(super) struct ViewWork {
+    /// Plans of the views of each base table, as of the present schema.
+    pub(super) plans: RefCell<HashMap<TableId, Rc<[Rc<ViewPlan>]>, FixedState>>,
+    /// On shard 0: the states of views.
+    states: RefCell<HashMap<TableId, ViewState, FixedState>>,
+    /// The builds that run on this shard.
+    builds: RefCell<Vec<RunningBuild>>,
+}

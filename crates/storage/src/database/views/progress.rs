@@ -33,12 +33,12 @@ pub(super) struct ListedBuild<'d> {
 impl<'d> ListedBuild<'d> {
     pub(super) fn new(database: &'d Database, view: TableId, progress: BuildProgress) -> Self {
         let id = random::timeuuid_now();
-        database.inner.view_builds.borrow_mut().push(RunningBuild { id, view, progress });
+        database.inner.views.builds.borrow_mut().push(RunningBuild { id, view, progress });
         Self { database, id }
     }
 
     pub(super) fn set(&self, progress: BuildProgress) {
-        let mut builds = self.database.inner.view_builds.borrow_mut();
+        let mut builds = self.database.inner.views.builds.borrow_mut();
         if let Some(build) = builds.iter_mut().find(|build| build.id == self.id) {
             build.progress = progress;
         }
@@ -47,7 +47,7 @@ impl<'d> ListedBuild<'d> {
 
 impl Drop for ListedBuild<'_> {
     fn drop(&mut self) {
-        self.database.inner.view_builds.borrow_mut().retain(|build| build.id != self.id);
+        self.database.inner.views.builds.borrow_mut().retain(|build| build.id != self.id);
     }
 }
 
@@ -55,7 +55,7 @@ impl Database {
     /// Returns the builds of views that run, on all shards.
     pub(in super::super) async fn running_view_builds(&self) -> Vec<RunningBuild> {
         let builds = self
-            .on_all_shards(|database| async move { database.inner.view_builds.borrow().clone() });
+            .on_all_shards(|database| async move { database.inner.views.builds.borrow().clone() });
         builds.await.concat()
     }
 }

@@ -38,14 +38,14 @@ impl Database {
 
     /// Returns the plans of the views of a table.
     pub(super) fn view_plans(&self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
-        if let Some(plans) = self.inner.view_plans.borrow().get(&base) {
+        if let Some(plans) = self.inner.views.plans.borrow().get(&base) {
             return plans.clone();
         }
         let schema = self.schema();
         let plans = schema.table_by_id(base).map(|base| ViewPlan::of_base(&schema, base));
         let plans: Rc<[Rc<ViewPlan>]> =
             plans.unwrap_or_default().into_iter().map(Rc::new).collect();
-        self.inner.view_plans.borrow_mut().insert(base, plans.clone());
+        self.inner.views.plans.borrow_mut().insert(base, plans.clone());
         plans
     }
 
