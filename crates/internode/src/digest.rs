@@ -29,6 +29,19 @@ pub fn digest_of(table: &TableMetadata, partitions: &[Partition]) -> [u8; 16] {
     digest.md5.finalize().into()
 }
 
+/// Returns whether a row holds neither liveness, deletion, cells nor deletions of columns. Cassandra
+/// skips such a row when it reads a message.
+fn holds_nothing(row: &Row) -> bool {
+    let is_empty = |data: &ColumnData| match data {
+        ColumnData::Simple(_) => false,
+        ColumnData::Complex(column) => column.deletion.is_live() && column.cells.is_empty(),
+    };
+    row.liveness.is_none()
+        && row.deletion.is_live()
+        && row.shadowable_deletion.is_live()
+        && row.columns.iter().all(|(_, data)| is_empty(data))
+}
+
 struct Digest<'t> {
     md5: Md5,
     table: &'t TableMetadata,
@@ -62,6 +75,7 @@ impl Digest<'_> {
         let regulars = content.map(|content| &content.regulars);
         for item in content.into_iter().flat_map(|content| &content.unfiltered) {
             match item {
+                Unfiltered::Row(row) if holds_nothing(row) => {}
                 Unfiltered::Row(row) => self.add_row(row, regulars, false),
                 Unfiltered::Marker(marker) => self.add_marker(marker),
             }
