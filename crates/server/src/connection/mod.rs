@@ -55,7 +55,7 @@ const MAX_WAITING_REQUESTS: usize = 8192;
 
 /// Memory of a request that waits as a task, in bytes: its future, of which a test checks the size,
 /// and its place in the task group.
-pub(crate) const WAITING_TASK_BYTES: usize = 8 * 1024 + 512;
+pub(crate) const WAITING_TASK_BYTES: usize = 9 * 1024 + 512;
 
 /// Tasks of one connection at which its reader waits until half of them are done. Usually
 /// [`MAX_TASKS`], so that the disk and other shards have enough to do; [`MIN_TASKS`] while the

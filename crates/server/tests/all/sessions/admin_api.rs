@@ -12,7 +12,8 @@ use super::node::with_node;
 /// Sends one request on a connection of its own and returns status and body of the answer.
 pub async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, String) {
     let stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
     stream.write_all(request.into_bytes()).await.0.unwrap();
     let mut buffer = BytesMut::new();
     loop {
