@@ -29,8 +29,8 @@ pub fn digest_of(table: &TableMetadata, partitions: &[Partition]) -> [u8; 16] {
     digest.md5.finalize().into()
 }
 
-/// Returns whether a row holds neither liveness, deletion, cells nor deletions of columns. Cassandra
-/// skips such a row when it reads a message.
+/// Returns whether a row holds neither liveness, deletion, cells nor deletions of columns.
+/// Cassandra skips such a row when it reads a message.
 fn holds_nothing(row: &Row) -> bool {
     let is_empty = |data: &ColumnData| match data {
         ColumnData::Simple(_) => false,
