@@ -212,7 +212,8 @@ impl Login {
             Authorizer::Cassandra => true,
             Authorizer::Transitional => {
                 permission == Permission::Authorize
-                    || keyspace.is_none_or(|name| name == AUTH_KEYSPACE)
+                    || matches!(resource, Resource::AllRoles | Resource::Role(_))
+                    || keyspace == Some(AUTH_KEYSPACE)
             }
         };
         let is_system = keyspace.is_some_and(crate::ddl::is_system_keyspace);

@@ -43,8 +43,8 @@ pub enum Authorizer {
     AllowAll,
     /// Permissions are kept and checked (CassandraAuthorizer).
     Cassandra,
-    /// Permissions are kept. Only statements on `system_auth` are checked
-    /// (TransitionalAuthorizer of ScyllaDB).
+    /// Permissions are kept. Only GRANT, REVOKE and statements on roles and on `system_auth` are
+    /// checked (TransitionalAuthorizer of ScyllaDB).
     Transitional,
 }
 

@@ -12,26 +12,34 @@ use espalier_storage::{Database, SharedDatabase, StorageConfiguration, guardrail
 
 use super::scripts::show_answer;
 
-const SUPERUSER: &str = "cassandra";
+pub const SUPERUSER: &str = "cassandra";
 
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/auth_scripts")
 }
 
-async fn open() -> QueryProcessor {
+pub async fn open() -> QueryProcessor {
     let mut configuration = StorageConfiguration::new("node");
     configuration.dynamic_data_masking_enabled = true;
     open_with(configuration).await
 }
 
 async fn open_with(configuration: StorageConfiguration) -> QueryProcessor {
+    open_as(configuration, Authenticator::Password, Authorizer::Cassandra).await
+}
+
+pub async fn open_as(
+    configuration: StorageConfiguration,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+) -> QueryProcessor {
     let context = ShardContext { index: 0, count: 1 };
     let (files, shared) = (FileSystem::simulated(1), SharedDatabase::new());
     let database = Database::open(context, files, Arc::new(configuration), shared).await.unwrap();
     let salted_password = Some(espalier_cql::auth::password::hash(SUPERUSER, 4));
     let settings = AuthSettings {
-        authenticator: Authenticator::Password,
-        authorizer: Authorizer::Cassandra,
+        authenticator,
+        authorizer,
         superuser: Superuser { salted_password, ..Superuser::default() },
         ..AuthSettings::default()
     };
@@ -40,7 +48,7 @@ async fn open_with(configuration: StorageConfiguration) -> QueryProcessor {
     QueryProcessor::with_auth(database, Arc::new(PreparedCache::default()), auth)
 }
 
-async fn log_in(processor: &QueryProcessor, role: &str) -> ClientState {
+pub async fn log_in(processor: &QueryProcessor, role: &str) -> ClientState {
     let address = Ipv4Addr::LOCALHOST.into();
     let login = Login::of(processor.auth(), processor.database(), role, address).await.unwrap();
     ClientState { keyspace: None, login: Some(Rc::new(login)) }

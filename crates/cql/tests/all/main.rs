@@ -24,5 +24,6 @@ mod scylla_dialect;
 mod support;
 mod transactions;
 mod unreadable_tables;
+mod transitional_authorizer;
 mod view_histories;
 mod virtual_tables;
