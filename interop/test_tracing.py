@@ -44,7 +44,8 @@ def matching(trace, pattern):
 @pytest.fixture(scope="module")
 def running(start_node):
     # One test sends a batch that Cassandra would refuse by default.
-    node = start_node(shards=1, settings={"batch_size_fail_threshold": "1MiB"})
+    settings = {"batch_size_fail_threshold": "1MiB", "dynamic_data_masking_enabled": "true"}
+    node = start_node(shards=1, settings=settings)
     session = node.connect()
     session.execute(KEYSPACE)
     session.execute(TABLE.format("small"))
@@ -105,6 +106,11 @@ def test_prepared_statements_tell_their_values(session):
     assert trace.parameters["query"] == "INSERT INTO t.small (p, c, v) VALUES (?, ?, ?)"
     values = [trace.parameters[f"bound_var_{index}"] for index in ("0_p", "1_c", "2_v")]
     assert values == ["7", "8", "'it''s'"]
+    # Every role can read traces.
+    session.execute("CREATE TABLE t.masked (p int PRIMARY KEY, v text MASKED WITH DEFAULT)")
+    insert = session.prepare("INSERT INTO t.masked (p, v) VALUES (?, ?)")
+    _, masked = traced(session, insert, (7, "hidden"))
+    assert masked.parameters["bound_var_1_v"] == "<masked>", masked.parameters
     assert matching(trace, "^Appending to commitlog") and matching(
         trace, "^Adding to small memtable: 1 row"
     )

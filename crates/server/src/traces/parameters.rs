@@ -2,6 +2,7 @@
 //!
 //! Memory: long statements and values are cut, and parameters beyond [`MAX_BYTES`] are dropped.
 
+use espalier_cql::ColumnSpec as BindColumn;
 use espalier_cql::auth::obfuscate;
 use espalier_types::literal::to_cql_literal;
 
@@ -44,6 +45,7 @@ pub(super) fn describe(
                 let values = &execute.parameters.values;
                 for (index, column) in prepared.bind.columns.iter().enumerate() {
                     let text = match values.get(index) {
+                        _ if has_masks(connection, column) => "<masked>".to_owned(),
                         Some(Value::Set(bytes)) => value_text(&column.column_type, bytes),
                         Some(Value::Unset) => "<unset>".to_owned(),
                         Some(Value::Null) | None => "null".to_owned(),
@@ -76,6 +78,14 @@ pub(super) fn describe(
         _ => "",
     };
     (name, parameters.entries)
+}
+
+/// Returns whether the table of a bind marker has masks. A marker may be of an element or of
+/// several columns, so a mask hides all values of its table.
+fn has_masks(connection: &Connection, marker: &BindColumn) -> bool {
+    connection.server.processor.database().with_schema(|schema| {
+        schema.table(&marker.keyspace, &marker.table).is_some_and(|table| table.has_masks())
+    })
 }
 
 impl Parameters {
