@@ -1,6 +1,6 @@
 //! The permissions that a statement needs, as the planner computes them.
 
-use espalier_mutation::schema::{Schema, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 
 use super::AUTH_KEYSPACE;
 use super::permission::Permission;
@@ -31,21 +31,24 @@ impl Need {
 
     /// Returns the need of a query. SELECT on a table permits to read its views.
     fn of_read(table: &TableMetadata) -> Self {
-        let name = table.view.as_ref().map_or(&table.name, |view| &view.base_name);
-        let resource = Resource::Table(table.keyspace.clone(), name.clone());
-        Self::Permission(Permission::Select, resource)
+        Self::Permission(Permission::Select, resource_of_reads(table))
     }
 
     /// Returns the need of a statement whose conditions are on these masked columns.
     fn to_query(table: &TableMetadata, masked: Vec<String>) -> Option<Self> {
-        let resource = || Resource::Table(table.keyspace.clone(), table.name.clone());
-        (!masked.is_empty()).then(|| Self::QueryMasked(resource(), masked))
+        (!masked.is_empty()).then(|| Self::QueryMasked(resource_of_reads(table), masked))
     }
 
     fn of_table(permission: Permission, table: &TableMetadata) -> Self {
         let resource = Resource::Table(table.keyspace.clone(), table.name.clone());
         Self::Permission(permission, resource)
     }
+}
+
+/// Returns the table whose permissions decide what a role reads: the base table of a view.
+pub(super) fn resource_of_reads(table: &TableMetadata) -> Resource {
+    let name = table.view.as_ref().map_or(&table.name, |view| &view.base_name);
+    Resource::Table(table.keyspace.clone(), name.clone())
 }
 
 /// Returns the needs of a plan in the order in which they are checked. Statements about roles check
@@ -76,16 +79,24 @@ fn selection(select: &PlannedSelect) -> Vec<Need> {
     needs
 }
 
-/// A condition reads rows, so it needs SELECT too. Cassandra does not ask for more if it is on a
-/// masked column, and shows the values of the columns.
+/// A condition reads rows, so it needs SELECT too. It shows whether a row with this primary key
+/// exists, and so whether masked columns of the key have these values. Cassandra asks for no more
+/// than SELECT, and shows the values of the columns.
 fn modification(statement: &PlannedModification) -> Vec<Need> {
     let table = &statement.table;
     let mut needs = vec![Need::of_table(Permission::Modify, table)];
     if !statement.condition.is_none() {
         needs.push(Need::of_table(Permission::Select, table));
-        let tested = statement.condition.columns().iter().map(|one| one.target.column());
-        let masked = tested.filter(|column| table.mask_of(column).is_some());
-        needs.extend(Need::to_query(table, masked.map(|column| column.name.clone()).collect()));
+        if table.has_masks() {
+            let conditions = statement.condition.columns();
+            let is_tested = |column: &ColumnDefinition| {
+                column.is_primary_key()
+                    || conditions.iter().any(|one| one.target.column().name == column.name)
+            };
+            let masked = table.columns().iter().filter(|column| table.mask_of(column).is_some());
+            let tested = masked.filter(|column| is_tested(column));
+            needs.extend(Need::to_query(table, tested.map(|one| one.name.clone()).collect()));
+        }
     }
     needs
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use espalier_mutation::schema::TableMetadata;
 use espalier_storage::{Database, system::DATA_CENTER};
 
-use super::access::Need;
+use super::access::{Need, resource_of_reads};
 use super::permission::Permission;
 use super::resource::Resource;
 use super::role::EffectiveRole;
@@ -191,8 +191,7 @@ impl Login {
     /// for the check of the statement.
     pub(crate) fn unmasks(&self, table: &TableMetadata) -> bool {
         let role = Rc::clone(&self.role.borrow());
-        let table = Resource::Table(table.keyspace.clone(), table.name.clone());
-        self.check_permission(&role, Permission::Unmask, &table).is_ok()
+        self.check_permission(&role, Permission::Unmask, &resource_of_reads(table)).is_ok()
     }
 
     /// Checks a permission on a resource or one that contains it. A permission on all keyspaces

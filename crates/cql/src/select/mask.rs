@@ -1,15 +1,17 @@
 //! Masks of columns in the selection: the selectors of clients without permission UNMASK.
 //!
 //! A mask takes the place of each value of its column, before functions, aggregates, elements and
-//! JSON see it. Write times, conditions and the order of rows come from the stored values, as in
-//! Cassandra.
+//! JSON see it. Conditions, the order of rows, and the write time and TTL of a column of one cell
+//! come from the stored values, as in Cassandra. Write times and TTLs of a part of a masked column,
+//! or of a column of many cells, are null here: they would show which elements it has.
 
 use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 
-use super::SelectExpression;
+use super::{SelectExpression, expression::MetadataPart};
 use crate::{
     functions::mask_of_column,
     grammar::ast::{RelationTarget, WhereClause},
+    term::Term,
 };
 
 /// Returns the selectors with masked columns; `None` if they select none.
@@ -56,8 +58,17 @@ fn with_masks(
         E::Slice(inner, column_type, from, to) => {
             E::Slice(one(inner), column_type.clone(), from.clone(), to.clone())
         }
+        E::Metadata(_, column, part) if shows_elements(table, column, part) => {
+            E::Term(Term::Constant(None))
+        }
         E::Term(_) | E::Metadata(..) => expression.clone(),
     }
+}
+
+/// Returns whether a write time or TTL depends on the elements of a masked column.
+fn shows_elements(table: &TableMetadata, column: &ColumnDefinition, part: &MetadataPart) -> bool {
+    let is_one_cell = matches!(part, MetadataPart::Whole) && !column.is_complex();
+    table.mask_of(column).is_some() && !is_one_cell
 }
 
 /// Returns the names of the masked columns that a WHERE clause restricts, in the order of the

@@ -1,5 +1,5 @@
-//! Permissions that follow the schema: a creator may do everything with what it creates, and a
-//! dropped object takes the permissions on it along.
+//! Permissions that follow the schema: a creator may do everything with what it creates, except
+//! with a view, and a dropped object takes the permissions on it along.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::super::{Auth, Login};
 use super::{SHARD, TURN, grant};
 use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
 
-/// Grants the client all permissions on what a statement has created.
+/// Grants the client all permissions on what a statement has created. The creator of a view gets
+/// none: the permissions on its base table count.
 ///
 /// # Errors
 /// The storage fails.
@@ -42,7 +43,7 @@ pub(crate) async fn creator_permissions(
         let _turn = turn.lock().await;
         let mut change = Change::default();
         // Another client may have dropped the object again, and its permissions with it.
-        for resource in resources.iter().filter(|one| is_there(&database.schema(), one)) {
+        for resource in resources.iter().filter(|one| is_granted(&database.schema(), one)) {
             grant::put(&mut change, &role, resource, resource.applicable());
         }
         let applied = change.apply(&database).await;
@@ -52,9 +53,13 @@ pub(crate) async fn creator_permissions(
     database.on_shard(SHARD, give).await
 }
 
-fn is_there(schema: &Schema, resource: &Resource) -> bool {
+/// Returns whether the creator gets permissions on the object: it is there, and no view.
+fn is_granted(schema: &Schema, resource: &Resource) -> bool {
     match resource {
-        Resource::Table(keyspace, table) => schema.table(keyspace, table).is_some(),
+        // UNMASK on a view would show masked values of its base table.
+        Resource::Table(keyspace, table) => {
+            schema.table(keyspace, table).is_some_and(|table| table.view.is_none())
+        }
         Resource::Keyspace(name) | Resource::FunctionsOf(name) => schema.keyspace(name).is_some(),
         _ => true,
     }
