@@ -43,7 +43,8 @@ struct Failures {
     trying: u32,
 }
 
-/// A password that is being checked; the drop ends the check without a failure.
+/// A password that is being checked. Unless [`Attempt::succeed`] ends the check, its drop counts a
+/// failure: a client could otherwise close the connection before the answer and guess on.
 #[derive(Debug)]
 pub struct Attempt<'f> {
     failures: &'f FailedLogins,
@@ -124,16 +125,16 @@ impl FailedLogins {
 }
 
 impl Attempt<'_> {
-    /// Ends the check with a failure.
-    pub fn fail(self) {
-        self.failures.end(self.address, true);
+    /// Ends the check without a failure.
+    pub fn succeed(self) {
+        self.failures.end(self.address, false);
         std::mem::forget(self);
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        self.failures.end(self.address, false);
+        self.failures.end(self.address, true);
     }
 }
 
@@ -156,14 +157,14 @@ mod tests {
         let now = Instant::now();
         for _ in 0..BURST {
             assert!(failures.may_try(one, now));
-            begin(&failures, one, now).unwrap().fail();
+            drop(begin(&failures, one, now).unwrap());
         }
         assert!(!failures.may_try(one, now));
         assert!(matches!(failures.begin(one, now), Begun::Refused));
         assert!(failures.may_try(two, now));
         assert!(!failures.may_try(one, now + REFILL / 2));
         assert!(failures.may_try(one, now + REFILL));
-        begin(&failures, one, now + REFILL).unwrap().fail();
+        drop(begin(&failures, one, now + REFILL).unwrap());
         assert!(!failures.may_try(one, now + REFILL));
     }
 
@@ -174,12 +175,12 @@ mod tests {
         let mut trying: Vec<_> =
             (0..BURST).map(|_| begin(&failures, address, now).unwrap()).collect();
         assert!(matches!(failures.begin(address, now), Begun::Wait));
-        drop(trying.pop());
+        trying.pop().unwrap().succeed();
         let right = begin(&failures, address, now).unwrap();
         assert!(matches!(failures.begin(address, now), Begun::Wait));
-        trying.into_iter().for_each(Attempt::fail);
-        drop(right);
-        begin(&failures, address, now).unwrap().fail();
+        drop(trying);
+        right.succeed();
+        drop(begin(&failures, address, now).unwrap());
         assert!(matches!(failures.begin(address, now), Begun::Refused));
     }
 
@@ -188,7 +189,7 @@ mod tests {
         let failures = FailedLogins::default();
         let now = Instant::now();
         for number in 0..(MAX_ADDRESSES as u32 + 100) {
-            begin(&failures, Ipv4Addr::from(number).into(), now).unwrap().fail();
+            drop(begin(&failures, Ipv4Addr::from(number).into(), now).unwrap());
         }
         assert!(failures.by_address.lock().unwrap().len() <= MAX_ADDRESSES);
     }

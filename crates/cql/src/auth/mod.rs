@@ -146,10 +146,9 @@ impl Auth {
             if attempt.is_some() { Ok(()) } else { Err(too_many()) }
         };
         if !password::fits_in_background(password, hash, admit).await? {
-            attempt.into_iter().for_each(Attempt::fail);
             return Err(refused(format!("Provided username {name} and/or password are incorrect")));
         }
-        drop(attempt);
+        attempt.into_iter().for_each(Attempt::succeed);
         if !row.is_some_and(|row| row.can_login) {
             return Err(refused(format!("{name} is not permitted to log in")));
         }

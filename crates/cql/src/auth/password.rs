@@ -7,7 +7,10 @@
 
 use std::cell::Cell;
 
-use espalier_runtime::{random, spawn_blocking, sync::Semaphore};
+use espalier_runtime::{
+    random, spawn_blocking, spawn_local,
+    sync::{Semaphore, oneshot::oneshot},
+};
 use sha_crypt::{PasswordVerifier, ShaCrypt};
 
 use crate::{Error, ErrorCode, Result};
@@ -124,11 +127,21 @@ async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     admit: impl Future<Output = Result<()>>,
 ) -> Result<T> {
-    let _waiting = Waiting::begin()?;
+    let waiting = Waiting::begin()?;
     let threads = THREADS.with(Semaphore::clone);
-    let _permit = threads.acquire(1).await;
+    let permit = threads.acquire(1).await;
     admit.await?;
-    Ok(spawn_blocking(work).await)
+    // In a task of its own: if this future is dropped, the thread goes on, and nothing else begins
+    // until it is free.
+    let (sender, receiver) = oneshot();
+    spawn_local(async move {
+        let _held = (waiting, permit);
+        let _ = sender.send(spawn_blocking(work).await);
+    })
+    .detach();
+    receiver.await.map_err(|_| {
+        Error::new(ErrorCode::ServerError, "The hash of a password could not be computed")
+    })
 }
 
 /// A request that is counted in [`WAITING`] until it is dropped.
@@ -170,6 +183,11 @@ pub fn random_password() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use espalier_runtime::{block_on, time};
+
     use super::*;
 
     /// A hash of `cassandra` by jBCrypt, the library of Cassandra 5.0.9.
@@ -211,6 +229,21 @@ mod tests {
             let message = check_hash(wrong).unwrap_err().message;
             assert_eq!(message, "Invalid hashed password value. Please use jBcrypt.");
         }
+    }
+
+    /// A client that closes its connection gets no second thread.
+    #[test]
+    fn an_abandoned_hash_holds_its_thread_until_it_is_done() {
+        block_on(async {
+            let (end, ends) = mpsc::channel::<()>();
+            let abandoned = in_background(move || ends.recv(), async { Ok(()) });
+            assert!(time::timeout(Duration::from_millis(20), abandoned).await.is_err());
+            assert_eq!(WAITING.get(), 1);
+            let second = in_background(|| 7, async { Ok(()) });
+            assert!(time::timeout(Duration::from_millis(20), second).await.is_err());
+            end.send(()).unwrap();
+            assert_eq!(in_background(|| 8, async { Ok(()) }).await.unwrap(), 8);
+        });
     }
 
     #[test]
