@@ -85,8 +85,8 @@ def test_tls_of_the_admin_api(node, tmp_path):
 
 
 def test_a_client_before_its_login_has_ten_seconds_whatever_it_does(start_node):
-    """A client that asks and never reads, one that sends a byte a second, and one that only logs in
-    at last. The first two end in time, and the third stays."""
+    """A client that asks and never reads ends after 16 messages; one that sends a byte a second, and
+    one that says nothing, end in time."""
     ours = start_node("doors", settings=SETTINGS)
     ended = {}
 
@@ -120,4 +120,5 @@ def test_a_client_before_its_login_has_ten_seconds_whatever_it_does(start_node):
     [thread.start() for thread in threads]
     [thread.join(30) for thread in threads]
     assert set(ended) == {"deaf", "slow", "silent"}, ended
-    assert all(9 < seconds < 15 for seconds in ended.values()), ended
+    assert ended["deaf"] < 5, ended
+    assert 9 < ended["slow"] < 15 and 9 < ended["silent"] < 15, ended

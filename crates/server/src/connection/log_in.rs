@@ -2,9 +2,9 @@
 //! AUTH_SUCCESS.
 //!
 //! A client that has not logged in holds little: its messages are short ([`MAX_LOGIN_BYTES`]), it
-//! has [`LOGIN_TIME`] from the beginning of the connection, reads and writes included, and it may
-//! fail [`MAX_FAILURES`] times. The node has a limited number of such connections (see
-//! [`crate::admission`]).
+//! has [`LOGIN_TIME`] from the beginning of the connection, reads and writes included, it may send
+//! [`MAX_MESSAGES_BEFORE_LOGIN`] messages, and it may fail [`MAX_FAILURES`] times. The node has a
+//! limited number of such connections (see [`crate::admission`]).
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -36,6 +36,14 @@ const LOGIN_TIME: Duration = Duration::from_secs(10);
 
 /// Failed log-ins of one connection after which the node closes it. Arbitrary.
 const MAX_FAILURES: u32 = 3;
+
+/// Messages of a client before its log-in after which the node closes the connection. Drivers send
+/// fewer than five. Arbitrary.
+const MAX_MESSAGES_BEFORE_LOGIN: u32 = 16;
+
+/// Maximum length of an error in the node's log, in characters: the longest text of a failed
+/// log-in with a name of 64 characters. The client chooses the name.
+const MAX_LOGGED_CHARACTERS: usize = 128;
 
 /// Longest message of a client that has not logged in, in bytes. Arbitrary: names and passwords are
 /// short.
@@ -106,7 +114,8 @@ impl Connection {
                 self.respond(stream, &extras, &Response::AuthSuccess(None));
             }
             Err(error) => {
-                tracing::warn!(peer = %self.peer, %error, "a client could not log in");
+                let shown = for_log(&error.to_string());
+                tracing::warn!(peer = %self.peer, error = %shown, "a client could not log in");
                 let error = error_response(error, Consistency::One);
                 log_login(self, Err(&error)).await;
                 self.refuse_login(stream, &error);
@@ -120,9 +129,16 @@ impl Connection {
         self.refuse(stream, error);
     }
 
-    /// Returns whether the client has failed too often.
+    /// Counts a message of a client that has not logged in.
+    pub(super) fn count_message_before_login(&self) {
+        self.messages_before_login.set(self.messages_before_login.get().saturating_add(1));
+    }
+
+    /// Returns whether the client has failed too often, or has sent too many messages without a
+    /// log-in.
     pub(super) fn has_failed_to_log_in(&self) -> bool {
         self.failed_logins.get() >= MAX_FAILURES
+            || self.messages_before_login.get() >= MAX_MESSAGES_BEFORE_LOGIN && self.must_log_in()
     }
 
     fn set_login(&self, login: Login) {
@@ -136,5 +152,24 @@ impl Connection {
     pub fn set_keyspace(&self, keyspace: String) {
         let mut client = self.client.borrow_mut();
         Rc::make_mut(&mut client).keyspace = Some(keyspace);
+    }
+}
+
+/// Returns a text as the log shows it: on one line, and not too long. It may have a name that the
+/// client chose.
+fn for_log(text: &str) -> String {
+    text.chars().take(MAX_LOGGED_CHARACTERS).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clients_forge_no_lines_of_the_log() {
+        let shown = for_log("Provided username a\n2026 ERROR forged\u{1b}[2K\r and/or password");
+        assert!(!shown.contains(char::is_control), "{shown}");
+        assert!(shown.contains("a\\n2026 ERROR forged"), "{shown}");
+        assert_eq!(for_log(&"x".repeat(8000)).len(), MAX_LOGGED_CHARACTERS);
     }
 }

@@ -84,6 +84,7 @@ pub(crate) struct Connection {
     /// Whether the client has to log in before it may send requests.
     awaits_login: Cell<bool>,
     failed_logins: Cell<u32>,
+    messages_before_login: Cell<u32>,
     /// The options of the client; set by STARTUP.
     session: OnceCell<ClientSession>,
     stream: TcpStream,
@@ -139,6 +140,7 @@ impl Connection {
             peer,
             awaits_login: Cell::new(false),
             failed_logins: Cell::default(),
+            messages_before_login: Cell::default(),
             session: OnceCell::new(),
             stream,
             writing: Cell::new(false),

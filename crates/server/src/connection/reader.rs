@@ -13,6 +13,7 @@ use espalier_runtime::{should_yield, time, yield_now};
 
 use super::Connection;
 use super::inline::InlineRunner;
+use super::log_in::MAX_LOGIN_BYTES;
 use crate::admission::InFlight;
 use crate::dispatch;
 use crate::options;
@@ -145,7 +146,9 @@ where
         self.buffer = buffer;
         if let Ok(count) = result {
             if count == space {
-                self.read_bytes = (self.read_bytes * 4).min(MAX_READ_BYTES);
+                let must_log_in = self.connection.must_log_in();
+                let max = if must_log_in { MAX_LOGIN_BYTES } else { MAX_READ_BYTES };
+                self.read_bytes = (self.read_bytes * 4).min(max);
             } else if count < self.read_bytes / 8 {
                 self.read_bytes = (self.read_bytes / 2).max(MIN_READ_BYTES);
             }
@@ -224,8 +227,12 @@ where
                         return Next::Continue;
                     }
                 }
-                Some(Ok(Some(envelope))) => self.negotiate(&envelope),
+                Some(Ok(Some(envelope))) => {
+                    self.connection.count_message_before_login();
+                    self.negotiate(&envelope);
+                }
                 Some(Err(failure)) => {
+                    self.connection.count_message_before_login();
                     self.connection.server.metrics.responses_error.increment();
                     self.connection.send.borrow_mut().write_failure(&failure);
                     if failure.fatal {
@@ -233,6 +240,9 @@ where
                         return Next::Close;
                     }
                 }
+            }
+            if self.connection.has_failed_to_log_in() {
+                return Next::Close;
             }
             self.yield_core().await;
         }
@@ -322,6 +332,7 @@ where
         let connection = &self.connection;
         let stream = envelope.header.stream;
         if connection.awaits_login.get() {
+            connection.count_message_before_login();
             connection.log_in(&envelope).await;
             return self.decoder.set_max_frame_size(connection.max_frame_size());
         }
