@@ -1,6 +1,9 @@
 //! Sets up logging. Logs go to stderr, one line each; stdout is reserved for the `ready` line.
+//!
+//! Values of fields may come from clients and from files. Control characters in them are escaped,
+//! so that no value forges a line.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
 
@@ -40,15 +43,55 @@ pub fn start(filter: Option<&str>) -> Result<(), String> {
         EnvFilter::try_new(filter).map_err(|error| format!("{name}: {filter}: {error}"))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| OneLine(io::stderr()))
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     Ok(())
 }
 
+/// Writes each event as one line: escapes the control characters in it. The formatter escapes
+/// ESC in values, and writes it itself for colours, so it stays.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    /// Writes an event, which the formatter hands over as a whole.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let (text, end) = match event.split_last() {
+            Some((b'\n', text)) => (text, &b"\n"[..]),
+            _ => (event, &b""[..]),
+        };
+        let is_raw = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | 0x1b);
+        let mut line = Vec::with_capacity(event.len());
+        for &byte in text {
+            if is_raw(byte) {
+                line.push(byte);
+            } else {
+                line.extend(byte.escape_ascii());
+            }
+        }
+        line.extend_from_slice(end);
+        self.0.write_all(&line)?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::unknown_level;
+    use std::io::Write as _;
+
+    use super::{OneLine, unknown_level};
+
+    #[test]
+    fn an_event_is_one_line() {
+        let mut written = OneLine(Vec::new());
+        written.write_all("INFO é\u{1b}[0m a=1\r\n2026 ERROR forged\0\n".as_bytes()).unwrap();
+        let expected = "INFO é\u{1b}[0m a=1\\r\\n2026 ERROR forged\\x00\n";
+        assert_eq!(String::from_utf8(written.0).unwrap(), expected);
+    }
 
     #[test]
     fn a_word_that_is_no_level_is_reported() {
