@@ -45,6 +45,7 @@ def test_statements_and_logins_are_logged(start_node):
     session.execute("SELECT * FROM k.t")
     batch = BatchStatement()
     batch.add(insert, (2, "b"))
+    batch.add(insert, (4, "d"))
     batch.add(SimpleStatement("DELETE FROM k.t WHERE k = 3"))
     session.execute(batch)
     for wrong in ("SELECT * FROM k.nosuch", "SELEC"):
@@ -53,6 +54,13 @@ def test_statements_and_logins_are_logged(start_node):
     session.execute("CREATE ROLE r WITH PASSWORD = 'r' AND LOGIN = true")
     with pytest.raises(Unauthorized):
         connect(node, "r", "r").execute("SELECT * FROM k.t")
+    # The keyspace in use is one that is not logged, and hides none of these.
+    other = connect(node, "cassandra", PASSWORD)
+    other.execute("USE system")
+    other.execute("GRANT MODIFY ON k.t TO r")
+    other.execute("BEGIN BATCH DELETE FROM k.t WHERE k = 9; APPLY BATCH")
+    with pytest.raises(InvalidRequest):
+        other.execute("SELECT * FROM hidden")
     with pytest.raises(NoHostAvailable):
         connect(node, "r", "wrong")
     wait_until(lambda: any(line["type"] == "LOGIN_ERROR" for line in lines(node)))
@@ -65,17 +73,22 @@ def test_statements_and_logins_are_logged(start_node):
         ("PREPARE_STATEMENT", "PREPARE", "k", "t"),
         ("UPDATE", "DML", "k", "t"),
         ("SELECT", "QUERY", "k", "t"),
-        ("BATCH", "DML", None, None),
+        ("BATCH", "DML", "k", None),
         ("DELETE", "DML", "k", "t"),
         ("REQUEST_FAILURE", "ERROR", "k", "nosuch"),
         ("REQUEST_FAILURE", "ERROR", None, None),
         ("CREATE_ROLE", "DCL", None, "r"),
+        ("GRANT", "DCL", None, "r"),
+        ("REQUEST_FAILURE", "ERROR", "system", "hidden"),
         ("UNAUTHORIZED_ATTEMPT", "AUTH", "k", "t"),
         ("LOGIN_SUCCESS", "AUTH", None, None),
         ("LOGIN_ERROR", "AUTH", None, None),
     }, kinds
     batches = [line for line in found if "batch" in line]
     assert [line["type"] for line in batches] == ["BATCH", "UPDATE", "DELETE"]
+    assert [line.get("count") for line in batches] == [None, 2, None]
+    assert "BATCH of [3] statements" in batches[0]["operation"]
+    assert any("k = 9" in line["operation"] for line in found)
     assert len({line["batch"] for line in batches}) == 1
     # nodetool changes the options, and switches the log off and on.
     nodetool(node, "disableauditlog")

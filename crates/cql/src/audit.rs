@@ -4,7 +4,7 @@ use crate::grammar::{
     self,
     ast::{
         AnnotateTarget, DescribeTarget, Feature, Modification, Name, ObjectKind, QualifiedName,
-        RoleStatement, Statement,
+        RoleStatement, Statement, Transaction, TransactionAnswer,
     },
 };
 
@@ -57,10 +57,27 @@ pub struct AuditedStatement {
     pub kind: &'static str,
     /// The category of the type.
     pub category: AuditCategory,
-    /// The keyspace of the statement, or that of the session.
-    pub keyspace: Option<String>,
+    /// The keyspaces of its objects, by which the log's options select. An object whose name has no
+    /// keyspace is in that of the session. Empty if the statement has no object in a keyspace, so
+    /// that the keyspace in use does not decide whether the log has it.
+    pub keyspaces: Vec<String>,
     /// The table, type, index, function or role.
     pub scope: Option<String>,
+}
+
+impl AuditedStatement {
+    /// Returns the keyspace if there is exactly one.
+    pub fn keyspace(&self) -> Option<&str> {
+        only(&self.keyspaces)
+    }
+}
+
+/// Returns the name if there is exactly one.
+pub fn only(keyspaces: &[String]) -> Option<&str> {
+    match keyspaces {
+        [one] => Some(one),
+        _ => None,
+    }
 }
 
 /// Describes a statement; `None` if the text is not CQL. `session` is the keyspace in use.
@@ -69,16 +86,17 @@ pub fn describe(text: &str, session: Option<&str>) -> Option<AuditedStatement> {
     let parsed = grammar::parse(text).ok()?;
     let (kind, category, subject) = match &parsed.statement {
         Statement::Select(select) => ("SELECT", Query, Subject::of(&select.table)),
-        Statement::Modification(Modification::Delete(delete)) => {
-            ("DELETE", Dml, Subject::of(&delete.table))
+        Statement::Modification(statement) => {
+            let is_delete = matches!(statement, Modification::Delete(_));
+            let kind = if is_delete { "DELETE" } else { "UPDATE" };
+            (kind, Dml, Subject::of(table_of(statement)))
         }
-        Statement::Modification(Modification::Insert(insert)) => {
-            ("UPDATE", Dml, Subject::of(&insert.table))
+        Statement::Batch(batch) => {
+            return Some(batch_of(batch.statements.iter().map(table_of), session));
         }
-        Statement::Modification(Modification::Update(update)) => {
-            ("UPDATE", Dml, Subject::of(&update.table))
+        Statement::Transaction(transaction) => {
+            return Some(batch_of(tables_of(transaction), session));
         }
-        Statement::Batch(_) | Statement::Transaction(_) => ("BATCH", Dml, Subject::None),
         Statement::Use(statement) => {
             ("USE_KEYSPACE", Other, Subject::keyspace(&statement.keyspace))
         }
@@ -125,9 +143,38 @@ pub fn describe(text: &str, session: Option<&str>) -> Option<AuditedStatement> {
             statement.name.as_ref().map_or(Subject::None, Subject::of),
         ),
     };
-    let (keyspace, scope) = subject.names();
-    let keyspace = keyspace.or(session).map(str::to_owned);
-    Some(AuditedStatement { kind, category, keyspace, scope: scope.map(str::to_owned) })
+    let (keyspace, scope) = subject.names(session);
+    let keyspaces = keyspace.map(str::to_owned).into_iter().collect();
+    Some(AuditedStatement { kind, category, keyspaces, scope: scope.map(str::to_owned) })
+}
+
+/// Describes a batch by the tables of its statements.
+fn batch_of<'s>(
+    tables: impl Iterator<Item = &'s QualifiedName<'s>>,
+    session: Option<&str>,
+) -> AuditedStatement {
+    let keyspaces = tables.filter_map(|table| Subject::of(table).names(session).0);
+    let mut keyspaces: Vec<_> = keyspaces.map(str::to_owned).collect();
+    keyspaces.sort();
+    keyspaces.dedup();
+    AuditedStatement { kind: "BATCH", category: AuditCategory::Dml, keyspaces, scope: None }
+}
+
+fn table_of<'s>(statement: &'s Modification<'s>) -> &'s QualifiedName<'s> {
+    match statement {
+        Modification::Insert(insert) => &insert.table,
+        Modification::Update(update) => &update.table,
+        Modification::Delete(delete) => &delete.table,
+    }
+}
+
+fn tables_of<'s>(transaction: &'s Transaction<'s>) -> impl Iterator<Item = &'s QualifiedName<'s>> {
+    let answer = match &transaction.answer {
+        TransactionAnswer::Select(select) => Some(&select.table),
+        TransactionAnswer::None | TransactionAnswer::References(_) => None,
+    };
+    let reads = transaction.assignments.iter().map(|assignment| &assignment.select.table);
+    reads.chain(answer).chain(transaction.updates.iter().map(table_of))
 }
 
 fn drop_of(kind: &ObjectKind<'_>) -> &'static str {
@@ -146,7 +193,8 @@ enum Subject<'s> {
     None,
     Keyspace(&'s str),
     Object(Option<&'s str>, &'s str),
-    Role(&'s str),
+    /// A role, or a name that may be of a keyspace.
+    Name(&'s str),
 }
 
 impl<'s> Subject<'s> {
@@ -158,19 +206,23 @@ impl<'s> Subject<'s> {
         Self::Keyspace(name.as_str())
     }
 
-    fn names(self) -> (Option<&'s str>, Option<&'s str>) {
+    /// Returns keyspace and name; `session` is the keyspace of objects without one.
+    fn names<'n>(self, session: Option<&'n str>) -> (Option<&'n str>, Option<&'n str>)
+    where
+        's: 'n,
+    {
         match self {
             Self::None => (None, None),
             Self::Keyspace(keyspace) => (Some(keyspace), None),
-            Self::Object(keyspace, name) => (keyspace, Some(name)),
-            Self::Role(role) => (None, Some(role)),
+            Self::Object(keyspace, name) => (keyspace.or(session), Some(name)),
+            Self::Name(name) => (None, Some(name)),
         }
     }
 }
 
 fn role<'s>(statement: &'s RoleStatement<'_>) -> (&'static str, AuditCategory, Subject<'s>) {
     use RoleStatement as R;
-    let of = |name: &'s Name<'_>| Subject::Role(name.as_str());
+    let of = |name: &'s Name<'_>| Subject::Name(name.as_str());
     let (kind, subject) = match statement {
         R::Create(define) => ("CREATE_ROLE", of(&define.role)),
         R::Alter(define) => ("ALTER_ROLE", of(&define.role)),
@@ -198,8 +250,9 @@ fn described<'s>(target: &'s DescribeTarget<'_>) -> Subject<'s> {
         | DescribeTarget::MaterializedView(name)
         | DescribeTarget::Type(name)
         | DescribeTarget::Function(name)
-        | DescribeTarget::Aggregate(name)
-        | DescribeTarget::Any(name) => Subject::of(name),
+        | DescribeTarget::Aggregate(name) => Subject::of(name),
+        DescribeTarget::Any(name) if name.keyspace.is_none() => Subject::Name(name.name.as_str()),
+        DescribeTarget::Any(name) => Subject::of(name),
         _ => Subject::None,
     }
 }
@@ -224,20 +277,44 @@ mod tests {
             ("SELECT * FROM k.t", "SELECT", "QUERY", Some("k"), Some("t")),
             ("INSERT INTO t (k) VALUES (1)", "UPDATE", "DML", Some("s"), Some("t")),
             ("DELETE FROM t WHERE k = 1", "DELETE", "DML", Some("s"), Some("t")),
-            ("BEGIN BATCH APPLY BATCH", "BATCH", "DML", Some("s"), None),
+            ("BEGIN BATCH APPLY BATCH", "BATCH", "DML", None, None),
+            ("DESCRIBE CLUSTER", "DESCRIBE", "OTHER", None, None),
+            ("DESCRIBE k", "DESCRIBE", "OTHER", None, Some("k")),
             ("USE k", "USE_KEYSPACE", "OTHER", Some("k"), None),
             ("DROP KEYSPACE k", "DROP_KEYSPACE", "DDL", Some("k"), None),
             ("TRUNCATE k.t", "TRUNCATE", "DDL", Some("k"), Some("t")),
             ("DROP INDEX k.i", "DROP_INDEX", "DDL", Some("k"), Some("i")),
-            ("ALTER USER u WITH PASSWORD 'x'", "ALTER_ROLE", "DCL", Some("s"), Some("u")),
-            ("GRANT SELECT ON k.t TO r", "GRANT", "DCL", Some("s"), Some("r")),
-            ("ADD IDENTITY 'i' TO ROLE 'r'", "CREATE_IDENTITY", "DCL", Some("s"), Some("r")),
+            ("ALTER USER u WITH PASSWORD 'x'", "ALTER_ROLE", "DCL", None, Some("u")),
+            ("GRANT SELECT ON k.t TO r", "GRANT", "DCL", None, Some("r")),
+            ("ADD IDENTITY 'i' TO ROLE 'r'", "CREATE_IDENTITY", "DCL", None, Some("r")),
         ] {
             let found = describe(text, Some("s")).unwrap();
             assert_eq!((found.kind, found.category.name()), (kind, category), "{text}");
-            assert_eq!(found.keyspace.as_deref(), keyspace, "{text}");
+            assert_eq!(found.keyspace(), keyspace, "{text}");
             assert_eq!(found.scope.as_deref(), scope, "{text}");
         }
         assert_eq!(describe("SELECT", None), None);
+    }
+
+    #[test]
+    fn a_batch_is_of_the_keyspaces_of_its_tables() {
+        for (text, keyspaces) in [
+            ("BEGIN BATCH DELETE FROM k.t WHERE k = 1; APPLY BATCH", vec!["k"]),
+            (
+                "BEGIN BATCH INSERT INTO t (k) VALUES (1); UPDATE k.t SET v = 1 WHERE k = 1; \
+                 DELETE FROM k.t WHERE k = 1; APPLY BATCH",
+                vec!["k", "system"],
+            ),
+            (
+                "BEGIN TRANSACTION LET r = (SELECT v FROM a.t WHERE k = 1); \
+                 SELECT v FROM b.t WHERE k = 1; UPDATE c.t SET v = 1 WHERE k = 1; \
+                 COMMIT TRANSACTION",
+                vec!["a", "b", "c"],
+            ),
+        ] {
+            let found = describe(text, Some("system")).unwrap();
+            assert_eq!(found.kind, "BATCH", "{text}");
+            assert_eq!(found.keyspaces, keyspaces, "{text}");
+        }
     }
 }

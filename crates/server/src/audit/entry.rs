@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use espalier_cql::audit::{AuditCategory, AuditedStatement};
+use espalier_cql::audit::{AuditCategory, AuditedStatement, only};
 use espalier_cql::auth::obfuscate;
 use serde::Serialize;
 
@@ -31,10 +31,17 @@ pub(crate) struct AuditEntry<'e> {
     /// The id that the entries of one batch share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<&'e str>,
-    #[serde(rename = "ks", skip_serializing_if = "Option::is_none")]
-    pub keyspace: Option<&'e str>,
+    /// The keyspaces of the statement's objects. The line has the name if there is one.
+    #[serde(rename = "ks", serialize_with = "one", skip_serializing_if = "has_not_one")]
+    pub keyspaces: &'e [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<&'e str>,
+    /// The number of statements of a batch with this text, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+    /// Whether the request failed. The option `excluded_keyspaces` does not hold for failures.
+    #[serde(skip)]
+    pub has_failed: bool,
     /// The statement without passwords, and the error if it failed.
     pub operation: String,
 }
@@ -43,13 +50,40 @@ fn name<S: serde::Serializer>(category: &AuditCategory, serializer: S) -> Result
     serializer.serialize_str(category.name())
 }
 
+fn has_not_one(keyspaces: &&[String]) -> bool {
+    only(keyspaces).is_none()
+}
+
+fn one<S: serde::Serializer>(keyspaces: &&[String], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(only(keyspaces).unwrap_or_default())
+}
+
 impl<'e> AuditEntry<'e> {
+    /// Creates an entry of nothing, on the node with this address.
+    pub fn new(host: IpAddr) -> Self {
+        Self {
+            timestamp: 0,
+            user: None,
+            host,
+            source: host,
+            port: 0,
+            kind: "",
+            category: AuditCategory::Other,
+            batch: None,
+            keyspaces: &[],
+            scope: None,
+            count: None,
+            has_failed: false,
+            operation: String::new(),
+        }
+    }
+
     /// Sets type, category, keyspace and scope to those of a statement.
     pub fn of(self, statement: &'e AuditedStatement) -> Self {
         Self {
             kind: statement.kind,
             category: statement.category,
-            keyspace: statement.keyspace.as_deref(),
+            keyspaces: &statement.keyspaces,
             scope: statement.scope.as_deref(),
             ..self
         }
@@ -81,20 +115,13 @@ mod tests {
 
     #[test]
     fn an_entry_is_one_line_of_json() {
-        let address = Ipv4Addr::LOCALHOST.into();
         let statement = espalier_cql::audit::describe("SELECT * FROM k.t", None).unwrap();
         let entry = AuditEntry {
             timestamp: 5,
             user: Some("r\n\"1\""),
-            host: address,
-            source: address,
             port: 7,
-            kind: "",
-            category: AuditCategory::Other,
-            batch: None,
-            keyspace: None,
-            scope: None,
             operation: operation("SELECT *\nFROM k.t"),
+            ..AuditEntry::new(Ipv4Addr::LOCALHOST.into())
         };
         let line = String::from_utf8(entry.of(&statement).line()).unwrap();
         let expected = r#"{"timestamp":5,"user":"r\n\"1\"","host":"127.0.0.1","source":"127.0.0.1","port":7,"type":"SELECT","category":"QUERY","ks":"k","scope":"t","operation":"SELECT *\nFROM k.t"}"#;

@@ -80,7 +80,7 @@ impl AuditLog {
 
     /// Logs an entry that the options take.
     pub async fn log(&self, options: &AuditOptions, entry: &AuditEntry<'_>) {
-        if !options.takes(entry.keyspace, entry.category, entry.user) {
+        if !options.takes(entry) {
             return;
         }
         match options.logger {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use espalier_cql::audit::AuditCategory;
 
+use super::AuditEntry;
+
 /// Keyspaces of which nothing is logged by default, as in Cassandra.
 const DEFAULT_EXCLUDED: &str = "system,system_schema,system_virtual_schema";
 
@@ -139,24 +141,39 @@ impl AuditOptions {
         ]
     }
 
-    /// Returns whether an entry is logged. A `None` is in no set of names.
-    pub(super) fn takes(
-        &self,
-        keyspace: Option<&str>,
-        category: AuditCategory,
-        user: Option<&str>,
-    ) -> bool {
-        self.keyspaces.takes(keyspace)
-            && self.categories.takes(Some(category.name()))
-            && self.users.takes(user)
+    /// Returns whether an entry is logged: one of its keyspaces is selected, and its category and
+    /// user are. A `None`, as the keyspace of an entry without one, is in no set of names.
+    pub(super) fn takes(&self, entry: &AuditEntry<'_>) -> bool {
+        let takes = |keyspace: Option<&str>| {
+            if entry.has_failed {
+                // A client chooses the keyspace that a failure names.
+                self.keyspaces.includes(keyspace)
+            } else {
+                self.keyspaces.takes(keyspace)
+            }
+        };
+        let is_selected = match entry.keyspaces {
+            [] => takes(None),
+            keyspaces => keyspaces.iter().any(|one| takes(Some(one))),
+        };
+        is_selected
+            && self.categories.takes(Some(entry.category.name()))
+            && self.users.takes(entry.user)
     }
 }
 
 impl Selection {
     fn takes(&self, name: Option<&str>) -> bool {
-        let holds = |names: &[String]| names.iter().any(|one| Some(one.as_str()) == name);
-        !holds(&self.excluded) && (self.included.is_empty() || holds(&self.included))
+        !holds(&self.excluded, name) && self.includes(name)
     }
+
+    fn includes(&self, name: Option<&str>) -> bool {
+        self.included.is_empty() || holds(&self.included, name)
+    }
+}
+
+fn holds(names: &[String], name: Option<&str>) -> bool {
+    names.iter().any(|one| Some(one.as_str()) == name)
 }
 
 impl AuditLogger {
@@ -225,24 +242,40 @@ fn categories(list: &str) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
+    fn entry<'e>(
+        category: AuditCategory,
+        keyspaces: &'e [String],
+        user: Option<&'e str>,
+    ) -> AuditEntry<'e> {
+        AuditEntry { keyspaces, category, user, ..AuditEntry::new([127, 0, 0, 1].into()) }
+    }
+
     #[test]
     fn entries_are_selected_by_keyspace_category_and_user() {
         let mut options = AuditOptions::new("audit");
-        let takes = |options: &AuditOptions, keyspace, user| {
-            options.takes(keyspace, AuditCategory::Query, user)
+        let takes = |options: &AuditOptions, keyspaces: &[&str], user| {
+            let keyspaces: Vec<_> = keyspaces.iter().map(|&one| one.to_owned()).collect();
+            options.takes(&entry(AuditCategory::Query, &keyspaces, user))
         };
-        assert!(takes(&options, Some("k"), Some("u")));
-        assert!(takes(&options, None, None));
-        assert!(!takes(&options, Some("system"), Some("u")));
+        assert!(takes(&options, &["k"], Some("u")));
+        assert!(takes(&options, &[], None));
+        assert!(!takes(&options, &["system"], Some("u")));
+        assert!(takes(&options, &["system", "k"], Some("u")));
+        let system = ["system".to_owned()];
+        let failed =
+            AuditEntry { has_failed: true, ..entry(AuditCategory::Error, &system, Some("u")) };
+        assert!(options.takes(&failed), "the keyspace of a failure does not hide it");
         options.set("included_users", "a, b").unwrap();
-        assert!(!takes(&options, Some("k"), Some("u")));
-        assert!(!takes(&options, Some("k"), None));
-        assert!(takes(&options, Some("k"), Some("b")));
+        assert!(!takes(&options, &["k"], Some("u")));
+        assert!(!takes(&options, &["k"], None));
+        assert!(takes(&options, &["k"], Some("b")));
         options.set("excluded_users", "b").unwrap();
-        assert!(!takes(&options, Some("k"), Some("b")));
+        assert!(!takes(&options, &["k"], Some("b")));
         options.set("included_categories", "ddl,auth").unwrap();
-        assert!(!takes(&options, Some("k"), Some("a")));
-        assert!(options.takes(Some("k"), AuditCategory::Ddl, Some("a")));
+        assert!(!takes(&options, &["k"], Some("a")));
+        assert!(options.takes(&entry(AuditCategory::Ddl, &[], Some("a"))));
+        options.set("included_keyspaces", "k").unwrap();
+        assert!(!options.takes(&entry(AuditCategory::Ddl, &[], Some("a"))));
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! The entries of a request, as Cassandra makes them: one for each statement, a first one for a
 //! batch as a whole, and a single one for a failure.
+//!
+//! A batch may execute one prepared statement many times. It then has one entry, with the count,
+//! where Cassandra writes the text each time; otherwise a small request would write gigabytes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use espalier_cql as cql;
@@ -10,21 +14,33 @@ use espalier_runtime::{maybe_yield, random, time};
 use super::entry::{AuditEntry, operation};
 use crate::connection::Connection;
 use crate::protocol::Request;
-use crate::protocol::request::StatementRef;
+use crate::protocol::request::{Batch, StatementRef};
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
+
+/// Maximum bytes of statements in the entries of one request; further entries have no text.
+/// Arbitrary.
+const MAX_REQUEST_BYTES: usize = 4 << 20;
 
 /// A request that is being served while the audit log is on.
 pub(crate) struct AuditedRequest {
     kind: Kind,
-    statements: Vec<Text>,
+    statements: Vec<Statement>,
+    /// The keyspace of the request, or else of the session.
     keyspace: Option<String>,
     timestamp: i64,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Execution,
     Preparation,
     Batch,
+}
+
+/// A statement of a request, and how often the request has it.
+struct Statement {
+    text: Text,
+    count: usize,
 }
 
 /// The text of a statement.
@@ -35,26 +51,50 @@ enum Text {
     Unknown,
 }
 
-impl Text {
-    fn of(connection: &Connection, id: &[u8]) -> Self {
-        connection.server.processor.known(id).map_or(Self::Unknown, Self::Prepared)
+impl Statement {
+    fn given(text: &str) -> Self {
+        Self { text: Text::Given(text.to_owned()), count: 1 }
     }
 
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Given(text) => text,
-            Self::Prepared(prepared) => &prepared.text,
-            Self::Unknown => "",
+    fn prepared(connection: &Connection, id: &[u8]) -> Self {
+        let known = connection.server.processor.known(id);
+        Self { text: known.map_or(Text::Unknown, Text::Prepared), count: 1 }
+    }
+
+    /// Returns the statements of a batch; a prepared one comes once.
+    fn of_batch(connection: &Connection, batch: &Batch<'_>) -> Vec<Self> {
+        let mut statements: Vec<Self> = Vec::new();
+        let mut indexes: HashMap<&[u8], usize> = HashMap::new();
+        for one in &batch.statements {
+            match one.statement {
+                StatementRef::Text(text) => statements.push(Self::given(text)),
+                StatementRef::Prepared(id) => {
+                    let index = *indexes.entry(id).or_insert(statements.len());
+                    match statements.get_mut(index) {
+                        Some(statement) => statement.count += 1,
+                        None => statements.push(Self::prepared(connection, id)),
+                    }
+                }
+            }
+        }
+        statements
+    }
+
+    fn text(&self) -> &str {
+        match &self.text {
+            Text::Given(text) => text,
+            Text::Prepared(prepared) => &prepared.text,
+            Text::Unknown => "",
         }
     }
 
-    /// Describes the statement in the keyspace of its preparation, or else of the session.
-    fn describe(&self, session: Option<&str>) -> Option<AuditedStatement> {
-        let keyspace = match self {
-            Self::Prepared(prepared) => prepared.keyspace.as_deref().or(session),
-            _ => session,
+    /// Describes the statement in the keyspace of its preparation, or else of the request.
+    fn describe(&self, request: Option<&str>) -> Option<AuditedStatement> {
+        let keyspace = match &self.text {
+            Text::Prepared(prepared) => prepared.keyspace.as_deref().or(request),
+            _ => request,
         };
-        describe(self.as_str(), keyspace)
+        describe(self.text(), keyspace)
     }
 }
 
@@ -65,102 +105,138 @@ impl AuditedRequest {
         if !connection.server.audit.is_on() {
             return None;
         }
-        let (kind, statements) = match request {
-            Request::Query(query) => (Kind::Execution, vec![Text::Given(query.text.to_owned())]),
-            Request::Execute(execute) => (Kind::Execution, vec![Text::of(connection, execute.id)]),
+        let (kind, statements, keyspace) = match request {
+            Request::Query(query) => {
+                let statements = vec![Statement::given(query.text)];
+                (Kind::Execution, statements, query.parameters.tail.keyspace)
+            }
+            Request::Execute(execute) => {
+                (Kind::Execution, vec![Statement::prepared(connection, execute.id)], None)
+            }
             Request::Prepare(prepare) => {
-                (Kind::Preparation, vec![Text::Given(prepare.text.to_owned())])
+                (Kind::Preparation, vec![Statement::given(prepare.text)], prepare.keyspace)
             }
             Request::Batch(batch) => {
-                let text = |statement: &StatementRef<'_>| match statement {
-                    StatementRef::Text(text) => Text::Given((*text).to_owned()),
-                    StatementRef::Prepared(id) => Text::of(connection, id),
-                };
-                (Kind::Batch, batch.statements.iter().map(|one| text(&one.statement)).collect())
+                (Kind::Batch, Statement::of_batch(connection, batch), batch.tail.keyspace)
             }
             _ => return None,
         };
-        let keyspace = connection.client().keyspace.clone();
+        let keyspace = keyspace.map(str::to_owned).or_else(|| connection.client().keyspace.clone());
         Some(Box::new(Self { kind, statements, keyspace, timestamp: time::now_millis() }))
     }
 
     /// Logs the outcome.
     pub async fn end(self: Box<Self>, connection: &Connection, error: Option<&ErrorResponse>) {
+        let mut described = Vec::with_capacity(self.statements.len());
+        for statement in &self.statements {
+            maybe_yield().await;
+            described.push(statement.describe(self.keyspace.as_deref()));
+        }
+        if let Some(error) = error {
+            return self.log_failure(connection, &described, error).await;
+        }
         let client = connection.client();
         let user = client.login.as_ref().map_or("anonymous", |login| login.name());
-        let batch = matches!(self.kind, Kind::Batch).then(|| random::uuid_v4().to_string());
-        let entry = |operation: String| AuditEntry {
-            timestamp: self.timestamp,
-            batch: batch.as_deref(),
-            keyspace: self.keyspace.as_deref(),
-            operation,
-            ..new_entry(connection, Some(user))
-        };
+        let new_entry =
+            || AuditEntry { timestamp: self.timestamp, ..new_entry(connection, Some(user)) };
         let log = &connection.server.audit;
         let options = log.options();
-        let count = self.statements.len();
-        if let Some(error) = error {
-            let text = match (&self.kind, self.statements.first()) {
-                (Kind::Batch, _) => format!("BATCH of {count} statements"),
-                (_, text) => operation(text.map_or("", Text::as_str)),
-            };
-            let statement = self.statements.first().filter(|_| batch.is_none());
-            let statement = statement.and_then(|text| text.describe(self.keyspace.as_deref()));
-            let failed = failure(entry(format!("{text}; {}", error.message)), error);
-            let failed = match &statement {
-                Some(statement) => AuditEntry {
-                    keyspace: statement.keyspace.as_deref(),
-                    scope: statement.scope.as_deref(),
-                    ..failed
-                },
-                None => failed,
-            };
-            return log.log(&options, &failed).await;
-        }
+        let batch = (self.kind == Kind::Batch).then(|| random::uuid_v4().to_string());
         if let Some(id) = &batch {
-            let whole = entry(format!("BatchId:[{id}] - BATCH of [{count}] statements"));
-            let whole = AuditEntry { kind: "BATCH", category: AuditCategory::Dml, ..whole };
+            let keyspaces = keyspaces_of(&described);
+            let whole = AuditEntry {
+                kind: "BATCH",
+                category: AuditCategory::Dml,
+                batch: Some(id),
+                keyspaces: &keyspaces,
+                operation: format!("BatchId:[{id}] - BATCH of [{}] statements", self.count()),
+                ..new_entry()
+            };
             log.log(&options, &whole).await;
         }
-        for text in &self.statements {
+        let mut bytes = 0;
+        for (statement, described) in self.statements.iter().zip(&described) {
             maybe_yield().await;
-            let Some(statement) = text.describe(self.keyspace.as_deref()) else { continue };
-            let done = entry(operation(text.as_str())).of(&statement);
-            let done = match self.kind {
-                Kind::Preparation => AuditEntry {
-                    kind: "PREPARE_STATEMENT",
-                    category: AuditCategory::Prepare,
-                    ..done
-                },
-                Kind::Execution | Kind::Batch => done,
+            let Some(described) = described else { continue };
+            let operation = if bytes < MAX_REQUEST_BYTES {
+                operation(statement.text())
+            } else {
+                "the text is left out: the entries of this request are too long".to_owned()
+            };
+            bytes += operation.len();
+            let done = AuditEntry {
+                batch: batch.as_deref(),
+                count: Some(statement.count).filter(|count| *count > 1),
+                operation,
+                ..new_entry().of(described)
+            };
+            let done = if self.kind == Kind::Preparation {
+                AuditEntry { kind: "PREPARE_STATEMENT", category: AuditCategory::Prepare, ..done }
+            } else {
+                done
             };
             log.log(&options, &done).await;
         }
     }
+
+    async fn log_failure(
+        &self,
+        connection: &Connection,
+        described: &[Option<AuditedStatement>],
+        error: &ErrorResponse,
+    ) {
+        let client = connection.client();
+        let user = client.login.as_ref().map_or("anonymous", |login| login.name());
+        let is_batch = self.kind == Kind::Batch;
+        let text = match self.statements.first() {
+            Some(statement) if !is_batch => operation(statement.text()),
+            _ => format!("BATCH of {} statements", self.count()),
+        };
+        let id = is_batch.then(|| random::uuid_v4().to_string());
+        let only = described.first().and_then(Option::as_ref).filter(|_| !is_batch);
+        let keyspaces = keyspaces_of(described);
+        let (kind, category) = match error.detail {
+            ErrorDetail::Unauthorized => ("UNAUTHORIZED_ATTEMPT", AuditCategory::Auth),
+            ErrorDetail::Authentication => ("LOGIN_ERROR", AuditCategory::Auth),
+            _ => ("REQUEST_FAILURE", AuditCategory::Error),
+        };
+        let failed = AuditEntry {
+            timestamp: self.timestamp,
+            kind,
+            category,
+            batch: id.as_deref(),
+            keyspaces: &keyspaces,
+            scope: only.and_then(|statement| statement.scope.as_deref()),
+            has_failed: true,
+            operation: format!("{text}; {}", error.message),
+            ..new_entry(connection, Some(user))
+        };
+        let log = &connection.server.audit;
+        log.log(&log.options(), &failed).await;
+    }
+
+    /// Returns the number of statements.
+    fn count(&self) -> usize {
+        self.statements.iter().map(|statement| statement.count).sum()
+    }
 }
 
-fn failure<'e>(entry: AuditEntry<'e>, error: &ErrorResponse) -> AuditEntry<'e> {
-    let (kind, category) = match error.detail {
-        ErrorDetail::Unauthorized => ("UNAUTHORIZED_ATTEMPT", AuditCategory::Auth),
-        ErrorDetail::Authentication => ("LOGIN_ERROR", AuditCategory::Auth),
-        _ => ("REQUEST_FAILURE", AuditCategory::Error),
-    };
-    AuditEntry { kind, category, ..entry }
+/// Returns the keyspaces of the statements of a request, each once.
+fn keyspaces_of(described: &[Option<AuditedStatement>]) -> Vec<String> {
+    let mut keyspaces: Vec<_> =
+        described.iter().flatten().flat_map(|one| one.keyspaces.iter().cloned()).collect();
+    keyspaces.sort();
+    keyspaces.dedup();
+    keyspaces
 }
 
 fn new_entry<'e>(connection: &Connection, user: Option<&'e str>) -> AuditEntry<'e> {
     AuditEntry {
         timestamp: time::now_millis(),
         user,
-        host: connection.server.config.broadcast_address,
         source: connection.peer.ip(),
         port: connection.peer.port(),
-        kind: "",
-        category: AuditCategory::Other,
-        batch: None,
-        keyspace: None,
-        scope: None,
-        operation: String::new(),
+        ..AuditEntry::new(connection.server.config.broadcast_address)
     }
 }
 
