@@ -38,6 +38,7 @@ def test_web_pages_and_rebound_names_get_nothing(node):
     url = f"http://127.0.0.1:{ours.api_port}/storage_service/release_version"
     assert status(url) == 200
     assert status(url, Host="evil.example") == 403
+    assert status(url, Host="0.0.0.0") == 403
     assert status(url, Origin="http://evil.example") == 403
     assert status(url, Sec_Fetch_Site="cross-site") == 403
     assert status(url, Origin=f"http://127.0.0.1:{ours.api_port}") == 200

@@ -3,8 +3,9 @@
 //! - With a token, each request has it: `Authorization: Bearer TOKEN`.
 //! - Web pages of other origins are refused, because a browser on this machine would send their
 //!   requests too: by `Origin`, and by `Sec-Fetch-Site`, which links and images have as well.
-//! - Without a token and without TLS, `Host` is an IP address or `localhost`. A page whose own name
-//!   was made to lead to this node (DNS rebinding) is of the same origin, but has another `Host`.
+//! - Without a token and without TLS, `Host` is a loopback address or `localhost`: such a node does
+//!   not start on another address. A page whose own name was made to lead to this node (DNS
+//!   rebinding), or that was loaded from `0.0.0.0`, is of the same origin, but has another `Host`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -70,23 +71,24 @@ impl AdminAccess {
             return (!has_token).then(|| HttpResponse::error(401, message));
         }
         let may_have_any_name = self.acceptor.is_some() || source.host.is_none();
-        if may_have_any_name || is_address(host) {
+        if may_have_any_name || is_loopback(host) {
             return None;
         }
-        let message = "Name the node by its IP address or by 'localhost': other names in Host \
-                       are refused unless api_token is set";
+        let message = "Name the node by 127.0.0.1, [::1] or 'localhost': other names in Host are \
+                       refused unless api_token is set";
         Some(HttpResponse::error(403, message))
     }
 }
 
-/// Returns whether a Host is an IP address or `localhost`, with or without a port.
-fn is_address(host: &str) -> bool {
+/// Returns whether a Host is a loopback address or `localhost`, with or without a port.
+fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
     let inside = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    inside.parse::<IpAddr>().is_ok() || inside.eq_ignore_ascii_case("localhost")
+    inside.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        || inside.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]
@@ -109,6 +111,11 @@ mod tests {
             ("Host: [::1]:10000\r\n", 200),
             ("Host: [::1]\r\n", 200),
             ("", 200),
+            ("Host: 127.1.2.3:10000\r\n", 200),
+            ("Host: 0.0.0.0:10000\r\n", 403),
+            ("Host: 0.0.0.0:10000\r\nOrigin: http://0.0.0.0:10000\r\n", 403),
+            ("Host: [::]:10000\r\n", 403),
+            ("Host: 10.0.0.3:10000\r\n", 403),
             ("Host: evil.example:10000\r\n", 403),
             ("Host: 127.0.0.1.evil.example\r\n", 403),
             ("Host: localhost.evil.example\r\n", 403),
