@@ -59,15 +59,22 @@ pub(super) fn resolve_api(draft: &Draft) -> Result<Option<TlsOptions>, Configura
 
 fn options(name: &str, encryption: &EncryptionDraft) -> Result<TlsOptions, ConfigurationError> {
     let [certificate, key] = files(name, encryption)?;
+    let client_certificates = match encryption.require_client_auth.as_deref() {
+        Some("true") => ClientCertificates::Required,
+        Some("optional") => ClientCertificates::Asked,
+        _ => ClientCertificates::NotAsked,
+    };
+    if client_certificates != ClientCertificates::NotAsked && encryption.truststore.is_none() {
+        return Err(inconsistent(&format!(
+            "{name}.require_client_auth needs a truststore: a PEM file with the certificates that \
+             may sign those of clients"
+        )));
+    }
     Ok(TlsOptions {
         certificate,
         key,
         truststore: encryption.truststore.clone(),
-        client_certificates: match encryption.require_client_auth.as_deref() {
-            Some("true") => ClientCertificates::Required,
-            Some("optional") => ClientCertificates::Asked,
-            _ => ClientCertificates::NotAsked,
-        },
+        client_certificates,
         versions: versions(name, encryption)?,
         cipher_suites: encryption.cipher_suites.clone().unwrap_or_default(),
     })

@@ -245,6 +245,10 @@ fn clients_show_certificates_that_the_truststore_signed() {
             let admitted: Vec<_> = outcomes.await.iter().map(Result::is_ok).collect();
             assert_eq!(admitted, expected, "{client_certificates:?}");
         }
+        // The authority of the node's own certificate is not trusted by itself.
+        let client_certificates = ClientCertificates::Required;
+        let alone = TlsOptions { client_certificates, ..options(authority.sign("node.pem")) };
+        assert!(matches!(TlsAcceptor::load(alone).await, Err(TlsError::NoTruststore)));
     });
 }
 

@@ -169,6 +169,22 @@ fn authentication_and_authorization_fit_together() {
 }
 
 #[test]
+fn certificates_of_clients_need_a_truststore() {
+    for (options, choice) in [
+        ("client_encryption_options", "true"),
+        ("client_encryption_options", "optional"),
+        ("api_encryption_options", "true"),
+    ] {
+        let file = format!(
+            "{options}:\n  enabled: true\n  keystore: a.pem\n  require_client_auth: {choice}\n"
+        );
+        let expected = format!("{options}.require_client_auth needs a truststore");
+        assert!(refused(&file).contains(&expected), "{file}");
+        assert!(load(&[], &format!("{file}  truststore: b.pem\n")).is_ok(), "{file}");
+    }
+}
+
+#[test]
 fn passwords_of_settings_are_not_shown() {
     let node = load(&[], "auth_superuser_password: secret\n").unwrap();
     assert!(!format!("{node:?}").contains("secret"));
@@ -381,7 +397,8 @@ fn the_admin_api_is_guarded_where_other_machines_reach_it() {
     assert!(refused("api_token: short\n").contains("at least 16 characters"));
     let tls = "api_address: 0.0.0.0\napi_encryption_options:\n  enabled: true\n  keystore: a.pem\n";
     assert!(refused(tls).contains("set api_token"));
-    let node = load(&[], &format!("{tls}  require_client_auth: true\n")).unwrap();
+    let asks = format!("{tls}  truststore: b.pem\n  require_client_auth: true\n");
+    let node = load(&[], &asks).unwrap();
     assert!(node.api_encryption.is_some());
     assert!(load(&[], "api_address: 127.0.0.5\n").is_ok());
 }

@@ -42,7 +42,8 @@ pub struct TlsOptions {
     pub certificate: PathBuf,
     /// A PEM file with the private key of the certificate, without a password.
     pub key: PathBuf,
-    /// A PEM file with the certificates that may sign those of clients.
+    /// A PEM file with the certificates that may sign those of clients. Needed if these are asked
+    /// for: the authority of the node's own certificate may sign for anyone.
     pub truststore: Option<PathBuf>,
     /// Whether clients show a certificate.
     pub client_certificates: ClientCertificates,
@@ -81,8 +82,9 @@ impl Contents {
     /// Builds the configuration of rustls.
     ///
     /// # Errors
-    /// Fails if a file is not PEM or lacks a part, if a cipher suite is unknown, or if the key does
-    /// not belong to the certificate.
+    /// Fails if a file is not PEM or lacks a part, if a cipher suite is unknown, if the key does
+    /// not belong to the certificate, or if certificates of clients are asked for without a
+    /// truststore.
     pub(super) fn build(&self, options: &TlsOptions) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = Arc::new(provider(&options.cipher_suites)?);
         let chain = certificates(&options.certificate, &self.certificate)?;
@@ -112,10 +114,8 @@ impl Contents {
         if options.client_certificates == ClientCertificates::NotAsked {
             return Ok(None);
         }
-        // Without a truststore, the certificates of the node's own chain may sign.
-        let (path, content) = match (&options.truststore, &self.truststore) {
-            (Some(path), Some(content)) => (path, content),
-            _ => (&options.certificate, &self.certificate),
+        let (Some(path), Some(content)) = (&options.truststore, &self.truststore) else {
+            return Err(TlsError::NoTruststore);
         };
         let rejected = |reason: String| TlsError::Rejected { path: path.to_owned(), reason };
         let mut roots = RootCertStore::empty();

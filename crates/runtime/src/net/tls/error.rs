@@ -39,6 +39,9 @@ pub enum TlsError {
         /// The missing part.
         what: &'static str,
     },
+    /// Certificates of clients are asked for without a truststore.
+    #[error("no truststore says which authority may sign the certificates of clients")]
+    NoTruststore,
     /// A cipher suite is unknown.
     #[error("cipher suite {name} is unknown or not offered; these are offered: {known}")]
     UnknownCipherSuite {
