@@ -349,9 +349,16 @@ pub(super) async fn find(
     }
 }
 
-/// Refuses symbolic links among the files: they would make files of other directories part of a
-/// table. Best effort: a file that is exchanged for a link after this check is not noticed.
+/// Refuses a source that is a symbolic link, and symbolic links among its files: they would make
+/// files of other directories part of a table. Best effort: a file that is exchanged for a link
+/// after this check is not noticed.
 async fn refuse_links(file_system: &FileSystem, source: &Path) -> Result<(), StorageError> {
+    if is_link(file_system, source).await? {
+        return Err(StorageError::NotImportable(format!(
+            "{} is a symbolic link; name the directory that it leads to",
+            source.display()
+        )));
+    }
     let entries = file_system.read_dir(source).await?;
     match entries.into_iter().find(|entry| entry.is_link) {
         None => Ok(()),
@@ -359,6 +366,21 @@ async fn refuse_links(file_system: &FileSystem, source: &Path) -> Result<(), Sto
             "{} is a symbolic link; copy the file that it leads to",
             link.path.display()
         ))),
+    }
+}
+
+/// Returns whether a directory is a symbolic link, by the list of its parent.
+async fn is_link(file_system: &FileSystem, directory: &Path) -> Result<bool, StorageError> {
+    let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
+        return Ok(false);
+    };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    match file_system.read_dir(parent).await {
+        Ok(entries) => {
+            Ok(entries.iter().any(|one| one.is_link && one.path.file_name() == Some(name)))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -48,6 +48,10 @@ fn an_import_takes_no_file_through_a_link() {
         }
         let error = database.import("ks", "narrow", Some(foreign.clone())).await.unwrap_err();
         assert!(error.to_string().contains("is a symbolic link"), "{error}");
+        let linked = place.path().join("linked");
+        symlink(&own, &linked).unwrap();
+        let error = database.import("ks", "narrow", Some(linked)).await.unwrap_err();
+        assert!(error.to_string().contains("linked is a symbolic link"), "{error}");
         // By `upload`, too, and as the only link among true files.
         let upload = own.join("upload");
         std::fs::create_dir(&upload).unwrap();
