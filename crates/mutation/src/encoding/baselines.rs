@@ -123,6 +123,7 @@ impl Baselines {
     /// # Errors
     ///
     /// Fails if the bytes end inside a number.
+    #[inline]
     pub fn read_deletion(&self, input: &mut DataInput<'_>) -> Decoded<DeletionTime> {
         let timestamp = self.read_timestamp(input)?;
         let local_deletion_time = self.read_local_deletion_time(input)?;
@@ -156,6 +157,7 @@ impl Baselines {
     }
 
     /// Appends a deletion.
+    #[inline]
     pub fn write_deletion(&self, deletion: DeletionTime, out: &mut Vec<u8>) {
         self.write_timestamp(deletion.marked_for_delete_at, out);
         self.write_local_deletion_time(deletion.local_deletion_time, out);

@@ -85,6 +85,7 @@ pub fn read_cell(
 /// # Errors
 ///
 /// Fails if the bytes end inside the ttl, or if it is not positive.
+#[inline]
 pub fn read_positive_ttl(input: &mut DataInput<'_>, baselines: &Baselines) -> Decoded<u32> {
     match baselines.read_ttl(input)? {
         ttl @ 1..=0x7FFF_FFFF => Ok(ttl),

@@ -26,6 +26,7 @@ pub type ValueSpans = SmallVec<[Option<(usize, usize)>; 4]>;
 /// # Errors
 ///
 /// Fails if the bytes end inside the values or do not follow the format.
+#[inline]
 pub fn read_spans(
     input: &mut DataInput<'_>,
     forms: &[ValueForm],

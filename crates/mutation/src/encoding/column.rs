@@ -14,7 +14,8 @@ pub struct EncodedColumn {
     pub is_complex: bool,
     /// Whether a reader puts the shards of its cells into order.
     pub is_counter: bool,
-    /// Whether a reader returns a complex column of which nothing is left. Only messages have some.
+    /// Whether a reader returns a complex column without a cell or deletion, which only messages
+    /// have.
     pub keeps_empty: bool,
     /// The form of its values.
     pub form: ValueForm,

@@ -29,6 +29,7 @@ impl ColumnSubset {
     /// # Errors
     ///
     /// Fails if the bytes end inside the subset or do not follow the format.
+    #[inline]
     pub fn read(input: &mut DataInput<'_>, count: usize) -> Decoded<Self> {
         let first = input.vint()?;
         if count < BITMAP_LIMIT {
@@ -67,6 +68,7 @@ impl ColumnSubset {
     }
 
     /// Iterates over the indices.
+    #[inline]
     pub fn iter(&self) -> SubsetIterator<'_> {
         match self {
             Self::All(count) => SubsetIterator::Range(0, *count),
@@ -109,6 +111,7 @@ impl Iterator for SubsetIterator<'_> {
 }
 
 /// Appends the subset of `count` columns that holds the indices `present`, which ascend.
+#[inline]
 pub fn write(count: usize, present: &[u32], out: &mut Vec<u8>) {
     if count < BITMAP_LIMIT {
         let all = (1u64 << count) - 1;

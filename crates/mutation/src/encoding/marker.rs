@@ -11,6 +11,7 @@ use crate::{BoundKind, ClusteringBound, DeletionTime, RangeTombstoneMarker};
 /// # Errors
 ///
 /// Fails if the bytes end inside the body, or if the marker begins or ends no deletion.
+#[inline]
 pub fn read_marker_body(
     input: &mut DataInput<'_>,
     baselines: &Baselines,

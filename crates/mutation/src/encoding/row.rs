@@ -84,6 +84,7 @@ pub fn read_row_body(
     Ok(row)
 }
 
+#[inline]
 fn read_simple(
     input: &mut DataInput<'_>,
     baselines: &Baselines,
@@ -98,6 +99,7 @@ fn read_simple(
     Ok((!column.has_dropped(cell.timestamp)).then_some(ColumnData::Simple(cell)))
 }
 
+#[inline]
 fn read_complex(
     input: &mut DataInput<'_>,
     baselines: &Baselines,
@@ -249,6 +251,7 @@ pub fn write_row_body(
     Ok(flags)
 }
 
+#[inline]
 fn write_complex(
     column: &ComplexColumn,
     has_deletion: bool,

@@ -15,6 +15,7 @@ pub enum ValueForm {
 
 impl ValueForm {
     /// The form for a column's type; cells of complex columns are always [`ValueForm::Prefixed`].
+    #[inline]
     pub fn of(column_type: &CqlType) -> Self {
         match column_type.fixed_length() {
             Some(length) => Self::Fixed(length),
@@ -28,6 +29,7 @@ impl ValueForm {
 /// # Errors
 ///
 /// Fails if the value does not have the length that the type gives all its values.
+#[inline]
 pub fn write_value(form: ValueForm, value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     match form {
         ValueForm::Fixed(length) if length != value.len() => {
