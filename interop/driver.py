@@ -11,12 +11,16 @@ from cassandra.query import tuple_factory
 PROTOCOLS = {"v5": (5, False), "v4": (4, False), "v5-lz4": (5, "lz4"), "v4-lz4": (4, "lz4")}
 
 
-def connect(node, protocol="v5", keyspace=None, row_factory=tuple_factory, timeout_s=60):
+def connect(
+    node, protocol="v5", keyspace=None, row_factory=tuple_factory, timeout_s=60, policy=None
+):
     """Opens a session on `node` (any object with `host` and `port`) that speaks exactly this
-    protocol; rows are returned as tuples."""
+    protocol; rows are returned as tuples. `policy` chooses among the hosts of a ring."""
     version, compression = PROTOCOLS.get(protocol) or (4, protocol.partition("-")[2])
     profile = ExecutionProfile(
-        load_balancing_policy=RoundRobinPolicy(), request_timeout=timeout_s, row_factory=row_factory
+        load_balancing_policy=policy or RoundRobinPolicy(),
+        request_timeout=timeout_s,
+        row_factory=row_factory,
     )
     # By default the driver's schema queries end after 2 s, which is too short beside other tests on
     # a machine of two cores.

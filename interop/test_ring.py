@@ -9,6 +9,8 @@ import urllib.request
 
 import pytest
 from cassandra import ConsistencyLevel, ReadFailure, WriteFailure
+from cassandra.cluster import NoHostAvailable
+from cassandra.policies import HostFilterPolicy, RoundRobinPolicy
 from cassandra.query import SimpleStatement
 
 from cassandra_node import CassandraNode
@@ -80,6 +82,45 @@ def counter(node, name):
     return sum(float(line.split()[-1]) for line in lines)
 
 
+# The level at which a node reads its own rows alone. The driver has no name for it.
+NODE_LOCAL = 11
+
+
+def local_rows(node, query):
+    """Returns the rows that our node stores, without its peers."""
+    statement = SimpleStatement(query, consistency_level=NODE_LOCAL)
+    return sorted(map(repr, connect(node).execute(statement)))
+
+
+def check_new_session(cassandra, ours):
+    """Drivers find our node in the ring and send it requests, of which Cassandra answers each."""
+    session = connect(cassandra)
+    ports = {host.endpoint.port for host in session.cluster.metadata.all_hosts()}
+    assert ports == {cassandra.port, ours.port}
+    session.execute("CREATE TABLE ring.new (k int PRIMARY KEY, v int)")
+    insert = session.prepare("INSERT INTO ring.new (k, v) VALUES (?, ?)")
+    tried = set()
+    for key in range(8):
+        texts = (f"UPDATE ring.new SET v = {key} WHERE k = {key}", insert.bind((key + 100, key)))
+        for statement in texts:
+            result = session.execute_async(statement)
+            result.result()
+            assert result.coordinator_host.endpoint.port == cassandra.port
+            tried |= {host.endpoint.port for host in result.attempted_hosts}
+    assert tried == {cassandra.port, ours.port}
+    assert len(list(session.execute("SELECT * FROM ring.new"))) == 16
+    session.cluster.shutdown()
+    # A client that knows our node alone gets an error, never an acknowledgement.
+    lone = connect(ours)
+    for text in ("INSERT INTO ring.new (k, v) VALUES (99, 1)", "SELECT * FROM ring.new"):
+        with pytest.raises(NoHostAvailable, match="bootstrapping"):
+            lone.execute(text)
+    with pytest.raises(NoHostAvailable, match="bootstrapping"):
+        lone.execute("CREATE KEYSPACE lost WITH replication = "
+                     "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+    lone.cluster.shutdown()
+
+
 def test_a_member_is_shown_and_stores_writes(node, cassandra):
     settings = {
         "join_ring": "true", "auto_bootstrap": "false", "cluster_name": "peer",
@@ -88,7 +129,9 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
         "seed_provider": SEEDS.format(port=cassandra.storage_port),
     }
     ours = node(settings=settings)
-    session = connect(cassandra)
+    # Our node serves its own tables to drivers; the questions here are for Cassandra's.
+    only = HostFilterPolicy(RoundRobinPolicy(), lambda host: host.endpoint.port == cassandra.port)
+    session = connect(cassandra, policy=only)
     wait_until(lambda: None not in peers(session).get(ADDRESS, [None]), what="our node in peers_v2")
     center, rack, release, host_id, native_port, tokens = peers(session)[ADDRESS]
     assert (center, rack, release) == ("datacenter1", "rack1", "5.0.9")
@@ -121,14 +164,15 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     assert counter(ours, "connections_broken") == 0
     assert "refused a request of a peer" in ours.log()
     query = "SELECT k, c, s, v, m, p, writetime(v) FROM ring.t"
-    rows = sorted(map(repr, connect(ours).execute(query)))
+    rows = local_rows(ours, query)
     assert len(rows) == 4
+    check_new_session(cassandra, ours)
 
     # A restart is the same node; a kill is noticed, and so is a clean stop.
     ours.restart(kill=True)
     wait_until(lambda: status(cassandra).get(ADDRESS) == "UN", 60, "our node up again")
     assert peers(session)[ADDRESS][3] == host_id
-    assert sorted(map(repr, connect(ours).execute(query))) == rows
+    assert local_rows(ours, query) == rows
     wait_until(lambda: agreed(session), what="agreement on the schema again")
     assert ours.stop() == 0
     wait_until(lambda: status(cassandra).get(ADDRESS) == "DN", 60, "our node down")

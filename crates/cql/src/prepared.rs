@@ -22,6 +22,10 @@ use hashbrown::HashMap;
 
 use crate::{
     auth::Need,
+    grammar::{
+        self,
+        ast::{Name, Statement},
+    },
     metadata::{BindMetadata, ResultMetadata},
     modify::PlannedModification,
     select::PlannedSelect,
@@ -115,6 +119,21 @@ impl Prepared {
             Plan::Select(select) => !is_node_keyspace(&select.table.keyspace),
             _ => false,
         }
+    }
+
+    /// Whether it reads nothing but the node's own tables and its schema, or sets the keyspace of
+    /// the session. Drivers need such statements to connect.
+    pub fn concerns_node_alone(&self) -> bool {
+        match &self.plan {
+            Plan::Select(select) => is_node_keyspace(&select.table.keyspace),
+            Plan::Use(_) | Plan::Describe => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it is a SELECT.
+    pub fn is_select(&self) -> bool {
+        matches!(self.plan, Plan::Select(_))
     }
 
     /// Whether the result is one row: aggregates over all rows that the statement reads.
@@ -234,6 +253,15 @@ impl PreparedCache {
     }
 }
 
+/// Whether a text is a SELECT from the node's own tables. `keyspace` is that of the session. The
+/// text need not fit the schema.
+pub fn selects_from_node(text: &str, keyspace: Option<&str>) -> bool {
+    let Ok(parsed) = grammar::parse(text) else { return false };
+    let Statement::Select(select) = &parsed.statement else { return false };
+    let named = select.table.keyspace.as_ref().map(Name::as_str);
+    named.or(keyspace).is_some_and(is_node_keyspace)
+}
+
 /// Whether the keyspace describes the node itself. Its tables are small.
 fn is_node_keyspace(keyspace: &str) -> bool {
     matches!(keyspace, "system" | "system_schema") || is_virtual(keyspace)
@@ -284,6 +312,22 @@ mod tests {
         assert_eq!(gone, [1, 3, 5]);
         assert_eq!(statements.by_id.len(), MAX_STATEMENTS);
         assert_eq!(statements.queue.len(), MAX_STATEMENTS);
+    }
+
+    #[test]
+    fn a_select_from_the_tables_of_the_node_needs_no_schema() {
+        for (text, keyspace, is_of_node) in [
+            ("SELECT x FROM system.nonsense", None, true),
+            ("SELECT * FROM peers_v2", Some("system"), true),
+            ("SELECT * FROM system_views.clients", Some("ks"), true),
+            ("SELECT * FROM ks.local", Some("system"), false),
+            ("SELECT * FROM system_auth.roles", None, false),
+            ("SELECT * FROM t", None, false),
+            ("INSERT INTO system.local (key) VALUES ('x')", None, false),
+            ("SELECT", Some("system"), false),
+        ] {
+            assert_eq!(selects_from_node(text, keyspace), is_of_node, "{text}");
+        }
     }
 
     #[test]

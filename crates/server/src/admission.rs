@@ -29,7 +29,7 @@ pub struct ConnectionLimits {
 
 /// Counts the node's connections and distributes them to the shards; all shards share one counter.
 #[derive(Debug)]
-pub(crate) struct ConnectionCounter {
+pub struct ConnectionCounter {
     limits: ConnectionLimits,
     open: Mutex<OpenConnections>,
 }
@@ -50,7 +50,7 @@ struct OfAddress {
 
 /// A connection that is counted for a shard; dropping it ends the count.
 #[derive(Debug)]
-pub(crate) struct ConnectionPlace {
+pub struct ConnectionPlace {
     counter: Arc<ConnectionCounter>,
     address: IpAddr,
     shard: usize,

@@ -38,6 +38,9 @@ pub struct ServerConfig {
     /// `broadcast_rpc_address`: the address of this node that clients read. Without the setting, it
     /// is the address on which the node listens.
     pub broadcast_address: IpAddr,
+    /// Whether the node is a member of a Cassandra ring. It coordinates no requests then: it serves
+    /// its own tables alone, and local rows to clients that ask for them.
+    pub is_ring_member: bool,
     /// `trace_type_query_ttl`, in seconds: the TTL of the rows of traces.
     pub trace_ttl_s: u32,
 }
@@ -73,6 +76,7 @@ impl ServerConfig {
             max_request_data_in_flight: memory / 10,
             max_request_data_in_flight_per_ip: memory / 40,
             broadcast_address: listen.ip(),
+            is_ring_member: false,
             trace_ttl_s: 24 * 3600,
         }
     }

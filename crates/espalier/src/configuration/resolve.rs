@@ -83,6 +83,7 @@ pub(super) fn resolve(
     let auth = auth(&draft, encryption.as_ref())?;
     let cluster_name = draft.cluster_name.as_deref().unwrap_or(DEFAULT_CLUSTER_NAME).to_owned();
     let ring = ring.resolve(&cluster_name, messaging_version(&draft), &mut ignored)?;
+    server.is_ring_member = ring.is_some();
     if ring.is_some() && draft.commitlog_sync.as_deref() == Some("periodic") {
         return Err(ConfigurationError::Inconsistent(
             "join_ring needs commitlog_sync group or batch: writes of the ring are acknowledged \
@@ -261,10 +262,10 @@ fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
 }
 
 /// Returns the version of messages between nodes. It follows the setting as Cassandra's does, whose
-/// default is CASSANDRA_4.
+/// default is CASSANDRA_4 and whose nodes speak the new version from UPGRADING on.
 fn messaging_version(draft: &Draft) -> MessagingVersion {
     match draft.storage_compatibility_mode.as_deref() {
-        Some("NONE") => MessagingVersion::V13,
+        Some("NONE" | "UPGRADING") => MessagingVersion::V13,
         _ => MessagingVersion::V12,
     }
 }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::read::execute_with_room;
 use super::respond::{Columns, RowsRef, finish, respond_rows};
+use super::ring;
 use crate::admission::InFlight;
 use crate::connection::Connection;
 use crate::convert::{BoundValues, error_response, query_options};
@@ -80,7 +81,7 @@ fn execute_now(
     execute: &Execute<'_>,
     in_flight: InFlight,
 ) -> Result<Option<InFlight>, ErrorResponse> {
-    let prepared = find_prepared(connection, execute.id)?;
+    let prepared = find_served(connection, execute)?;
     if prepared.returns_rows() && connection.is_behind() {
         return Ok(Some(in_flight));
     }
@@ -137,7 +138,7 @@ async fn execute_traced(
     header: Header,
     execute: &Execute<'_>,
 ) -> Result<bool, ErrorResponse> {
-    let prepared = find_prepared(connection, execute.id)?;
+    let prepared = find_served(connection, execute)?;
     if prepared.returns_rows() && connection.is_behind() {
         return Ok(false);
     }
@@ -187,7 +188,7 @@ pub(super) async fn serve_execute(
     if trace::is_on() && Box::pin(execute_traced(connection, header, &execute)).await? {
         return Ok(());
     }
-    let prepared = find_prepared(connection, execute.id)?;
+    let prepared = find_served(connection, &execute)?;
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let warnings = cql::Warnings::default();
@@ -209,6 +210,20 @@ fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a
     let knows = execute.result_metadata_id.is_some() || !prepared.result_changed;
     let skip = execute.parameters.skip_metadata && knows;
     Columns::Prepared { skip, known_id: execute.result_metadata_id }
+}
+
+/// Returns the statement of an EXECUTE, if the node serves it.
+fn find_served(
+    connection: &Connection,
+    execute: &Execute<'_>,
+) -> Result<Arc<cql::Prepared>, ErrorResponse> {
+    let prepared = match find_prepared(connection, execute.id) {
+        Ok(prepared) => prepared,
+        // A member of a ring would refuse to prepare the statement too.
+        Err(error) => return Err(ring::check_member(connection).err().unwrap_or(error)),
+    };
+    ring::check_statement(connection, &prepared, execute.parameters.consistency)?;
+    Ok(prepared)
 }
 
 /// Returns the prepared statement of an id, or the error that makes the driver prepare it again.

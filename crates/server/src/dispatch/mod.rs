@@ -10,6 +10,7 @@ mod execute;
 mod kind;
 mod read;
 mod respond;
+mod ring;
 
 use std::rc::Rc;
 
@@ -133,8 +134,12 @@ async fn serve_query(
         if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };
     let processor = &connection.server.processor;
     let planned = processor.plan(query.text, &client, &options);
-    let prepared = planned
-        .map_err(|error| error_response(error, consistency).with_warnings(warnings.take()))?;
+    let prepared = planned.map_err(|error| {
+        let error = error_response(error, consistency).with_warnings(warnings.take());
+        let keyspace = query.parameters.tail.keyspace.or(client.keyspace.as_deref());
+        ring::explain(connection, query.text, keyspace, error)
+    })?;
+    ring::check_statement(connection, &prepared, consistency)?;
     let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = Columns::Unprepared { skip: query.parameters.skip_metadata };
     finish(connection, header, consistency, columns, result, &warnings)
@@ -145,6 +150,7 @@ async fn serve_batch(
     header: Header,
     batch: Batch<'_>,
 ) -> Result<(), ErrorResponse> {
+    ring::check_member(connection)?;
     let client = connection.client();
     let values: Vec<_> =
         batch.statements.iter().map(|it| BoundValues::new(&batch.values(it))).collect();
@@ -185,10 +191,11 @@ fn serve_prepare(
     if let Some(keyspace) = prepare.keyspace {
         Rc::make_mut(&mut client).keyspace = Some(keyspace.to_owned());
     }
-    let statement = server
-        .processor
-        .prepare(prepare.text, &client)
-        .map_err(|error| error_response(error, Consistency::One))?;
+    let statement = server.processor.prepare(prepare.text, &client).map_err(|error| {
+        let error = error_response(error, Consistency::One);
+        ring::explain(connection, prepare.text, client.keyspace.as_deref(), error)
+    })?;
+    ring::check_statement(connection, &statement, Consistency::One)?;
     let variables = crate::convert::encode_columns(header.version, &statement.bind.columns);
     let result =
         (!statement.result.columns.is_empty()).then(|| server.columns.get(&statement.result));

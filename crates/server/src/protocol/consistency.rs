@@ -1,5 +1,6 @@
 //! Consistency levels on the wire. A single node honours all of them, but must distinguish them,
-//! because some are refused for reads or for writes.
+//! because some are refused for reads or for writes. `NODE_LOCAL` is Cassandra's since 4.1: the
+//! coordinator uses only its own rows.
 
 use std::fmt;
 
@@ -22,6 +23,7 @@ pub enum Consistency {
     Serial = 0x08,
     LocalSerial = 0x09,
     LocalOne = 0x0A,
+    NodeLocal = 0x0B,
 }
 
 impl Consistency {
@@ -43,6 +45,7 @@ impl Consistency {
             0x08 => Self::Serial,
             0x09 => Self::LocalSerial,
             0x0A => Self::LocalOne,
+            0x0B => Self::NodeLocal,
             _ => return Err(DecodeError::UnknownConsistency { code }),
         })
     }
@@ -72,6 +75,7 @@ impl fmt::Display for Consistency {
             Self::Serial => "SERIAL",
             Self::LocalSerial => "LOCAL_SERIAL",
             Self::LocalOne => "LOCAL_ONE",
+            Self::NodeLocal => "NODE_LOCAL",
         })
     }
 }

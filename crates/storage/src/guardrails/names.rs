@@ -23,7 +23,7 @@ pub enum Verdict {
 }
 
 /// The consistency levels in the order of their codes in the protocol.
-const LEVELS: [&str; 11] = [
+const LEVELS: [&str; 12] = [
     "ANY",
     "ONE",
     "TWO",
@@ -35,6 +35,7 @@ const LEVELS: [&str; 11] = [
     "SERIAL",
     "LOCAL_SERIAL",
     "LOCAL_ONE",
+    "NODE_LOCAL",
 ];
 
 /// Table properties that Cassandra accepts in the settings.

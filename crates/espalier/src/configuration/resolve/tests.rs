@@ -142,7 +142,8 @@ fn what_does_not_exist_here_is_refused() {
     assert!(refused("cdc_enabled: true\n").contains("only false"));
     let ring = "join_ring: true\nauto_bootstrap: false\ninitial_token: 1\nseed_provider:\n  \
                 - class_name: SimpleSeedProvider\n    parameters: [{seeds: 127.0.0.1}]\n";
-    load(&[], ring).unwrap();
+    assert!(load(&[], ring).unwrap().server.is_ring_member);
+    assert!(!load(&[], "").unwrap().server.is_ring_member);
     let error = refused(&format!("{ring}commitlog_sync: periodic\n"));
     assert!(error.contains("join_ring needs commitlog_sync group or batch"), "{error}");
 }

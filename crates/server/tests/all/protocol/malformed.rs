@@ -122,7 +122,7 @@ fn fields() {
     protocol(0x07, &[0, 0, 0, 1, 0xff], "Invalid message: query is not valid UTF-8");
     let x = [0, 0, 0, 1, b'x'];
     let after_x = |rest: &[u8]| [&x[..], rest].concat();
-    protocol(0x07, &after_x(&[0, 11, 0]), "Unknown code 11 for a consistency level");
+    protocol(0x07, &after_x(&[0, 12, 0]), "Unknown code 12 for a consistency level");
     protocol(0x07, &after_x(&[0, 1]), "Invalid message: query flags needs 1 bytes but 0 remain");
     protocol(
         0x07,

@@ -10,3 +10,4 @@ mod handshake;
 mod latencies;
 mod node;
 mod requests;
+mod ring;
