@@ -3,7 +3,7 @@
 //! They have an effect only with `join_ring: true`. A node without it is a cluster of its own and
 //! ignores them, so that a stock cassandra.yaml starts such a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use espalier_internode::MessagingVersion;
@@ -58,8 +58,7 @@ impl Given {
         version: MessagingVersion,
         ignored: &mut Vec<(String, &'static str)>,
     ) -> Result<Option<RingSettings>, ConfigurationError> {
-        let joins = self.text(JOIN)?.is_some_and(|text| text.eq_ignore_ascii_case("true"));
-        if !joins {
+        if !self.joins()? {
             let given = self.0.keys().filter(|key| *key != JOIN);
             ignored.extend(given.map(|key| (key.clone(), IGNORED)));
             return Ok(None);
@@ -67,6 +66,10 @@ impl Given {
         let port = self.port()?;
         let listen = self.address("listen_address", port)?;
         let listen = listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)));
+        if listen.ip().is_unspecified() {
+            let reason = "peers cannot connect to this address; give the one of an interface";
+            return Err(self.bad("listen_address", reason));
+        }
         let broadcast = self.address("broadcast_address", port)?.unwrap_or(listen);
         if broadcast.ip().is_unspecified() {
             return Err(self.bad("broadcast_address", "peers cannot connect to this address"));
@@ -83,6 +86,15 @@ impl Given {
             rack: RACK.to_owned(),
             version,
         }))
+    }
+
+    fn joins(&self) -> Result<bool, ConfigurationError> {
+        match self.text(JOIN)? {
+            None => Ok(false),
+            Some(text) if text == "1" || text.eq_ignore_ascii_case("true") => Ok(true),
+            Some(text) if text == "0" || text.eq_ignore_ascii_case("false") => Ok(false),
+            Some(_) => Err(self.bad(JOIN, "expected true or false")),
+        }
     }
 
     fn text(&self, key: &'static str) -> Result<Option<&str>, ConfigurationError> {
@@ -126,6 +138,9 @@ impl Given {
         let parse = |token: &str| token.trim().parse().map(Token).ok();
         let tokens = text.split(',').map(parse).collect::<Option<Vec<_>>>();
         let tokens = tokens.ok_or_else(|| self.bad(key, "expected 64-bit numbers with commas"))?;
+        if tokens.iter().collect::<BTreeSet<_>>().len() < tokens.len() {
+            return Err(self.bad(key, "a token is given twice"));
+        }
         let number = self.text("num_tokens")?.map(str::to_owned);
         if number.is_some_and(|number| number.parse() != Ok(tokens.len())) {
             let reason = format!("initial_token has {} tokens", tokens.len());
@@ -249,6 +264,9 @@ seed_provider:
             ("SimpleSeedProvider", "K8SeedProvider", "expected [{class_name"),
             ("join_ring: true", "join_ring: true\nendpoint_snitch: Ec2Snitch", "SimpleSnitch"),
             ("127.0.0.2", "0.0.0.0", "peers cannot connect"),
+            ("join_ring: true", "join_ring: true\nbroadcast_address: 0.0.0.0", "peers cannot"),
+            ("join_ring: true", "join_ring: yes", "expected true or false"),
+            ("initial_token: -5, 7", "initial_token: 7, 7", "a token is given twice"),
         ] {
             let error = resolve(&MEMBER.replace(given, instead)).unwrap_err();
             assert!(error.contains(reason), "{error}");
