@@ -16,7 +16,7 @@ use md5::{Digest as _, Md5};
 
 use crate::payload::{ColumnList, Partition};
 
-/// Cassandra's numbers of kinds of clusterings, of those that are no bounds.
+/// Cassandra's numbers for the two kinds of clusterings that are not bounds.
 const STATIC_CLUSTERING: u8 = 3;
 const CLUSTERING: u8 = 4;
 /// The number of rows among the kinds of a partition's items.

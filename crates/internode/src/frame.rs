@@ -24,13 +24,16 @@ pub struct MessageReader {
     contained: Bytes,
     /// The part that has arrived of a message that is spread over frames.
     large: BytesMut,
+    /// The length of that message, which its first frame yields.
+    large_length: usize,
 }
 
 impl MessageReader {
     /// Starts behind the handshake.
     pub fn new(compressing: bool, max_message_bytes: usize) -> Self {
         let frames = SegmentReader::new(compressing);
-        Self { frames, max_message_bytes, contained: Bytes::new(), large: BytesMut::new() }
+        let (contained, large) = (Bytes::new(), BytesMut::new());
+        Self { frames, max_message_bytes, contained, large, large_length: 0 }
     }
 
     /// Returns the next whole message with its header, or `None` until more bytes arrive. Takes
@@ -38,13 +41,13 @@ impl MessageReader {
     ///
     /// # Errors
     ///
-    /// Fails if a frame does not match its checksum, or if a message is longer than the limit or
-    /// than its frame. The position in the stream is then lost, and the caller must close the
-    /// connection.
+    /// Fails if a frame does not match its checksum, if a message is longer than the limit or than
+    /// its frame, or if the first frame of a large message lacks a part of the header. The position
+    /// in the stream is then lost, and the caller must close the connection.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>> {
         loop {
             if !self.contained.is_empty() {
-                let length = self.length_of(&self.contained)?.ok_or(DecodeError::Ended)?;
+                let length = self.length_of(&self.contained)?;
                 if length > self.contained.len() {
                     return Err(DecodeError::Malformed("a message is longer than its frame"));
                 }
@@ -58,15 +61,15 @@ impl MessageReader {
                 self.contained = frame.payload;
                 continue;
             }
+            if self.large.is_empty() {
+                self.large_length = self.length_of(&frame.payload)?;
+            }
             self.large.extend_from_slice(&frame.payload);
-            match self.length_of(&self.large)? {
-                Some(length) if length < self.large.len() => {
-                    return Err(DecodeError::Malformed("frames of a large message exceed it"));
-                }
-                Some(length) if length == self.large.len() => {
-                    return Ok(Some(std::mem::take(&mut self.large).freeze()));
-                }
-                _ => {}
+            if self.large.len() > self.large_length {
+                return Err(DecodeError::Malformed("frames of a large message exceed it"));
+            }
+            if self.large.len() == self.large_length {
+                return Ok(Some(std::mem::take(&mut self.large).freeze()));
             }
         }
     }
@@ -76,18 +79,19 @@ impl MessageReader {
         self.frames.bytes_wanted()
     }
 
-    /// Returns the length of the message at the front of `bytes`; `None` if its header has not
-    /// arrived.
-    fn length_of(&self, bytes: &[u8]) -> Result<Option<usize>> {
+    /// Returns the length of a message of which only some frames have arrived.
+    pub fn unfinished(&self) -> Option<usize> {
+        (!self.large.is_empty()).then_some(self.large_length)
+    }
+
+    /// Returns the length of the message at the front of `frame`, which holds its whole header.
+    fn length_of(&self, frame: &[u8]) -> Result<usize> {
         let limit = self.max_message_bytes;
-        match Header::message_length(bytes)? {
-            Some(length) if length > limit as u64 => Err(DecodeError::Oversized { length, limit }),
-            Some(length) => Ok(Some(length as usize)),
-            None if bytes.len() > limit => {
-                Err(DecodeError::Oversized { length: bytes.len() as u64, limit })
-            }
-            None => Ok(None),
+        let length = Header::message_length(frame)?.ok_or(DecodeError::Ended)?;
+        if length > limit as u64 {
+            return Err(DecodeError::Oversized { length, limit });
         }
+        Ok(length as usize)
     }
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //! initiate  be32 CA552DFA, be32 flags, address with port, be32 CRC32
 //! flags     kind (2 bits) | framing's low bit | streaming | framing's high bit | 0 (3) |
-//!           least version (8) | least version (8) | greatest version (8)
-//! accept    be32 greatest version, be32 version to use, be32 CRC32
+//!           minimum version (8) | minimum version (8) | maximum version (8)
+//! accept    be32 maximum version, be32 version to use, be32 CRC32
 //! ```
 //!
 //! The CRC32 is that of frames, but big-endian. A connection carries messages from its initiator

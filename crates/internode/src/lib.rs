@@ -1,4 +1,5 @@
-//! Cassandra 5.0's protocol between nodes: a node of Espalier as a replica in a stock ring.
+//! Cassandra 5.0's protocol between nodes: a node of Espalier as a member of a stock ring, which
+//! stores writes but answers no reads (docs/ring.md).
 //!
 //! | module | content |
 //! | --- | --- |
@@ -16,8 +17,9 @@
 //! - No input panics. Malformed input yields an error that says where it is wrong.
 //! - What decodes without an error and holds no cell of a dropped column, encodes to the same bytes
 //!   if Cassandra wrote it.
-//! - Memory: decoded values share the memory of the message. A message takes at most about 64 bytes
-//!   for each of its own (a cell of two bytes is the worst). No length field allocates anything.
+//! - Memory: decoded values share the memory of the message. No length field allocates anything. A
+//!   decoded message may take some 64 bytes for each byte of its own (cells of two bytes are among
+//!   the worst), so [`ring`] decodes only payloads that it serves, and bounds their length.
 //!
 //! Versions: 12 (Cassandra 4.0, 4.1, and 5.0 in its default compatibility mode) and 13 (5.0 with
 //! `storage_compatibility_mode: NONE`). Sources: Cassandra 5.0.9; decision 0037.

@@ -10,6 +10,9 @@ use crate::{
     output::put_vint_bytes,
 };
 
+/// Parameters that a message may have. Arbitrary; Cassandra 5.0 knows fewer than 20 types.
+const MAX_PARAMETERS: u64 = 64;
+
 /// The flags of a message. Unknown ones are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageFlags(pub u32);
@@ -82,7 +85,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// Fails if a length exceeds 31 bits.
+    /// Fails if a length exceeds 31 bits, or if there are more than 64 parameters.
     pub fn message_length(bytes: &[u8]) -> Result<Option<u64>> {
         match length_of(bytes) {
             Ok(length) => Ok(Some(length)),
@@ -97,7 +100,7 @@ impl Header {
         let expires_in_ms = input.vint()?;
         let verb = Verb(input.count()?);
         let flags = MessageFlags(input.count()?);
-        let count = input.count()?;
+        let count = parameter_count(input.vint()?)?;
         let mut parameters = Vec::new();
         for _ in 0..count {
             parameters.push(Parameter { kind: input.count()?, value: input.vint_bytes()? });
@@ -126,13 +129,21 @@ fn length_of(bytes: &[u8]) -> Result<u64> {
     for _ in 0..3 {
         skip_vint(&mut rest)?;
     }
-    for _ in 0..skip_vint(&mut rest)? {
+    for _ in 0..parameter_count(skip_vint(&mut rest)?)? {
         skip_vint(&mut rest)?;
         let length = bounded(skip_vint(&mut rest)?)?;
         skip(&mut rest, length)?;
     }
     let payload = bounded(skip_vint(&mut rest)?)?;
     Ok((bytes.len() - rest.len()) as u64 + payload)
+}
+
+fn parameter_count(count: u64) -> Result<u64> {
+    if count <= MAX_PARAMETERS {
+        Ok(count)
+    } else {
+        Err(DecodeError::Malformed("a message has more than 64 parameters"))
+    }
 }
 
 fn bounded(length: u64) -> Result<u64> {

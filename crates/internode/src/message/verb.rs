@@ -120,6 +120,14 @@ verbs! {
     FAILURE_RSP = 99,
 }
 
+impl Verb {
+    /// Returns whether a message of this verb answers a request, and asks for no answer itself.
+    pub fn is_response(self) -> bool {
+        let is_named = self.name().is_some_and(|name| name.contains("_RSP"));
+        is_named && self.response().is_none()
+    }
+}
+
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

@@ -81,10 +81,15 @@ impl ColumnList {
         kind: ColumnKind,
     ) -> Result<Self> {
         let count = input.count()?;
-        let (mut names, mut columns) = (Vec::new(), Vec::new());
+        let (mut names, mut columns) = (Vec::<Bytes>::new(), Vec::new());
         for _ in 0..count {
             let name = input.vint_bytes()?;
-            columns.push(find(table, &name, kind)?);
+            let column = find(table, &name, kind)?;
+            if names.last().zip(columns.last()).is_some_and(|last| !ascends(last, (&name, &column)))
+            {
+                return Err(DecodeError::Malformed("the columns of a message do not ascend"));
+            }
+            columns.push(column);
             names.push(name);
         }
         Ok(Self::new(names, columns))
@@ -118,6 +123,14 @@ impl ColumnList {
         column_subset::write(superset.len(), &indices, out);
         Ok(())
     }
+}
+
+/// Whether a column follows another one in Cassandra's order.
+fn ascends(left: (&Bytes, &EncodedColumn), right: (&Bytes, &EncodedColumn)) -> bool {
+    // All names are those of columns, so they are UTF-8.
+    let name = |name: &Bytes| String::from_utf8_lossy(name).into_owned();
+    let by_kind = left.1.is_complex.cmp(&right.1.is_complex);
+    by_kind.then_with(|| compare_names(&name(left.0), &name(right.0))).is_lt()
 }
 
 /// Finds a column of the table by the name in a message.

@@ -1,7 +1,7 @@
 //! Gossip: each node's generation, heartbeat and states, exchanged in three messages.
 //!
-//! SYN has the digests of all endpoints that the sender knows. ACK has the states that the sender
-//! lacks no more, and the digests of those that it wants. ACK2 has the wanted states.
+//! SYN has the digests of all endpoints that the sender knows. ACK has the states that the receiver
+//! of ACK lacks, and digests of the states that its sender wants. ACK2 has the wanted states.
 
 use std::net::SocketAddr;
 

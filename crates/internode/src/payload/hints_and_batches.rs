@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Mutation, Tables};
 use crate::{
-    error::{DecodeError, Result},
+    error::Result,
     input::Input,
     output::{put_utf, put_vint_bytes},
 };
@@ -55,26 +55,29 @@ pub struct Batch {
     pub id: Uuid,
     /// When the coordinator made the batch, in µs since 1970.
     pub created_us: i64,
-    /// The serialised mutations, see [`Batch::mutations`].
-    pub encoded: Vec<Bytes>,
+    /// The number of mutations.
+    pub count: u32,
+    /// The serialised mutations, each after its vint length; see [`Batch::mutations`].
+    pub encoded: Bytes,
 }
 
 impl Batch {
     pub(crate) fn decode(input: &mut Input<'_>) -> Result<Self> {
         let (id, created_us) = (input.uuid()?, input.i64()?);
         let count = input.count()?;
-        let mut encoded = Vec::new();
+        let encoded = input.clone().take(input.remaining())?;
         for _ in 0..count {
-            encoded.push(input.vint_bytes()?);
+            input.vint_bytes()?;
         }
-        Ok(Self { id, created_us, encoded })
+        let length = encoded.len() - input.remaining();
+        Ok(Self { id, created_us, count, encoded: encoded.slice(..length) })
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.id.as_bytes());
         out.put_i64(self.created_us);
-        vint::write_unsigned(self.encoded.len() as u64, out);
-        self.encoded.iter().for_each(|mutation| put_vint_bytes(mutation, out));
+        vint::write_unsigned(self.count.into(), out);
+        out.extend_from_slice(&self.encoded);
     }
 
     /// Decodes the mutations.
@@ -83,13 +86,16 @@ impl Batch {
     ///
     /// Fails if a mutation does not follow the format, or changes a table that does not exist.
     pub fn mutations(&self, tables: &dyn Tables) -> Result<Vec<Mutation>> {
-        let decode = |bytes: &Bytes| {
-            let mut input = Input::new(bytes);
-            let mutation = Mutation::decode(&mut input, tables)?;
+        let mut batch = Input::new(&self.encoded);
+        let mut mutations = Vec::new();
+        for _ in 0..self.count {
+            let bytes = batch.vint_bytes()?;
+            let mut input = Input::new(&bytes);
+            mutations.push(Mutation::decode(&mut input, tables)?);
             input.end()?;
-            Ok::<_, DecodeError>(mutation)
-        };
-        self.encoded.iter().map(decode).collect()
+        }
+        batch.end()?;
+        Ok(mutations)
     }
 }
 

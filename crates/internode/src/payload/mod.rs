@@ -7,6 +7,7 @@
 //! | [`read_command`], [`read_response`] | READ, RANGE |
 //! | [`column_filter`], [`row_filter`], [`limits`], [`selection`] | the parts of a read |
 //! | `clusterings`, [`columns`] | the parts of these |
+//! | `check` | the checks of an update before it is stored |
 //! | [`gossip`] | GOSSIP_DIGEST_SYN, _ACK, _ACK2, GOSSIP_SHUTDOWN |
 //! | [`paxos`] | PAXOS_PREPARE, _PROPOSE, _COMMIT |
 //! | [`failure`] | FAILURE_RSP |
@@ -14,6 +15,7 @@
 //! Messages of repair, streaming, snapshots and Paxos version 2 are not decoded:
 //! [`Payload::decode`] returns an error for them.
 
+mod check;
 mod clusterings;
 pub mod column_filter;
 pub mod columns;
@@ -73,7 +75,7 @@ impl Tables for Schema {
     }
 }
 
-/// The verbs that say all by themselves.
+/// The verbs whose messages have an empty payload.
 const WITHOUT_PAYLOAD: [Verb; 17] = [
     Verb::MUTATION_RSP,
     Verb::HINT_RSP,
@@ -98,7 +100,7 @@ const WITHOUT_PAYLOAD: [Verb; 17] = [
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names are Cassandra's")]
 pub enum Payload {
-    /// An acknowledgement, or a request that says all by its verb.
+    /// The empty payload of an acknowledgement, or of a request without parameters.
     None,
     Mutation(Mutation),
     Hint(Hint),

@@ -8,7 +8,10 @@ use espalier_mutation::{
 };
 use espalier_types::vint;
 
-use super::{Partition, Tables};
+use super::{
+    Partition, Tables,
+    check::{check_clustering, check_key, check_row},
+};
 use crate::{
     error::{DecodeError, Result},
     input::Input,
@@ -53,20 +56,28 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// Fails if a range deletion begins twice or does not end.
+    /// Fails if a range deletion begins twice or does not end, if a value is not of its type, or if
+    /// the cells of a column do not ascend.
     pub fn into_update(self) -> Result<PartitionUpdate> {
+        let table = &*self.table;
+        check_key(table, &self.partition.key)?;
         let key = DecoratedKey::new(self.partition.key);
         let mut update = PartitionUpdate::new(self.table.id, key);
         let Some(content) = self.partition.content else { return Ok(update) };
         update.deletion = content.deletion;
-        let static_row = content.static_row.map(|(_, row)| row);
-        update.static_row = static_row.filter(|row| !row.is_empty());
+        if let Some((_, mut row)) = content.static_row {
+            check_row(table, &mut row)?;
+            update.static_row = Some(row).filter(|row| !row.is_empty());
+        }
         let mut open: Option<RangeTombstoneMarker> = None;
         for item in content.unfiltered {
             match item {
-                Unfiltered::Row(row) if row.is_empty() => {}
-                Unfiltered::Row(row) => update.rows.push(row),
+                Unfiltered::Row(mut row) => {
+                    check_row(table, &mut row)?;
+                    update.rows.extend(Some(row).filter(|row| !row.is_empty()));
+                }
                 Unfiltered::Marker(marker) => {
+                    check_clustering(table, &marker.position.values)?;
                     update.range_tombstones.extend(close(open.take(), &marker)?);
                     open = (!marker.after.is_live()).then_some(marker);
                 }
@@ -121,7 +132,7 @@ impl Mutation {
     ///
     /// # Errors
     ///
-    /// Fails if a range deletion begins twice or does not end.
+    /// Fails if an update has no form in storage; see [`Update::into_update`].
     pub fn into_mutation(self) -> Result<espalier_mutation::Mutation> {
         let updates = self.updates.into_iter().map(Update::into_update).collect::<Result<_>>()?;
         Ok(espalier_mutation::Mutation { updates })

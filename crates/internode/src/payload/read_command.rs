@@ -33,7 +33,7 @@ pub struct ReadCommand {
     pub accepts_transient: bool,
     /// Whether the coordinator filters the rows of several replicas again.
     pub needs_reconciliation: bool,
-    /// The second for which the read decides what has expired. Version 12 has 31 bits of it.
+    /// The second by which cells have expired or not. Version 12 has 31 bits of it.
     pub now_s: u32,
     /// The columns.
     pub columns: ColumnFilter,

@@ -1,39 +1,74 @@
 //! The answer to each message of a peer.
 
-use std::{net::SocketAddr, rc::Rc, time::Duration};
+use std::{net::SocketAddr, rc::Rc};
 
-use espalier_runtime::time::Instant;
-
-use super::{RingMember, outbound::Queued};
+use super::{RingMember, outbound::Queued, room::Reservation, warnings::Quoted};
 use crate::{
     DecodeError, MessagingVersion,
     message::{Header, Message, MessageFlags, Verb},
-    payload::{FailureReason, Payload},
+    payload::{FailureReason, GossipSyn, Payload},
 };
 
-/// The time between two warnings about refused requests of one verb.
-const WARNING_PERIOD: Duration = Duration::from_secs(60);
+/// Maximum length of a write, in bytes: Cassandra's default of `max_mutation_size`. A decoded write
+/// may take many times as much.
+const MAX_WRITE_BYTES: usize = 16 << 20;
 
 impl RingMember {
-    /// Takes a message of a peer.
+    /// Takes a message of a peer. `room` is the memory that it has reserved.
     pub(super) fn receive(
         self: &Rc<Self>,
         from: SocketAddr,
         version: MessagingVersion,
         message: Message,
+        room: Reservation,
     ) {
         self.metrics.count_received();
         let header = &message.header;
-        let schema = self.backend.schema();
-        let payload = Payload::decode(header.verb, version, &message.payload, &*schema);
         let to = header.respond_to().ok().flatten().unwrap_or(from);
-        let outcome = match payload {
-            Ok(payload) => self.answer(from, to, header, payload),
-            Err(error) => Err(Refusal::of(error)),
-        };
+        let outcome = self.check(from, &message).and_then(|is_wanted| {
+            if !is_wanted {
+                return Ok(());
+            }
+            let schema = self.backend.schema();
+            let payload = Payload::decode(header.verb, version, &message.payload, &*schema);
+            self.answer(from, to, header, payload.map_err(Refusal::of)?, room)
+        });
         if let Err(refusal) = outcome {
             let is_wanted = header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE);
             self.refuse(to, (header.id, header.verb), is_wanted, &refusal);
+        }
+    }
+
+    /// Checks a message before its payload is decoded, which may take much memory. Returns whether
+    /// the node needs the payload.
+    fn check(&self, from: SocketAddr, message: &Message) -> Result<bool, Refusal> {
+        let header = &message.header;
+        match header.verb {
+            Verb::GOSSIP_DIGEST_SYN
+            | Verb::GOSSIP_DIGEST_ACK
+            | Verb::GOSSIP_DIGEST_ACK2
+            | Verb::GOSSIP_SHUTDOWN
+            | Verb::ECHO_REQ
+            | Verb::ECHO_RSP
+            | Verb::PING_REQ
+            | Verb::SCHEMA_VERSION_REQ => Ok(true),
+            Verb::SCHEMA_PULL_RSP => Ok(self.pulls_from(from)),
+            Verb::SCHEMA_PUSH_REQ => {
+                self.on_schema_push();
+                Ok(false)
+            }
+            Verb::MUTATION_REQ | Verb::READ_REPAIR_REQ => {
+                if message.payload.len() > MAX_WRITE_BYTES {
+                    return Err(Refusal::new("a write exceeds 16 MiB"));
+                }
+                if !header.forward_to().map_err(Refusal::of)?.is_empty() {
+                    return Err(Refusal::new("writes are not forwarded to other nodes"));
+                }
+                Ok(true)
+            }
+            // No task of this node waits for other responses.
+            verb if verb.is_response() => Ok(false),
+            verb => Err(Refusal::unsupported(verb)),
         }
     }
 
@@ -43,20 +78,16 @@ impl RingMember {
         to: SocketAddr,
         header: &Header,
         payload: Payload,
+        room: Reservation,
     ) -> Result<(), Refusal> {
         let (id, verb, now) = (header.id, header.verb, self.now());
-        let respond = |verb, payload| self.send(from, Queued { id, verb, payload });
+        let respond = |verb, payload| self.send(from, Queued::new(id, verb, payload));
         match (verb, payload) {
             (_, Payload::GossipSyn(syn)) => {
                 let answer = self.gossiper.borrow_mut().on_syn(from, &syn);
                 match answer {
                     Some(ack) => self.send_all([ack]),
-                    None => tracing::warn!(
-                        peer = %from,
-                        cluster = %syn.cluster,
-                        partitioner = %syn.partitioner,
-                        "ignored gossip of another cluster; see cluster_name"
-                    ),
+                    None => self.report_stranger(from, &syn),
                 }
             }
             (_, Payload::GossipAck(ack)) => {
@@ -77,30 +108,23 @@ impl RingMember {
                 let version = self.schema_version();
                 respond(Verb::SCHEMA_VERSION_RSP, Payload::SchemaVersion(version));
             }
-            (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows),
-            (Verb::SCHEMA_PUSH_REQ, Payload::Schema(_)) => self.on_schema_push(),
-            (_, Payload::Mutation(write)) => {
-                if !header.forward_to().map_err(Refusal::of)?.is_empty() {
-                    return Err(Refusal::new("writes are not forwarded to other nodes"));
-                }
-                self.store(to, (id, verb), write)?;
-            }
-            // No task of this node waits for other responses.
-            (_, Payload::Failure(_)) => {}
-            (verb, Payload::None) if verb.response().is_none() => {}
-            _ => return Err(Refusal::unsupported()),
+            (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows, room),
+            (_, Payload::Mutation(write)) => self.store(to, (id, verb), write, room)?,
+            _ => return Err(Refusal::unsupported(verb)),
         }
         self.report_events();
         Ok(())
     }
 
-    fn is_worth_a_warning(&self, verb: Verb) -> bool {
-        let (mut warned, now) = (self.warned.borrow_mut(), Instant::now());
-        let is_due = warned.get(&verb).is_none_or(|last| now.since(*last) >= WARNING_PERIOD);
-        if is_due {
-            warned.insert(verb, now);
+    fn report_stranger(&self, from: SocketAddr, syn: &GossipSyn) {
+        if self.warnings.is_due("gossip of another cluster") {
+            tracing::warn!(
+                peer = %from,
+                cluster = %Quoted(&syn.cluster),
+                partitioner = %Quoted(&syn.partitioner),
+                "ignored gossip of another cluster; see cluster_name"
+            );
         }
-        is_due
     }
 
     /// Answers that a request was not carried out, if the peer wants to know, and reports it.
@@ -113,17 +137,17 @@ impl RingMember {
     ) {
         self.metrics.count_refused();
         let Refusal { reason, text } = refusal;
-        if self.is_worth_a_warning(verb) {
+        if self.warnings.is_due(verb.name().unwrap_or("unknown verb")) {
             tracing::warn!(
                 peer = %to,
                 %verb,
-                reason = %text,
+                reason = %Quoted(text),
                 "refused a request of a peer; more of this verb are logged after a minute"
             );
         }
         if is_wanted {
             let payload = Payload::Failure(*reason);
-            self.send(to, Queued { id, verb: Verb::FAILURE_RSP, payload });
+            self.send(to, Queued::new(id, Verb::FAILURE_RSP, payload));
         }
     }
 }
@@ -149,7 +173,7 @@ impl Refusal {
         Self { reason, text: error.to_string() }
     }
 
-    pub fn unsupported() -> Self {
-        Self::new("this node does not do that yet")
+    pub fn unsupported(verb: Verb) -> Self {
+        Self::new(format!("this node does not serve {verb} yet"))
     }
 }

@@ -8,6 +8,11 @@
 //! 3. An endpoint with news is probed by ECHO. Its answer makes it alive.
 //! 4. An endpoint whose heartbeat stands still for [`MAX_SILENCE`] is down. Cassandra decides by
 //!    the distribution of the intervals; its default conviction takes about as long.
+//! 5. An endpoint that has left the ring or was removed is never alive again in its generation. The
+//!    node forgets it after [`DEPARTED_LIMIT`], and an endpoint without a status after
+//!    [`MAX_SILENCE_WITHOUT_STATUS`]. Nodes that have not forgotten may tell it of them again.
+//!
+//! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +30,23 @@ use crate::{
 
 /// The time without a new heartbeat after which an endpoint is down.
 pub const MAX_SILENCE: Duration = Duration::from_secs(20);
+
+/// The time without a new heartbeat after which an endpoint without a status is forgotten.
+pub const MAX_SILENCE_WITHOUT_STATUS: Duration = Duration::from_secs(30);
+
+/// The time after which an endpoint is forgotten that has left the ring. Cassandra nodes tell each
+/// other of it for as long.
+pub const DEPARTED_LIMIT: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// The endpoints that a node knows at most. Arbitrary; Cassandra has no bound.
+pub const MAX_ENDPOINTS: usize = 1024;
+
+/// The time by which a generation may be ahead of the clock, in seconds, as in Cassandra. A later
+/// one is a lie that no restart of the endpoint could correct.
+const MAX_GENERATION_AHEAD_S: i32 = 365 * 24 * 3600;
+
+/// The beginnings of statuses that no endpoint has which takes part in the ring.
+const DEPARTED: [&str; 4] = ["removing", "removed", "LEFT", "hibernate"];
 
 /// The partitioner of all tables here.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
@@ -71,11 +93,24 @@ impl Endpoint {
         self.states.get(&kind).map(|value| value.value.as_str())
     }
 
+    /// Returns whether the endpoint has announced a status.
+    fn has_status(&self) -> bool {
+        use ApplicationState::{Status, StatusWithPort};
+        self.value(StatusWithPort).or(self.value(Status)).is_some()
+    }
+
+    /// Returns whether the endpoint has left the ring or was removed from it.
+    pub fn has_departed(&self) -> bool {
+        use ApplicationState::{Status, StatusWithPort};
+        let status = self.value(StatusWithPort).or(self.value(Status)).unwrap_or_default();
+        DEPARTED.contains(&status.split(',').next().unwrap_or_default())
+    }
+
     fn max_version(&self) -> i32 {
         self.states.values().map(|value| value.version).fold(self.heartbeat, i32::max)
     }
 
-    /// Returns what is newer than a version; `None` if nothing is.
+    /// Returns the states that are newer than a version; `None` if none is.
     fn newer_than(&self, version: i32) -> Option<EndpointState> {
         let states = self.states.iter().filter(|(_, value)| value.version > version);
         let states: Vec<_> = states.map(|(kind, value)| (*kind, value.clone())).collect();
@@ -149,7 +184,7 @@ impl Gossiper {
         }
     }
 
-    /// Returns what is known of each endpoint, this node included.
+    /// Returns the known endpoints, with this node.
     pub fn endpoints(&self) -> &BTreeMap<SocketAddr, Endpoint> {
         &self.endpoints
     }
@@ -185,6 +220,7 @@ impl Gossiper {
             own.heartbeat = version;
         }
         self.convict(now);
+        self.forget(now);
         let others = |wanted: &dyn Fn(Liveness) -> bool| -> Vec<SocketAddr> {
             let others = self.endpoints.iter().filter(|(address, _)| **address != self.own);
             others.filter(|(_, e)| wanted(e.liveness)).map(|(address, _)| *address).collect()
@@ -226,6 +262,34 @@ impl Gossiper {
         }
     }
 
+    /// Forgets endpoints that are no members, if they have been silent for long.
+    fn forget(&mut self, now: Duration) {
+        let own = self.own;
+        self.endpoints.retain(|address, endpoint| {
+            let limit = if endpoint.has_departed() {
+                DEPARTED_LIMIT
+            } else if endpoint.has_status() {
+                return true;
+            } else {
+                MAX_SILENCE_WITHOUT_STATUS
+            };
+            *address == own || now.saturating_sub(endpoint.heard_at) <= limit
+        });
+    }
+
+    /// Returns whether the node may learn of this endpoint.
+    fn has_place_for(&self, endpoint: &SocketAddr) -> bool {
+        self.endpoints.len() < MAX_ENDPOINTS || self.endpoints.contains_key(endpoint)
+    }
+
+    /// Returns whether a generation is the second of a start that can have happened. The generation
+    /// of this node and the time since its start make the clock.
+    fn is_plausible(&self, generation: i32, now: Duration) -> bool {
+        let start = self.endpoints.get(&self.own).map_or(0, |own| own.generation);
+        let now_s = start.saturating_add(i32::try_from(now.as_secs()).unwrap_or(i32::MAX));
+        generation <= now_s.saturating_add(MAX_GENERATION_AHEAD_S)
+    }
+
     fn digests(&self) -> Vec<GossipDigest> {
         let digest = |(endpoint, state): (&SocketAddr, &Endpoint)| GossipDigest {
             endpoint: *endpoint,
@@ -250,7 +314,9 @@ impl Gossiper {
             let GossipDigest { endpoint, generation, max_version } = *digest;
             let ask = |max_version| GossipDigest { endpoint, generation, max_version };
             let Some(known) = self.endpoints.get(&endpoint) else {
-                ack.digests.push(ask(0));
+                if self.has_place_for(&endpoint) {
+                    ack.digests.push(ask(0));
+                }
                 continue;
             };
             let newer_than = if generation < known.generation { 0 } else { max_version };
@@ -304,6 +370,7 @@ impl Gossiper {
     pub fn on_echo(&mut self, from: SocketAddr, now: Duration) {
         if let Some(endpoint) = self.endpoints.get_mut(&from)
             && endpoint.liveness != Liveness::Alive
+            && !endpoint.has_departed()
         {
             endpoint.liveness = Liveness::Alive;
             endpoint.heard_at = now;
@@ -319,14 +386,19 @@ impl Gossiper {
         let mut probes = Vec::new();
         for (address, state) in states {
             // A state of this node itself is an echo of its own.
-            if address == self.own {
+            if address == self.own || !self.has_place_for(&address) {
+                continue;
+            }
+            if !self.is_plausible(state.generation, now) {
+                let generation = state.generation;
+                tracing::debug!(%address, generation, "ignored gossip of the far future");
                 continue;
             }
             if !self.take_state(address, state, now) {
                 continue;
             }
-            let is_alive = |e: &Endpoint| e.liveness == Liveness::Alive;
-            if !self.endpoints.get(&address).is_some_and(is_alive) {
+            let is_silent = |e: &Endpoint| e.liveness != Liveness::Alive && !e.has_departed();
+            if self.endpoints.get(&address).is_some_and(is_silent) {
                 let payload = Payload::None;
                 probes.push(Outgoing { to: address, verb: Verb::ECHO_REQ, payload });
             }
@@ -361,6 +433,10 @@ impl Gossiper {
         }
         if has_changed {
             self.events.push(GossipEvent::Changed(address));
+        }
+        if known.liveness == Liveness::Alive && known.has_departed() {
+            known.liveness = Liveness::Down;
+            self.events.push(GossipEvent::Down(address));
         }
         goes_on
     }

@@ -1,18 +1,22 @@
 //! Connections from peers: the handshake, then messages one way.
 
-use std::{io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell, collections::HashMap, io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use espalier_runtime::{
     maybe_yield,
     net::{TcpListener, TcpStream},
-    spawn_local, time,
+    spawn_local,
+    time::{self, Instant},
 };
+use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionPlace};
 
-use super::RingMember;
+use super::{RingMember, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
-    frame::{DEFAULT_MAX_MESSAGE_BYTES, MessageReader},
+    frame::MessageReader,
     handshake::{Accept, ConnectionKind, Framing, Initiate},
     message::Message,
 };
@@ -21,8 +25,15 @@ use crate::{
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time for the rest of a message whose first frame has arrived. Arbitrary; it holds room for as
+/// long.
+const MESSAGE_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes that a read asks for at least.
-const READ_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 16 << 10;
+/// Bytes of the buffer for a handshake.
+const HANDSHAKE_BYTES: usize = 256;
+/// Limits of the connections from peers. Arbitrary; a node has three to each other node.
+const LIMITS: ConnectionLimits = ConnectionLimits { total: Some(1024), per_address: Some(32) };
 
 /// The end of a connection.
 #[derive(Debug, thiserror::Error)]
@@ -35,14 +46,62 @@ enum Closed {
     Refused(&'static str),
 }
 
+/// The open connections from peers.
+pub(super) struct InboundConnections {
+    counter: Arc<ConnectionCounter>,
+    /// The connections by the address that the peer gave in the handshake.
+    by_peer: RefCell<HashMap<SocketAddr, usize>>,
+}
+
+impl Default for InboundConnections {
+    fn default() -> Self {
+        Self { counter: ConnectionCounter::new(LIMITS, 1), by_peer: RefCell::default() }
+    }
+}
+
+impl InboundConnections {
+    /// Returns whether a node with this address has a connection open.
+    pub fn is_open(&self, peer: SocketAddr) -> bool {
+        self.by_peer.borrow().contains_key(&peer)
+    }
+
+    fn open(&self, peer: SocketAddr) -> OpenPeer<'_> {
+        *self.by_peer.borrow_mut().entry(peer).or_default() += 1;
+        OpenPeer { connections: self, peer }
+    }
+}
+
+/// A connection that counts as one of a peer until it is dropped.
+struct OpenPeer<'c> {
+    connections: &'c InboundConnections,
+    peer: SocketAddr,
+}
+
+impl Drop for OpenPeer<'_> {
+    fn drop(&mut self) {
+        let mut by_peer = self.connections.by_peer.borrow_mut();
+        if let Some(count) = by_peer.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
 /// Accepts connections until the member stops.
 pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
     while !member.stopped.is_set() {
         match listener.accept().await {
-            Ok((stream, peer)) => {
-                let member = Rc::clone(&member);
-                spawn_local(serve(member, stream, peer)).detach();
-            }
+            Ok((stream, peer)) => match member.inbound.counter.enter(peer.ip(), None, false) {
+                Ok(place) => spawn_local(serve(Rc::clone(&member), stream, peer, place)).detach(),
+                Err(_) => {
+                    member.metrics.count_broken();
+                    if member.warnings.is_due("too many connections") {
+                        tracing::warn!(%peer, "refused a peer's connection, because it has many");
+                    }
+                }
+            },
             Err(error) => {
                 tracing::warn!(%error, "accepting a peer failed, trying again in 0.1 s");
                 time::sleep(ACCEPT_PAUSE).await;
@@ -51,34 +110,77 @@ pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
     }
 }
 
-async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr) {
+async fn serve(
+    member: Rc<RingMember>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    _place: ConnectionPlace,
+) {
     match serve_until_closed(&member, &stream).await {
         Ok(()) => {}
         Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "a peer's connection ended"),
         Err(reason) => {
             member.metrics.count_broken();
-            tracing::warn!(%peer, %reason, "closed a peer's connection");
+            if member.warnings.is_due("closed a connection") {
+                tracing::warn!(
+                    %peer,
+                    %reason,
+                    "closed a peer's connection; more are logged after a minute"
+                );
+            }
         }
     }
 }
 
 async fn serve_until_closed(member: &Rc<RingMember>, stream: &TcpStream) -> Result<(), Closed> {
-    let (initiate, mut buffer) = match time::timeout(HANDSHAKE_LIMIT, initiated(stream)).await {
+    // The kernel finds out that the peer's machine is gone.
+    stream.set_keepalive(true)?;
+    let (initiate, buffer) = match time::timeout(HANDSHAKE_LIMIT, initiated(stream)).await {
         Ok(initiated) => initiated?,
         Err(_) => return Err(Closed::Refused("its handshake took longer than 10 s")),
     };
     let version = accept(member, stream, &initiate).await?;
-    tracing::info!(peer = %initiate.from, kind = ?initiate.kind, ?version, "a peer connected");
+    let _open = member.inbound.open(initiate.from);
+    tracing::debug!(peer = %initiate.from, kind = ?initiate.kind, ?version, "a peer connected");
+    read_messages(member, stream, (&initiate, version), buffer).await
+}
+
+async fn read_messages(
+    member: &Rc<RingMember>,
+    stream: &TcpStream,
+    (initiate, version): (&Initiate, MessagingVersion),
+    mut buffer: BytesMut,
+) -> Result<(), Closed> {
     let compressing = initiate.framing == Framing::Lz4;
-    let mut reader = MessageReader::new(compressing, DEFAULT_MAX_MESSAGE_BYTES);
+    let room = member.room.connection(initiate.kind);
+    let mut reader = MessageReader::new(compressing, room.max_message_bytes());
+    // The room of a message of which only some frames have arrived, and the time until it must end.
+    let mut unfinished: Option<(Reservation, Instant)> = None;
     while !member.stopped.is_set() {
         while let Some(bytes) = reader.next(&mut buffer)? {
+            let reserved = match unfinished.take() {
+                Some((reserved, _)) => reserved,
+                None => room.reserve(bytes.len()).await,
+            };
             let message = Message::decode(&bytes)?;
-            member.receive(initiate.from, version, message);
+            member.receive(initiate.from, version, message, reserved);
             maybe_yield().await;
         }
+        if let Some(length) = reader.unfinished()
+            && unfinished.is_none()
+        {
+            let reserved = room.reserve(length).await;
+            unfinished = Some((reserved, Instant::now() + MESSAGE_LIMIT));
+        }
         buffer.reserve(reader.bytes_wanted().max(READ_BYTES));
-        let (read, back) = stream.read(buffer).await;
+        let reading = stream.read(buffer);
+        let (read, back) = match &unfinished {
+            None => reading.await,
+            Some((_, deadline)) => match time::timeout_at(*deadline, reading).await {
+                Ok(read) => read,
+                Err(_) => return Err(Closed::Refused("a message took longer than 30 s")),
+            },
+        };
         buffer = back;
         if read? == 0 {
             return Ok(());
@@ -89,7 +191,7 @@ async fn serve_until_closed(member: &Rc<RingMember>, stream: &TcpStream) -> Resu
 
 /// Reads the first message of a connection.
 async fn initiated(stream: &TcpStream) -> Result<(Initiate, BytesMut), Closed> {
-    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    let mut buffer = BytesMut::with_capacity(HANDSHAKE_BYTES);
     loop {
         if let Some((initiate, length)) = Initiate::decode(&Bytes::copy_from_slice(&buffer))? {
             return Ok((initiate, buffer.split_off(length)));

@@ -5,7 +5,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     io,
     net::SocketAddr,
     rc::Rc,
@@ -23,10 +23,12 @@ use espalier_runtime::{
 
 use super::{
     Backend, GossipEvent, Gossiper, LocalView, RingMetrics, RingSettings,
-    gossiper::Outgoing,
-    inbound,
+    gossiper::{MAX_ENDPOINTS, Outgoing},
+    inbound::{self, InboundConnections},
     outbound::{Peer, Queued},
+    room::Room,
     schema::RingSchema,
+    warnings::Warnings,
 };
 use crate::{
     message::Verb,
@@ -38,6 +40,9 @@ const GOSSIP_PERIOD: Duration = Duration::from_secs(1);
 /// How long a member that stops waits for its shutdown messages to leave.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
 
+/// Peers with queues at most. Arbitrary: as many as gossip knows, and others that connect.
+const MAX_PEERS: usize = 2 * MAX_ENDPOINTS;
+
 /// A member of a ring.
 pub struct RingMember {
     pub(super) settings: RingSettings,
@@ -46,8 +51,9 @@ pub struct RingMember {
     pub(super) stopped: Event,
     pub(super) backend: Box<dyn Backend>,
     pub(super) schema: RefCell<RingSchema>,
-    /// When the last refused request of a verb was logged.
-    pub(super) warned: RefCell<HashMap<Verb, Instant>>,
+    pub(super) warnings: Warnings,
+    pub(super) room: Room,
+    pub(super) inbound: InboundConnections,
     peers: RefCell<HashMap<SocketAddr, Peer>>,
     tasks: RefCell<Vec<JoinHandle<()>>>,
     began: Instant,
@@ -73,7 +79,9 @@ impl RingMember {
             stopped: Event::new(),
             backend,
             schema: RefCell::default(),
-            warned: RefCell::default(),
+            warnings: Warnings::default(),
+            room: Room::default(),
+            inbound: InboundConnections::default(),
             peers: RefCell::default(),
             tasks: RefCell::default(),
             began: Instant::now(),
@@ -91,7 +99,7 @@ impl RingMember {
     }
 
     /// Announces the shutdown to live peers, and ends the tasks.
-    pub async fn stop(&self) {
+    pub async fn stop(self: &Rc<Self>) {
         self.stopped.set();
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         for task in tasks {
@@ -103,9 +111,10 @@ impl RingMember {
             gossiper.set(ApplicationState::Status, "shutdown,true");
             gossiper.own_state()
         };
-        for peer in self.peers.borrow().values() {
+        let live: Vec<_> = self.gossiper.borrow().live_peers().map(|(peer, _)| peer).collect();
+        for peer in live {
             let payload = Payload::GossipShutdown(Some(state.clone()));
-            peer.send(self.queued(Verb::GOSSIP_SHUTDOWN, payload));
+            self.send(peer, self.queued(Verb::GOSSIP_SHUTDOWN, payload));
         }
         time::sleep(SHUTDOWN_PAUSE).await;
         // Dropping the queues ends their tasks.
@@ -122,6 +131,7 @@ impl RingMember {
             self.send_all(outgoing);
             self.report_events();
             self.pull_schema();
+            self.peers.borrow_mut().retain(|_, peer| !peer.is_idle());
         }
     }
 
@@ -133,7 +143,7 @@ impl RingMember {
     pub(super) fn queued(&self, verb: Verb, payload: Payload) -> Queued {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
-        Queued { id, verb, payload }
+        Queued::new(id, verb, payload)
     }
 
     pub(super) fn send_all(self: &Rc<Self>, outgoing: impl IntoIterator<Item = Outgoing>) {
@@ -143,15 +153,36 @@ impl RingMember {
         }
     }
 
-    /// Queues a message. A message for which there is no room is dropped, as the network may do.
+    /// Queues a message. A message to a stranger, or for which there is no room, is dropped, as the
+    /// network may do.
     pub(super) fn send(self: &Rc<Self>, to: SocketAddr, message: Queued) {
         let verb = message.verb;
-        let mut peers = self.peers.borrow_mut();
-        let peer = peers.entry(to).or_insert_with(|| Peer::start(self, to));
-        if !peer.send(message) {
+        let outcome = if self.is_peer(to) { self.queue(to, message) } else { Err("no peer") };
+        if let Err(reason) = outcome {
             self.metrics.count_dropped();
-            tracing::warn!(peer = %to, %verb, "dropped a message, because the queue is full");
+            if self.warnings.is_due("dropped a message") {
+                tracing::warn!(peer = %to, %verb, reason, "dropped a message to a peer");
+            }
         }
+    }
+
+    /// Returns whether the node sends to an address: that of a seed, an endpoint of gossip, or a
+    /// node with an open connection. Others could be invented.
+    fn is_peer(&self, address: SocketAddr) -> bool {
+        self.settings.seeds.contains(&address)
+            || self.gossiper.borrow().endpoints().contains_key(&address)
+            || self.inbound.is_open(address)
+    }
+
+    fn queue(self: &Rc<Self>, to: SocketAddr, message: Queued) -> Result<(), &'static str> {
+        let mut peers = self.peers.borrow_mut();
+        let is_full = peers.len() >= MAX_PEERS;
+        let peer = match peers.entry(to) {
+            Entry::Occupied(peer) => peer.into_mut(),
+            Entry::Vacant(_) if is_full => return Err("too many peers"),
+            Entry::Vacant(place) => place.insert(Peer::default()),
+        };
+        peer.send(self, to, message).map_err(|_| "its queue is full")
     }
 
     pub(super) fn report_events(&self) {

@@ -8,10 +8,16 @@
 //! | `inbound`, `outbound` | connections from a peer, and to a peer |
 //! | `dispatch` | the answer to each message |
 //! | `schema` | the schema of the ring, and writes to its tables |
+//! | `room` | the memory of messages in work |
+//! | `warnings` | the log lines that peers can cause |
 //! | `backend` | the node behind a member |
 //!
-//! A request that a member does not understand or cannot carry out gets a failure response, a log
-//! line and a count in [`RingMetrics`]. docs/ring.md says what works.
+//! A request that a member does not understand or cannot carry out counts in [`RingMetrics`], and
+//! gets a failure response if its sender waits for one. docs/ring.md says what works.
+//!
+//! Bounds: [`gossiper::MAX_ENDPOINTS`] endpoints, twice as many peers with queues, a number of
+//! connections from peers and of bytes of their messages. A member connects to seeds, to endpoints
+//! of gossip, and to nodes with an open connection.
 
 mod backend;
 mod dispatch;
@@ -20,8 +26,10 @@ mod inbound;
 pub mod member;
 mod metrics;
 mod outbound;
+mod room;
 mod schema;
 pub mod settings;
+mod warnings;
 
 pub use backend::{Backend, LocalFuture};
 pub use gossiper::{GossipEvent, Gossiper, Liveness};

@@ -5,10 +5,10 @@ use std::{cell::Cell, io, net::SocketAddr, rc::Rc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use espalier_runtime::{
-    net::{TcpStream, WriteHalf},
+    net::{Shutdown, TcpStream, WriteHalf},
     spawn_local,
     sync::channel::{Receiver, Sender, bounded},
-    time,
+    time::{self, Instant},
 };
 
 use super::RingMember;
@@ -20,43 +20,69 @@ use crate::{
     payload::Payload,
 };
 
-/// Messages that may wait for one connection. Arbitrary; gossip has a few each second.
+/// Messages that may wait for a connection. Arbitrary; they are short answers to writes.
 const QUEUE_LENGTH: usize = 4096;
+/// Urgent messages that may wait. Arbitrary; gossip has a few each second, of at most 64 KiB.
+const URGENT_QUEUE_LENGTH: usize = 256;
 /// Time for connecting with its handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Messages of more bytes go over the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
-/// Time after which a message of this node is of no use, in ms.
-const EXPIRY_MS: u64 = 10_000;
+/// Time for writing a message. A peer that takes longer does not read.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// Time after which a message of this node is of no use.
+const EXPIRY: Duration = Duration::from_secs(10);
+/// Time without a message after which a queue ends with its connection. Arbitrary.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// Time after a failed attempt to connect in which messages are dropped. Arbitrary: gossip sends
+/// again each second.
+const CONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A message that waits.
 #[derive(Debug)]
 pub(super) struct Queued {
-    pub id: u64,
+    id: u64,
     pub verb: Verb,
-    pub payload: Payload,
+    payload: Payload,
+    created: Instant,
+    created_ms: u32,
 }
 
-/// The queues to a peer.
+impl Queued {
+    pub fn new(id: u64, verb: Verb, payload: Payload) -> Self {
+        let created_ms = time::now_millis() as u32;
+        Self { id, verb, payload, created: Instant::now(), created_ms }
+    }
+}
+
+/// A queue has no place for a message.
+pub(super) struct QueueFull;
+
+/// The queues to a peer. Each begins with its first message, and ends when it is idle.
+#[derive(Default)]
 pub(super) struct Peer {
-    urgent: Sender<Queued>,
-    small: Sender<Queued>,
+    urgent: Option<Sender<Queued>>,
+    small: Option<Sender<Queued>>,
 }
 
 impl Peer {
-    /// Starts the tasks of the queues.
-    pub fn start(member: &Rc<RingMember>, address: SocketAddr) -> Self {
-        let queue = |kind: ConnectionKind| {
-            let (sender, receiver) = bounded(QUEUE_LENGTH);
-            let link = Link { member: Rc::clone(member), address, kind, open: None };
-            spawn_local(link.run(receiver)).detach();
-            sender
-        };
-        Self { urgent: queue(ConnectionKind::Urgent), small: queue(ConnectionKind::Small) }
+    /// Returns whether no queue waits for messages.
+    pub fn is_idle(&self) -> bool {
+        let is_over = |queue: &Option<Sender<_>>| queue.as_ref().is_none_or(Sender::is_closed);
+        is_over(&self.urgent) && is_over(&self.small)
     }
 
-    /// Queues a message. Returns false if the queue is full.
-    pub fn send(&self, message: Queued) -> bool {
+    /// Queues a message.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the queue is full.
+    pub fn send(
+        &mut self,
+        member: &Rc<RingMember>,
+        to: SocketAddr,
+        message: Queued,
+    ) -> Result<(), QueueFull> {
         let is_urgent = matches!(
             message.verb,
             Verb::GOSSIP_DIGEST_SYN
@@ -67,8 +93,20 @@ impl Peer {
                 | Verb::ECHO_RSP
                 | Verb::FAILURE_RSP
         );
-        let queue = if is_urgent { &self.urgent } else { &self.small };
-        queue.try_send(message).is_ok()
+        let (queue, kind, length) = if is_urgent {
+            (&mut self.urgent, ConnectionKind::Urgent, URGENT_QUEUE_LENGTH)
+        } else {
+            (&mut self.small, ConnectionKind::Small, QUEUE_LENGTH)
+        };
+        if queue.as_ref().is_none_or(Sender::is_closed) {
+            let (sender, receiver) = bounded(length);
+            let member = Rc::clone(member);
+            let link = Link { member, address: to, kind, open: None, failed: None };
+            spawn_local(link.run(receiver)).detach();
+            *queue = Some(sender);
+        }
+        let Some(queue) = queue else { return Err(QueueFull) };
+        queue.try_send(message).map_err(|_| QueueFull)
     }
 }
 
@@ -79,16 +117,25 @@ struct Open {
     is_closed: Rc<Cell<bool>>,
 }
 
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Ends the read of the other task, which holds the socket too.
+        let _ = self.writer.stream().shutdown(Shutdown::Both);
+    }
+}
+
 struct Link {
     member: Rc<RingMember>,
     address: SocketAddr,
     kind: ConnectionKind,
     open: Option<Open>,
+    /// When the last attempt to connect failed.
+    failed: Option<Instant>,
 }
 
 impl Link {
     async fn run(mut self, mut queue: Receiver<Queued>) {
-        while let Some(message) = queue.receive().await {
+        while let Ok(Some(message)) = time::timeout(IDLE_LIMIT, queue.receive()).await {
             let verb = message.verb;
             match self.send(message).await {
                 Ok(()) => self.member.metrics.count_sent(),
@@ -96,7 +143,7 @@ impl Link {
                     self.open = None;
                     self.member.metrics.count_dropped();
                     let peer = self.address;
-                    tracing::debug!(%peer, %verb, %error, "a message could not be sent, dropped it");
+                    tracing::debug!(%peer, %verb, %error, "a message could not leave, dropped it");
                 }
             }
         }
@@ -106,13 +153,27 @@ impl Link {
         if self.open.as_ref().is_some_and(|open| open.is_closed.get()) {
             self.open = None;
         }
-        if self.open.is_none() {
-            let connecting = time::timeout(CONNECT_LIMIT, self.connect()).await;
-            self.open = Some(connecting.map_err(|_| io::ErrorKind::TimedOut)??);
+        if message.created.elapsed() >= EXPIRY {
+            return Err(io::ErrorKind::TimedOut.into());
         }
-        let Some(open) = &mut self.open else { return Ok(()) };
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.connect_in_time().await?,
+        };
+        let open = self.open.insert(open);
         let bytes = encode(message, open.version).map_err(io::Error::other)?;
-        open.writer.write_all(bytes).await.0
+        let writing = time::timeout(WRITE_LIMIT, open.writer.write_all(bytes)).await;
+        writing.map_err(|_| io::ErrorKind::TimedOut)?.0
+    }
+
+    async fn connect_in_time(&mut self) -> io::Result<Open> {
+        if self.failed.is_some_and(|failed| failed.elapsed() < CONNECT_PAUSE) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let connecting = time::timeout(CONNECT_LIMIT, self.connect()).await;
+        let open = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        self.failed = open.is_err().then(Instant::now);
+        open
     }
 
     async fn connect(&self) -> io::Result<Open> {
@@ -172,8 +233,8 @@ fn encode(message: Queued, version: MessagingVersion) -> Result<Vec<u8>, String>
     }
     let header = Header {
         id: message.id,
-        created_ms: time::now_millis() as u32,
-        expires_in_ms: EXPIRY_MS,
+        created_ms: message.created_ms,
+        expires_in_ms: EXPIRY.as_millis() as u64,
         verb: message.verb,
         flags: MessageFlags::default(),
         parameters: Vec::new(),

@@ -13,7 +13,7 @@ use std::{net::SocketAddr, rc::Rc, time::Duration};
 use espalier_runtime::spawn_local;
 use uuid::Uuid;
 
-use super::{RingMember, dispatch::Refusal, outbound::Queued};
+use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation};
 use crate::{
     message::Verb,
     payload::{ApplicationState, Mutation, Payload},
@@ -74,14 +74,26 @@ impl RingMember {
         self.schema.borrow_mut().failed = None;
     }
 
+    /// Returns whether a pull from this peer is under way.
+    pub(super) fn pulls_from(&self, peer: SocketAddr) -> bool {
+        self.schema.borrow().pull.as_ref().is_some_and(|pull| pull.from == peer)
+    }
+
     /// Takes the rows of a pull.
-    pub(super) fn on_schema(self: &Rc<Self>, from: SocketAddr, rows: Vec<Mutation>) {
+    pub(super) fn on_schema(
+        self: &Rc<Self>,
+        from: SocketAddr,
+        rows: Vec<Mutation>,
+        room: Reservation,
+    ) {
         let pull = self.schema.borrow_mut().pull.take_if(|pull| pull.from == from);
         let Some(Pull { version, .. }) = pull else { return };
         let member = Rc::clone(self);
         let taking = self.backend.take_schema(rows);
         spawn_local(async move {
-            match taking.await {
+            let outcome = taking.await;
+            drop(room);
+            match outcome {
                 Ok(0) => {
                     tracing::info!(peer = %from, %version, "took the schema of the ring");
                     member.schema.borrow_mut().taken = Some(version);
@@ -111,8 +123,9 @@ impl RingMember {
         to: SocketAddr,
         (id, verb): (u64, Verb),
         write: Mutation,
+        room: Reservation,
     ) -> Result<(), Refusal> {
-        let Some(response) = verb.response() else { return Err(Refusal::unsupported()) };
+        let Some(response) = verb.response() else { return Err(Refusal::unsupported(verb)) };
         for update in &write.updates {
             if update.table.keyspace.starts_with("system") {
                 return Err(Refusal::new("writes to tables of system keyspaces are not stored"));
@@ -129,9 +142,11 @@ impl RingMember {
         let member = Rc::clone(self);
         let storing = self.backend.store(write);
         spawn_local(async move {
-            match storing.await {
+            let outcome = storing.await;
+            drop(room);
+            match outcome {
                 Ok(()) => {
-                    member.send(to, Queued { id, verb: response, payload: Payload::None });
+                    member.send(to, Queued::new(id, response, Payload::None));
                 }
                 Err(error) => member.refuse(to, (id, verb), true, &Refusal::new(error)),
             }

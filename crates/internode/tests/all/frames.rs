@@ -78,6 +78,27 @@ fn a_whole_message_inside_a_large_one_is_refused() {
     assert!(matches!(read(&mixed, 1 << 20, false), Err(DecodeError::Malformed(_))));
 }
 
+#[test]
+fn a_message_has_no_more_than_64_parameters() {
+    use espalier_internode::message::Parameter;
+    let mut message = message(1, 3);
+    message.header.parameters = vec![Parameter { kind: 1, value: Bytes::new() }; 64];
+    assert_eq!(read(&framed(&[message.clone()], false), 1 << 20, false).unwrap().len(), 1);
+    message.header.parameters.push(Parameter { kind: 1, value: Bytes::new() });
+    let refused = read(&framed(&[message], false), 1 << 20, false);
+    assert!(matches!(refused, Err(DecodeError::Malformed(_))), "{refused:?}");
+}
+
+#[test]
+fn the_first_frame_of_a_large_message_has_its_whole_header() {
+    use espalier_internode::message::Parameter;
+    let mut message = message(1, 3);
+    let value = Bytes::from(vec![0; 200_000]);
+    message.header.parameters = vec![Parameter { kind: 1, value }];
+    let refused = read(&framed(&[message], false), 1 << 20, false);
+    assert_eq!(refused, Err(DecodeError::Ended));
+}
+
 proptest! {
     #![proptest_config(espalier_testing::properties(200))]
 

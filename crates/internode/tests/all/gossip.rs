@@ -4,10 +4,16 @@ use std::{net::SocketAddr, time::Duration};
 
 use espalier_internode::{
     message::Verb,
-    payload::{ApplicationState, GossipSyn, Payload},
+    payload::{
+        ApplicationState, EndpointState, GossipAck2, GossipDigest, GossipSyn, Payload,
+        VersionedValue,
+    },
     ring::{
         GossipEvent, Gossiper, Liveness,
-        gossiper::{MAX_SILENCE, Outgoing, PARTITIONER},
+        gossiper::{
+            DEPARTED_LIMIT, MAX_ENDPOINTS, MAX_SILENCE, MAX_SILENCE_WITHOUT_STATUS, Outgoing,
+            PARTITIONER,
+        },
     },
 };
 
@@ -135,6 +141,71 @@ fn a_shutdown_is_noticed_at_once() {
     // A node does not believe that it is down itself.
     network.node(1).on_shutdown(address(1), None, now);
     assert_eq!(network.liveness(1, 1), Some(Liveness::Alive));
+}
+
+/// Takes a state of endpoint 9 with this status; returns the number of messages that follow.
+fn take(node: &mut Gossiper, generation: i32, status: Option<&str>, now: Duration) -> usize {
+    let value = |text: &str| VersionedValue { value: text.into(), version: 1 };
+    let states = status.map(|status| (ApplicationState::StatusWithPort, value(status)));
+    let state = EndpointState { generation, heartbeat: 1, states: Vec::from_iter(states) };
+    node.on_ack2(GossipAck2 { states: vec![(address(9), state)] }, now).len()
+}
+
+#[test]
+fn a_generation_of_the_far_future_is_ignored() {
+    let (mut node, year) = (gossiper(1, 1000), 31_536_000);
+    assert_eq!(take(&mut node, i32::MAX, None, Duration::ZERO), 0);
+    assert_eq!(take(&mut node, 1001 + year, None, Duration::ZERO), 0);
+    assert!(!node.endpoints().contains_key(&address(9)));
+    assert_eq!(take(&mut node, 1001 + year, None, Duration::from_secs(1)), 1);
+}
+
+#[test]
+fn an_endpoint_that_was_removed_is_not_revived() {
+    let mut node = gossiper(1, 1000);
+    let ended = "removed,9d1b2a8e-0000-4000-8000-000000000009,1";
+    for (generation, status) in [(1000, ended), (1001, "LEFT,5,1"), (1002, "removing,5")] {
+        assert_eq!(take(&mut node, generation, Some(status), Duration::ZERO), 0, "{status}");
+        node.on_echo(address(9), Duration::ZERO);
+        assert_ne!(node.endpoints()[&address(9)].liveness, Liveness::Alive, "{status}");
+    }
+    assert_eq!(take(&mut node, 1003, Some("NORMAL,5"), Duration::ZERO), 1);
+    node.on_echo(address(9), Duration::ZERO);
+    assert_eq!(node.endpoints()[&address(9)].liveness, Liveness::Alive);
+}
+
+#[test]
+fn endpoints_that_are_no_members_are_forgotten() {
+    let known = |status: Option<&str>, seconds: Duration| {
+        let mut node = gossiper(1, 1000);
+        take(&mut node, 1000, status, Duration::ZERO);
+        node.tick(seconds, &mut |_| 0);
+        node.endpoints().contains_key(&address(9))
+    };
+    let second = Duration::from_secs(1);
+    assert!(known(None, MAX_SILENCE_WITHOUT_STATUS));
+    assert!(!known(None, MAX_SILENCE_WITHOUT_STATUS + second));
+    assert!(known(Some("LEFT,5,1"), DEPARTED_LIMIT));
+    assert!(!known(Some("LEFT,5,1"), DEPARTED_LIMIT + second));
+    assert!(known(Some("NORMAL,5"), DEPARTED_LIMIT * 2));
+}
+
+#[test]
+fn invented_endpoints_do_not_fill_memory() {
+    let mut node = gossiper(1, 1000);
+    let at = |number: u32| SocketAddr::from((number.to_be_bytes(), 7000));
+    let state = |number| (at(number), EndpointState { generation: 1000, ..Default::default() });
+    let states = (0..2000).map(|number| state(0x0A00_0000 + number)).collect();
+    node.on_ack2(GossipAck2 { states }, Duration::ZERO);
+    assert_eq!(node.endpoints().len(), MAX_ENDPOINTS);
+    let digest = GossipDigest { endpoint: at(0x0B00_0000), generation: 1000, max_version: 1 };
+    let syn = GossipSyn {
+        cluster: "ring".into(),
+        partitioner: PARTITIONER.into(),
+        digests: vec![digest],
+    };
+    let Payload::GossipAck(ack) = node.on_syn(address(2), &syn).unwrap().payload else { panic!() };
+    assert!(ack.digests.is_empty(), "{:?}", ack.digests);
 }
 
 #[test]

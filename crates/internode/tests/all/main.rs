@@ -5,6 +5,7 @@ mod frames;
 mod gossip;
 mod handshakes;
 mod hostile;
+mod invariants;
 mod oracle;
 mod sent_by_cassandra;
 mod values;

@@ -44,7 +44,10 @@ fn bodies_decode_and_encode_to_the_same_bytes() {
         payload.encode(VERSION, &mut encoded).unwrap();
         assert_eq!(to_hex(&encoded), to_hex(&body), "{verb}");
         match payload {
-            Payload::Mutation(mutation) => drop(mutation.into_mutation().unwrap()),
+            Payload::Mutation(mutation) => {
+                let stored = mutation.clone().into_mutation();
+                stored.unwrap_or_else(|error| panic!("{error}: {mutation:?}"));
+            }
             Payload::BatchStore(batch) => assert_eq!(batch.mutations(&schema).unwrap().len(), 2),
             _ => {}
         }

@@ -29,6 +29,10 @@ fn verbs_answer_by_responses() {
         let response = verb.response();
         assert!(response.is_none_or(|verb| verb.name().is_some_and(|name| name.contains("_RSP"))));
     }
+    assert!(Verb::READ_RSP.is_response() && Verb::FAILURE_RSP.is_response());
+    // A request of repair has the name of a response.
+    let requests = [Verb::READ_REQ, Verb::VALIDATION_RSP, Verb::GOSSIP_DIGEST_SYN, Verb(250)];
+    assert!(!requests.into_iter().any(Verb::is_response));
 }
 
 #[test]

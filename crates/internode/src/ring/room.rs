@@ -1,0 +1,99 @@
+//! The memory of messages that have arrived and are not done.
+//!
+//! A message reserves its bytes when its length is known, and releases them when it is done: a
+//! write after its sync, others at once. A connection without room is not read. A message that is
+//! larger than the whole room waits until it is alone.
+//!
+//! Connections for urgent messages reserve nothing, so that gossip goes on while writes wait. Their
+//! messages are small and done at once.
+
+use espalier_runtime::sync::{Permit, Semaphore};
+
+use crate::{frame::DEFAULT_MAX_MESSAGE_BYTES, handshake::ConnectionKind};
+
+/// Bytes of all messages in work. Arbitrary: two of the largest writes.
+const MAX_BYTES: usize = 32 << 20;
+/// Bytes of the messages of one connection in work, as in Cassandra
+/// (`internode_application_receive_queue_capacity`).
+const MAX_BYTES_OF_CONNECTION: usize = 4 << 20;
+/// Maximum length of an urgent message, in bytes. Arbitrary; Cassandra sends those above 64 KiB
+/// over another connection.
+const MAX_URGENT_BYTES: usize = 256 << 10;
+
+/// The room of all connections of a member.
+#[derive(Clone)]
+pub(super) struct Room(Semaphore);
+
+/// The room of one connection.
+pub(super) struct ConnectionRoom {
+    /// `None` for urgent messages.
+    room: Option<(Semaphore, Semaphore)>,
+}
+
+/// Bytes that a message holds until it is dropped.
+#[derive(Default)]
+pub(super) struct Reservation {
+    _permits: Option<(Permit, Permit)>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Semaphore::new(MAX_BYTES))
+    }
+}
+
+impl Room {
+    pub fn connection(&self, kind: ConnectionKind) -> ConnectionRoom {
+        let own = || Semaphore::new(MAX_BYTES_OF_CONNECTION);
+        let is_urgent = kind == ConnectionKind::Urgent;
+        ConnectionRoom { room: (!is_urgent).then(|| (own(), self.0.clone())) }
+    }
+}
+
+impl ConnectionRoom {
+    /// Returns the maximum length of a message, in bytes.
+    pub fn max_message_bytes(&self) -> usize {
+        if self.room.is_some() { DEFAULT_MAX_MESSAGE_BYTES } else { MAX_URGENT_BYTES }
+    }
+
+    /// Reserves the bytes of a message.
+    pub async fn reserve(&self, bytes: usize) -> Reservation {
+        let Some((own, shared)) = &self.room else { return Reservation::default() };
+        let own = own.acquire(bytes.min(MAX_BYTES_OF_CONNECTION)).await;
+        let shared = shared.acquire(bytes.min(MAX_BYTES)).await;
+        Reservation { _permits: Some((own, shared)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use espalier_runtime::{block_on, time};
+
+    use super::*;
+
+    async fn fits(room: &ConnectionRoom, bytes: usize) -> Option<Reservation> {
+        time::timeout(Duration::from_millis(1), room.reserve(bytes)).await.ok()
+    }
+
+    #[test]
+    fn messages_wait_for_room_and_gossip_does_not() {
+        block_on(async {
+            let all = Room::default();
+            let small = all.connection(ConnectionKind::Small);
+            let first = fits(&small, MAX_BYTES_OF_CONNECTION).await.unwrap();
+            assert!(fits(&small, 1).await.is_none());
+            // A large message waits until it is alone.
+            let large = all.connection(ConnectionKind::Large);
+            assert!(fits(&large, DEFAULT_MAX_MESSAGE_BYTES).await.is_none());
+            drop(first);
+            let alone = fits(&large, DEFAULT_MAX_MESSAGE_BYTES).await.unwrap();
+            assert!(fits(&small, 1).await.is_none());
+            let urgent = all.connection(ConnectionKind::Urgent);
+            assert!(fits(&urgent, MAX_URGENT_BYTES).await.is_some());
+            drop(alone);
+            assert!(fits(&small, 1).await.is_some());
+        });
+    }
+}
