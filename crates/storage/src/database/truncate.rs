@@ -42,13 +42,13 @@ impl Database {
     }
 
     async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
+        // Two truncations at a time would hold flushes off against each other, and the table must
+        // not be dropped or get a view meanwhile.
+        let _turn = self.inner.schema_turn.acquire(1).await;
         let metadata = self.table(id)?.metadata();
         if must_not_be_empty(&metadata) {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
         }
-        // Two truncations at a time would hold flushes off against each other, and the table must
-        // not be dropped meanwhile.
-        let _turn = self.inner.schema_turn.acquire(1).await;
         if metadata.has_views() {
             return self.truncate_with_views(&metadata).await;
         }
