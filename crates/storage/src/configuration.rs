@@ -72,6 +72,11 @@ pub struct StorageConfiguration {
     pub drop_compact_storage_enabled: bool,
     /// Whether CREATE MATERIALIZED VIEW is allowed (`materialized_views_enabled`).
     pub materialized_views_enabled: bool,
+    /// Rows of a page that the build of a view reads (arbitrary): enough that the wait for the
+    /// commit log is shared, and few enough that the turns on them are short. Tests reduce it.
+    pub view_build_page_rows: usize,
+    /// Pages between two records of a build's progress (arbitrary); tests reduce it.
+    pub view_build_record_pages: u64,
     /// Whether masks of columns can be made, and hide values (`dynamic_data_masking_enabled`).
     pub dynamic_data_masking_enabled: bool,
     /// Maximum time that a write waits for room in memtables or log (`write_request_timeout`).
@@ -121,6 +126,8 @@ impl StorageConfiguration {
             allow_unknown_data_centers: true,
             drop_compact_storage_enabled: false,
             materialized_views_enabled: true,
+            view_build_page_rows: 128,
+            view_build_record_pages: 64,
             dynamic_data_masking_enabled: false,
             write_timeout: Duration::from_secs(2),
         }

@@ -159,6 +159,16 @@ impl Turns {
         turn
     }
 
+    /// Waits until all turns have ended that are held or awaited now. The caller holds no turn.
+    pub(crate) async fn wait_for_all(&self) {
+        let keys: Vec<u64> = self.keys.borrow().keys().copied().collect();
+        for key in keys {
+            // One key at a time, so that no turn waits for this one while it waits for another.
+            let keys = SmallVec::from_elem((key, ALL_UNITS), 1);
+            drop(self.take(TurnRows { partition: Vec::new(), keys }).await);
+        }
+    }
+
     /// Returns whether no statement holds a turn or waits for one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -228,6 +238,33 @@ mod tests {
             assert!(!all.is_finished());
             drop(row);
             drop(all.await);
+            assert!(turns.keys.borrow().is_empty());
+        });
+    }
+
+    #[test]
+    fn the_end_of_all_turns_includes_awaited_ones_and_not_later_ones() {
+        block_on(async {
+            let turns = Turns::default();
+            let first = turns.take(rows(&[1], &[0])).await;
+            let next = {
+                let turns = turns.clone();
+                spawn_local(async move { turns.take(rows(&[1, 2], &[0])).await })
+            };
+            time::sleep(Duration::from_millis(1)).await;
+            let all = {
+                let turns = turns.clone();
+                spawn_local(async move { turns.wait_for_all().await })
+            };
+            time::sleep(Duration::from_millis(1)).await;
+            let later = turns.take(rows(&[3], &[])).await;
+            drop(first);
+            let next = next.await;
+            time::sleep(Duration::from_millis(1)).await;
+            assert!(!all.is_finished());
+            drop(next);
+            all.await;
+            drop(later);
             assert!(turns.keys.borrow().is_empty());
         });
     }

@@ -26,5 +26,6 @@ mod support;
 mod transactions;
 mod transitional_authorizer;
 mod unreadable_tables;
+mod view_builds;
 mod view_histories;
 mod virtual_tables;

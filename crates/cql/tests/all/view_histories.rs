@@ -14,6 +14,7 @@ use std::{
 };
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
+use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{file::FileSystem, random::Generator, time};
 use espalier_storage::{Database, SnapshotTable};
 
@@ -105,7 +106,6 @@ struct History {
     now_s: i32,
     has_ttl: bool,
     views: Vec<View>,
-    next_view: u32,
     step: u64,
     snapshots: usize,
     writes: u64,
@@ -125,7 +125,7 @@ impl History {
         // so early that compactions may remove tombstones.
         let now_s = if has_ttl { clock } else { clock - 1_000_000 };
         let (views, log) = (Vec::new(), String::new());
-        let (next_view, step, snapshots, writes, checks, rows) = (0, 0, 0, 0, 0, 0);
+        let (step, snapshots, writes, checks, rows) = (0, 0, 0, 0, 0);
         Self {
             random,
             kind,
@@ -133,7 +133,6 @@ impl History {
             now_s,
             has_ttl,
             views,
-            next_view,
             step,
             snapshots,
             writes,
@@ -188,8 +187,11 @@ impl History {
         } else {
             None
         };
-        self.next_view += 1;
-        let name = format!("view{}", self.next_view);
+        // Most names have belonged to dropped views.
+        let mut name = String::new();
+        while name.is_empty() || self.views.iter().any(|view| view.name == name) {
+            name = format!("view{}", self.below(4));
+        }
         let mut conditions: Vec<String> =
             key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
         conditions.extend(
@@ -550,6 +552,14 @@ fn run(seed: u64, steps: u64) -> (u64, u64) {
                 let schema = processor.database().schema();
                 taken.views.retain(|view| schema.table("ks", &view.name).is_some());
                 taken.views.iter_mut().for_each(|view| view.is_built = false);
+                let is_lost = |table: &&Arc<TableMetadata>| {
+                    table.is_view() && !taken.views.iter().any(|view| view.name == table.name)
+                };
+                let lost = schema.tables().filter(is_lost).map(|view| view.name.clone());
+                for name in lost.collect::<Vec<_>>() {
+                    let drop = format!("DROP MATERIALIZED VIEW ks.{name}");
+                    query(&processor, &drop, taken.now_s).await.unwrap();
+                }
                 let goes_on = run_node(processor, &mut taken, &disk, seed, steps).await;
                 *history.lock().unwrap() = taken;
                 let crash = crash_of(&disk, seed);

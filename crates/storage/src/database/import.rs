@@ -111,10 +111,10 @@ impl Database {
         // them must be flushed before the first copy is visible.
         self.flush_everywhere(id).await?;
         let views = self.dependent_views(&metadata);
-        self.distrust_views(&views).await?;
+        self.mark_views_stale(&views).await?;
         let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await;
         // A build that began before the files were there does not count.
-        self.distrust_views(&views).await?;
+        self.mark_views_stale(&views).await?;
         self.build_views();
         let copied = copied?;
         let imported = Imported { partitions, ..copied };

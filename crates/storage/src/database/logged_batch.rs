@@ -45,6 +45,10 @@ const CONTENT_COLUMN: &str = "mutations";
 /// Pause before the failed parts of a batch are retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// Number of retries after which a batch is given up that a shard refuses for good (arbitrary).
+/// Several, because another shard may have failed for a reason that passes.
+const MAX_REFUSED_RETRIES: u32 = 10;
+
 /// Minimum age at which an unfinished batch is given up (arbitrary). Without it, each crash would
 /// leave halves of batches in tables with `gc_grace_seconds = 0`. In such a table, a retry could
 /// bring back data if, within this time, a later deletion arrives, is flushed and is purged while
@@ -123,6 +127,7 @@ impl Database {
             stores.push(store);
         }
         self.check_index_entries(stores.iter().map(|store| &**store).zip(&mutation.updates))?;
+        self.check_view_keys(mutation)?;
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
                 "a logged batch without the table system.batches",
@@ -144,8 +149,8 @@ impl Database {
     }
 
     /// Applies a mutation as [`Database::apply_logged_batch`] does, but does not return before all
-    /// shards have applied it: if a shard cannot, this retries. The caller holds turns on the rows,
-    /// and what follows from the mutation for materialized views is a part of it.
+    /// shards have applied it: if a shard cannot, this retries. The caller holds turns on the rows.
+    /// The view updates of the mutation are a part of the batch.
     ///
     /// # Errors
     ///
@@ -153,22 +158,38 @@ impl Database {
     /// down. Then the next start applies it.
     pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
         let has_views = self.has_views(&mutation);
+        let base_count = mutation.updates.len();
         let complete = if has_views { self.with_view_writes(&mutation).await? } else { mutation };
-        self.apply_complete_batch(complete).await
+        self.apply_complete_batch(complete, base_count).await
     }
 
-    /// Applies a mutation with what follows for materialized views as
-    /// [`Database::apply_whole_batch`] does.
+    /// Applies a mutation with its view updates as [`Database::apply_whole_batch`] does. The first
+    /// `base_count` updates are of base tables. The updates of dropped views are left out.
     pub(super) fn apply_complete_batch(
         &self,
-        mutation: Mutation,
+        mut mutation: Mutation,
+        base_count: usize,
     ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
-        Box::pin(self.apply_whole(mutation))
+        Box::pin(async move {
+            loop {
+                let is_base =
+                    |id| mutation.updates.iter().take(base_count).any(|update| update.table == id);
+                let outcome = self.apply_whole(&mutation).await;
+                match outcome {
+                    Err(StorageError::UnknownTable(id)) if !is_base(id) => {
+                        mutation.updates.retain(|update| update.table != id);
+                    }
+                    _ => return outcome,
+                }
+            }
+        })
     }
 
-    async fn apply_whole(&self, mutation: Mutation) -> Result<(), StorageError> {
-        let noted = self.write_batch_note(&mutation).await?;
-        let Some((table, key, _)) = noted else { return self.apply_complete(mutation).await };
+    async fn apply_whole(&self, mutation: &Mutation) -> Result<(), StorageError> {
+        let noted = self.write_batch_note(mutation).await?;
+        let Some((table, key, _)) = noted else {
+            return self.apply_complete(mutation.clone()).await;
+        };
         if self.apply_complete(mutation.clone()).await.is_ok() {
             // The caller holds turns, which need not last until the note is gone.
             let database = self.clone();
@@ -176,7 +197,7 @@ impl Database {
             spawn_local(remove).detach();
             return Ok(());
         }
-        self.retry_batch(&table, key, mutation, true).await;
+        self.retry_batch(&table, key, mutation.clone(), true).await;
         if self.is_closing() { Err(StorageError::ShuttingDown) } else { Ok(()) }
     }
 
@@ -188,8 +209,9 @@ impl Database {
         Unfinished { database: self.clone(), bytes }
     }
 
-    /// Retries a noted batch until it is applied. `is_complete` says that the caller holds turns,
-    /// and that the mutation has what follows for materialized views.
+    /// Retries a noted batch until it is applied, or until a shard has refused it for good several
+    /// times. `is_complete` says that the caller holds turns, and that the mutation has its view
+    /// updates.
     async fn retry_batch(
         &self,
         table: &TableMetadata,
@@ -197,6 +219,7 @@ impl Database {
         mut mutation: Mutation,
         is_complete: bool,
     ) {
+        let mut refused = 0;
         while !self.is_closing() {
             time::sleep(RETRY_PAUSE).await;
             let schema = self.schema();
@@ -209,8 +232,20 @@ impl Database {
             } else {
                 self.apply(mutation.clone()).await
             };
-            if applied.is_ok() {
-                return self.remove_note(table, key, i64::MIN).await;
+            match applied {
+                Ok(()) => return self.remove_note(table, key, i64::MIN).await,
+                Err(error) if is_refusal(&error) => {
+                    refused += 1;
+                    if refused == MAX_REFUSED_RETRIES {
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch is given up, because a shard refuses its \
+                             part; a part of its writes may be missing: write them again"
+                        );
+                        return self.remove_note(table, key, i64::MIN).await;
+                    }
+                }
+                Err(_) => refused = 0,
             }
         }
     }
@@ -283,24 +318,36 @@ impl Database {
             let mut noted_at = i64::MIN;
             for row in &partition.rows {
                 let Some(content) = content(table, row) else { continue };
-                let (mut mutation, is_whole) =
-                    decode(content, &schema).map_err(|error| StorageError::Corrupt {
-                        what: "a batch in system.batches".into(),
-                        reason: error.to_string(),
-                    })?;
+                let (mut mutation, is_whole) = match decode(content, &schema) {
+                    Ok(decoded) => decoded,
+                    Err(error) => {
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch cannot be decoded: it is kept in \
+                             system.batches, and a part of its writes may be missing"
+                        );
+                        continue 'batches;
+                    }
+                };
                 self.leave_out_dead(&mut mutation, &partition.key).await?;
                 match self.apply(mutation).await {
                     // The batch was noted under other settings (`sstable_format`, the size of
-                    // segments) and waits until they are back.
-                    Err(
-                        error @ (StorageError::Unstorable(_)
-                        | StorageError::ExpiryTooLate { .. }
-                        | StorageError::MutationTooLarge { .. }),
-                    ) => {
+                    // segments) and waits until they are back, or its view updates are too large.
+                    Err(error) if is_refusal(&error) => {
                         tracing::error!(
                             %error,
                             "unfinished logged batch cannot be stored, it waits for the next \
-                             start: restore sstable_format and commitlog_segment_size as they were"
+                             start: restore sstable_format as it was, and commitlog_segment_size \
+                             or a greater one"
+                        );
+                        continue 'batches;
+                    }
+                    // A table with views reads rows before it writes them.
+                    Err(error) if is_damage(&error) => {
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch cannot read a damaged file, it waits for the \
+                             next start: scrub or restore the table"
                         );
                         continue 'batches;
                     }
@@ -322,9 +369,31 @@ impl Database {
     }
 }
 
+/// Returns whether a shard refuses a write whenever it is asked.
+fn is_refusal(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::Unstorable(_)
+            | StorageError::ExpiryTooLate { .. }
+            | StorageError::MutationTooLarge { .. }
+    )
+}
+
+fn is_damage(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::SSTable(_) | StorageError::Damaged(_) | StorageError::Corrupt { .. }
+    )
+}
+
 /// Returns when a batch was noted, in µs since 1970, from its id.
 fn noted_us(key: &DecoratedKey) -> Option<i64> {
-    let (seconds, nanoseconds) = Uuid::from_slice(&key.key).ok()?.get_timestamp()?.to_unix();
+    micros_of(&Uuid::from_slice(&key.key).ok()?)
+}
+
+/// Returns the time of a time-based UUID, in µs since 1970; `None` for other UUIDs.
+pub(super) fn micros_of(id: &Uuid) -> Option<i64> {
+    let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
     let us = seconds.checked_mul(1_000_000)?.checked_add(u64::from(nanoseconds) / 1000)?;
     i64::try_from(us).ok()
 }

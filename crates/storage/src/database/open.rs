@@ -213,7 +213,7 @@ impl Database {
         self.finish_truncations(&found).await?;
         self.finish_logged_batches().await?;
         if is_unclean {
-            self.distrust_unsynced_views().await?;
+            self.mark_unsynced_views_stale().await?;
         }
         // Compactions start only now, because they must see the replayed writes of the log: a purge
         // depends on the memtables.

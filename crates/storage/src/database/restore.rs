@@ -65,11 +65,11 @@ impl Database {
         // Unflushed writes after this point are younger than the commit log intervals that the
         // snapshot's files claim to hold.
         let views = self.dependent_views(&metadata);
-        self.distrust_views(&views).await?;
+        self.mark_views_stale(&views).await?;
         self.truncate_in_turn(metadata.id).await?;
         let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await;
         // A build that began before the files were there does not count.
-        self.distrust_views(&views).await?;
+        self.mark_views_stale(&views).await?;
         self.build_views();
         let added = added?;
         let from = source.display();

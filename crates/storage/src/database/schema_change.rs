@@ -70,6 +70,7 @@ impl Database {
         for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
             self.prepare_new_table(table).await?;
         }
+        self.forget_before_views(&old, &new).await?;
         let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
         if !mutation.updates.is_empty()
             && let Err(error) = self.apply_here(&mutation).await

@@ -100,7 +100,7 @@ impl Database {
         Ok(newest)
     }
 
-    /// Writes the outcome of a turn, with what follows for materialized views, and ends the turn.
+    /// Writes the outcome of a turn, with its view updates, and ends the turn.
     /// Resolves when the memtables have the write; the ticket resolves when it is acknowledged.
     ///
     /// # Errors
@@ -111,12 +111,16 @@ impl Database {
         mutation: &Mutation,
         turn: Turn,
     ) -> Result<CommitTicket, StorageError> {
-        if self.has_views(mutation) {
-            return self.write_with_views(mutation, turn).await;
+        loop {
+            if self.has_views(mutation) {
+                return self.write_with_views(mutation, turn).await;
+            }
+            // The table may get a view while the write waits for room.
+            if let Some(ticket) = self.write_base(mutation).await? {
+                drop(turn);
+                return Ok(ticket);
+            }
         }
-        let written = self.write_when_room(mutation).await;
-        drop(turn);
-        written
     }
 
     /// Returns a ticket that resolves when all writes to a table so far, on this shard, are

@@ -35,7 +35,7 @@ enum WriteError {
 /// The content of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Completeness {
-    /// The writes to base tables. What follows for materialized views is still to be found.
+    /// The writes to base tables. Their view updates are still to be made.
     Base,
     /// The writes to base tables and to their views.
     WithViews,
@@ -53,7 +53,7 @@ impl WriteError {
 }
 
 impl Database {
-    /// Writes a mutation, with what follows for materialized views. Resolves when the write is
+    /// Writes a mutation, with its view updates. Resolves when the write is
     /// acknowledged, as `commitlog_sync` defines it. The updates of one shard are durable together
     /// or not at all; over several shards see [`Database::apply_logged_batch`]. An update and what
     /// follows from it for views are durable together, whichever shards own them.
@@ -66,7 +66,7 @@ impl Database {
         self.apply_parts(mutation, Completeness::Base).await
     }
 
-    /// Writes a mutation that has what follows for materialized views already.
+    /// Writes a mutation that has its view updates already.
     pub(super) async fn apply_complete(&self, mutation: Mutation) -> Result<(), StorageError> {
         self.apply_parts(mutation, Completeness::WithViews).await
     }
@@ -161,8 +161,8 @@ impl Database {
         self.write_when_room(mutation).await?.wait().await
     }
 
-    /// Writes on this shard, waiting for room but not for durability. The mutation has what follows
-    /// for materialized views.
+    /// Writes on this shard, waiting for room but not for durability. The mutation has its view
+    /// updates.
     pub(super) async fn write_when_room(
         &self,
         mutation: &Mutation,
@@ -174,8 +174,17 @@ impl Database {
         }
     }
 
+    /// Writes base rows on this shard, waiting for room but not for durability. Returns `None` if a
+    /// table has a view.
+    pub(super) async fn write_base(
+        &self,
+        mutation: &Mutation,
+    ) -> Result<Option<CommitTicket>, StorageError> {
+        self.write_if(mutation, Completeness::Base).await
+    }
+
     /// Writes on this shard as [`Database::write_when_room`] does. Returns `None` if a table has
-    /// got a view and the mutation lacks what follows for it.
+    /// got a view and the mutation lacks the updates of it.
     async fn write_if(
         &self,
         mutation: &Mutation,

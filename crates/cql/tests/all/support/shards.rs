@@ -24,6 +24,9 @@ where
     let file_system = file_system.clone();
     let mut configuration = StorageConfiguration::new("node");
     configuration.commitlog_segment_bytes = 1 << 20;
+    // Small, so that builds record their progress.
+    configuration.view_build_page_rows = 2;
+    configuration.view_build_record_pages = 1;
     let (configuration, shared) = (Arc::new(configuration), SharedDatabase::new());
     let options = ShardOptions { count, ..ShardOptions::default() };
     let shards = start_shards(&options, move |context| {

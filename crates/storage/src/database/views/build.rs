@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     CommitLogSync, Database, StorageError,
+    commitlog::EncodedMutation,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
 };
 
@@ -35,16 +36,10 @@ use crate::{
 /// wakes the task.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// The pause after a failure.
+/// The pause after the first failure. Each further failure doubles it, up to [`INTERVAL`].
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Rows of a page (arbitrary): enough that the wait for the commit log is shared, and few enough
-/// that the turns on them are short.
-const PAGE_ROWS: usize = 128;
 const PAGE_BYTES: usize = 1 << 20;
-
-/// Pages between two records of the progress (arbitrary).
-const RECORD_PAGES: u64 = 64;
 
 /// The state of a view, as shard 0 knows it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,10 +51,10 @@ pub(in super::super) struct ViewState {
 
 /// Builds views until the database closes. Runs on shard 0.
 pub(crate) async fn run(database: Database) {
-    let mut pause = INTERVAL;
+    let (mut pause, mut retry_pause) = (INTERVAL, RETRY_PAUSE);
     loop {
         let _ = time::timeout(pause, database.inner.view_build_wanted.notified()).await;
-        pause = INTERVAL;
+        let mut has_failed = false;
         let schema = database.schema();
         for view in schema.tables().filter(|table| table.is_view()) {
             if database.is_closing() {
@@ -76,9 +71,14 @@ pub(crate) async fn run(database: Database) {
                     "building a materialized view failed, retrying after a pause; the view lacks \
                      rows until then"
                 );
-                pause = RETRY_PAUSE;
+                has_failed = true;
             }
         }
+        (pause, retry_pause) = if has_failed {
+            (retry_pause, (retry_pause * 2).min(INTERVAL))
+        } else {
+            (INTERVAL, RETRY_PAUSE)
+        };
         if database.is_closing() {
             return;
         }
@@ -96,7 +96,7 @@ impl Database {
             return Ok(());
         }
         if !self.is_recorded_view(view).await? {
-            self.build_view(view).await?;
+            self.build_view(view, state.generation).await?;
         }
         let mut states = self.inner.views.states.borrow_mut();
         let now = states.entry(view.id).or_default();
@@ -108,18 +108,29 @@ impl Database {
         Ok(())
     }
 
-    async fn build_view(&self, view: &Arc<TableMetadata>) -> Result<(), StorageError> {
+    async fn build_view(
+        &self,
+        view: &Arc<TableMetadata>,
+        generation: u64,
+    ) -> Result<(), StorageError> {
         let status = self.view_build_status(&view.keyspace, &view.name).await?;
         let checks = status.as_deref() == Some(CHECKING);
+        if !self.is_current_build(view.id, generation) {
+            return Ok(());
+        }
         if status.is_none() {
             self.record_status(view, STARTED).await?;
         }
-        let generation = self.view_state(view.id).generation;
         let (keyspace, name) = (&view.keyspace, &view.name);
         tracing::info!(keyspace, view = name, "building a materialized view");
+        // A write that began before the view existed may land without a view row. It holds a turn,
+        // and the scan must see it.
+        let ended =
+            self.on_all_shards(|database| async move { database.inner.turns.wait_for_all().await });
+        ended.await;
         let id = view.id;
         let built = self.on_all_shards(move |database| async move {
-            Box::pin(database.build_view_here(id)).await
+            Box::pin(database.build_view_here(id, generation)).await
         });
         let keys: u64 = built.await.into_iter().sum::<Result<u64, StorageError>>()?;
         if checks {
@@ -128,34 +139,46 @@ impl Database {
             });
             checked.await.into_iter().collect::<Result<(), StorageError>>()?;
         }
-        let is_current = self.view_state(view.id).generation == generation;
-        if is_current && self.schema().table_by_id(view.id).is_some() {
+        if self.is_current_build(view.id, generation) {
             self.record_status(view, SUCCESS).await?;
             tracing::info!(keyspace, view = name, keys, "materialized view built");
         }
         Ok(())
     }
 
+    /// Returns whether a build may record its progress: the view exists, and has not become stale
+    /// since the build began. Runs on shard 0.
+    fn is_current_build(&self, view: TableId, generation: u64) -> bool {
+        let is_current = self.view_state(view).generation == generation;
+        is_current && self.inner.shared.schema().table_by_id(view).is_some()
+    }
+
+    fn mark_stale(&self, view: TableId) {
+        let mut states = self.inner.views.states.borrow_mut();
+        let state = states.entry(view).or_default();
+        *state = ViewState { is_built: false, generation: state.generation + 1 };
+    }
+
     /// Records that views may have rows that do not follow from their base tables, and has them
     /// checked. Runs on shard 0.
-    pub(in super::super) async fn distrust_views(
+    pub(in super::super) async fn mark_views_stale(
         &self,
         views: &[Arc<TableMetadata>],
     ) -> Result<(), StorageError> {
         for view in views {
-            {
-                let mut states = self.inner.views.states.borrow_mut();
-                let state = states.entry(view.id).or_default();
-                *state = ViewState { is_built: false, generation: state.generation + 1 };
-            }
-            self.record_status(view, CHECKING).await?;
+            self.mark_stale(view.id);
+            let recorded = self.record_status(view, CHECKING).await;
+            // The task may have found the view built before the record was written.
+            self.mark_stale(view.id);
+            recorded?;
         }
         Ok(())
     }
 
-    /// Distrusts the views that a loss of power may have left behind their base tables, or ahead of
-    /// them: the logs of several shards are synced at different times, or the keyspace has none.
-    pub(in super::super) async fn distrust_unsynced_views(&self) -> Result<(), StorageError> {
+    /// Marks the views as stale that a loss of power may have left behind their base tables, or
+    /// ahead of them: the logs of several shards are synced at different times, or the keyspace has
+    /// none.
+    pub(in super::super) async fn mark_unsynced_views_stale(&self) -> Result<(), StorageError> {
         let is_periodic =
             matches!(self.configuration().commitlog_sync, CommitLogSync::Periodic { .. });
         let are_apart = is_periodic && self.shard().count > 1;
@@ -165,7 +188,7 @@ impl Database {
         };
         for view in schema.tables().filter(|table| table.is_view()) {
             if (are_apart || !is_logged(view)) && self.is_recorded_view(view).await? {
-                self.distrust_views(std::slice::from_ref(view)).await?;
+                self.mark_views_stale(std::slice::from_ref(view)).await?;
             }
         }
         Ok(())
@@ -191,8 +214,27 @@ impl Database {
         self.view_plans(base).iter().find(|plan| plan.view.id == view).cloned()
     }
 
-    /// Gives a view the rows that follow from the base rows of this shard. Returns their number.
-    async fn build_view_here(&self, view: TableId) -> Result<u64, StorageError> {
+    /// Records the progress of this shard's part of a build. Returns false if the build must stop,
+    /// because the view was dropped or became stale.
+    async fn record_if_current(
+        &self,
+        plan: &ViewPlan,
+        generation: u64,
+        progress: BuildProgress,
+    ) -> Result<bool, StorageError> {
+        let view = plan.view.clone();
+        let record = move |database: Database| async move {
+            if !database.is_current_build(view.id, generation) {
+                return Ok(false);
+            }
+            Box::pin(database.record_progress(&view, progress)).await.map(|()| true)
+        };
+        self.on_shard(0, record).await
+    }
+
+    /// Gives a view the rows that follow from the base rows of this shard. Returns the number of
+    /// base rows.
+    async fn build_view_here(&self, view: TableId, generation: u64) -> Result<u64, StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(0) };
         let tokens = self.own_tokens();
         let mut range = self.own_range(&plan.base);
@@ -203,18 +245,25 @@ impl Database {
         }
         let listed = ListedBuild::new(self, view, progress);
         let mut pages = Pages::new(self, &plan.base, range);
+        let configuration = &self.inner.configuration;
+        let page_rows = configuration.view_build_page_rows;
         let mut count = 0;
         while let Some(partitions) = pages.next().await? {
+            if self.plan_of(view).is_none() {
+                break;
+            }
             progress.keys += partitions.iter().map(|found| found.rows.len() as u64).sum::<u64>();
             let builds = partitions.into_iter().map(|found| self.build_rows(view, found));
-            stream::iter(builds).buffer_unordered(PAGE_ROWS).try_collect::<()>().await?;
+            stream::iter(builds).buffer_unordered(page_rows).try_collect::<()>().await?;
             count += 1;
             let Some(next) = pages.reached() else { continue };
             // A restart reads the partition that was reached again.
             progress.last = next.0.saturating_sub(1);
             listed.set(progress);
-            if count % RECORD_PAGES == 0 {
-                self.record_progress(&plan.view, progress).await?;
+            if count % configuration.view_build_record_pages == 0
+                && !self.record_if_current(&plan, generation, progress).await?
+            {
+                break;
             }
         }
         Ok(progress.keys)
@@ -230,7 +279,8 @@ impl Database {
         }
         let _turn = self.take_turn(turn_rows_of(&plan.base, &rows)).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        let mut mutation = Mutation::default();
+        let (mut mutation, mut bytes) = (Mutation::default(), 0);
+        let mut encoder = EncodedMutation::default();
         for wanted in self.whole_view_rows(&plan, &rows, now_s).await? {
             maybe_yield().await;
             let (shard, table) = (self.shard_of(&plan.view, &wanted.key), plan.view.clone());
@@ -238,7 +288,16 @@ impl Database {
             let repair = move |database: Database| async move {
                 Box::pin(database.view_repair(&table, moves, wanted, now_s)).await
             };
-            mutation.updates.extend(self.on_shard(shard, repair).await?);
+            let Some(update) = self.on_shard(shard, repair).await? else { continue };
+            let one = Mutation { updates: vec![update] };
+            encoder.encode(&one, |_| 0);
+            bytes += encoder.body.len();
+            mutation.updates.extend(one.updates);
+            // A quarter of the largest record.
+            if bytes > self.inner.configuration.commitlog_segment_bytes as usize / 8 {
+                self.apply_complete(std::mem::take(&mut mutation)).await?;
+                bytes = 0;
+            }
         }
         if mutation.updates.is_empty() {
             return Ok(());
@@ -252,6 +311,9 @@ impl Database {
         let range = self.own_range(&plan.view);
         let mut pages = Pages::new(self, &plan.view, range);
         while let Some(partitions) = pages.next().await? {
+            if self.plan_of(view).is_none() {
+                break;
+            }
             let mut checks = Vec::new();
             for found in partitions {
                 let rows = PartitionUpdate::new(plan.view.id, found.key.clone());
@@ -264,7 +326,8 @@ impl Database {
                     checks.push(self.check_row(&plan, key, clustering, row));
                 }
             }
-            stream::iter(checks).buffer_unordered(PAGE_ROWS).try_collect::<()>().await?;
+            let page_rows = self.inner.configuration.view_build_page_rows;
+            stream::iter(checks).buffer_unordered(page_rows).try_collect::<()>().await?;
         }
         Ok(())
     }
@@ -313,8 +376,11 @@ impl Database {
             let change = ViewChange::Delete { row, newest };
             Box::pin(database.view_write(&table, moves, change, now_s)).await
         };
-        let update = self.on_shard(shard, delete).await?;
-        self.apply_complete(Mutation { updates: vec![update] }).await
+        match self.on_shard(shard, delete).await? {
+            Some(update) => self.apply_complete(Mutation { updates: vec![update] }).await,
+            // The view was dropped.
+            None => Ok(()),
+        }
     }
 }
 
@@ -326,7 +392,8 @@ struct Pages<'d> {
 
 impl<'d> Pages<'d> {
     fn new(database: &'d Database, table: &Arc<TableMetadata>, range: KeyRange) -> Self {
-        let limits = ReadLimits { rows: PAGE_ROWS, bytes: PAGE_BYTES, ..ReadLimits::NONE };
+        let rows = database.inner.configuration.view_build_page_rows;
+        let limits = ReadLimits { rows, bytes: PAGE_BYTES, ..ReadLimits::NONE };
         let command = ReadCommand::of_all(table.clone(), ReadTarget::Range(range), 0);
         Self { database, command: Some(ReadCommand { limits, bypass_cache: true, ..command }) }
     }

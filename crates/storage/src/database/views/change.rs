@@ -19,6 +19,14 @@ use crate::{
     read::{ReadCommand, ReadTarget, sources_of},
 };
 
+/// Maximum bytes of the rows that one range or partition deletion reads, as a multiple of a segment
+/// of the commit log (arbitrary). The deletions of view rows must fit into half a segment.
+const MAX_DELETED_SEGMENTS: usize = 4;
+
+/// Bytes counted for a row and for a cell besides their values.
+const ROW_BYTES: usize = 128;
+const CELL_BYTES: usize = 32;
+
 /// A change of one row of a view.
 #[derive(Clone, Debug)]
 pub(super) enum ViewChange {
@@ -119,7 +127,8 @@ impl Database {
         Ok(rows.filter_map(|row| plan.row_of(&partition, row, now_s)).collect())
     }
 
-    /// Reads rows of a partition with their tombstones.
+    /// Reads rows of a partition with their tombstones. A deletion of a range must not read more
+    /// than fits into memory, so it is refused beyond [`MAX_DELETED_SEGMENTS`].
     async fn stored_rows(
         &self,
         table: &Arc<TableMetadata>,
@@ -138,10 +147,22 @@ impl Database {
         let merged = MergedPartition::new(table.clone(), command.direction, sources);
         let Some(mut merged) = merged.await? else { return Ok(stored) };
         stored.deletion = merged.header().deletion;
+        let is_range = !update.deletion.is_live() || !update.range_tombstones.is_empty();
+        let segment_bytes = self.inner.configuration.commitlog_segment_bytes as usize;
+        let limit = if is_range { segment_bytes * MAX_DELETED_SEGMENTS } else { usize::MAX };
+        let mut bytes = 0;
         while let Some(fragment) = merged.next().await? {
             match fragment {
                 Unfiltered::Row(mut row) => {
                     remove_dropped(table, &mut row);
+                    bytes += bytes_of(&row);
+                    if bytes > limit {
+                        return Err(StorageError::Unstorable(format!(
+                            "a deletion of more than {limit} bytes of rows of {}.{}, which has \
+                             materialized views: delete smaller ranges, or drop the views first",
+                            table.keyspace, table.name
+                        )));
+                    }
                     stored.rows.push(row);
                 }
                 Unfiltered::Marker(marker) => stored.ranges.push((marker.position, marker.after)),
@@ -149,6 +170,17 @@ impl Database {
         }
         Ok(stored)
     }
+}
+
+fn bytes_of(row: &Row) -> usize {
+    let cell = |cell: &Cell| CELL_BYTES + cell.value.len();
+    let columns = row.columns.iter().map(|(_, data)| match data {
+        ColumnData::Simple(simple) => cell(simple),
+        ColumnData::Complex(column) => {
+            column.cells.iter().map(|(path, element)| path.len() + cell(element)).sum()
+        }
+    });
+    ROW_BYTES + columns.sum::<usize>()
 }
 
 /// Returns the values of the columns of the partition key.

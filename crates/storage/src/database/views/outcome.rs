@@ -38,22 +38,24 @@ use crate::{
 };
 
 impl Database {
-    /// Returns the write that makes a change of a view's row, on the shard that owns the row.
-    /// `moves` says that a regular column of the base table is in the view's key. The caller holds
-    /// a turn on the base row.
+    /// Returns the write that makes a change of a view's row, on the shard that owns the row;
+    /// `None` if the view was dropped. `moves` says that a regular column of the base table is in
+    /// the view's key. The caller holds a turn on the base row.
     pub(super) async fn view_write(
         &self,
         table: &Arc<TableMetadata>,
         moves: bool,
         change: ViewChange,
         now_s: u32,
-    ) -> Result<PartitionUpdate, StorageError> {
-        let stored = self.table(table.id)?.view();
+    ) -> Result<Option<PartitionUpdate>, StorageError> {
+        let Ok(found) = self.table(table.id) else { return Ok(None) };
+        let stored = found.view();
         let (key, row) = match change {
             ViewChange::Delete { row: ViewRow { key, row }, newest } => {
                 let mut newest = newest;
                 if newest_of(&stored) > newest {
-                    newest = newest.max(newest_stored(&stored, table, &key, &row, newest).await?);
+                    let stored = newest_stored(&stored, table, &key, &row, newest).await?;
+                    newest = newest.max(stored.of_all);
                 }
                 let deletion = DeletionTime::new(newest, now_s);
                 let mut deleted = Row::empty(row.clustering);
@@ -78,12 +80,12 @@ impl Database {
                 (key, change)
             }
         };
-        let mut update = PartitionUpdate::new(table.id, key);
-        update.rows.push(row);
-        Ok(update)
+        Ok(Some(update_of(table, key, row)))
     }
 
-    /// Returns the write that gives a view the row, or `None` if it has exactly this row.
+    /// Returns the write that gives a view the row, or `None` if it has exactly this row or was
+    /// dropped. The stored row may have content that does not follow from the base row, so the
+    /// write is checked against all of it, whatever its timestamps.
     pub(super) async fn view_repair(
         &self,
         table: &Arc<TableMetadata>,
@@ -91,15 +93,17 @@ impl Database {
         wanted: ViewRow,
         now_s: u32,
     ) -> Result<Option<PartitionUpdate>, StorageError> {
-        let stored = self.table(table.id)?.view();
+        let Ok(found) = self.table(table.id) else { return Ok(None) };
+        let stored = found.view();
         let nothing = Row::empty(wanted.row.clustering.clone());
         let place = Place { stored: &stored, table, key: &wanted.key, now_s };
         if place.has_outcome(&nothing, &wanted.row).await? {
             return Ok(None);
         }
         let change = wanted.row.clone();
-        let put = ViewChange::Put { row: wanted, change, appears: true };
-        self.view_write(table, moves, put, now_s).await.map(Some)
+        let revives = moves && !has_all_columns(table, &change);
+        let row = place.put(change, wanted.row, i64::MIN, revives, moves).await?;
+        Ok(Some(update_of(table, wanted.key, row)))
     }
 }
 
@@ -154,11 +158,15 @@ impl Place<'_> {
         let Self { stored, table, key, now_s } = *self;
         let floor = if revives { i64::MIN } else { floor };
         let newest = newest_stored(stored, table, key, &wanted, floor).await?;
-        if newest <= floor || (!revives && self.has_outcome(&change, &wanted).await?) {
+        if newest.of_all <= floor {
             return Ok(change);
         }
-        let newest = newest_stored(stored, table, key, &wanted, i64::MIN).await?;
-        let Some(behind) = newest.checked_add(1) else {
+        let change = above(change, newest.of_shadowable);
+        if !revives && self.has_outcome(&change, &wanted).await? {
+            return Ok(change);
+        }
+        let newest = newest_stored(stored, table, key, &wanted, i64::MIN).await?.of_all;
+        let Some(later_us) = newest.checked_add(1) else {
             return Err(StorageError::Unstorable(format!(
                 "a row of the materialized view {}.{} that has the greatest possible timestamp",
                 table.keyspace, table.name
@@ -166,16 +174,16 @@ impl Place<'_> {
         };
         if !moves {
             let deletion = DeletionTime::new(newest, now_s);
-            return Ok(Row { deletion, ..raised_to(wanted, behind) });
+            return Ok(Row { deletion, ..raised_to(wanted, later_us) });
         }
         // Whether data under a shadowable deletion comes back depends on caches and compactions, so
         // all columns are written.
         let mut row = with_tombstones(table, wanted.clone(), newest, now_s);
-        row.liveness.timestamp = row.liveness.timestamp.max(behind);
+        row.liveness.timestamp = row.liveness.timestamp.max(later_us);
         if self.has_outcome(&row, &wanted).await? {
             return Ok(row);
         }
-        Ok(with_tombstones(table, raised_to(wanted, behind), newest, now_s))
+        Ok(with_tombstones(table, raised_to(wanted, later_us), newest, now_s))
     }
 }
 
@@ -191,15 +199,29 @@ fn command_of(
     ReadCommand { slices, ..ReadCommand::of_all(table.clone(), target, now_s) }
 }
 
-/// Returns the greatest timestamp that is stored at the place of a row, deletions included, if it
-/// is greater than `floor_us`.
+fn update_of(table: &TableMetadata, key: DecoratedKey, row: Row) -> PartitionUpdate {
+    let mut update = PartitionUpdate::new(table.id, key);
+    update.rows.push(row);
+    update
+}
+
+/// The greatest timestamps that are stored at the place of a row, in µs; `i64::MIN` for none.
+struct Newest {
+    /// Of everything, deletions included.
+    of_all: i64,
+    /// Of the shadowable deletions, void ones included.
+    of_shadowable: i64,
+}
+
+/// Returns the greatest timestamps that are stored at the place of a row, as far as they are
+/// greater than `floor_us`.
 async fn newest_stored(
     stored: &TableView,
     table: &Arc<TableMetadata>,
     key: &DecoratedKey,
     row: &Row,
     floor_us: i64,
-) -> Result<i64, StorageError> {
+) -> Result<Newest, StorageError> {
     let command = command_of(table, key, row, 0);
     let mut sources = Vec::new();
     for memtable in stored.memtables().filter(|memtable| memtable.maximum_timestamp() > floor_us) {
@@ -213,12 +235,16 @@ async fn newest_stored(
         let opened = sstable.read_partition(key, &command.slices, &command).await?;
         sources.extend(opened.map(|opened| Source::SSTable(Box::new(opened))));
     }
-    let mut newest = i64::MIN;
+    let mut newest = Newest { of_all: i64::MIN, of_shadowable: i64::MIN };
     for mut source in sources {
-        newest = newest.max(timestamp_of(&source.header().deletion));
+        newest.of_all = newest.of_all.max(timestamp_of(&source.header().deletion));
         while let Some(fragment) = source.next().await? {
-            newest = newest.max(match fragment {
-                Unfiltered::Row(row) => newest_of_row(&row),
+            newest.of_all = newest.of_all.max(match fragment {
+                Unfiltered::Row(row) => {
+                    let shadowable = timestamp_of(&row.shadowable_deletion);
+                    newest.of_shadowable = newest.of_shadowable.max(shadowable);
+                    newest_of_row(&row)
+                }
                 Unfiltered::Marker(marker) => {
                     timestamp_of(&marker.before).max(timestamp_of(&marker.after))
                 }
@@ -260,12 +286,28 @@ fn is_same(left: &Row, right: &Row) -> bool {
             .all(|((id, left), (other, right))| id == other && same_data(left, right))
 }
 
-/// Returns the row with timestamps of at least `behind`.
-fn raised_to(mut row: Row, behind: i64) -> Row {
-    let raise = |timestamp: &mut i64| *timestamp = (*timestamp).max(behind);
-    if !row.liveness.is_none() {
-        raise(&mut row.liveness.timestamp);
+/// Returns a change whose cells are all later than a shadowable deletion.
+///
+/// A liveness in another file may make the deletion void. A compaction without that file does not
+/// know of it, and would remove older cells for good. Beside its own liveness a cell is safe.
+fn above(change: Row, shadowable_us: i64) -> Row {
+    let is_void = !change.liveness.is_none() && change.liveness.timestamp > shadowable_us;
+    match shadowable_us.checked_add(1) {
+        Some(later_us) if shadowable_us > i64::MIN && !is_void => cells_raised_to(change, later_us),
+        _ => change,
     }
+}
+
+/// Returns the row with timestamps of at least `later_us`.
+fn raised_to(mut row: Row, later_us: i64) -> Row {
+    if !row.liveness.is_none() {
+        row.liveness.timestamp = row.liveness.timestamp.max(later_us);
+    }
+    cells_raised_to(row, later_us)
+}
+
+fn cells_raised_to(mut row: Row, later_us: i64) -> Row {
+    let raise = |timestamp: &mut i64| *timestamp = (*timestamp).max(later_us);
     for (_, data) in &mut row.columns {
         match data {
             ColumnData::Simple(cell) => raise(&mut cell.timestamp),

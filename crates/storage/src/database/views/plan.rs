@@ -1,4 +1,4 @@
-//! How a row of a base table becomes a row of a view.
+//! The plan by which a row of a base table becomes a row of a view.
 
 use std::sync::Arc;
 
@@ -212,8 +212,11 @@ impl ViewPlan {
     /// Returns a text that says why the view cannot have the row of a write; `None` if it can.
     ///
     /// A view's key depends on the base table's key and on one cell, so all rows whose writes pass
-    /// this check have valid keys.
+    /// this check have valid keys. A write that only deletes makes no row, so it is never refused.
     pub(crate) fn refusal(&self, partition: &[Bytes], row: &Row) -> Option<String> {
+        if row.liveness.is_none() && !has_cell(row) {
+            return None;
+        }
         let extra = match self.extra {
             None => None,
             Some(id) => match row.column(id)? {
@@ -269,6 +272,14 @@ impl PlannedCondition {
         let types: Vec<&CqlType> = self.types.iter().collect();
         self.condition.holds(&types, &found)
     }
+}
+
+/// Returns whether a row has a cell that is no tombstone.
+fn has_cell(row: &Row) -> bool {
+    row.columns.iter().any(|(_, data)| match data {
+        ColumnData::Simple(cell) => !cell.is_tombstone(),
+        ColumnData::Complex(column) => column.cells.iter().any(|(_, cell)| !cell.is_tombstone()),
+    })
 }
 
 /// Returns the live part of a column. It expires no later than `key`, the cell of the base row that

@@ -1,17 +1,25 @@
-//! Which views are built, in the tables where Cassandra keeps it: `system.built_views`,
+//! The records of builds of views, in the tables where Cassandra keeps them: `system.built_views`,
 //! `system.view_builds_in_progress` and `system_distributed.view_build_status`.
 //!
 //! A view whose status is [`CHECKING`] was built, but its rows may not be those of its base table:
 //! files were imported or restored, or a truncation may have stopped half-way.
+//!
+//! The tables know a view by its name. The records of a dropped view must not count for a later
+//! view of the same name, so CREATE removes them before the new view exists. A loss of power may
+//! bring removed records back (`commitlog_sync: periodic`); records that are older than the view's
+//! id are ignored. Only shard 0 writes records, so that a later one has a later timestamp.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
     RangeTombstone, Row, build_composite,
-    schema::{Schema, TableMetadata},
+    schema::{Schema, TableId, TableMetadata},
 };
 use espalier_runtime::time;
 
+use super::super::logged_batch::micros_of;
 use crate::{
     Database, StorageError,
     read::{ReadCommand, ReadTarget},
@@ -41,7 +49,10 @@ impl Database {
     ) -> Result<bool, StorageError> {
         let rows = self.rows_of("system", "built_views", text_key(&view.keyspace)).await?;
         let definition = table("system", "built_views");
-        Ok(rows.iter().any(|row| Fields::new(&definition, row).clustering(0) == Some(&view.name)))
+        Ok(rows.iter().any(|row| {
+            let is_named = Fields::new(&definition, row).clustering(0) == Some(&view.name);
+            is_named && !is_older(row, view.id)
+        }))
     }
 
     /// Returns the status of a view's build on this node; `None` if it has not begun.
@@ -69,7 +80,8 @@ impl Database {
         let (first, last) = (tokens.0.to_string(), tokens.1.to_string());
         Ok(rows.iter().find_map(|row| {
             let fields = Fields::new(&definition, row);
-            let is_part = fields.clustering(0) == Some(&view.name)
+            let is_part = !is_older(row, view.id)
+                && fields.clustering(0) == Some(&view.name)
                 && fields.clustering(1) == Some(&first)
                 && fields.clustering(2) == Some(&last);
             let done = fields.text("last_token")?.parse().ok()?;
@@ -78,7 +90,8 @@ impl Database {
         }))
     }
 
-    /// Records the progress of a shard's part of a build.
+    /// Records the progress of a shard's part of a build. The caller is on shard 0 and has just
+    /// checked that the build is current.
     pub(super) async fn record_progress(
         &self,
         view: &TableMetadata,
@@ -96,12 +109,15 @@ impl Database {
         self.apply(Mutation { updates: vec![update] }).await
     }
 
-    /// Records the state of a view's build.
+    /// Records the state of a view's build, unless the view was dropped. Runs on shard 0.
     pub(super) async fn record_status(
         &self,
         view: &TableMetadata,
         status: &str,
     ) -> Result<(), StorageError> {
+        if self.inner.shared.schema().table_by_id(view.id).is_none() {
+            return Ok(());
+        }
         let now = time::next_timestamp_micros();
         let definition = table("system_distributed", "view_build_status");
         let host = Clustering::new([Bytes::copy_from_slice(self.host_id().as_bytes())]);
@@ -124,25 +140,46 @@ impl Database {
         self.apply_logged_batch(Mutation { updates }).await
     }
 
-    /// Removes what is recorded of the builds of dropped views.
+    /// Removes the records of the builds of dropped views. Runs on shard 0.
     pub(in super::super) async fn forget_dropped_views(&self, old: &Schema, new: &Schema) {
-        let is_gone = |view: &&std::sync::Arc<TableMetadata>| new.table_by_id(view.id).is_none();
-        for view in old.tables().filter(|table| table.is_view()).filter(is_gone) {
-            let now = time::next_timestamp_micros();
-            let deletion = self.deletion(now);
-            let status = table("system_distributed", "view_build_status").id;
-            let key = status_key(&view.keyspace, &view.name);
-            let status = PartitionUpdate { deletion, ..PartitionUpdate::new(status, key) };
-            let definition = table("system", "built_views");
-            let mut built = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
-            let row = RowWriter::new(&definition, &[&view.name], now).finish();
-            built.rows.push(Row { deletion, ..Row::empty(row.clustering) });
-            let updates = vec![status, built, self.without_progress(view, now)];
-            if let Err(error) = self.apply_logged_batch(Mutation { updates }).await {
-                let view = &view.name;
-                tracing::warn!(%error, view, "system.built_views may still list a dropped view");
+        for view in views_without(old, new) {
+            if let Err(error) = self.forget_builds(view).await {
+                tracing::warn!(
+                    %error,
+                    keyspace = view.keyspace,
+                    view = view.name,
+                    "system.built_views may still list a dropped materialized view; a new view of \
+                     this name removes the record"
+                );
             }
         }
+    }
+
+    /// Removes the records that earlier views of the same names may have left, before the new views
+    /// exist. Runs on shard 0.
+    pub(in super::super) async fn forget_before_views(
+        &self,
+        old: &Schema,
+        new: &Schema,
+    ) -> Result<(), StorageError> {
+        for view in views_without(new, old) {
+            self.forget_builds(view).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget_builds(&self, view: &TableMetadata) -> Result<(), StorageError> {
+        let now = time::next_timestamp_micros();
+        let deletion = self.deletion(now);
+        let status = table("system_distributed", "view_build_status").id;
+        let key = status_key(&view.keyspace, &view.name);
+        let status = PartitionUpdate { deletion, ..PartitionUpdate::new(status, key) };
+        let definition = table("system", "built_views");
+        let mut built = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
+        let row = RowWriter::new(&definition, &[&view.name], now).finish();
+        built.rows.push(Row { deletion, ..Row::empty(row.clustering) });
+        let updates = vec![status, built, self.without_progress(view, now)];
+        self.apply_logged_batch(Mutation { updates }).await
     }
 
     fn without_progress(&self, view: &TableMetadata, now: i64) -> PartitionUpdate {
@@ -175,10 +212,44 @@ impl Database {
     }
 }
 
+/// Returns the views of a schema that the other schema lacks.
+fn views_without<'s>(
+    schema: &'s Schema,
+    other: &'s Schema,
+) -> impl Iterator<Item = &'s Arc<TableMetadata>> {
+    let views = schema.tables().filter(|table| table.is_view());
+    views.filter(move |view| other.table_by_id(view.id).is_none())
+}
+
+/// Returns whether a record was written before a view was created, as its id says.
+fn is_older(row: &Row, view: TableId) -> bool {
+    micros_of(&view.0).is_some_and(|created_us| row.liveness.timestamp < created_us)
+}
+
 fn text_key(text: &str) -> DecoratedKey {
     DecoratedKey::new(Bytes::copy_from_slice(text.as_bytes()))
 }
 
 fn status_key(keyspace: &str, view: &str) -> DecoratedKey {
     DecoratedKey::new(build_composite(&[keyspace.as_bytes(), view.as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::random;
+
+    use super::*;
+
+    #[test]
+    fn a_record_older_than_the_view_belongs_to_an_earlier_view() {
+        let definition = table("system", "built_views");
+        let record = |timestamp| RowWriter::new(&definition, &["v"], timestamp).finish();
+        let id = random::timeuuid_now();
+        let created_us = micros_of(&id).unwrap();
+        assert!((created_us - time::now_micros()).abs() < 60_000_000);
+        assert!(is_older(&record(created_us - 1), TableId(id)));
+        assert!(!is_older(&record(created_us), TableId(id)));
+        // Another kind of id does not tell the time.
+        assert!(!is_older(&record(1), TableId(uuid::Uuid::from_u128(7))));
+    }
 }

@@ -1,7 +1,7 @@
 //! Truncation of a table with its views, and of nothing in between.
 //!
 //! Writes to the table share a key of the turns; the truncation takes it alone on all shards, so
-//! that no write is between its base row and its view rows. The views are distrusted before they
+//! that no write is between its base row and its view rows. The views are marked as stale before they
 //! are emptied: if the node stops half-way, the next start builds them again.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Database {
         base: &TableMetadata,
     ) -> Result<(), StorageError> {
         let views = self.dependent_views(base);
-        self.distrust_views(&views).await?;
+        self.mark_views_stale(&views).await?;
         let ids = views.iter().map(|view| view.id).chain([base.id]).collect();
         let truncated = self.alone_on(0, base.id, ids).await;
         // The views are empty, which the task that builds them finds soon.

@@ -49,7 +49,7 @@ impl Database {
         plans
     }
 
-    /// Applies a mutation of partitions that this shard owns, with what follows for views.
+    /// Applies a mutation of partitions that this shard owns, with its view updates.
     pub(in super::super) fn apply_with_views<'a>(
         &'a self,
         mutation: &'a Mutation,
@@ -58,11 +58,16 @@ impl Database {
     }
 
     async fn apply_in_turn(&self, mutation: &Mutation) -> Result<(), StorageError> {
-        let Some(rows) = self.turn_rows(mutation)? else {
-            return self.write_when_room(mutation).await?.wait().await;
-        };
-        let turn = self.take_turn(rows).await;
-        self.write_with_views(mutation, turn).await?.wait().await
+        loop {
+            if let Some(rows) = self.turn_rows(mutation)? {
+                let turn = self.take_turn(rows).await;
+                return self.write_with_views(mutation, turn).await?.wait().await;
+            }
+            // The views were dropped meanwhile, and others may come while the write waits for room.
+            if let Some(ticket) = self.write_base(mutation).await? {
+                return ticket.wait().await;
+            }
+        }
     }
 
     /// Returns the rows of base tables that a mutation may change; `None` if there are none.
@@ -82,7 +87,7 @@ impl Database {
         Ok(all)
     }
 
-    /// Writes a mutation of this shard and what follows for views, and ends the turn. Resolves when
+    /// Writes a mutation of this shard and its view updates, and ends the turn. Resolves when
     /// the memtables of all shards have the writes; the ticket resolves when they are acknowledged.
     pub(in super::super) fn write_with_views<'a>(
         &'a self,
@@ -99,7 +104,8 @@ impl Database {
     ) -> Result<CommitTicket, StorageError> {
         let mut whole = self.with_view_writes(mutation).await?;
         if !self.owns_all(&whole) {
-            return self.write_on_several_shards(whole, turn).await;
+            let base_count = mutation.updates.len();
+            return self.write_on_several_shards(whole, base_count, turn).await;
         }
         loop {
             match self.write_when_room(&whole).await {
@@ -115,8 +121,8 @@ impl Database {
         }
     }
 
-    /// Returns a mutation with the writes that follow for views. The caller holds turns on the
-    /// rows.
+    /// Returns a mutation with its view updates, which are behind its own updates. The caller holds
+    /// turns on the rows.
     ///
     /// # Errors
     /// A view cannot have a row, a view's row has the greatest timestamp, or a read fails.
@@ -173,13 +179,7 @@ impl Database {
         let Some(base) = plans.first().map(|plan| plan.base.clone()) else {
             return Ok(Vec::new());
         };
-        let partition = partition_values(&base, update)?;
-        for row in &update.rows {
-            let mut refusals = plans.iter().filter_map(|plan| plan.refusal(&partition, row));
-            if let Some(reason) = refusals.next() {
-                return Err(StorageError::Unstorable(reason));
-            }
-        }
+        refuse_invalid_keys(&plans, &base, update)?;
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let changes = self.view_changes(&plans, update, now_s).await?;
         trace_event!("Changing {} rows of materialized views", changes.len());
@@ -189,7 +189,7 @@ impl Database {
             let Some(plan) = plans.get(index) else { continue };
             match self.other_owner(&plan.view, change.key().token) {
                 None => {
-                    updates.push(self.view_write(&plan.view, plan.moves(), change, now_s).await?)
+                    updates.extend(self.view_write(&plan.view, plan.moves(), change, now_s).await?)
                 }
                 Some(shard) => {
                     let change = (plan.view.clone(), plan.moves(), change);
@@ -204,13 +204,32 @@ impl Database {
             let there = move |database: Database| async move {
                 let mut updates = Vec::with_capacity(changes.len());
                 for (view, moves, change) in changes {
-                    updates.push(Box::pin(database.view_write(&view, moves, change, now_s)).await?);
+                    let update = Box::pin(database.view_write(&view, moves, change, now_s)).await?;
+                    updates.extend(update);
                 }
                 Ok::<_, StorageError>(updates)
             };
             updates.extend(self.on_shard(shard, there).await?);
         }
         Ok(updates)
+    }
+
+    /// Checks that the views of the tables that a mutation writes to can have its rows.
+    ///
+    /// # Errors
+    /// The key of a view's row would be empty or too long.
+    pub(in super::super) fn check_view_keys(
+        &self,
+        mutation: &Mutation,
+    ) -> Result<(), StorageError> {
+        let schema = self.schema();
+        for update in &mutation.updates {
+            let base = schema.table_by_id(update.table).filter(|table| table.has_views());
+            if let Some(base) = base {
+                refuse_invalid_keys(&self.view_plans(base.id), base, update)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether this shard owns all partitions of a mutation.
@@ -226,12 +245,13 @@ impl Database {
     async fn write_on_several_shards(
         &self,
         whole: Mutation,
+        base_count: usize,
         turn: Turn,
     ) -> Result<CommitTicket, StorageError> {
         let (sender, outcome) = oneshot();
         let database = self.clone();
         spawn_local(async move {
-            let outcome = database.apply_complete_batch(whole).await;
+            let outcome = database.apply_complete_batch(whole, base_count).await;
             drop(turn);
             // Without a receiver, the caller is gone.
             let _ = sender.send(outcome);
@@ -260,6 +280,19 @@ pub(super) fn turn_rows_of(table: &TableMetadata, update: &PartitionUpdate) -> T
         update.rows.iter().for_each(|row| rows.add_row(table, &row.clustering));
     }
     rows
+}
+
+fn refuse_invalid_keys(
+    plans: &[Rc<ViewPlan>],
+    base: &TableMetadata,
+    update: &PartitionUpdate,
+) -> Result<(), StorageError> {
+    let partition = partition_values(base, update)?;
+    let mut rows = update.rows.iter().flat_map(|row| plans.iter().map(move |plan| (plan, row)));
+    match rows.find_map(|(plan, row)| plan.refusal(&partition, row)) {
+        Some(reason) => Err(StorageError::Unstorable(reason)),
+        None => Ok(()),
+    }
 }
 
 fn is_of(mutation: &Mutation, id: TableId) -> bool {

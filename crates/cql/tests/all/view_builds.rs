@@ -1,0 +1,279 @@
+//! Builds of materialized views that are disturbed: by a drop, a restore, or writes meanwhile.
+
+use std::{cell::Cell, rc::Rc, time::Duration};
+
+use espalier_cql::QueryProcessor;
+use espalier_runtime::{file::FileSystem, spawn_local, time};
+use espalier_storage::SnapshotTable;
+
+use super::support::{
+    node::{execute, rows},
+    shards::on_shards,
+};
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+const CREATE_VIEW: &str = "CREATE MATERIALIZED VIEW k.v AS SELECT * FROM k.t \
+     WHERE k IS NOT NULL AND c IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k, c)";
+const ROWS: i32 = 300;
+
+/// Runs `body` on a node of two shards with an empty table `k.t`.
+fn with_table<F: Future<Output = ()> + 'static>(
+    body: impl Fn(QueryProcessor) -> F + Clone + Send + 'static,
+) {
+    on_node(2, body);
+}
+
+fn on_node<F: Future<Output = ()> + 'static>(
+    shards: usize,
+    body: impl Fn(QueryProcessor) -> F + Clone + Send + 'static,
+) {
+    on_shards(shards, &FileSystem::simulated(1), move |processor| {
+        let body = body.clone();
+        async move {
+            execute(&processor, KEYSPACE).await.unwrap();
+            let columns = "k int, c text, v text, w text, x int, y int, PRIMARY KEY (k, c)";
+            execute(&processor, &format!("CREATE TABLE k.t ({columns})")).await.unwrap();
+            body(processor).await;
+        }
+    });
+}
+
+async fn insert(processor: &QueryProcessor, keys: std::ops::Range<i32>) {
+    for key in keys {
+        let insert = format!("INSERT INTO k.t (k, c, v) VALUES ({key}, 'c', 'v{}')", key % 7);
+        execute(processor, &insert).await.unwrap();
+    }
+}
+
+async fn wait_for_view(processor: &QueryProcessor) {
+    let deadline = time::Instant::now() + Duration::from_secs(60);
+    let status = async || processor.database().view_build_status("k", "v").await.unwrap();
+    while status().await.as_deref() != Some("SUCCESS") {
+        assert!(time::Instant::now() < deadline, "the view is not built");
+        time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Waits until the build of the view has recorded progress. Returns false if it ends before.
+async fn wait_for_progress(processor: &QueryProcessor) -> bool {
+    loop {
+        if rows(processor, "SELECT * FROM system.view_builds_in_progress", None).await.0 > 0 {
+            return true;
+        }
+        let status = processor.database().view_build_status("k", "v").await.unwrap();
+        if status.as_deref() == Some("SUCCESS") {
+            return false;
+        }
+        time::sleep(Duration::from_micros(100)).await;
+    }
+}
+
+async fn count(processor: &QueryProcessor, table: &str) -> i32 {
+    rows(processor, &format!("SELECT k, c FROM k.{table}"), Some(100)).await.0
+}
+
+async fn take_snapshot(processor: &QueryProcessor) {
+    let database = processor.database();
+    let id = database.schema().table("k", "t").unwrap().id;
+    let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
+    database.take_snapshot("s".into(), tables, true).await.unwrap();
+}
+
+#[test]
+fn a_view_with_the_name_of_a_dropped_one_is_built_from_the_beginning() {
+    with_table(|processor| async move {
+        insert(&processor, 0..ROWS).await;
+        let mut seen = 0;
+        for _ in 0..3 {
+            execute(&processor, CREATE_VIEW).await.unwrap();
+            seen += i32::from(wait_for_progress(&processor).await);
+            execute(&processor, "DROP MATERIALIZED VIEW k.v").await.unwrap();
+        }
+        assert!(seen > 0, "no build had recorded its progress when the view was dropped");
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        wait_for_view(&processor).await;
+        assert_eq!(count(&processor, "v").await, ROWS);
+        let left = rows(&processor, "SELECT * FROM system.view_builds_in_progress", None).await;
+        assert_eq!(left.0, 0);
+    });
+}
+
+#[test]
+fn a_build_that_a_restore_disturbs_begins_anew() {
+    with_table(|processor| async move {
+        insert(&processor, 0..ROWS).await;
+        take_snapshot(&processor).await;
+        for key in (0..ROWS).step_by(2) {
+            let delete = format!("DELETE FROM k.t WHERE k = {key}");
+            execute(&processor, &delete).await.unwrap();
+        }
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        assert!(wait_for_progress(&processor).await, "the build had ended before the restore");
+        processor.database().restore("k", "t", "s").await.unwrap();
+        wait_for_view(&processor).await;
+        assert_eq!(count(&processor, "t").await, ROWS);
+        assert_eq!(count(&processor, "v").await, ROWS);
+    });
+}
+
+#[test]
+fn a_rebuild_removes_older_columns_than_the_base_row() {
+    with_table(|processor| async move {
+        for statement in [
+            "DELETE FROM k.t USING TIMESTAMP 3 WHERE k = 1 AND c = 'c'",
+            "INSERT INTO k.t (k, c, y) VALUES (1, 'c', 2) USING TIMESTAMP 5",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        take_snapshot(&processor).await;
+        for statement in [
+            "TRUNCATE k.t",
+            "INSERT INTO k.t (k, c, x, y) VALUES (1, 'c', 1, 1) USING TIMESTAMP 1",
+            "CREATE MATERIALIZED VIEW k.v AS SELECT * FROM k.t \
+             WHERE k IS NOT NULL AND c IS NOT NULL PRIMARY KEY (c, k)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        wait_for_view(&processor).await;
+        processor.database().restore("k", "t", "s").await.unwrap();
+        wait_for_view(&processor).await;
+        let of_base = rows(&processor, "SELECT k, c, v, x, y FROM k.t", None).await;
+        assert_eq!(rows(&processor, "SELECT k, c, v, x, y FROM k.v", None).await, of_base);
+    });
+}
+
+/// Flushes the table and its view. Returns the names of the view's files.
+async fn flushed(processor: &QueryProcessor) -> Vec<String> {
+    let database = processor.database();
+    database.flush("k", None).await.unwrap();
+    let view = database.schema().table("k", "v").unwrap().directory_name();
+    let directory = database.configuration().data_directory.join("k").join(view);
+    let entries = database.file_system().read_dir(directory).await.unwrap();
+    let names = entries.iter().filter_map(|entry| entry.name.strip_suffix("-Data.db"));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_compaction_of_some_files_keeps_cells_of_a_row_that_came_back() {
+    on_node(1, |processor| async move {
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        let set = async |timestamp: u32, assignment: &str| {
+            let statement = format!(
+                "UPDATE k.t USING TIMESTAMP {timestamp} SET {assignment} WHERE k = 1 AND c = 'c'"
+            );
+            execute(&processor, &statement).await.unwrap();
+        };
+        set(5, "x = 5").await;
+        set(7, "v = 'a'").await;
+        set(8, "v = 'b'").await;
+        let mut chosen = flushed(&processor).await;
+        assert_eq!(chosen.len(), 1);
+        set(9, "v = 'a'").await;
+        let others = flushed(&processor).await;
+        set(6, "x = 6").await;
+        let last = flushed(&processor).await;
+        chosen.extend(last.into_iter().filter(|name| !others.contains(name)));
+        assert_eq!(chosen.len(), 2);
+        let compacted = processor.database().compact_sstables("k", "v", chosen).await;
+        assert!(compacted.unwrap());
+        let cells = async |table: &str| {
+            rows(&processor, &format!("SELECT k, c, v, x, y FROM k.{table}"), None).await
+        };
+        assert_eq!(cells("v").await, cells("t").await);
+        // The view's cell is later than the base table's.
+        set(7, "x = 7").await;
+        assert_eq!(cells("v").await, cells("t").await);
+    });
+}
+
+#[test]
+fn a_view_that_comes_or_goes_disturbs_no_write_and_misses_none() {
+    with_table(|processor| async move {
+        let is_done = Rc::new(Cell::new(false));
+        let writers = [0, 1].map(|writer| {
+            let (processor, is_done) = (processor.clone(), is_done.clone());
+            spawn_local(async move {
+                let mut key = writer;
+                while !is_done.get() {
+                    let condition = if key % 3 == 0 { " IF NOT EXISTS" } else { "" };
+                    let insert =
+                        format!("INSERT INTO k.t (k, c, v) VALUES ({key}, 'c', 'v'){condition}");
+                    execute(&processor, &insert).await.unwrap();
+                    key += 2;
+                }
+            })
+        });
+        for round in 0..10 {
+            execute(&processor, CREATE_VIEW).await.unwrap();
+            time::sleep(Duration::from_millis(round)).await;
+            execute(&processor, "DROP MATERIALIZED VIEW k.v").await.unwrap();
+        }
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        is_done.set(true);
+        for writer in writers {
+            writer.await;
+        }
+        wait_for_view(&processor).await;
+        let of_base = count(&processor, "t").await;
+        assert!(of_base > 10);
+        assert_eq!(count(&processor, "v").await, of_base);
+    });
+}
+
+#[test]
+fn a_batch_that_a_view_refuses_changes_nothing() {
+    with_table(|processor| async move {
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        wait_for_view(&processor).await;
+        let inserts: String = (0..20)
+            .map(|key| {
+                let value = if key == 19 { "" } else { "v" };
+                format!("INSERT INTO k.t (k, c, v) VALUES ({key}, 'c', '{value}');")
+            })
+            .collect();
+        let error = execute(&processor, &format!("BEGIN BATCH {inserts} APPLY BATCH")).await;
+        assert!(error.unwrap_err().contains("partition key of 0 bytes"));
+        assert_eq!(count(&processor, "t").await, 0);
+        let notes = rows(&processor, "SELECT id FROM system.batches", None).await;
+        assert_eq!(notes.0, 0);
+    });
+}
+
+#[test]
+fn a_row_that_a_view_cannot_have_can_be_deleted() {
+    with_table(|processor| async move {
+        let insert = "INSERT INTO k.t (k, c, x) VALUES (1, '', 1)";
+        execute(&processor, insert).await.unwrap();
+        let create = "CREATE MATERIALIZED VIEW k.v AS SELECT * FROM k.t \
+             WHERE k IS NOT NULL AND c IS NOT NULL PRIMARY KEY (c, k)";
+        execute(&processor, create).await.unwrap();
+        wait_for_view(&processor).await;
+        assert!(execute(&processor, insert).await.is_err());
+        let delete = "DELETE FROM k.t WHERE k = 1 AND c = ''";
+        execute(&processor, delete).await.unwrap();
+        assert_eq!(count(&processor, "t").await, 0);
+    });
+}
+
+#[test]
+fn a_deletion_that_reads_too_much_is_refused() {
+    with_table(|processor| async move {
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        let value = "w".repeat(50_000);
+        for number in 0..90 {
+            let insert =
+                format!("INSERT INTO k.t (k, c, v, w) VALUES (1, 'c{number:02}', 'v', '{value}')");
+            execute(&processor, &insert).await.unwrap();
+        }
+        let all = "DELETE FROM k.t WHERE k = 1";
+        let error = execute(&processor, all).await.unwrap_err();
+        assert!(error.contains("delete smaller ranges"), "{error}");
+        for bounds in ["c < 'c4'", "c >= 'c4'"] {
+            let part = format!("DELETE FROM k.t WHERE k = 1 AND {bounds}");
+            execute(&processor, &part).await.unwrap();
+        }
+        execute(&processor, all).await.unwrap();
+        assert_eq!(count(&processor, "v").await, 0);
+    });
+}
