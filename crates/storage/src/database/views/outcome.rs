@@ -207,9 +207,9 @@ fn update_of(table: &TableMetadata, key: DecoratedKey, row: Row) -> PartitionUpd
 
 /// The greatest timestamps that are stored at the place of a row, in µs; `i64::MIN` for none.
 struct Newest {
-    /// Of everything, deletions included.
+    /// Timestamp of everything, deletions included.
     of_all: i64,
-    /// Of the shadowable deletions, void ones included.
+    /// Timestamp of the shadowable deletions, void ones included.
     of_shadowable: i64,
 }
 

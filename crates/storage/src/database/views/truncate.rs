@@ -1,8 +1,8 @@
 //! Truncation of a table with its views, and of nothing in between.
 //!
 //! Writes to the table share a key of the turns; the truncation takes it alone on all shards, so
-//! that no write is between its base row and its view rows. The views are marked as stale before they
-//! are emptied: if the node stops half-way, the next start builds them again.
+//! that no write is between its base row and its view rows. The views are marked as stale before
+//! they are emptied: if the node stops half-way, the next start builds them again.
 
 use std::sync::Arc;
 
