@@ -265,7 +265,7 @@ seed_provider:
             ("join_ring: true", "join_ring: true\nendpoint_snitch: Ec2Snitch", "SimpleSnitch"),
             ("127.0.0.2", "0.0.0.0", "peers cannot connect"),
             ("join_ring: true", "join_ring: true\nbroadcast_address: 0.0.0.0", "peers cannot"),
-            ("join_ring: true", "join_ring: yes", "expected true or false"),
+            ("join_ring: true", "join_ring: maybe", "expected true or false"),
             ("initial_token: -5, 7", "initial_token: 7, 7", "a token is given twice"),
         ] {
             let error = resolve(&MEMBER.replace(given, instead)).unwrap_err();
