@@ -1,4 +1,4 @@
-"""The doors beside CQL: who gets into the admin API, and what a client costs before its log-in."""
+"""Access beside CQL: the guards of the admin API, and the cost of a client before its log-in."""
 
 import socket
 import ssl
