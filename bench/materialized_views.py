@@ -18,27 +18,23 @@ was wrong, queries of the view reach less than 90 % of the rate of the table or,
 writes with a view less than 8 times Cassandra's rate.
 """
 import argparse
-import multiprocessing
 import shutil
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "interop"))
 
 try:
-    from wire import Wire
+    from measured_server import MeasuredServer
 except ImportError as error:
     sys.exit(f"{error}: run make deps, and this script with .deps/venv/bin/python")
 
-import pipelined_load  # noqa: E402
 from conditional_writes import Cassandra  # noqa: E402
 from network_reads import Pinned, prepare  # noqa: E402
 
 SCRATCH = ROOT / "bench" / "results" / "materialized_views"
 PEER = ROOT / ".deps" / "cassandra" / "materialized_views"
-VALUE_BYTES = 16
 GOAL_OF_WRITES, GOAL_OF_QUERIES = 8, 0.9
 KEYSPACE = "bench_view"
 SCHEMA = [
@@ -69,58 +65,19 @@ def statements(table):
     )
 
 
-class Measurement:
-    """Rates of one server."""
-
-    def __init__(self, name, server, options):
-        self.name, self.server, self.options = name, server, options
-        self.rows, self.wrong = pipelined_load.Rows(VALUE_BYTES), []
-
-    def report(self, what, count, seconds, core):
-        print(
-            f"{self.name:9} {what:28} {count / seconds:10,.0f}/s, {count / core:10,.0f} a second "
-            f"of the core, {core / seconds:4.0%} busy",
-            flush=True,
-        )
-        return count / core
-
-    def write(self, table):
-        """Writes all rows of a table, and returns the rate for each second of the core."""
-        with Wire(self.server, timeout_s=60) as wire:
-            wire.execute(
-                wire.prepare(statements(table)[0]), (self.rows.key(0), self.rows.value(0))
+def measure(server, to_files):
+    """Returns the rates of a server, by name."""
+    server.create(SCHEMA)
+    rates = {f"writes, {table}": server.write(table) for table in TABLES}
+    for where in ("memory", "files"):
+        if where == "files":
+            to_files(server.server)
+        for table in TABLES:
+            name = "view" if table == "base" else "table"
+            rates[f"queries of {table}, {where}"] = server.query(
+                f"queries of the {name}, {where}", table
             )
-        known, done = multiprocessing.RawValue("q", 1), []
-        core, began = self.server.core_seconds(), time.monotonic()
-        self.wrong += pipelined_load.write(
-            self.server, self.rows, statements(table), self.options.rows, known,
-            lambda _, operations: done.append(operations),
-        )
-        seconds, core = time.monotonic() - began, self.server.core_seconds() - core
-        return self.report(f"writes, {table}", sum(done), seconds, core)
-
-    def query(self, table, where):
-        core = self.server.core_seconds()
-        right, seconds, wrong = pipelined_load.read(
-            self.server, self.rows, statements(table), self.options.rows, self.options.seconds
-        )
-        self.wrong += wrong
-        name = "view" if table == "base" else "table"
-        return self.report(
-            f"queries of the {name}, {where}", right, seconds, self.server.core_seconds() - core
-        )
-
-    def run(self, to_files):
-        with Wire(self.server, timeout_s=60) as wire:
-            for statement in SCHEMA:
-                assert wire.query(statement).code is None, statement
-        rates = {f"writes, {table}": self.write(table) for table in TABLES}
-        for where in ("memory", "files"):
-            if where == "files":
-                to_files(self.server)
-            for table in TABLES:
-                rates[f"queries of {table}, {where}"] = self.query(table, where)
-        return rates
+    return rates
 
 
 def compacted(node):
@@ -137,8 +94,8 @@ def main():
     prepare(SCRATCH)
     node = Pinned(SCRATCH / "node", memory="2G", settings={"commitlog_sync": "periodic"}).start()
     try:
-        ours = Measurement("Espalier", node, options)
-        rates = ours.run(compacted)
+        ours = MeasuredServer("Espalier", node, options, statements)
+        rates = measure(ours, compacted)
     finally:
         node.close()
         shutil.rmtree(SCRATCH, ignore_errors=True)
@@ -150,9 +107,9 @@ def main():
     if options.cassandra:
         peer = CassandraWithViews(PEER)
         try:
-            theirs = Measurement("Cassandra", peer.start(), options)
+            theirs = MeasuredServer("Cassandra", peer.start(), options, statements)
             flush = [f"flush {KEYSPACE} {table}" for table in ("by_hand", "base", "by_k")]
-            of_peer = theirs.run(lambda server: server.control(flush))
+            of_peer = measure(theirs, lambda server: server.control(flush))
             wrong += theirs.wrong
             for what, rate in of_peer.items():
                 print(f"{what}: {rates[what] / rate:.1f} times Cassandra's rate")

@@ -230,11 +230,14 @@ def write(server, rows, statements, count, known, progress, most_seconds=None, c
     return [text for link in links for text in link.wrong]
 
 
-def read(server, rows, statements, count, seconds, connections=3):
+def read(
+    server, rows, statements, count, seconds, connections=3, connected=lambda: None
+):
     """Reads random rows below `count` for `seconds`. Returns the right reads, the seconds they
-    took, and the wrong answers."""
+    took, and the wrong answers. Calls `connected` once all connections have logged in."""
     generator = numpy.random.default_rng(5)
     links = [Connection(server, rows, *statements, reads=GROUP) for _ in range(connections)]
+    connected()
     began, right, turn = time.monotonic(), 0, 0
     while time.monotonic() < began + seconds:
         link = links[turn % len(links)]

@@ -22,6 +22,7 @@ import sys
 from network_reads import ROOT, Pinned, prepare
 
 import pipelined_load
+from measured_server import core_rate
 from test_tls import Authority
 from wire import Wire
 
@@ -106,6 +107,17 @@ def share_of_cipher(node, read):
     return f"; the cipher and rustls have {share:.0f} % of the samples"
 
 
+def reporter(number, name):
+    def report(right, seconds, core):
+        print(
+            f"round {number}, {name:6} {right / seconds:10,.0f} reads/s, "
+            f"{right / core:10,.0f} a second of the core, {core / seconds:4.0%} busy",
+            flush=True,
+        )
+
+    return report
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000)
@@ -119,21 +131,17 @@ def main():
         for name, node in running.items():
             wrong += fill(node, name, rows, options.rows)
 
-        def read(node, seconds):
-            return pipelined_load.read(node, rows, (INSERT, SELECT), options.rows, seconds)
-
         for number in range(1, options.rounds + 1):
             for name, node in running.items():
-                core = node.core_seconds()
-                right, seconds, found = read(node, options.seconds)
-                core, wrong = node.core_seconds() - core, wrong + found
-                rates.setdefault(name, []).append(right / core)
-                print(
-                    f"round {number}, {name:6} {right / seconds:10,.0f} reads/s, "
-                    f"{right / core:10,.0f} a second of the core, {core / seconds:4.0%} busy",
-                    flush=True,
+                rate, _, found = core_rate(
+                    node, rows, (INSERT, SELECT), options, reporter(number, name)
                 )
-        cipher = share_of_cipher(running["TLS"], lambda: read(running["TLS"], 5))
+                wrong += found
+                rates.setdefault(name, []).append(rate)
+        cipher = share_of_cipher(
+            running["TLS"],
+            lambda: pipelined_load.read(running["TLS"], rows, (INSERT, SELECT), options.rows, 5),
+        )
     finally:
         for node in running.values():
             node.close()

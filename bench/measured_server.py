@@ -1,0 +1,86 @@
+"""Measures the rate of one server: of writes, and of queries for one row.
+
+Every answer is checked. Rates are for each second that the server was on its core, so that neither
+the client nor another process counts. The log-ins of the client come before the measurement.
+"""
+import multiprocessing
+import time
+
+import pipelined_load
+from wire import Wire
+
+VALUE_BYTES = 16
+
+
+class MeasuredServer:
+    """A server with the measured tables. `statements(table)` returns its INSERT and SELECT."""
+
+    def __init__(self, name, server, options, statements):
+        self.name, self.server, self.options, self.statements = name, server, options, statements
+        self.rows, self.wrong = pipelined_load.Rows(VALUE_BYTES), []
+
+    def create(self, schema):
+        with Wire(self.server, timeout_s=60) as wire:
+            for statement in schema:
+                answer = wire.query(statement)
+                assert answer.code is None, f"{statement}: {answer.message}"
+
+    def report(self, what, count, seconds, core):
+        """Prints a rate by the clock and by the core, and returns the latter."""
+        print(
+            f"{self.name:9} {what:28} {count / seconds:10,.0f}/s, {count / core:10,.0f} a second "
+            f"of the core, {core / seconds:4.0%} busy",
+            flush=True,
+        )
+        return count / core
+
+    def timed(self, what, work):
+        """Reports the rate of `work`, which returns how many operations it did."""
+        core, began = self.server.core_seconds(), time.monotonic()
+        count = work()
+        return self.report(
+            what, count, time.monotonic() - began, self.server.core_seconds() - core
+        )
+
+    def write(self, table):
+        """Writes all rows of a table, and reads one of them for each nine."""
+        statements = self.statements(table)
+        with Wire(self.server, timeout_s=60) as wire:
+            wire.execute(wire.prepare(statements[0]), (self.rows.key(0), self.rows.value(0)))
+
+        def work():
+            known, done = multiprocessing.RawValue("q", 1), []
+            self.wrong += pipelined_load.write(
+                self.server, self.rows, statements, self.options.rows, known,
+                lambda _, operations: done.append(operations),
+            )
+            return sum(done)
+
+        return self.timed(f"writes, {table}", work)
+
+    def query(self, what, table):
+        """Reads random rows, each by a query."""
+        rate, _, wrong = core_rate(
+            self.server, self.rows, self.statements(table), self.options, self.reporter(what)
+        )
+        self.wrong += wrong
+        return rate
+
+    def reporter(self, what):
+        return lambda count, seconds, core: self.report(what, count, seconds, core)
+
+
+def core_rate(server, rows, statements, options, report):
+    """Reads random rows for `options.seconds`. Returns the reads for each second of the server's
+    core, the reads for each second by the clock, and the wrong answers.
+
+    `report(reads, seconds, core seconds)` prints the rate.
+    """
+    began = []
+    right, seconds, wrong = pipelined_load.read(
+        server, rows, statements, options.rows, options.seconds,
+        connected=lambda: began.append(server.core_seconds()),
+    )
+    core = server.core_seconds() - began[0]
+    report(right, seconds, core)
+    return right / core, right / seconds, wrong
