@@ -1,13 +1,13 @@
 //! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus.
 //!
 //! It listens on the loopback address. At another one it requires a token or a client certificate;
-//! see `door`.
+//! see `access`.
 
+mod access;
 mod audit;
 mod auto_compaction;
 mod cache;
 mod compaction;
-mod door;
 mod guardrails;
 mod http;
 mod json;
@@ -21,5 +21,5 @@ mod stop;
 mod tables;
 mod throughput;
 
-pub use door::{AdminAccess, AdminToken};
+pub use access::{AdminAccess, AdminToken};
 pub(crate) use serve::listen;

@@ -88,7 +88,7 @@ def test_tls_of_the_admin_api(node, tmp_path):
 def test_a_client_before_its_login_has_ten_seconds_whatever_it_does(start_node):
     """A client that asks and never reads ends after 16 messages; one that sends a byte a second, and
     one that says nothing, end in time."""
-    ours = start_node("doors", settings=SETTINGS)
+    ours = start_node("admin_access", settings=SETTINGS)
     ended = {}
 
     def run(name, work):
