@@ -8,7 +8,7 @@ const ANY: u16 = 0x00;
 const SERIAL: u16 = 0x08;
 const LOCAL_SERIAL: u16 = 0x09;
 
-/// Whether the level is SERIAL or LOCAL_SERIAL.
+/// Returns whether the level is SERIAL or LOCAL_SERIAL.
 #[inline]
 pub(crate) fn is_serial(consistency: u16) -> bool {
     matches!(consistency, SERIAL | LOCAL_SERIAL)

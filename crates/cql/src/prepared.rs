@@ -95,7 +95,7 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// Whether the statement takes the session's keyspace only for table names without one.
+    /// Returns whether the statement takes the session's keyspace only for table names without one.
     /// Cassandra keeps all other statements (USE, schema changes, DESCRIBE) by session keyspace.
     pub(crate) fn names_tables(&self) -> bool {
         !matches!(self, Self::Use(_) | Self::Schema | Self::Role | Self::Describe)
@@ -103,7 +103,7 @@ impl Plan {
 }
 
 impl Prepared {
-    /// Whether the tables are unchanged since the statement was planned.
+    /// Returns whether the tables are unchanged since the statement was planned.
     pub(crate) fn is_fresh(&self, schema: &Arc<Schema>) -> bool {
         std::ptr::eq(self.schema.as_ptr(), Arc::as_ptr(schema))
             || !self.depends_on_schema
@@ -112,8 +112,8 @@ impl Prepared {
                 })
     }
 
-    /// Whether it reads rows of a user's table. Drivers read the node's own tables (`system`,
-    /// `system_schema` and the virtual ones) when they connect.
+    /// Returns whether it reads rows of a user's table. Drivers read the node's own tables
+    /// (`system`, `system_schema` and the virtual ones) when they connect.
     pub fn reads_user_table(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => !is_node_keyspace(&select.table.keyspace),
@@ -121,8 +121,8 @@ impl Prepared {
         }
     }
 
-    /// Whether it reads nothing but the node's own tables and its schema, or sets the keyspace of
-    /// the session. Drivers need such statements to connect.
+    /// Returns whether it reads nothing but the node's own tables and its schema, or sets the
+    /// keyspace of the session. Drivers need such statements to connect.
     pub fn concerns_node_alone(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => is_node_keyspace(&select.table.keyspace),
@@ -131,12 +131,12 @@ impl Prepared {
         }
     }
 
-    /// Whether it is a SELECT.
+    /// Returns whether it is a SELECT.
     pub fn is_select(&self) -> bool {
         matches!(self.plan, Plan::Select(_))
     }
 
-    /// Whether the result is one row: aggregates over all rows that the statement reads.
+    /// Returns whether the result is one row: aggregates over all rows that the statement reads.
     pub fn returns_one_row(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => select.is_aggregate && select.group_by.is_none(),
@@ -144,13 +144,13 @@ impl Prepared {
         }
     }
 
-    /// Whether the answer consists of rows.
+    /// Returns whether the answer consists of rows.
     pub fn is_query(&self) -> bool {
         matches!(self.plan, Plan::Select(_) | Plan::Describe | Plan::Role)
     }
 
-    /// Whether it has an `IF`. The columns of its answer depend on the outcome, so each answer
-    /// describes them.
+    /// Returns whether it has an `IF`. The columns of its answer depend on the outcome, so each
+    /// answer describes them.
     pub fn is_conditional(&self) -> bool {
         match &self.plan {
             Plan::Modification(statement) => !statement.condition.is_none(),
@@ -159,7 +159,7 @@ impl Prepared {
         }
     }
 
-    /// Whether its metadata names result columns.
+    /// Returns whether its metadata names result columns.
     pub fn returns_rows(&self) -> bool {
         !self.result.columns.is_empty()
     }
@@ -247,14 +247,14 @@ impl PreparedCache {
         self.statements.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
     }
 
-    /// Whether the cache is empty.
+    /// Returns whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Whether a text is a SELECT from the node's own tables. `keyspace` is that of the session. The
-/// text need not fit the schema.
+/// Returns whether a text is a SELECT from the node's own tables. `keyspace` is that of the
+/// session. The text need not fit the schema.
 pub fn selects_from_node(text: &str, keyspace: Option<&str>) -> bool {
     let Ok(parsed) = grammar::parse(text) else { return false };
     let Statement::Select(select) = &parsed.statement else { return false };
@@ -262,7 +262,7 @@ pub fn selects_from_node(text: &str, keyspace: Option<&str>) -> bool {
     named.or(keyspace).is_some_and(is_node_keyspace)
 }
 
-/// Whether the keyspace describes the node itself. Its tables are small.
+/// Returns whether the keyspace describes the node itself. Its tables are small.
 fn is_node_keyspace(keyspace: &str) -> bool {
     matches!(keyspace, "system" | "system_schema") || is_virtual(keyspace)
 }

@@ -156,7 +156,7 @@ fn holds_value(cell: &CellRef<'_>) -> bool {
     !cell.is_tombstone()
 }
 
-/// Whether a reader may see the row at some time.
+/// Returns whether a reader may see the row at some time.
 fn holds_something<R: RowContent>(row: &R) -> bool {
     !row.liveness().is_none()
         || row.columns().any(|(_, data)| match data {

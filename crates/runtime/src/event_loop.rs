@@ -69,7 +69,7 @@ pub struct LoopReport {
     pub panicked_tasks: u64,
 }
 
-/// Whether the calling thread is inside an event loop.
+/// Returns whether the calling thread is inside an event loop.
 pub(crate) fn is_running() -> bool {
     CURRENT.with(|current| current.borrow().is_some())
 }
@@ -201,7 +201,7 @@ impl LoopState {
         }
     }
 
-    /// Whether the loop is dropping its tasks; then it accepts no new ones.
+    /// Returns whether the loop is dropping its tasks; then it accepts no new ones.
     pub(crate) fn is_ending(&self) -> bool {
         preempt::is_ending()
     }
@@ -281,7 +281,7 @@ impl LoopState {
         self.idle_spin_ticks.set(ticks::from_duration(duration));
     }
 
-    /// Whether a task ran so recently that the thread does not sleep yet.
+    /// Returns whether a task ran so recently that the thread does not sleep yet.
     fn spins(&self) -> bool {
         let longest = self.idle_spin_ticks.get();
         if longest == 0 {

@@ -80,8 +80,8 @@ thread_local! {
     };
 }
 
-/// Whether the running task has used up its budget of [`TASK_BUDGET`]. Costs a few nanoseconds;
-/// returns `false` outside of an event loop.
+/// Returns whether the running task has used up its budget of [`TASK_BUDGET`]. Costs a few
+/// nanoseconds; returns `false` outside of an event loop.
 #[inline]
 pub fn should_yield() -> bool {
     CORE.with(|core| {
@@ -93,8 +93,8 @@ pub fn should_yield() -> bool {
     })
 }
 
-/// Whether the turn of the members of one task group, which began at `began`, is over after `turn`
-/// ticks. If [`should_yield`] is forced, the forced choice counts instead of the clock.
+/// Returns whether the turn of the members of one task group, which began at `began`, is over after
+/// `turn` ticks. If [`should_yield`] is forced, the forced choice counts instead of the clock.
 #[inline]
 pub(crate) fn is_over(began: u64, now: u64, turn: u64) -> bool {
     CORE.with(|core| match core.forced.get() {
@@ -227,7 +227,7 @@ pub(crate) fn begin_ending() {
     CORE.with(|core| core.ending.set(true));
 }
 
-/// Whether [`begin_ending`] was called.
+/// Returns whether [`begin_ending`] was called.
 #[inline]
 pub(crate) fn is_ending() -> bool {
     CORE.with(|core| core.ending.get())
@@ -344,7 +344,7 @@ impl Core {
     }
 }
 
-/// Whether a task waits in [`yield_now`].
+/// Returns whether a task waits in [`yield_now`].
 pub(crate) fn has_yielded() -> bool {
     CORE.with(|core| core.yielded.borrow().as_ref().is_some_and(|yielded| !yielded.is_empty()))
 }

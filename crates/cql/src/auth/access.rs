@@ -23,7 +23,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// Whether the statement writes to the tables of roles and permissions.
+    /// Returns whether the statement writes to the tables of roles and permissions.
     pub(crate) fn changes_roles(&self) -> bool {
         matches!(self, Self::Permission(Permission::Modify, resource)
             if resource.keyspace() == Some(AUTH_KEYSPACE))

@@ -161,7 +161,7 @@ fn is_of_one_table<'s>(mut statements: impl Iterator<Item = &'s PlannedModificat
 }
 
 impl PlannedBatch {
-    /// Whether a statement has a condition.
+    /// Returns whether a statement has a condition.
     pub fn is_conditional(&self) -> bool {
         self.statements.iter().any(|statement| !statement.condition.is_none())
     }

@@ -132,7 +132,7 @@ fn malformed(error: impl std::fmt::Display) -> Error {
 }
 
 impl BoundCondition<'_> {
-    /// Whether the row satisfies the condition. Without a row, each column is null.
+    /// Returns whether the row satisfies the condition. Without a row, each column is null.
     ///
     /// # Errors
     /// An operator other than = and != compares with null, or an index is negative.

@@ -59,7 +59,7 @@ impl ConditionTarget {
 }
 
 impl Condition {
-    /// Whether there is no `IF`.
+    /// Returns whether there is no `IF`.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
@@ -72,7 +72,7 @@ impl Condition {
         }
     }
 
-    /// Whether it tests a regular column.
+    /// Returns whether it tests a regular column.
     pub fn tests_regular_columns(&self) -> bool {
         self.columns().iter().any(|condition| condition.target.column().kind != ColumnKind::Static)
     }

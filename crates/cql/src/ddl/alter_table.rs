@@ -96,7 +96,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
     Ok(Some((context.with_table(&keyspace, altered), change)))
 }
 
-/// Whether a change has changed nothing.
+/// Returns whether a change has changed nothing.
 fn is_same(altered: &TableMetadata, table: &TableMetadata) -> bool {
     let mut columns = altered.columns().iter();
     altered.columns() == table.columns()
@@ -226,7 +226,7 @@ fn check_counter(table: &TableMetadata, name: &str, column_type: &CqlType) -> Re
     )))
 }
 
-/// Whether the table has counters, or had them before all its columns were dropped.
+/// Returns whether the table has counters, or had them before all its columns were dropped.
 fn holds_counters(table: &TableMetadata) -> bool {
     let has_columns = !table.static_columns().is_empty() || !table.regular_columns().is_empty();
     let mut dropped = table.dropped_columns.values();

@@ -19,7 +19,7 @@ const MAPS: [&str; 4] = ["cdc", "per_partition_rate_limit", "tablets", "tombston
 /// Properties with one value.
 const SCALARS: [&str; 3] = ["in_memory", "paxos_grace_seconds", "synchronous_updates"];
 
-/// Whether ScyllaDB alone has this property. `cdc` with a map is ScyllaDB's, with a boolean
+/// Returns whether ScyllaDB alone has this property. `cdc` with a map is ScyllaDB's, with a boolean
 /// Cassandra's.
 pub(super) fn is_property(name: &str, value: &PropertyValue<'_>) -> bool {
     match value {

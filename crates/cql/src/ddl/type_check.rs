@@ -203,8 +203,8 @@ fn with_frozen_parts(collection: &CqlType) -> String {
     }
 }
 
-/// Whether values hold durations where Cassandra looks for them: it looks into lists, maps, tuples
-/// and user types, not into sets and vectors.
+/// Returns whether values hold durations where Cassandra looks for them: it looks into lists, maps,
+/// tuples and user types, not into sets and vectors.
 pub(crate) fn contains_duration(column_type: &CqlType) -> bool {
     match column_type {
         CqlType::Duration => true,

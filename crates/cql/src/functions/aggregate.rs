@@ -129,7 +129,7 @@ impl AggregateFunction {
         Self { kind: Kind::Count, argument: None }
     }
 
-    /// Whether the name is that of an aggregate.
+    /// Returns whether the name is that of an aggregate.
     pub fn is_native(name: &QualifiedName<'_>) -> bool {
         let keyspace = name.keyspace.as_ref().map_or("system", |keyspace| keyspace.as_str());
         keyspace == "system" && Kind::of(name.name.as_str()).is_some()

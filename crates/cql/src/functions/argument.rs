@@ -82,7 +82,7 @@ impl Argument<'_> {
         }
     }
 
-    /// Whether the argument is `?` or `:name`.
+    /// Returns whether the argument is `?` or `:name`.
     pub fn is_marker(&self) -> bool {
         matches!(self, Self::Untyped(e) if matches!(e.kind, ExpressionKind::BindMarker(_)))
     }

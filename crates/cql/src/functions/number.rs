@@ -40,7 +40,7 @@ pub const NUMERIC: [CqlType; 9] = [
     CqlType::Decimal,
 ];
 
-/// Whether the type is one of [`NUMERIC`].
+/// Returns whether the type is one of [`NUMERIC`].
 pub fn is_numeric(column_type: &CqlType) -> bool {
     NUMERIC.contains(column_type)
 }

@@ -63,17 +63,17 @@ impl Keyword {
         KEYWORDS[self as usize].2
     }
 
-    /// Whether it may name a keyspace, table, column, field, role, ...
+    /// Returns whether it may name a keyspace, table, column, field, role, ...
     pub(super) fn is_name(self) -> bool {
         !matches!(self.class(), Class::Reserved | Class::ReservedFunction)
     }
 
-    /// Whether it may name a user-defined type.
+    /// Returns whether it may name a user-defined type.
     pub(super) fn is_type_name(self) -> bool {
         matches!(self.class(), Class::Free | Class::NotFunction)
     }
 
-    /// Whether it may name a function.
+    /// Returns whether it may name a function.
     pub(super) fn is_function_name(self) -> bool {
         matches!(self.class(), Class::Free | Class::NotType | Class::ReservedFunction)
     }

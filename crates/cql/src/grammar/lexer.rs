@@ -168,7 +168,7 @@ impl Cursor<'_> {
     }
 }
 
-/// Whether `byte` may stand in a word after its first letter.
+/// Returns whether `byte` may stand in a word after its first letter.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }

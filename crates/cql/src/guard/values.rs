@@ -117,7 +117,8 @@ impl PlannedModification {
         Ok(())
     }
 
-    /// Whether a row of an update is the static row: it has no clustering in a table with one.
+    /// Returns whether a row of an update is the static row: it has no clustering in a table with
+    /// one.
     fn is_static_row(&self, row: &Row) -> bool {
         row.clustering.values.is_empty() && !self.table.clustering_columns().is_empty()
     }

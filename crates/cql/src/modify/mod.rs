@@ -89,23 +89,23 @@ pub type CurrentRows<'a> =
     &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
 
 impl PlannedModification {
-    /// Whether the execution needs the stored rows.
+    /// Returns whether the execution needs the stored rows.
     pub fn needs_read(&self) -> bool {
         self.operations.iter().any(|(_, operation)| operation.needs_read())
     }
 
-    /// Whether the statement writes a liveness of the primary key.
+    /// Returns whether the statement writes a liveness of the primary key.
     pub fn writes_liveness(&self) -> bool {
         self.kind == ModificationKind::Insert && self.table.has_row_liveness()
     }
 
-    /// Whether the statement changes static columns only.
+    /// Returns whether the statement changes static columns only.
     pub fn is_static_only(&self) -> bool {
         !self.operations.is_empty()
             && self.operations.iter().all(|(kind, _)| *kind == ColumnKind::Static)
     }
 
-    /// Whether the statement changes and tests static columns only, and names no row.
+    /// Returns whether the statement changes and tests static columns only, and names no row.
     pub fn is_static_alone(&self) -> bool {
         self.is_static_only()
             && !self.condition.tests_regular_columns()
@@ -113,7 +113,7 @@ impl PlannedModification {
             && !self.table.clustering_columns().is_empty()
     }
 
-    /// Whether the statement reads rows before it writes them, and so takes a turn on them.
+    /// Returns whether the statement reads rows before it writes them, and so takes a turn on them.
     pub fn takes_turn(&self) -> bool {
         !self.condition.is_none() || self.needs_read()
     }

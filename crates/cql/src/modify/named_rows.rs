@@ -12,13 +12,13 @@ use super::{ModificationKind, PlannedModification};
 use crate::{Error, Result, term::Evaluation};
 
 impl PlannedModification {
-    /// Whether each slice of an execution is one row.
+    /// Returns whether each slice of an execution is one row.
     pub fn names_rows(&self) -> bool {
         self.restrictions.names_whole_rows(&self.table) || self.may_shorten_clusterings()
     }
 
-    /// Whether the values of the last clustering columns may be left out. DELETE then deletes all
-    /// rows with the given values.
+    /// Returns whether the values of the last clustering columns may be left out. DELETE then
+    /// deletes all rows with the given values.
     fn may_shorten_clusterings(&self) -> bool {
         self.table.layout == TableLayout::DenseComposite
             && self.kind != ModificationKind::Delete

@@ -142,7 +142,7 @@ impl Operation {
         }
     }
 
-    /// Whether the operation depends on the stored row.
+    /// Returns whether the operation depends on the stored row.
     pub fn needs_read(&self) -> bool {
         let is_list =
             |column: &ColumnDefinition| matches!(column.column_type, CqlType::List { .. });

@@ -80,7 +80,7 @@ fn comparison(condition: &ColumnCondition) -> Option<Comparison> {
 }
 
 impl Comparison {
-    /// Whether the comparison holds; `None` if the general path must decide.
+    /// Returns whether the comparison holds; `None` if the general path must decide.
     #[inline]
     fn holds(&self, cells: &[(ColumnId, &[u8])], values: &[Value]) -> Option<bool> {
         let found = cells.binary_search_by_key(&self.column, |(id, _)| *id).ok();

@@ -57,7 +57,7 @@ impl PlannedModification {
         self.named_slices(evaluation).map(Arc::new)
     }
 
-    /// Whether an operation on a column of this kind reads the stored row.
+    /// Returns whether an operation on a column of this kind reads the stored row.
     fn reads(&self, is_static: bool) -> bool {
         let mut operations = self.operations.iter();
         operations.any(|(kind, operation)| {

@@ -91,7 +91,7 @@ impl QueryProcessor {
         }
     }
 
-    /// Whether [`QueryProcessor::look_ahead`] can help an execution of this statement.
+    /// Returns whether [`QueryProcessor::look_ahead`] can help an execution of this statement.
     pub fn can_look_ahead(&self, prepared: &Prepared) -> bool {
         row_ahead(prepared)
             .is_some_and(|(table, ..)| self.inner.database.is_worth_looking_ahead(table))

@@ -48,7 +48,7 @@ pub enum FilterOperator {
 }
 
 impl Filter {
-    /// Whether the condition leaves one value of the clustering column at `position`.
+    /// Returns whether the condition leaves one value of the clustering column at `position`.
     pub fn fixes(&self, position: usize) -> bool {
         let FilterTarget::Column(column) = &self.target else { return false };
         let is_equality = match &self.operator {
@@ -104,7 +104,8 @@ impl Filter {
         }
     }
 
-    /// Whether the row satisfies the condition. Null satisfies no condition, negated or not.
+    /// Returns whether the row satisfies the condition. Null satisfies no condition, negated or
+    /// not.
     ///
     /// # Errors
     /// The value or the key in the condition is null or unset, or the collection in the row is
@@ -149,7 +150,7 @@ pub(super) fn null_value(column: &str) -> Error {
     Error::invalid(format!("Invalid null value for column {column}"))
 }
 
-/// Whether an ordering satisfies an operator.
+/// Returns whether an ordering satisfies an operator.
 pub fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
     match operator {
         ComparisonOperator::Equal => ordering.is_eq(),
@@ -226,7 +227,7 @@ pub fn element(
     })
 }
 
-/// Whether a frozen collection has an element or value, or (`in_keys`) a key.
+/// Returns whether a frozen collection has an element or value, or (`in_keys`) a key.
 ///
 /// # Errors
 /// The collection is malformed, or the type is not a list, set or map.

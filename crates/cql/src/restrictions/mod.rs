@@ -68,19 +68,19 @@ impl Restrictions {
         clustering::slices(table, &self.clustering, evaluation)
     }
 
-    /// Whether the restrictions name single rows: each clustering column by `=` or `IN`.
+    /// Returns whether the restrictions name single rows: each clustering column by `=` or `IN`.
     pub fn names_whole_rows(&self, table: &TableMetadata) -> bool {
         let restricted: usize =
             self.clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
         restricted == table.clustering_columns().len()
     }
 
-    /// Whether a column of the primary key has an IN.
+    /// Returns whether a column of the primary key has an IN.
     pub fn has_in(&self) -> bool {
         self.partition.has_in() || self.clustering_has_in()
     }
 
-    /// Whether a clustering column has an IN. An IN of one term is the same as `=`.
+    /// Returns whether a clustering column has an IN. An IN of one term is the same as `=`.
     pub fn clustering_has_in(&self) -> bool {
         self.clustering.iter().any(|restriction| match restriction {
             ClusteringRestriction::Values(alternatives)
@@ -89,8 +89,8 @@ impl Restrictions {
         })
     }
 
-    /// Whether the clustering column at `position` has one value in all rows, because `=` or an IN
-    /// of one value restricts it.
+    /// Returns whether the clustering column at `position` has one value in all rows, because `=`
+    /// or an IN of one value restricts it.
     pub fn is_fixed(&self, position: usize) -> bool {
         let mut start = 0;
         for restriction in &self.clustering {
@@ -118,7 +118,7 @@ impl Restrictions {
         self.filters.iter().try_for_each(|filter| filter.check(evaluation))
     }
 
-    /// Whether a row satisfies all filters.
+    /// Returns whether a row satisfies all filters.
     ///
     /// # Errors
     /// As [`Filter::accepts`].

@@ -67,12 +67,12 @@ impl PartitionRestriction {
         }
     }
 
-    /// Whether a partition key column has an IN. An IN of one term is the same as `=`.
+    /// Returns whether a partition key column has an IN. An IN of one term is the same as `=`.
     pub fn has_in(&self) -> bool {
         self.keys().is_some_and(|keys| keys.iter().any(Alternatives::is_in))
     }
 
-    /// Whether nothing restricts the partitions.
+    /// Returns whether nothing restricts the partitions.
     pub fn is_all(&self) -> bool {
         matches!(self, Self::All)
     }
@@ -101,7 +101,7 @@ impl PartitionRestriction {
 }
 
 impl Alternatives {
-    /// Whether the restriction is an IN, not counting an IN of one term.
+    /// Returns whether the restriction is an IN, not counting an IN of one term.
     pub fn is_in(&self) -> bool {
         !matches!(self, Self::Terms(terms) if terms.len() == 1)
     }

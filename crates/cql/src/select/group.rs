@@ -83,7 +83,7 @@ impl<'s> Output<'s> {
         written
     }
 
-    /// Whether `row` begins a new group while another is open.
+    /// Returns whether `row` begins a new group while another is open.
     pub fn begins_group(&self, row: &CurrentRow<'_>) -> bool {
         let (Some(group), Some(columns)) = (&self.group, self.select.group_by) else {
             return false;
@@ -174,7 +174,7 @@ impl<'s> Output<'s> {
         }
     }
 
-    /// Whether a group is open.
+    /// Returns whether a group is open.
     pub fn has_group(&self) -> bool {
         self.group.is_some()
     }

@@ -71,8 +71,8 @@ pub struct PlannedSelect {
 }
 
 impl PlannedSelect {
-    /// Whether a partition is at most one row of the result: with DISTINCT, and in a compact table
-    /// without clustering columns.
+    /// Returns whether a partition is at most one row of the result: with DISTINCT, and in a
+    /// compact table without clustering columns.
     pub(crate) fn shows_partitions(&self) -> bool {
         self.is_distinct || self.table.is_static_compact()
     }
@@ -83,7 +83,7 @@ impl PlannedSelect {
         masked.unwrap_or(&self.selectors)
     }
 
-    /// Whether each row read is a row of the result.
+    /// Returns whether each row read is a row of the result.
     pub(crate) fn is_exact(&self) -> bool {
         self.restrictions.filters.is_empty() && !self.is_aggregate
     }

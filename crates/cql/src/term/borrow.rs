@@ -18,7 +18,7 @@ pub enum BorrowedBound<'v> {
 }
 
 impl Term {
-    /// Whether [`Self::borrow`] returns the value, if enough values are bound.
+    /// Returns whether [`Self::borrow`] returns the value, if enough values are bound.
     pub fn is_borrowable(&self) -> bool {
         matches!(self, Self::Constant(_) | Self::Bind(_))
     }

@@ -74,8 +74,8 @@ fn without_parentheses<'e, 'a>(mut expression: &'e Expression<'a>) -> &'e Expres
     expression
 }
 
-/// Whether the types are equal apart from frozenness, or have `ascii` in `from` where `to` has
-/// `text`. Values of `ascii` and `text` have the same bytes and order.
+/// Returns whether the types are equal apart from frozenness, or have `ascii` in `from` where `to`
+/// has `text`. Values of `ascii` and `text` have the same bytes and order.
 fn is_ascii_for_text(from: &CqlType, to: &CqlType) -> bool {
     use CqlType as T;
     match (from, to) {

@@ -53,7 +53,7 @@ pub struct CompositeTerm {
 }
 
 impl Term {
-    /// Whether the term is the same at every execution.
+    /// Returns whether the term is the same at every execution.
     pub fn is_constant(&self) -> bool {
         matches!(self, Self::Constant(_))
     }

@@ -151,7 +151,7 @@ impl<'a> Preparation<'a> {
             .unwrap_or_default()
     }
 
-    /// Whether all markers are bound to columns of `table`.
+    /// Returns whether all markers are bound to columns of `table`.
     pub fn is_bound_to_one_table(&self, table: &TableMetadata) -> bool {
         self.bound
             .iter()

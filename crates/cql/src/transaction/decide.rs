@@ -133,7 +133,7 @@ impl ReadRows {
         values.collect()
     }
 
-    /// Whether all conditions hold.
+    /// Returns whether all conditions hold.
     fn satisfy(&self, plan: &PlannedTransaction, evaluation: &Evaluation<'_>) -> Result<bool> {
         let value = |reference: &u16| {
             evaluation.references.get(usize::from(*reference)).and_then(Option::as_ref)

@@ -168,7 +168,7 @@ impl<'r> Plan<'r> {
         rows
     }
 
-    /// Whether a statement names rows, or the table has one row a partition.
+    /// Returns whether a statement names rows, or the table has one row a partition.
     pub fn names_rows(&self) -> bool {
         self.table.clustering_columns().is_empty()
             || self
@@ -182,8 +182,9 @@ impl<'r> Plan<'r> {
         statements.any(|statement| writes_static(statement.modification))
     }
 
-    /// Whether conditions and the answer see a static column, as in Cassandra. A conditional
-    /// statement that writes a static column sees all; another sees the columns that it tests.
+    /// Returns whether conditions and the answer see a static column, as in Cassandra. A
+    /// conditional statement that writes a static column sees all; another sees the columns that it
+    /// tests.
     pub fn shows_static(&self, column: &ColumnDefinition) -> bool {
         let mut conditional =
             self.statements.iter().filter(|statement| !statement.modification.condition.is_none());
@@ -237,7 +238,7 @@ impl<'r> Plan<'r> {
         })
     }
 
-    /// Whether all conditions hold.
+    /// Returns whether all conditions hold.
     ///
     /// # Errors
     /// As [`BoundCondition::holds`].

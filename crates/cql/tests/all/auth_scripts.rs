@@ -86,7 +86,7 @@ fn comparable(line: &str) -> String {
     line.collect::<Vec<_>>().join(" | ")
 }
 
-/// Whether an answer is Cassandra's. An error may go on behind Cassandra's text.
+/// Returns whether an answer is Cassandra's. An error may go on behind Cassandra's text.
 fn is_same(expected: &[String], found: &[String]) -> bool {
     let is_error = |line: &str| {
         ["Invalid: ", "Unauthorized: ", "ConfigurationError: ", "SyntaxError: "]

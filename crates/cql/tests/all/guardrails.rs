@@ -83,7 +83,7 @@ fn run_script(script: &str) -> String {
     output
 }
 
-/// Whether an answer is Cassandra's. An error may go on behind Cassandra's text.
+/// Returns whether an answer is Cassandra's. An error may go on behind Cassandra's text.
 fn is_same(expected: &str, found: &str) -> bool {
     let is_error = ["Invalid: ", "ConfigurationError: ", "ReadFailure: ", "Unauthorized: "];
     let is_error = is_error.iter().any(|start| expected.starts_with(start));

@@ -32,7 +32,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     entries().map(|(name, _)| name)
 }
 
-/// Whether the value is one of the `allowed` ones. Class names may include their package.
+/// Returns whether the value is one of the `allowed` ones. Class names may include their package.
 pub fn allows(allowed: &[&str], value: &Value) -> bool {
     let Value::Scalar(text) = value else { return false };
     let class = text.rsplit('.').next().unwrap_or(text);

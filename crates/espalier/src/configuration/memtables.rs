@@ -66,7 +66,7 @@ struct Class {
     parameters: BTreeMap<String, Given>,
 }
 
-/// Whether the key belongs to this module.
+/// Returns whether the key belongs to this module.
 pub(super) fn is_key(key: &str) -> bool {
     key.strip_prefix(NAME).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

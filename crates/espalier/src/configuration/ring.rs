@@ -37,7 +37,7 @@ const RACK: &str = "rack1";
 #[derive(Debug, Default)]
 pub(super) struct Given(BTreeMap<String, (Value, Origin)>);
 
-/// Whether the key belongs to this module.
+/// Returns whether the key belongs to this module.
 pub(super) fn is_key(key: &str) -> bool {
     KEYS.contains(&key)
 }

@@ -226,7 +226,7 @@ fn parameters(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     parameters
 }
 
-/// Whether two paths lead to the same directory.
+/// Returns whether two paths lead to the same directory.
 fn is_same(left: &Path, right: &Path) -> bool {
     let real = |path: &Path| {
         if path.as_os_str().is_empty() {

@@ -22,7 +22,7 @@ pub struct Shortfall {
 }
 
 impl Shortfall {
-    /// Whether nothing is missing.
+    /// Returns whether nothing is missing.
     pub fn is_none(&self) -> bool {
         self.failed == 0 && self.not_verified == 0 && self.unread_directories == 0
     }

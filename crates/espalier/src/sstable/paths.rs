@@ -116,7 +116,8 @@ async fn find_below(
     Ok(found)
 }
 
-/// Whether a directory below a table's directory holds links to SSTables that the table has or had.
+/// Returns whether a directory below a table's directory holds links to SSTables that the table has
+/// or had.
 fn is_named_for_copies(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "snapshots" || name == "backups")
 }

@@ -141,7 +141,7 @@ impl Names {
     }
 }
 
-/// Whether the names of the key's columns are unknown, so that the table has invented ones.
+/// Returns whether the names of the key's columns are unknown, so that the table has invented ones.
 pub fn has_invented_names(table: &TableMetadata, header: &SerializationHeader) -> bool {
     let unnamed = header.to_table(&table.keyspace, &table.name);
     let names = |table: &TableMetadata| {

@@ -108,17 +108,17 @@ impl FileError {
         self.source.kind()
     }
 
-    /// Whether the file or directory does not exist.
+    /// Returns whether the file or directory does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == io::ErrorKind::NotFound
     }
 
-    /// Whether the disk or quota is full.
+    /// Returns whether the disk or quota is full.
     pub fn is_no_space(&self) -> bool {
         matches!(self.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether the file ends before the requested bytes.
+    /// Returns whether the file ends before the requested bytes.
     pub fn is_unexpected_end(&self) -> bool {
         self.kind() == io::ErrorKind::UnexpectedEof
     }

@@ -45,8 +45,8 @@ impl File {
         dispatch!(self, file => file.path())
     }
 
-    /// Whether reads, and writes of whole pages, bypass the kernel's page cache. `false` also if
-    /// the file system refused that.
+    /// Returns whether reads, and writes of whole pages, bypass the kernel's page cache. `false`
+    /// also if the file system refused that.
     pub fn is_direct(&self) -> bool {
         dispatch!(self, file => file.is_direct())
     }

@@ -63,7 +63,7 @@ impl PageBuffer {
         self.block().capacity
     }
 
-    /// Whether no other view shares the memory.
+    /// Returns whether no other view shares the memory.
     pub fn is_unique(&self) -> bool {
         self.block().references.load(Ordering::Acquire) == 1
     }

@@ -271,7 +271,7 @@ impl Drop for RealFile {
     }
 }
 
-/// Whether memory, offset and length are aligned as direct I/O demands.
+/// Returns whether memory, offset and length are aligned as direct I/O demands.
 fn is_whole_pages(offset: u64, bytes: &[u8]) -> bool {
     offset.is_multiple_of(PAGE_BYTES as u64)
         && bytes.len().is_multiple_of(PAGE_BYTES)

@@ -139,8 +139,8 @@ fn shorten(mut removed: Removed) {
     }
 }
 
-/// Whether no other process or thread has the file open: the kernel's condition for a write lease.
-/// Returns false on a file system without leases, where it cannot be known.
+/// Returns whether no other process or thread has the file open: the kernel's condition for a write
+/// lease. Returns false on a file system without leases, where it cannot be known.
 fn is_only_descriptor(descriptor: &OwnedFd) -> bool {
     let lease = |kind: libc::c_int| {
         // SAFETY: a system call with an open descriptor and an integer.

@@ -240,7 +240,7 @@ impl FileSystem {
         dispatch!(self, real::used_percentage(path).await, disk => Ok(disk.used_percentage()))
     }
 
-    /// Whether there is a file or directory of this name.
+    /// Returns whether there is a file or directory of this name.
     ///
     /// # Errors
     /// Fails if that cannot be found out.

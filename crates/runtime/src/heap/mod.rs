@@ -64,8 +64,8 @@ fn reserve() -> Option<NonNull<[u8]>> {
     NonNull::new(std::ptr::slice_from_raw_parts_mut(start, regions * REGION))
 }
 
-/// Whether the system counts reserved addresses as memory (`vm.overcommit_memory` is 2). Reserving
-/// would then leave none for other processes.
+/// Returns whether the system counts reserved addresses as memory (`vm.overcommit_memory` is 2).
+/// Reserving would then leave none for other processes.
 fn is_committed_when_mapped() -> bool {
     let mut mode = [0];
     let path = c"/proc/sys/vm/overcommit_memory";
@@ -73,8 +73,8 @@ fn is_committed_when_mapped() -> bool {
     file.is_ok_and(|file| rustix::io::read(file, &mut mode).is_ok()) && mode == *b"2"
 }
 
-/// Whether the process has a limit of addresses or memory (`ulimit -v` and `-d`). The reservation
-/// would count against it.
+/// Returns whether the process has a limit of addresses or memory (`ulimit -v` and `-d`). The
+/// reservation would count against it.
 fn is_limited() -> bool {
     [Resource::As, Resource::Data].into_iter().any(|resource| getrlimit(resource).current.is_some())
 }
@@ -85,7 +85,7 @@ fn record_allocators_own() {
     AREA.record_allocators_own();
 }
 
-/// Whether an address is in the reserved area.
+/// Returns whether an address is in the reserved area.
 pub fn has(address: *const u8) -> bool {
     let offset = address.addr().wrapping_sub(START.load(Ordering::Relaxed));
     AREA.count() * REGION > offset

@@ -73,8 +73,8 @@ impl Inbox {
         self.hand_over(&mut vec![message]);
     }
 
-    /// Whether messages wait. Meaningful after a full fence that follows the last look at the
-    /// kernel.
+    /// Returns whether messages wait. Meaningful after a full fence that follows the last look at
+    /// the kernel.
     pub(crate) fn has_messages(&self) -> bool {
         self.has_messages.load(Ordering::Acquire)
     }

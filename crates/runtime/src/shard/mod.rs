@@ -31,7 +31,7 @@ impl ShardContext {
         token_range_of_shard(self.index, self.count)
     }
 
-    /// Whether this shard owns `token`.
+    /// Returns whether this shard owns `token`.
     pub fn owns(&self, token: i64) -> bool {
         shard_of_token(token, self.count) == self.index
     }

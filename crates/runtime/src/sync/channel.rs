@@ -100,7 +100,7 @@ impl<T> Sender<T> {
         self.push(value, permit).map_err(TrySendError::ReceiverGone)
     }
 
-    /// Whether the receiver is gone.
+    /// Returns whether the receiver is gone.
     pub fn is_closed(&self) -> bool {
         self.channel.shared.borrow().receiver_gone
     }
@@ -162,7 +162,7 @@ impl<T> Receiver<T> {
         self.channel.shared.borrow().queue.len()
     }
 
-    /// Whether no value waits.
+    /// Returns whether no value waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -30,7 +30,7 @@ impl Event {
         self.set.set(false);
     }
 
-    /// Whether the flag is set.
+    /// Returns whether the flag is set.
     pub fn is_set(&self) -> bool {
         self.set.get()
     }

@@ -53,7 +53,7 @@ impl Gate {
         self.shared.inside.get()
     }
 
-    /// Whether [`Gate::close`] was called.
+    /// Returns whether [`Gate::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.shared.closed.get()
     }

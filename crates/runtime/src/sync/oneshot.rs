@@ -55,7 +55,7 @@ impl<T> Sender<T> {
         // Dropping `self` wakes the receiver.
     }
 
-    /// Whether the receiver was dropped.
+    /// Returns whether the receiver was dropped.
     pub fn is_abandoned(&self) -> bool {
         self.shared.borrow().receiver_gone
     }

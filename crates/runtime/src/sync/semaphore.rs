@@ -32,7 +32,7 @@ impl Semaphore {
         self.shared.borrow().available
     }
 
-    /// Whether a task waits for units.
+    /// Returns whether a task waits for units.
     pub fn has_waiters(&self) -> bool {
         self.shared.borrow_mut().queue.next_need().is_some()
     }

@@ -64,8 +64,8 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// Whether the waiter was granted its need (its ticket is then used up); otherwise `waker` will
-    /// be woken.
+    /// Returns whether the waiter was granted its need (its ticket is then used up); otherwise
+    /// `waker` will be woken.
     pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> bool {
         match self.entry(ticket) {
             Some(Entry::Waiting { waker: registered, .. }) => {

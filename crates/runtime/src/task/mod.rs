@@ -83,7 +83,7 @@ impl<T> JoinHandle<T> {
         output
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
     pub fn is_finished(&self) -> bool {
         self.inner.as_ref().is_none_or(compio::runtime::JoinHandle::is_finished)
     }

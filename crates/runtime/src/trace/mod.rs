@@ -57,7 +57,7 @@ macro_rules! trace_event {
     };
 }
 
-/// Whether the running request is traced.
+/// Returns whether the running request is traced.
 #[inline(always)]
 pub fn is_on() -> bool {
     IS_ON.get()

@@ -143,7 +143,7 @@ pub trait Cursor {
         self.position().byte()
     }
 
-    /// Whether the walk is over.
+    /// Returns whether the walk is over.
     fn is_exhausted(&self) -> bool {
         self.position().is_exhausted()
     }

@@ -81,12 +81,12 @@ impl Position {
         Position(self.0 & !RETURNING)
     }
 
-    /// Whether the walk is over.
+    /// Returns whether the walk is over.
     pub const fn is_exhausted(self) -> bool {
         self.0 >> DEPTH_SHIFT == u32::MAX as u64
     }
 
-    /// Whether the node's children are passed.
+    /// Returns whether the node's children are passed.
     pub const fn is_returning(self) -> bool {
         self.0 & RETURNING != 0
     }
@@ -112,7 +112,7 @@ impl Position {
         if self.0 & REVERSE == 0 { Direction::Forward } else { Direction::Reverse }
     }
 
-    /// Whether a cursor at this position need not move to reach `target`, a position as
+    /// Returns whether a cursor at this position need not move to reach `target`, a position as
     /// [`super::Cursor::skip_to`] requires. That is not quite `self >= target`: a child of the
     /// present node is ahead, although it is deeper.
     pub const fn is_at_or_after(self, target: Position) -> bool {

@@ -61,13 +61,13 @@ impl ChunkPool {
         self.chunks().len() * Self::layout().size()
     }
 
-    /// Whether the limit allows any chunk to be kept.
+    /// Returns whether the limit allows any chunk to be kept.
     pub(super) fn has_any(&self) -> bool {
         self.limit != 0
     }
 
-    /// Whether there were too few chunks when a trie took one, and no [`ChunkPool::promise_one`]
-    /// came since.
+    /// Returns whether there were too few chunks when a trie took one, and no
+    /// [`ChunkPool::promise_one`] came since.
     #[inline]
     pub fn is_one_wanted(&self) -> bool {
         self.is_one_wanted.load(Ordering::Relaxed)

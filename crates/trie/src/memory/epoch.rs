@@ -63,8 +63,8 @@ impl Epochs {
         }
     }
 
-    /// Whether there is any reader besides the writer. Only the writer and the owners of a reader
-    /// make readers, so if the writer finds none, there will be none while it works.
+    /// Returns whether there is any reader besides the writer. Only the writer and the owners of a
+    /// reader make readers, so if the writer finds none, there will be none while it works.
     pub(crate) fn has_readers(&self) -> bool {
         // Acquire: the last reader's accesses happen before its leaving.
         self.readers.load(Ordering::Acquire) != 0

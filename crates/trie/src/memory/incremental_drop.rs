@@ -17,8 +17,8 @@ impl<C> IncrementalDrop<C> {
         IncrementalDrop { trie }
     }
 
-    /// Whether it has readers. Without readers there can be no new ones, because readers are cloned
-    /// from others.
+    /// Returns whether it has readers. Without readers there can be no new ones, because readers
+    /// are cloned from others.
     pub fn has_readers(&self) -> bool {
         Arc::strong_count(&self.trie.shared) > 1
     }

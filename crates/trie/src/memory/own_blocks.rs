@@ -55,7 +55,7 @@ impl OwnBlocks {
         self.fresh.push(block);
     }
 
-    /// Whether the node was copied by an earlier change.
+    /// Returns whether the node was copied by an earlier change.
     #[inline]
     pub(crate) fn contains(&self, block: u32) -> bool {
         self.count != 0 && self.places[self.place(block)] == block

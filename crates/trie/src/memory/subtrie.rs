@@ -29,7 +29,7 @@ impl<'a, C> Subtrie<'a, C> {
         Subtrie { view, root }
     }
 
-    /// Whether there is no key with the prefix.
+    /// Returns whether there is no key with the prefix.
     pub fn is_empty(self) -> bool {
         self.root.is_none()
     }

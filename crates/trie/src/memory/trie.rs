@@ -126,7 +126,7 @@ impl<C> InMemoryTrie<C> {
         Subtrie::new(self.view(), prefix)
     }
 
-    /// Whether the trie has no content.
+    /// Returns whether the trie has no content.
     pub fn is_empty(&self) -> bool {
         self.shared.root.get().is_none()
     }
@@ -234,7 +234,8 @@ impl<C> InMemoryTrie<C> {
         IncrementalDrop::new(self)
     }
 
-    /// Whether there is any [`Reader`] or [`Snapshot`](super::Snapshot): then writing costs copies.
+    /// Returns whether there is any [`Reader`] or [`Snapshot`](super::Snapshot): then writing costs
+    /// copies.
     pub fn has_readers(&self) -> bool {
         self.shared.epochs.has_readers()
     }

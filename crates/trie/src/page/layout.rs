@@ -130,7 +130,7 @@ impl NodeKind {
         }
     }
 
-    /// Whether the lower half of the first byte describes a payload.
+    /// Returns whether the lower half of the first byte describes a payload.
     #[inline]
     pub const fn can_have_payload(self) -> bool {
         !matches!(self, SingleNoPayload4 | SingleNoPayload12)

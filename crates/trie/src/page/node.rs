@@ -83,7 +83,7 @@ impl<'page> Node<'page> {
         if self.kind.can_have_payload() { self.byte(0) & 0x0F } else { 0 }
     }
 
-    /// Whether a key ends here.
+    /// Returns whether a key ends here.
     #[inline]
     pub fn has_payload(&self) -> bool {
         self.payload_bits() != 0

@@ -109,7 +109,7 @@ fn prefixed(text: &str, error: ValueError) -> ValueError {
     }
 }
 
-/// Whether the values of the type have parts.
+/// Returns whether the values of the type have parts.
 fn is_nested(ty: &CqlType) -> bool {
     matches!(
         ty,

@@ -41,7 +41,7 @@ impl<'a> Defined<'a> {
         Self { name, conditional: define.conditional, options }
     }
 
-    /// Whether an option of the role itself is given, not only its access.
+    /// Returns whether an option of the role itself is given, not only its access.
     fn has_options(&self) -> bool {
         let RoleOptions { password, superuser, login, custom, .. } = self.options;
         password.is_some() || superuser.is_some() || login.is_some() || custom.is_some()

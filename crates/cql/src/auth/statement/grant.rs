@@ -160,7 +160,7 @@ impl Run<'_> {
         })
     }
 
-    /// Whether a resource exists. MBeans are only kept, for nodes that have them.
+    /// Returns whether a resource exists. MBeans are only kept, for nodes that have them.
     pub(super) async fn resource_exists(&self, resource: &Resource) -> Result<bool> {
         let schema = self.database.schema();
         Ok(match resource {

@@ -134,7 +134,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the client is a superuser.
+    /// Returns whether the client is a superuser.
     fn is_super(&self) -> bool {
         self.role.is_superuser
     }

@@ -25,7 +25,7 @@ impl<'a> BindMarkers<'a> {
         self.names.len()
     }
 
-    /// Whether there are no markers.
+    /// Returns whether there are no markers.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

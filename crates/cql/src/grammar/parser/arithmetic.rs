@@ -51,8 +51,8 @@ impl<'a> Parser<'a> {
         Ok(chain(first, rest))
     }
 
-    /// Whether the token that is `ahead` tokens after the current one names a column, and does not
-    /// begin a term.
+    /// Returns whether the token that is `ahead` tokens after the current one names a column, and
+    /// does not begin a term.
     pub(super) fn is_column(&self, ahead: usize) -> bool {
         let next = self.kind(ahead + 1);
         self.is_name(ahead) && !matches!(next, TokenKind::LeftParenthesis | TokenKind::Dot)

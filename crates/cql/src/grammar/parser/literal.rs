@@ -9,8 +9,8 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Whether a literal begins `ahead` tokens after the current one. A sign is part of it if there
-    /// is no blank between.
+    /// Returns whether a literal begins `ahead` tokens after the current one. A sign is part of it
+    /// if there is no blank between.
     pub(super) fn is_literal(&self, ahead: usize) -> bool {
         match self.kind(ahead) {
             TokenKind::Minus => {
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a literal of this kind may have a sign.
+/// Returns whether a literal of this kind may have a sign.
 fn is_signed(kind: TokenKind) -> bool {
     matches!(
         kind,

@@ -5,7 +5,7 @@ use crate::grammar::ast::{BindMarker, Expression, ExpressionKind};
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Whether a bind marker begins `ahead` tokens after the current one.
+    /// Returns whether a bind marker begins `ahead` tokens after the current one.
     pub(super) fn is_marker(&self, ahead: usize) -> bool {
         matches!(self.kind(ahead), TokenKind::QuestionMark | TokenKind::Colon)
     }

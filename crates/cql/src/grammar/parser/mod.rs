@@ -141,17 +141,17 @@ impl<'a> Parser<'a> {
         &self.text[token.start as usize..token.end as usize]
     }
 
-    /// Whether the current token is of this kind.
+    /// Returns whether the current token is of this kind.
     fn is(&self, kind: TokenKind) -> bool {
         self.kind(0) == kind
     }
 
-    /// Whether the current token is this keyword.
+    /// Returns whether the current token is this keyword.
     fn is_keyword(&self, keyword: Keyword) -> bool {
         self.is(TokenKind::Keyword(keyword))
     }
 
-    /// Whether the token that is `ahead` tokens after the current one is this keyword.
+    /// Returns whether the token that is `ahead` tokens after the current one is this keyword.
     fn is_keyword_ahead(&self, ahead: usize, keyword: Keyword) -> bool {
         self.kind(ahead) == TokenKind::Keyword(keyword)
     }
@@ -180,8 +180,8 @@ impl<'a> Parser<'a> {
         self.expect(TokenKind::Keyword(keyword), keyword.text()).map(drop)
     }
 
-    /// Whether the token that is `ahead` tokens after the current one is this word of an extension,
-    /// which is no keyword.
+    /// Returns whether the token that is `ahead` tokens after the current one is this word of an
+    /// extension, which is no keyword.
     fn is_word_ahead(&self, ahead: usize, word: &str) -> bool {
         let token = self.token(ahead);
         token.kind == TokenKind::Identifier && self.text_of(token).eq_ignore_ascii_case(word)

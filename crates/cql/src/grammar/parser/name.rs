@@ -8,13 +8,13 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::{Token, TokenKind};
 
 impl<'a> Parser<'a> {
-    /// Whether the token that is `ahead` tokens after the current one may name a keyspace, table,
-    /// column, field, ...
+    /// Returns whether the token that is `ahead` tokens after the current one may name a keyspace,
+    /// table, column, field, ...
     pub(super) fn is_name(&self, ahead: usize) -> bool {
         self.is_name_if(ahead, Keyword::is_name)
     }
 
-    /// Whether the token that is `ahead` tokens after the current one may name a function.
+    /// Returns whether the token that is `ahead` tokens after the current one may name a function.
     pub(super) fn is_function_name(&self, ahead: usize) -> bool {
         self.is_name_if(ahead, Keyword::is_function_name)
     }

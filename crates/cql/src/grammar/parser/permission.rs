@@ -26,7 +26,7 @@ impl<'a> Parser<'a> {
         Ok(RoleStatement::RevokeRole { role, from: self.role_name()? })
     }
 
-    /// Whether permissions follow. A role may have the name of a permission.
+    /// Returns whether permissions follow. A role may have the name of a permission.
     fn gives_permissions(&self, preposition: Keyword) -> bool {
         self.begins_permission() && !self.is_keyword_ahead(1, preposition)
     }

@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the current parenthesis opens a list of columns, rather than a relation.
+    /// Returns whether the current parenthesis opens a list of columns, rather than a relation.
     fn is_column_tuple(&self) -> bool {
         let after = self.kind(2);
         self.is_name(1) && matches!(after, TokenKind::Comma | TokenKind::RightParenthesis)

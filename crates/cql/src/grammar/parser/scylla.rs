@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         Ok(Some(unsupported(statement, Feature::ServiceLevels, None, position)))
     }
 
-    /// Whether `SERVICE LEVEL`, `SERVICE_LEVEL` or a plural of it stands there.
+    /// Returns whether `SERVICE LEVEL`, `SERVICE_LEVEL` or a plural of it stands there.
     fn is_service_level(&self, ahead: usize) -> bool {
         let joined = ["service_level", "service_levels"];
         let is = |ahead, word: &&str| self.is_word_ahead(ahead, word);

@@ -72,7 +72,7 @@ impl<'a> Parser<'a> {
         Ok(ExpressionKind::Cast(Box::new(operand), type_name))
     }
 
-    /// Whether a function call begins `ahead` tokens after the current one.
+    /// Returns whether a function call begins `ahead` tokens after the current one.
     pub(super) fn is_function(&self, ahead: usize) -> bool {
         let is_qualified = self.is_name(ahead) && self.kind(ahead + 1) == TokenKind::Dot;
         let name = if is_qualified { ahead + 2 } else { ahead };
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// Whether the current token may follow a type in parentheses.
+    /// Returns whether the current token may follow a type in parentheses.
     fn begins_hinted(&self) -> bool {
         match self.kind(0) {
             TokenKind::LeftParenthesis | TokenKind::LeftBracket | TokenKind::LeftBrace => true,

@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
         Ok(TransactionCondition { left, predicate })
     }
 
-    /// Whether a reference to a row of `LET` begins here: `x.column`.
+    /// Returns whether a reference to a row of `LET` begins here: `x.column`.
     pub(super) fn is_reference(&self) -> bool {
         self.has_references
             && self.is_name(0)

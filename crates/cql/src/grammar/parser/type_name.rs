@@ -6,7 +6,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Whether a type may begin `ahead` tokens after the current one.
+    /// Returns whether a type may begin `ahead` tokens after the current one.
     pub(super) fn may_be_type(&self, ahead: usize) -> bool {
         self.is_name(ahead)
             || self.is_keyword_ahead(ahead, Keyword::SET)

@@ -126,10 +126,10 @@ impl<'e> ColumnRelations<'e> {
     }
 }
 
-/// Whether the multi-column relations can be planned together. Each must begin with the column at
-/// `at`, and no single-column relation may restrict the columns of the first of them. There is one
-/// exception: a bound of the first column may accompany a single multi-column relation, as in
-/// `c > 1 AND (c, d) < (3, 'a')`.
+/// Returns whether the multi-column relations can be planned together. Each must begin with the
+/// column at `at`, and no single-column relation may restrict the columns of the first of them.
+/// There is one exception: a bound of the first column may accompany a single multi-column
+/// relation, as in `c > 1 AND (c, d) < (3, 'a')`.
 fn may_combine(
     tuples: &[TupleRelation<'_>],
     at: usize,

@@ -56,7 +56,8 @@ pub(super) fn serves(
     }
 }
 
-/// Whether a storage-attached index serves ranges of a type: of numbers, times and addresses.
+/// Returns whether a storage-attached index serves ranges of a type: of numbers, times and
+/// addresses.
 fn has_ranges(column_type: &CqlType) -> bool {
     !matches!(
         column_type,
@@ -71,7 +72,7 @@ fn has_ranges(column_type: &CqlType) -> bool {
     )
 }
 
-/// Whether some index serves a relation.
+/// Returns whether some index serves a relation.
 pub(super) fn is_served(table: &TableMetadata, relation: &Relation<'_>) -> bool {
     table.indexes.iter().any(|index| serves(table, index, relation))
 }
@@ -132,7 +133,8 @@ impl<'c> IndexChoice<'c> {
         Judgement { uses_index, needs_filtering }
     }
 
-    /// Whether one legacy index, or the storage-attached ones together, serve all relations.
+    /// Returns whether one legacy index, or the storage-attached ones together, serve all
+    /// relations.
     fn are_served(&self, relations: &[&Relation<'_>]) -> bool {
         let table = self.table;
         let (attached, legacy): (Vec<_>, Vec<_>) =

@@ -367,7 +367,7 @@ impl<'c> Check<'c, '_> {
     }
 }
 
-/// Whether an IN has other than one value. An IN of one value is an equality.
+/// Returns whether an IN has other than one value. An IN of one value is an equality.
 pub(super) fn is_in(values: &InValues<'_>) -> bool {
     !matches!(values, InValues::Values(values) if values.len() == 1)
 }

@@ -63,7 +63,7 @@ impl PageLimits {
         }
     }
 
-    /// Whether the client asked for pages.
+    /// Returns whether the client asked for pages.
     pub fn is_paged(&self) -> bool {
         self.rows != usize::MAX
     }

@@ -379,8 +379,8 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// Whether the page is full, by rows or by bytes. Without paging, a result that grows too large
-    /// is an error.
+    /// Returns whether the page is full, by rows or by bytes. Without paging, a result that grows
+    /// too large is an error.
     fn page_is_full(&self) -> Result<bool> {
         let bytes = self.output.content.len();
         if self.page.is_paged() {

@@ -333,7 +333,7 @@ fn missing(column: &ColumnDefinition) -> String {
     format!("'{}' is part of the key and has no value", column.name)
 }
 
-/// Whether an empty text is a value of the type.
+/// Returns whether an empty text is a value of the type.
 fn has_empty_text(ty: &CqlType) -> bool {
     matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
 }

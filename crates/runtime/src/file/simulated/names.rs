@@ -100,7 +100,7 @@ impl DiskState {
         }
     }
 
-    /// Whether `inner` is `outer` or lies below it.
+    /// Returns whether `inner` is `outer` or lies below it.
     fn holds(&mut self, outer: NodeId, inner: NodeId) -> bool {
         if outer == inner {
             return true;
