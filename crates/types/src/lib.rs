@@ -11,6 +11,7 @@
 //! | [`byte_comparable`] | values, clusterings and keys as byte-comparable strings, and back |
 //! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
 //! | [`literal`] | text, CQL literals and JSON |
+//! | [`similarity`] | how similar two vectors of floats are |
 //! | [`varint`], [`decimal`], [`duration`], [`calendar`], [`timeuuid`], [`vint`] | arithmetic |
 
 pub mod byte_comparable;
@@ -23,6 +24,7 @@ pub mod decimal;
 pub mod duration;
 mod error;
 pub mod literal;
+pub mod similarity;
 pub mod timeuuid;
 pub mod type_name;
 mod uuid_order;
@@ -33,3 +35,4 @@ pub mod vint;
 pub use canonical::Unsorted;
 pub use cql_type::{CqlType, UserType};
 pub use error::{DecodeError, TypeParseError, ValueError};
+pub use similarity::Similarity;

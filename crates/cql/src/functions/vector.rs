@@ -1,13 +1,13 @@
 //! `similarity_cosine`, `similarity_euclidean` and `similarity_dot_product` of two float vectors of
-//! one dimension.
-//!
-//! A greater result means a greater similarity. `cosine` gives (1 + cos) / 2, `euclidean` gives
-//! 1 / (1 + distance²), and `dot_product` gives (1 + product) / 2.
+//! one dimension, as `types::similarity` computes them.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_types::CqlType;
+use espalier_types::{
+    CqlType,
+    similarity::{Similarity, floats},
+};
 
 use super::{ResolvedFunction, argument::Argument, generic::GenericCall};
 use crate::{Error, Result, grammar::ast::ExpressionKind};
@@ -20,10 +20,10 @@ const USAGE: &str = "vector<float, n>, vector<float, n>";
 /// The call does not have exactly two arguments, an argument is no vector of floats, or the
 /// dimensions differ or are unknown.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
-    let compare = match call.name {
-        "similarity_cosine" => cosine,
-        "similarity_euclidean" => euclidean,
-        "similarity_dot_product" => dot_product,
+    let measure = match call.name {
+        "similarity_cosine" => Similarity::Cosine,
+        "similarity_euclidean" => Similarity::Euclidean,
+        "similarity_dot_product" => Similarity::DotProduct,
         _ => return Ok(None),
     };
     call.expect_arguments(2..=2, USAGE)?;
@@ -56,7 +56,8 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
     let name = call.name.to_string();
     Ok(Some(ResolvedFunction::of_values(call.name, types, CqlType::Float, move |values, _| {
         let [left, right] = values else { return Ok(None) };
-        let similarity = compare(&mut pairs(left, right)).ok_or_else(|| {
+        let [left, right] = [left, right].map(|vector| floats(vector).collect::<Vec<f32>>());
+        let similarity = measure.of_in_order(&left, &right).ok_or_else(|| {
             Error::invalid(format!("Function system.{name} doesn't support all-zero vectors."))
         })?;
         Ok(Some(Bytes::copy_from_slice(&similarity.to_be_bytes())))
@@ -69,35 +70,4 @@ fn float_vector(call: &GenericCall<'_, '_>, index: usize) -> Result<usize> {
         CqlType::Vector { element, dimension } if **element == CqlType::Float => Ok(*dimension),
         _ => Err(call.wrong_argument(index, "a float vector argument", &known)),
     }
-}
-
-fn pairs<'v>(left: &'v [u8], right: &'v [u8]) -> impl Iterator<Item = (f32, f32)> + 'v {
-    fn floats(vector: &[u8]) -> impl Iterator<Item = f32> + '_ {
-        vector.chunks_exact(4).map(|bytes| f32::from_be_bytes(bytes.try_into().unwrap_or_default()))
-    }
-    floats(left).zip(floats(right))
-}
-
-fn cosine(pairs: &mut dyn Iterator<Item = (f32, f32)>) -> Option<f32> {
-    let (mut product, mut left, mut right) = (0f32, 0f32, 0f32);
-    for (a, b) in pairs {
-        product += a * b;
-        left += a * a;
-        right += b * b;
-    }
-    if left == 0.0 || right == 0.0 {
-        return None;
-    }
-    let cosine = (f64::from(product) / (f64::from(left) * f64::from(right)).sqrt()) as f32;
-    Some((1.0 + cosine) / 2.0)
-}
-
-fn euclidean(pairs: &mut dyn Iterator<Item = (f32, f32)>) -> Option<f32> {
-    let squares: f32 = pairs.map(|(a, b)| (a - b) * (a - b)).sum();
-    Some(1.0 / (1.0 + squares))
-}
-
-fn dot_product(pairs: &mut dyn Iterator<Item = (f32, f32)>) -> Option<f32> {
-    let product: f32 = pairs.map(|(a, b)| a * b).sum();
-    Some((1.0 + product) / 2.0)
 }

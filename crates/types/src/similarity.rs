@@ -1,0 +1,178 @@
+//! The similarity of two vectors of floats, as CQL's functions and vector indexes measure it.
+//!
+//! | function | similarity |
+//! | --- | --- |
+//! | cosine | (1 + cos) / 2 |
+//! | Euclidean | 1 / (1 + distance²) |
+//! | dot product | (1 + product) / 2 |
+//!
+//! Sums have [`LANES`] accumulators, so that the compiler may use vector instructions. A vector of
+//! fewer components is summed from front to back.
+
+use crate::literal::print_float;
+
+/// The greatest component of a vector in an index, as in Cassandra.
+const MAX_COMPONENT: f32 = 1e17;
+
+/// Partial sums of a product.
+const LANES: usize = 8;
+
+/// A measure of similarity. A greater result means a greater similarity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Similarity {
+    Cosine,
+    DotProduct,
+    Euclidean,
+}
+
+impl Similarity {
+    /// All measures, in the order of Cassandra's messages.
+    pub const ALL: [Self; 3] = [Self::Euclidean, Self::DotProduct, Self::Cosine];
+
+    /// Returns the name in the options of an index.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cosine => "COSINE",
+            Self::DotProduct => "DOT_PRODUCT",
+            Self::Euclidean => "EUCLIDEAN",
+        }
+    }
+
+    /// Returns the measure with that name, in any case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|measure| measure.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the similarity of two vectors of one dimension; `None` if cosine meets a zero
+    /// vector.
+    #[inline]
+    pub fn of(self, left: &[f32], right: &[f32]) -> Option<f32> {
+        self.by_sums(left, right, product, square_distance)
+    }
+
+    /// Returns the similarity as [`Self::of`] does, but sums from front to back: to the last bit
+    /// what Cassandra's functions return.
+    pub fn of_in_order(self, left: &[f32], right: &[f32]) -> Option<f32> {
+        let pairs = |left: &[f32], right: &[f32], term: fn(f32, f32) -> f32| {
+            left.iter().zip(right).map(|(a, b)| term(*a, *b)).sum()
+        };
+        let product = |left: &[f32], right: &[f32]| pairs(left, right, |a, b| a * b);
+        let distance = |left: &[f32], right: &[f32]| pairs(left, right, |a, b| (a - b) * (a - b));
+        self.by_sums(left, right, product, distance)
+    }
+
+    #[inline]
+    fn by_sums(
+        self,
+        left: &[f32],
+        right: &[f32],
+        product: impl Fn(&[f32], &[f32]) -> f32,
+        square_distance: impl Fn(&[f32], &[f32]) -> f32,
+    ) -> Option<f32> {
+        match self {
+            Self::Cosine => {
+                let (left_square, right_square) = (product(left, left), product(right, right));
+                if left_square == 0.0 || right_square == 0.0 {
+                    return None;
+                }
+                let length = (f64::from(left_square) * f64::from(right_square)).sqrt();
+                Some(Self::of_product((f64::from(product(left, right)) / length) as f32))
+            }
+            Self::DotProduct => Some(Self::of_product(product(left, right))),
+            Self::Euclidean => Some(Self::of_distance(square_distance(left, right))),
+        }
+    }
+
+    /// Checks that a vector can be in an index. The texts are Cassandra's.
+    ///
+    /// # Errors
+    /// A component is not finite or too large, or all are zero and the measure is cosine.
+    pub fn check(self, vector: impl Iterator<Item = f32>) -> Result<(), String> {
+        let mut is_zero = true;
+        for (index, x) in vector.enumerate() {
+            if !x.is_finite() || x.abs() > MAX_COMPONENT {
+                let kind = if x.is_finite() { "Out-of-bounds" } else { "non-finite" };
+                return Err(format!("{kind} value at vector[{index}]={}", print_float(x)));
+            }
+            is_zero &= x == 0.0;
+        }
+        if is_zero && self == Self::Cosine {
+            return Err("Zero vectors cannot be indexed or queried with cosine similarity".into());
+        }
+        Ok(())
+    }
+
+    /// Returns the similarity of two vectors by their product; for cosine, by that of the vectors
+    /// of length 1.
+    pub fn of_product(product: f32) -> f32 {
+        (1.0 + product) / 2.0
+    }
+
+    /// Returns the Euclidean similarity by the square of the distance.
+    pub fn of_distance(square: f32) -> f32 {
+        1.0 / (1.0 + square)
+    }
+}
+
+/// Returns the components of a serialised vector of floats.
+pub fn floats(vector: &[u8]) -> impl ExactSizeIterator<Item = f32> + '_ {
+    let (floats, _) = vector.as_chunks::<4>();
+    floats.iter().map(|bytes| f32::from_be_bytes(*bytes))
+}
+
+/// Returns the inner product of two vectors of one dimension.
+pub fn product(left: &[f32], right: &[f32]) -> f32 {
+    sum(left, right, |a, b| a * b)
+}
+
+/// Returns the square of the distance of two vectors of one dimension.
+pub fn square_distance(left: &[f32], right: &[f32]) -> f32 {
+    sum(left, right, |a, b| (a - b) * (a - b))
+}
+
+#[inline]
+fn sum(left: &[f32], right: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
+    let (left, left_rest) = left.as_chunks::<LANES>();
+    let (right, right_rest) = right.as_chunks::<LANES>();
+    let mut lanes = [0f32; LANES];
+    for (left, right) in left.iter().zip(right) {
+        for ((lane, a), b) in lanes.iter_mut().zip(left).zip(right) {
+            *lane += term(*a, *b);
+        }
+    }
+    let rest = left_rest.iter().zip(right_rest).fold(0f32, |sum, (a, b)| sum + term(*a, *b));
+    lanes.iter().fold(rest, |sum, lane| sum + lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similarities_are_those_of_cassandra() {
+        let (left, right) = ([1.0, 2.0, 3.0], [2.0, 3.0, 4.0]);
+        assert_eq!(Similarity::Cosine.of(&left, &right), Some(0.996_291_64));
+        assert_eq!(Similarity::Euclidean.of(&left, &right), Some(0.25));
+        assert_eq!(Similarity::DotProduct.of(&left, &right), Some(10.5));
+        assert_eq!(Similarity::Cosine.of(&[0.0, 0.0], &[1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn long_vectors_have_all_their_components() {
+        let left: Vec<f32> = (0..37).map(|i| i as f32).collect();
+        let right: Vec<f32> = (0..37).map(|i| (i % 5) as f32).collect();
+        let expected: f32 = (0..37).map(|i| (i * (i % 5)) as f32).sum();
+        assert_eq!(product(&left, &right), expected);
+        let expected: f32 = (0..37).map(|i| ((i - i % 5) * (i - i % 5)) as f32).sum();
+        assert_eq!(square_distance(&left, &right), expected);
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert_eq!(Similarity::from_name("dot_Product"), Some(Similarity::DotProduct));
+        assert_eq!(Similarity::from_name("l2"), None);
+        let floats: Vec<f32> = floats(&[0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0, 1]).collect();
+        assert_eq!(floats, [1.0, -2.0]);
+    }
+}
