@@ -77,6 +77,19 @@ impl IndexedColumn {
         }
     }
 
+    /// Returns the vector of a row in an index on vectors; `None` if the row has none.
+    pub fn vector<'r, R: RowContent, V>(&self, indexed: &IndexedRow<'r, R, V>) -> Option<&'r [u8]> {
+        let column = &self.column;
+        let is_static = indexed.clustering.is_none();
+        if column.is_primary_key() || is_static != (column.kind == ColumnKind::Static) {
+            return None;
+        }
+        match indexed.row.columns().find(|(id, _)| *id == column.id)?.1 {
+            ColumnRef::Simple(cell) => holds_value(&cell).then_some(cell.value),
+            ColumnRef::Complex(_) => None,
+        }
+    }
+
     /// Calls `take` with the form of each value of the index in a row. `form` is scratch space.
     pub fn for_each_value<R: RowContent, V: AsRef<[u8]>>(
         &self,

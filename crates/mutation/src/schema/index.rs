@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use espalier_types::{CqlType, Similarity};
+
 use super::{ColumnDefinition, TableMetadata};
 
 /// The option that names the indexed part of the table.
@@ -10,6 +12,24 @@ pub const TARGET_OPTION: &str = "target";
 pub const CLASS_OPTION: &str = "class_name";
 /// The class of storage-attached indexes, as `system_schema.indexes` names it.
 pub const STORAGE_ATTACHED: &str = "StorageAttachedIndex";
+
+/// The option that names the measure of similarity of an index on vectors.
+pub const SIMILARITY_OPTION: &str = "similarity_function";
+/// The option that says whether an index on vectors prefers speed or recall.
+pub const OPTIMIZE_FOR_OPTION: &str = "optimize_for";
+/// The value of [`OPTIMIZE_FOR_OPTION`] for recall.
+pub const RECALL: &str = "RECALL";
+
+/// The properties of an index on a column of vectors of floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VectorIndexOptions {
+    /// The number of components of each vector.
+    pub dimension: usize,
+    /// The measure by which rows are near to a vector.
+    pub similarity: Similarity,
+    /// Whether searches take more time to miss fewer rows.
+    pub optimizes_recall: bool,
+}
 
 /// The kind of an index in `system_schema.indexes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +132,40 @@ impl IndexMetadata {
         table.column(&self.column)
     }
 
-    /// Returns a text that changes if the entries of the index do: its target, and the kind and the
-    /// type of its column. Files of entries have it.
+    /// Returns the properties of an index on vectors of floats; `None` for any other index.
+    pub fn vector_options(&self, table: &TableMetadata) -> Option<VectorIndexOptions> {
+        let CqlType::Vector { element, dimension } = &self.column_of(table)?.column_type else {
+            return None;
+        };
+        if **element != CqlType::Float || !self.is_storage_attached() {
+            return None;
+        }
+        let similarity = self.options.get(SIMILARITY_OPTION);
+        let similarity = similarity.and_then(|name| Similarity::from_name(name));
+        let optimize_for = self.options.get(OPTIMIZE_FOR_OPTION);
+        Some(VectorIndexOptions {
+            dimension: *dimension,
+            similarity: similarity.unwrap_or(Similarity::Cosine),
+            optimizes_recall: optimize_for.is_some_and(|value| value.eq_ignore_ascii_case(RECALL)),
+        })
+    }
+
+    /// Returns a text that changes if the entries of the index do: its target, the kind and the
+    /// type of its column, and the similarity if the column has vectors. Files of entries have it.
     pub fn signature(&self, table: &TableMetadata) -> String {
         let Some(column) = self.column_of(table) else { return String::new() };
-        format!("{} {} {}", self.target(), column.kind.name(), described(&column.column_type))
+        let (target, kind) = (self.target(), column.kind.name());
+        let mut signature = format!("{target} {kind} {}", described(&column.column_type));
+        if let Some(options) = self.vector_options(table) {
+            signature.push(' ');
+            signature.push_str(options.similarity.name());
+        }
+        signature
     }
 }
 
 /// Describes a type down to the fields of user types, which ALTER TYPE may change.
-fn described(column_type: &espalier_types::CqlType) -> String {
+fn described(column_type: &CqlType) -> String {
     column_type.without_user_types().cql_name()
 }
 

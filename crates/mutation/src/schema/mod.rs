@@ -16,7 +16,8 @@ pub use annotation::{Annotated, Annotation};
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
 pub use constraint::{ColumnConstraint, ConstrainedValue};
 pub use index::{
-    CLASS_OPTION, IndexKind, IndexMetadata, IndexPart, STORAGE_ATTACHED, TARGET_OPTION, target_text,
+    CLASS_OPTION, IndexKind, IndexMetadata, IndexPart, OPTIMIZE_FOR_OPTION, RECALL,
+    SIMILARITY_OPTION, STORAGE_ATTACHED, TARGET_OPTION, VectorIndexOptions, target_text,
 };
 pub use keyspace::{KeyspaceMetadata, Schema, Unreadable, UnreadableTable};
 pub use layout::TableLayout;
