@@ -50,6 +50,11 @@ impl AppendFile {
         &self.name
     }
 
+    /// Returns the position at which the next byte is appended.
+    pub(crate) fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
     /// Returns whether [`flush_if_large`](Self::flush_if_large) would write.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {

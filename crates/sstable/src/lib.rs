@@ -14,7 +14,7 @@
 //! | [`scylla`] | Scylla.db |
 //! | [`statistics`] | Statistics.db, the serialization header in it |
 //! | `checksums` | Checksums.db |
-//! | `secondary_index` | SecondaryIndex_NAME.db |
+//! | `secondary_index`, `vector_index` | SecondaryIndex_NAME.db, of values and of vectors |
 //! | [`compression`] | CompressionInfo.db and the algorithms |
 //! | `page_cache` | pages and chunks in memory |
 //! | `writer`, `reader` | an SSTable as a whole |
@@ -39,6 +39,7 @@ mod reader;
 pub mod scylla;
 mod secondary_index;
 pub mod statistics;
+mod vector_index;
 pub mod verify;
 pub mod versions;
 mod write_behind;
@@ -61,6 +62,10 @@ pub use reader::{
 };
 pub use secondary_index::{EntryCursor, SecondaryIndex, SecondaryIndexWriter};
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
+pub use vector_index::{
+    ChunkedBytes, ChunkedRows, NearestNodes, NearestSearch, Neighbor, Top, VectorIndex,
+    VectorIndexWriter, VectorLimits, VectorPoints,
+};
 pub use writer::{
     PresentColumns, SSTableWriter, StreamWriteError, UniformEnd, WriterOptions, WrittenSSTable,
 };

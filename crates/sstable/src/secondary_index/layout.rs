@@ -1,6 +1,9 @@
 //! The part of the file behind its tries.
 
-use super::super::error::{FileName, Result, SSTableError};
+use crate::{
+    error::{FileName, Result, SSTableError},
+    vector_index::{MAGIC as MAGIC_OF_VECTORS, VERSION as VERSION_OF_VECTORS},
+};
 
 const MAGIC: [u8; 4] = *b"espx";
 const VERSION: u32 = 1;
@@ -19,6 +22,15 @@ pub(super) struct Segment {
     pub(super) root: u64,
     /// The number of entries.
     pub(super) entries: u64,
+}
+
+/// The contents of a component, which its last bytes name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// Tries of entries.
+    Entries,
+    /// Vectors (`vector_index`).
+    Vectors,
 }
 
 /// The description of the entries.
@@ -44,24 +56,27 @@ impl Description {
         out.extend_from_slice(&MAGIC);
     }
 
-    /// Decodes the end of a file of `length` bytes. Returns the position of the description.
-    pub(super) fn position(name: &FileName, end: &[u8], length: u64) -> Result<u64> {
+    /// Decodes the end of a file of `length` bytes. Returns the position of the description, and
+    /// what it describes.
+    pub(super) fn position(name: &FileName, end: &[u8], length: u64) -> Result<(u64, Contents)> {
         let corrupt = |reason: &str| SSTableError::corrupt(name, length, reason);
         let (position, rest) =
             end.split_first_chunk::<8>().ok_or_else(|| corrupt("its end is too short"))?;
         let (version, magic) =
             rest.split_first_chunk::<4>().ok_or_else(|| corrupt("its end is too short"))?;
-        if magic != MAGIC {
-            return Err(corrupt("its last bytes are not those of a secondary index"));
-        }
-        if u32::from_be_bytes(*version) != VERSION {
+        let (contents, known) = match magic {
+            magic if magic == MAGIC => (Contents::Entries, VERSION),
+            magic if magic == MAGIC_OF_VECTORS => (Contents::Vectors, VERSION_OF_VECTORS),
+            _ => return Err(corrupt("its last bytes are not those of a secondary index")),
+        };
+        if u32::from_be_bytes(*version) != known {
             return Err(SSTableError::unsupported(name, "this version of a secondary index is"));
         }
         let position = u64::from_be_bytes(*position);
         if length.checked_sub(END_BYTES as u64).is_none_or(|most| position > most) {
             return Err(corrupt("its description begins behind its end"));
         }
-        Ok(position)
+        Ok((position, contents))
     }
 
     /// Decodes the description, which begins at `position`.

@@ -4,10 +4,11 @@ use std::cell::Cell;
 
 use espalier_trie::page::{Cursor, ReadError};
 
-use super::layout::{Description, END_BYTES};
+use super::layout::{Contents, Description, END_BYTES};
 use crate::{
     error::{Result, SSTableError},
     page_cache::{CachedFile, Caching},
+    vector_index::{VectorDescription, VectorIndex},
 };
 
 /// The longest description, in bytes: a signature and some segments.
@@ -16,9 +17,14 @@ const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 /// The open entries of one index of an SSTable. It holds no pages.
 pub struct SecondaryIndex {
     file: CachedFile,
-    description: Description,
+    description: AnyDescription,
     /// Whether a reader has found damage in it.
     is_forgotten: Cell<bool>,
+}
+
+enum AnyDescription {
+    Entries(Description),
+    Vectors(VectorDescription),
 }
 
 impl SecondaryIndex {
@@ -32,12 +38,19 @@ impl SecondaryIndex {
             return Err(SSTableError::corrupt(&name, length, "it is too short"));
         };
         let bytes = file.read_checked(end, END_BYTES).await?;
-        let position = Description::position(&name, &bytes, length)?;
+        let (position, contents) = Description::position(&name, &bytes, length)?;
         if end - position > MAX_DESCRIPTION_BYTES {
             return Err(SSTableError::corrupt(&name, position, "its description is too long"));
         }
         let bytes = file.read_checked(position, (end - position) as usize).await?;
-        let description = Description::decode(&name, &bytes, position)?;
+        let description = match contents {
+            Contents::Entries => {
+                AnyDescription::Entries(Description::decode(&name, &bytes, position)?)
+            }
+            Contents::Vectors => {
+                AnyDescription::Vectors(VectorDescription::decode(&name, &bytes, position)?)
+            }
+        };
         Ok(Self { file, description, is_forgotten: Cell::new(false) })
     }
 
@@ -53,12 +66,22 @@ impl SecondaryIndex {
 
     /// Returns the text by which the entries are recognised.
     pub fn signature(&self) -> &str {
-        &self.description.signature
+        match &self.description {
+            AnyDescription::Entries(description) => &description.signature,
+            AnyDescription::Vectors(description) => &description.signature,
+        }
     }
 
     /// Returns the number of entries.
     pub fn entry_count(&self) -> u64 {
-        self.description.segments.iter().map(|segment| segment.entries).sum()
+        match &self.description {
+            AnyDescription::Entries(description) => {
+                description.segments.iter().map(|segment| segment.entries).sum()
+            }
+            AnyDescription::Vectors(description) => {
+                VectorIndex::new(&self.file, description, false).count()
+            }
+        }
     }
 
     /// Returns the length of the file in bytes.
@@ -66,14 +89,30 @@ impl SecondaryIndex {
         self.file.length()
     }
 
-    /// Returns a cursor over each segment. With `bypass_cache`, they leave the page cache as it is.
+    /// Returns a cursor over each segment; none if the index is on vectors. With `bypass_cache`, they leave the page cache as it is.
     pub fn cursors(&self, bypass_cache: bool) -> Vec<EntryCursor> {
         let caching = if bypass_cache { Caching::Private } else { Caching::Shared };
         let cursor = |root| {
             let file = self.file.for_one_read(caching);
             EntryCursor { cursor: Cursor::new(file, root) }
         };
-        self.description.segments.iter().map(|segment| cursor(segment.root)).collect()
+        match &self.description {
+            AnyDescription::Entries(description) => {
+                description.segments.iter().map(|segment| cursor(segment.root)).collect()
+            }
+            AnyDescription::Vectors(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the vectors for one search, if the index is on vectors. With `bypass_cache`, the
+    /// search leaves the page cache as it is.
+    pub fn vectors(&self, bypass_cache: bool) -> Option<VectorIndex<'_>> {
+        match &self.description {
+            AnyDescription::Vectors(description) => {
+                Some(VectorIndex::new(&self.file, description, bypass_cache))
+            }
+            AnyDescription::Entries(_) => None,
+        }
     }
 }
 

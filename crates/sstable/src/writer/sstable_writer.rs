@@ -28,6 +28,7 @@ use crate::{
     index::big::promoted_index::{BlockPosition, BlockPositionRef, PositionKind},
     secondary_index::SecondaryIndexWriter,
     statistics::{SerializationHeader, StatisticsCollector},
+    vector_index::VectorIndexWriter,
     versions::{ClusteringStatistics, VersionFeatures},
 };
 
@@ -144,6 +145,15 @@ impl SSTableWriter {
     /// # Errors
     /// Fails if the rest of the component cannot be written.
     pub async fn add_secondary_index(&mut self, index: SecondaryIndexWriter) -> Result<()> {
+        self.secondary.push(index.finish().await?);
+        Ok(())
+    }
+
+    /// Adds the component of an index on vectors, which belongs to this SSTable from now on.
+    ///
+    /// # Errors
+    /// Fails if the rest of the component cannot be written.
+    pub async fn add_vector_index(&mut self, index: VectorIndexWriter) -> Result<()> {
         self.secondary.push(index.finish().await?);
         Ok(())
     }

@@ -1,0 +1,147 @@
+//! The graph of near vectors, as DiskANN's Vamana builds it, one vector after the other.
+//!
+//! 1. A search from the entry finds the nodes near the new one, and those on the way.
+//! 2. Of these, [`prune`] chooses the links of the new node: the nearest one, then each that is
+//!    nearer to the new node than to any chosen one, by the factor [`ALPHA_SQUARE`]. So some links
+//!    are short and some go far.
+//! 3. Each chosen node gets a link back. One with too many links chooses again.
+//!
+//! Memory: the codes, and [`MAX_LINKS`] + 1 numbers of four bytes for each vector. One step takes
+//! some microseconds, and the builder yields between steps.
+
+use espalier_runtime::maybe_yield;
+
+use super::{beam::Beam, codes::Codes, rows::ChunkedRows};
+
+/// Links that a node chooses.
+const LINKS: usize = 32;
+/// Links that a node has at most: links back are added up to here before it chooses again.
+pub(super) const MAX_LINKS: usize = 40;
+/// The width of the searches during the construction. Cassandra's default is 100, too.
+const BEAM_WIDTH: usize = 100;
+/// The square of DiskANN's alpha, 1.2, because distances are squares.
+const ALPHA_SQUARE: f32 = 1.44;
+
+/// A graph over the vectors of a segment.
+pub(super) struct Graph {
+    /// The node at which searches begin.
+    pub(super) entry: u32,
+    /// For each node, the number of its links, and the links.
+    links: ChunkedRows<u32>,
+}
+
+impl Graph {
+    /// Returns the links of a node.
+    pub(super) fn links(&self, node: u32) -> &[u32] {
+        let row = self.links.row(node as usize);
+        let count = row.first().map_or(0, |count| *count as usize);
+        row.get(1..=count).unwrap_or_default()
+    }
+
+    fn set_links(&mut self, node: u32, links: &[u32]) {
+        let row = self.links.row_mut(node as usize);
+        if let Some((count, places)) = row.split_first_mut() {
+            *count = links.len().min(places.len()) as u32;
+            for (place, link) in places.iter_mut().zip(links) {
+                *place = *link;
+            }
+        }
+    }
+
+    /// Adds a link; returns false if the node has no room for it.
+    fn add_link(&mut self, node: u32, link: u32) -> bool {
+        let row = self.links.row_mut(node as usize);
+        let Some((count, places)) = row.split_first_mut() else { return false };
+        let Some(place) = places.get_mut(*count as usize) else { return false };
+        *place = link;
+        *count += 1;
+        true
+    }
+}
+
+/// Builds a graph over all vectors.
+pub(super) async fn build(codes: &Codes) -> Graph {
+    let mut graph = Graph { entry: 0, links: ChunkedRows::new(MAX_LINKS + 1) };
+    let mut scratch = Scratch::new(codes.len());
+    for node in 0..codes.len() as u32 {
+        graph.links.push([0; MAX_LINKS + 1]);
+        if node > 0 {
+            insert(&mut graph, codes, node, &mut scratch).await;
+        }
+        maybe_yield().await;
+    }
+    graph
+}
+
+/// Space that all insertions use.
+struct Scratch {
+    beam: Beam,
+    /// The last insertion that met each node.
+    met_by: Vec<u32>,
+    near: Vec<(f32, u32)>,
+    chosen: Vec<u32>,
+}
+
+impl Scratch {
+    fn new(nodes: usize) -> Self {
+        Self {
+            beam: Beam::new(BEAM_WIDTH),
+            met_by: vec![0; nodes],
+            near: Vec::new(),
+            chosen: Vec::new(),
+        }
+    }
+
+    /// Marks a node. Returns whether the insertion of `by` meets it for the first time.
+    fn meet(&mut self, node: u32, by: u32) -> bool {
+        match self.met_by.get_mut(node as usize) {
+            Some(last) => std::mem::replace(last, by) != by,
+            None => false,
+        }
+    }
+}
+
+async fn insert(graph: &mut Graph, codes: &Codes, node: u32, scratch: &mut Scratch) {
+    scratch.beam.clear();
+    scratch.near.clear();
+    scratch.beam.add(codes.distance(node, graph.entry), graph.entry);
+    scratch.meet(graph.entry, node);
+    while let Some((distance, near)) = scratch.beam.expand() {
+        scratch.near.push((distance, near));
+        for link in graph.links(near) {
+            if scratch.meet(*link, node) {
+                scratch.beam.add(codes.distance(node, *link), *link);
+            }
+        }
+        maybe_yield().await;
+    }
+    prune(codes, &mut scratch.near, &mut scratch.chosen);
+    graph.set_links(node, &scratch.chosen);
+    let chosen = std::mem::take(&mut scratch.chosen);
+    for link in &chosen {
+        if !graph.add_link(*link, node) {
+            let near = graph.links(*link).iter().chain([&node]);
+            scratch.near.clear();
+            scratch.near.extend(near.map(|near| (codes.distance(*link, *near), *near)));
+            prune(codes, &mut scratch.near, &mut scratch.chosen);
+            graph.set_links(*link, &scratch.chosen);
+            maybe_yield().await;
+        }
+    }
+    scratch.chosen = chosen;
+}
+
+/// Chooses links among near nodes, which come with their distances.
+fn prune(codes: &Codes, near: &mut [(f32, u32)], chosen: &mut Vec<u32>) {
+    near.sort_unstable_by(|left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
+    chosen.clear();
+    for (distance, node) in near.iter() {
+        if chosen.len() >= LINKS {
+            return;
+        }
+        let is_far = |other: &u32| ALPHA_SQUARE * codes.distance(*other, *node) > *distance;
+        if chosen.iter().all(is_far) {
+            chosen.push(*node);
+        }
+    }
+}

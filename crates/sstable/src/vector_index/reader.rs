@@ -1,0 +1,148 @@
+//! Reads the vectors of one index of an SSTable, through the page cache.
+
+use bytes::Bytes;
+use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
+
+use super::{
+    layout::{Segment, VectorDescription},
+    search::SegmentSearch,
+    top::Top,
+};
+use crate::{
+    error::{Result, SSTableError},
+    page_cache::{CachedFile, Caching},
+};
+
+/// The vectors of one index of an SSTable, for one search. It holds no pages.
+pub struct VectorIndex<'i> {
+    pub(crate) file: CachedFile,
+    pub(crate) description: &'i VectorDescription,
+}
+
+/// A vector that a search has found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Neighbor {
+    /// The similarity to the vector that was searched, perhaps by a code.
+    pub similarity: f32,
+    segment: u32,
+    node: u32,
+}
+
+/// The extent of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NearestSearch {
+    /// Vectors that it returns.
+    pub count: usize,
+    /// Minimum nodes whose links a search of a graph follows.
+    pub width: usize,
+    /// As in [`VectorLimits`](super::VectorLimits).
+    pub graph_cost: usize,
+}
+
+/// The outcome of a search.
+#[derive(Debug, Default)]
+pub struct NearestNodes {
+    /// The most similar vectors, in descending order.
+    pub found: Vec<Neighbor>,
+    /// Whether the component has other vectors.
+    pub is_cut: bool,
+}
+
+impl<'i> VectorIndex<'i> {
+    /// Returns the vectors for one search. With `bypass_cache`, it leaves the page cache as it is.
+    pub(crate) fn new(
+        file: &CachedFile,
+        description: &'i VectorDescription,
+        bypass_cache: bool,
+    ) -> Self {
+        let caching = if bypass_cache { Caching::Private } else { Caching::Shared };
+        Self { file: file.for_one_read(caching), description }
+    }
+
+    /// Returns the number of vectors.
+    pub fn count(&self) -> u64 {
+        self.description.segments.iter().map(|segment| u64::from(segment.count)).sum()
+    }
+
+    /// Returns the number of segments that have a graph.
+    pub fn graphs(&self) -> usize {
+        self.description.segments.iter().filter(|segment| segment.links.is_some()).count()
+    }
+
+    /// Returns the vectors that are most similar to `query`, by codes and graphs about those.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or is damaged, or the query has another dimension.
+    pub async fn nearest(&self, query: &[f32], search: NearestSearch) -> Result<NearestNodes> {
+        if query.len() != self.description.dimension as usize {
+            let reason = "its vectors have another dimension than the query".to_string();
+            return Err(SSTableError::rejected(self.file.name(), reason));
+        }
+        let mut top = Top::new(search.count);
+        for (number, segment) in (0..).zip(&self.description.segments) {
+            let segment = SegmentSearch::new(self, segment);
+            for (similarity, node) in segment.run(query, &search, &mut top).await? {
+                top.push(similarity, (number, node));
+            }
+        }
+        let (found, bound) = top.finish(Ord::cmp);
+        let neighbor = |(similarity, (segment, node))| Neighbor { similarity, segment, node };
+        Ok(NearestNodes {
+            found: found.into_iter().map(neighbor).collect(),
+            is_cut: bound.is_some(),
+        })
+    }
+
+    /// Reads the place of a vector.
+    ///
+    /// # Errors
+    /// Fails if a page cannot be read or is damaged.
+    pub async fn place(&self, found: &Neighbor) -> Result<Vec<u8>> {
+        let segment = self.description.segments.get(found.segment as usize);
+        let segment = segment.ok_or_else(|| self.corrupt(0, "it has no such segment"))?;
+        let from = match found.node.checked_sub(1) {
+            Some(before) => self.end_of_place(segment, before).await?,
+            None => 0,
+        };
+        let end = self.end_of_place(segment, found.node).await?;
+        if from > end || u64::from(end) > segment.places_length {
+            return Err(self.corrupt(segment.ends, "the ends of its places are not in order"));
+        }
+        let (mut at, end) = (segment.places + u64::from(from), segment.places + u64::from(end));
+        let mut place = Vec::with_capacity((end - at) as usize);
+        while at < end {
+            let page = self.file.page(at / PAGE_BYTES as u64).await?;
+            let offset = (at % PAGE_BYTES as u64) as usize;
+            let rest = page.get(offset..).unwrap_or_default();
+            let part = &rest[..rest.len().min((end - at) as usize)];
+            if part.is_empty() {
+                return Err(self.corrupt(at, "a place lies behind the end of the file"));
+            }
+            place.extend_from_slice(part);
+            at += part.len() as u64;
+            maybe_yield().await;
+        }
+        Ok(place)
+    }
+
+    async fn end_of_place(&self, segment: &Segment, node: u32) -> Result<u32> {
+        let records = segment.end_records();
+        let (page, offset) = records.locate(node as usize);
+        let page = self.file.page(records.first_page() + page).await?;
+        let end = page.get(offset..offset + records.length).and_then(|end| end.try_into().ok());
+        end.map(u32::from_be_bytes).ok_or_else(|| self.corrupt(segment.ends, "it is too short"))
+    }
+
+    /// Reads the pages of a record that takes more than one.
+    pub(super) async fn long_record(&self, first: u64, pages: u64) -> Result<Bytes> {
+        let mut record = Vec::with_capacity(pages as usize * PAGE_BYTES);
+        for page in first..first + pages {
+            record.extend_from_slice(&self.file.page(page).await?);
+        }
+        Ok(record.into())
+    }
+
+    pub(super) fn corrupt(&self, position: u64, reason: &str) -> SSTableError {
+        SSTableError::corrupt(self.file.name(), position, reason)
+    }
+}

@@ -1,0 +1,162 @@
+//! A search of one segment.
+//!
+//! 1. Without a graph, or if the graph would lead to about as many vectors as there are, the search
+//!    compares all vectors, page by page.
+//! 2. Otherwise it begins at the entry of the graph, and follows the links of the nearest node that
+//!    it has met, until the links of the nearest `width` nodes are followed.
+//!
+//! A search of a graph holds each page of codes that it meets, at most those of the segment.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use espalier_runtime::maybe_yield;
+
+use super::{
+    beam::Beam,
+    codes::CodedQuery,
+    layout::{FACT_BYTES, Form, Links, Segment},
+    reader::{NearestSearch, VectorIndex},
+    records::Records,
+    top::Top,
+};
+use crate::error::Result;
+
+pub(super) struct SegmentSearch<'s> {
+    index: &'s VectorIndex<'s>,
+    segment: &'s Segment,
+    points: Records,
+}
+
+impl<'s> SegmentSearch<'s> {
+    pub(super) fn new(index: &'s VectorIndex<'s>, segment: &'s Segment) -> Self {
+        let points = segment.point_records(index.description.dimension);
+        Self { index, segment, points }
+    }
+
+    /// Returns the nodes that are most similar to the query, in any order. Records in `top` if it
+    /// has left out others.
+    pub(super) async fn run<T>(
+        &self,
+        query: &[f32],
+        search: &NearestSearch,
+        top: &mut Top<T>,
+    ) -> Result<Vec<(f32, u32)>> {
+        let width = search.width.max(search.count);
+        let compared = width.saturating_mul(search.graph_cost);
+        let links = self.segment.links.filter(|_| compared < self.segment.count as usize);
+        let similarity = self.index.description.similarity;
+        let coded = CodedQuery::new(similarity, query);
+        if let Some(links) = links {
+            top.cut();
+            return self.follow(&coded, links, width).await;
+        }
+        let mut own = Top::new(search.count);
+        let mut floats = vec![0f32; query.len()];
+        let records = self.points;
+        let (mut node, count) = (0_u32, self.segment.count);
+        while node < count {
+            let (page, offset) = records.locate(node as usize);
+            let bytes = self.page(page).await?;
+            // A page has one record or more; a longer record was read as a whole.
+            let on_page = bytes.get(offset..).unwrap_or_default().chunks_exact(records.length);
+            let before = node;
+            for record in on_page.take((count - node) as usize).take(records.per_page().max(1)) {
+                let found = match self.segment.form {
+                    Form::Exact => {
+                        let (components, _) = record.as_chunks::<4>();
+                        for (to, from) in floats.iter_mut().zip(components) {
+                            *to = f32::from_le_bytes(*from);
+                        }
+                        similarity.of(query, &floats).unwrap_or(f32::NAN)
+                    }
+                    Form::Codes => of_record(&coded, record),
+                };
+                own.push(found, node);
+                node += 1;
+            }
+            if node == before {
+                return Err(self.index.corrupt(self.segment.points, "a page of vectors is short"));
+            }
+            maybe_yield().await;
+        }
+        let (found, bound) = own.finish(u32::cmp);
+        if bound.is_some() {
+            top.cut();
+        }
+        Ok(found)
+    }
+
+    async fn page(&self, page: u64) -> Result<Bytes> {
+        let number = self.points.first_page() + page;
+        match self.points.pages_of_one() {
+            1 => self.index.file.page(number).await,
+            pages => self.index.long_record(number, pages).await,
+        }
+    }
+
+    /// Follows the links of the nearest nodes.
+    async fn follow(
+        &self,
+        query: &CodedQuery,
+        links: Links,
+        width: usize,
+    ) -> Result<Vec<(f32, u32)>> {
+        let mut pages = vec![Bytes::new(); self.points.pages(self.segment.count as usize) as usize];
+        let mut met: HashSet<u32, foldhash::fast::FixedState> = HashSet::default();
+        let mut beam = Beam::new(width);
+        let entry = self.similarity(query, links.entry, &mut pages).await?;
+        beam.add(-entry, links.entry);
+        met.insert(links.entry);
+        let records = links.records();
+        while let Some((_, node)) = beam.expand() {
+            let (page, offset) = records.locate(node as usize);
+            let page = self.index.file.page(records.first_page() + page).await?;
+            let record = page.get(offset..offset + records.length).unwrap_or_default();
+            let (numbers, _) = record.as_chunks::<4>();
+            let Some((count, linked)) = numbers.split_first() else {
+                return Err(self.index.corrupt(links.start, "a page of links is short"));
+            };
+            let count = u32::from_be_bytes(*count) as usize;
+            for link in linked.iter().take(count).map(|link| u32::from_be_bytes(*link)) {
+                if link >= self.segment.count {
+                    return Err(self.index.corrupt(links.start, "a link leads to no vector"));
+                }
+                if met.insert(link) {
+                    let similarity = self.similarity(query, link, &mut pages).await?;
+                    beam.add(-similarity, link);
+                }
+            }
+            maybe_yield().await;
+        }
+        Ok(beam.nodes().map(|(distance, node)| (-distance, node)).collect())
+    }
+
+    /// Returns the similarity of a node. `pages` has the pages of codes that were read before.
+    #[inline]
+    async fn similarity(&self, query: &CodedQuery, node: u32, pages: &mut [Bytes]) -> Result<f32> {
+        let (number, offset) = self.points.locate(node as usize);
+        let held = (number / self.points.pages_of_one()) as usize;
+        if pages.get(held).is_none_or(Bytes::is_empty) {
+            let page = self.page(number).await?;
+            if let Some(place) = pages.get_mut(held) {
+                *place = page;
+            }
+        }
+        let page = pages.get(held).map(Bytes::as_ref).unwrap_or_default();
+        let record = page.get(offset..offset + self.points.length);
+        let record = record
+            .ok_or_else(|| self.index.corrupt(self.segment.points, "a page of vectors is short"))?;
+        Ok(of_record(query, record))
+    }
+}
+
+/// Returns the similarity to the vector of a code's record.
+#[inline]
+fn of_record(query: &CodedQuery, record: &[u8]) -> f32 {
+    let (facts, components) = record.split_at(FACT_BYTES.min(record.len()));
+    let (facts, _) = facts.as_chunks::<4>();
+    let [scale, square] = facts else { return f32::NAN };
+    let components = components.iter().map(|component| component.cast_signed());
+    query.similarity(f32::from_le_bytes(*scale), f32::from_le_bytes(*square), components)
+}

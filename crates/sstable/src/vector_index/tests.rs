@@ -1,0 +1,201 @@
+use std::path::Path;
+
+use espalier_runtime::{block_on, file::FileSystem, random::Generator};
+use espalier_types::Similarity;
+
+use super::*;
+use crate::{
+    checksums::FileChecksums,
+    components::{Component, Descriptor},
+    page_cache::{CachedFile, PageCache, Part},
+    secondary_index::SecondaryIndex,
+};
+
+const EXACT: VectorLimits = VectorLimits { max_exact: 10_000, min_graph: 10_000, graph_cost: 60 };
+const CODES: VectorLimits = VectorLimits { max_exact: 10, min_graph: 100_000, graph_cost: 60 };
+const GRAPH: VectorLimits = VectorLimits { max_exact: 10, min_graph: 10, graph_cost: 1 };
+
+fn descriptor() -> Descriptor {
+    Descriptor::parse(Path::new("/da-1-bti-Data.db")).unwrap().0
+}
+
+fn random_vectors(seed: u64, count: usize, dimension: usize) -> Vec<Vec<f32>> {
+    let mut random = Generator::from_seed(seed);
+    let mut next = || (random.next_u64() >> 40) as f32 / (1 << 23) as f32 - 1.0;
+    (0..count).map(|_| (0..dimension).map(|_| next()).collect()).collect()
+}
+
+fn place(index: usize) -> Vec<u8> {
+    let mut place = format!("place {index} ").into_bytes();
+    place.resize(place.len() + index % 300, 7);
+    place
+}
+
+async fn written(
+    file_system: &FileSystem,
+    similarity: Similarity,
+    vectors: &[Vec<f32>],
+    limits: &VectorLimits,
+) -> (Component, FileChecksums) {
+    let dimension = vectors[0].len();
+    let (settings, descriptor) = ((similarity, dimension), descriptor());
+    let writer =
+        VectorIndexWriter::create(file_system, &descriptor, "i", "v", settings, limits, true);
+    let mut writer = writer.await.unwrap();
+    // Two segments, the second one smaller.
+    let middle = vectors.len() * 2 / 3;
+    let mut points = VectorPoints::new(similarity, dimension, limits);
+    for (index, vector) in vectors.iter().enumerate() {
+        if index == middle {
+            let next = VectorPoints::new(similarity, dimension, limits);
+            let full = std::mem::replace(&mut points, next);
+            writer.write_segment(full, true).await.unwrap();
+        }
+        points.push(&place(index), vector);
+    }
+    writer.write_segment(points, true).await.unwrap();
+    let (component, file) = writer.finish().await.unwrap();
+    (component, FileChecksums { length: file.length, pages: file.pages.into() })
+}
+
+async fn opened(
+    file_system: &FileSystem,
+    component: &Component,
+    checksums: &FileChecksums,
+) -> crate::Result<SecondaryIndex> {
+    let (cache, path) = (PageCache::new(16 << 20), descriptor().path(component));
+    let file = CachedFile::open(file_system, &path, Part::Index, &cache, Some(checksums.clone()));
+    SecondaryIndex::open(file.await?).await
+}
+
+/// Returns the places of the `count` most similar vectors, by comparing all.
+fn expected(
+    similarity: Similarity,
+    vectors: &[Vec<f32>],
+    query: &[f32],
+    count: usize,
+) -> Vec<Vec<u8>> {
+    let mut top = Top::new(count);
+    for (index, vector) in vectors.iter().enumerate() {
+        top.push(similarity.of(query, vector).unwrap(), index);
+    }
+    top.finish(usize::cmp).0.into_iter().map(|(_, index)| place(index)).collect()
+}
+
+/// Returns the part of the ten nearest vectors of each query that a search finds among the first
+/// `count`.
+fn recall(
+    similarity: Similarity,
+    (vectors, dimension): (usize, usize),
+    count: usize,
+    limits: &VectorLimits,
+) -> f64 {
+    const QUERIES: usize = 20;
+    let vectors = random_vectors(1, vectors, dimension);
+    let queries = random_vectors(2, QUERIES, dimension);
+    block_on(async {
+        let file_system = FileSystem::simulated(1);
+        let (component, checksums) = written(&file_system, similarity, &vectors, limits).await;
+        let index = opened(&file_system, &component, &checksums).await.unwrap();
+        let mut right = 0;
+        for (query, bypass) in queries.iter().zip([true, false].into_iter().cycle()) {
+            let index = index.vectors(bypass).unwrap();
+            assert_eq!(index.count() as usize, vectors.len());
+            let search = NearestSearch { count, width: 128, graph_cost: limits.graph_cost };
+            let nearest = index.nearest(query, search).await.unwrap();
+            assert!(nearest.is_cut);
+            assert_eq!(nearest.found.len(), count);
+            let mut places = Vec::new();
+            for found in &nearest.found {
+                places.push(index.place(found).await.unwrap());
+            }
+            let wanted = expected(similarity, &vectors, query, 10);
+            if limits == &EXACT {
+                assert_eq!(places[..10], wanted);
+            }
+            right += wanted.iter().filter(|place| places.contains(place)).count();
+        }
+        right as f64 / (QUERIES * 10) as f64
+    })
+}
+
+#[test]
+fn vectors_as_they_are_give_the_exact_answer() {
+    for similarity in Similarity::ALL {
+        // A vector of 2000 components takes more than a page.
+        for shape in [(700, 3), (60, 2000)] {
+            assert!(recall(similarity, shape, 10, &EXACT) >= 1.0);
+        }
+    }
+}
+
+#[test]
+fn codes_hide_nearly_none_of_the_nearest() {
+    for similarity in Similarity::ALL {
+        for shape in [(1500, 24), (60, 5000)] {
+            let found = recall(similarity, shape, 16, &CODES);
+            assert!(found >= 0.99, "{similarity:?} {shape:?}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_graph_leads_to_most_of_the_nearest() {
+    for similarity in Similarity::ALL {
+        let found = recall(similarity, (1500, 24), 31, &GRAPH);
+        assert!(found >= 0.95, "{similarity:?}: {found}");
+    }
+}
+
+#[test]
+fn damage_is_found_before_it_is_used() {
+    block_on(async {
+        let file_system = FileSystem::simulated(1);
+        let vectors = random_vectors(3, 400, 16);
+        let written = written(&file_system, Similarity::Euclidean, &vectors, &GRAPH).await;
+        let (component, checksums) = written;
+        let path = descriptor().path(&component);
+        let bytes = file_system.read(&path).await.unwrap().to_vec();
+        for at in (0..bytes.len()).step_by(4001).chain(bytes.len() - 90..bytes.len()) {
+            let mut harmed = bytes.clone();
+            harmed[at] ^= 4;
+            file_system.remove_file(&path).await.unwrap();
+            file_system.create_new(&path).await.unwrap().append(harmed).await.unwrap();
+            let is_found = match opened(&file_system, &component, &checksums).await {
+                Err(_) => true,
+                Ok(index) => is_damaged(&index, &vectors).await,
+            };
+            assert!(is_found, "byte {at}");
+        }
+    });
+}
+
+/// Returns whether a search that reads all vectors and places fails.
+async fn is_damaged(index: &SecondaryIndex, vectors: &[Vec<f32>]) -> bool {
+    let index = index.vectors(true).unwrap();
+    // All links of the smaller segment, of the larger one, and all codes.
+    for (count, width, graph_cost) in [(130, 133, 1), (260, 265, 1), (390, 1, 1000)] {
+        let search = NearestSearch { count, width, graph_cost };
+        let Ok(nearest) = index.nearest(&vectors[0], search).await else { return true };
+        for found in &nearest.found {
+            if index.place(found).await.is_err() {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn descriptions_that_are_no_descriptions_are_errors() {
+    let name = crate::FileName::new(Path::new("SecondaryIndex_i.db"));
+    let mut random = Generator::from_seed(4);
+    for length in 0..200 {
+        let mut bytes: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
+        // A signature of four bytes.
+        if let Some(start) = bytes.get_mut(..8) {
+            start.copy_from_slice(b"\0\0\0\x04sign");
+        }
+        assert!(VectorDescription::decode(&name, &bytes, 1 << 20).is_err());
+    }
+}

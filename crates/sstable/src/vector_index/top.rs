@@ -1,0 +1,96 @@
+//! The most similar of many.
+
+/// Keeps the items with the greatest similarities. Memory: twice as many items as it returns.
+#[derive(Debug)]
+pub struct Top<T> {
+    most: usize,
+    kept: Vec<(f32, T)>,
+    /// Items below this similarity are not among the greatest.
+    threshold: f32,
+    is_cut: bool,
+}
+
+impl<T> Top<T> {
+    /// Makes an empty collection that returns `most` items at most.
+    pub fn new(most: usize) -> Self {
+        Self { most, kept: Vec::new(), threshold: f32::NEG_INFINITY, is_cut: false }
+    }
+
+    /// Adds an item. One that compares with nothing (NaN) is left out.
+    #[inline]
+    pub fn push(&mut self, similarity: f32, item: T) {
+        if similarity.is_nan() {
+            return;
+        }
+        if similarity < self.threshold || self.most == 0 {
+            self.is_cut = true;
+            return;
+        }
+        self.kept.push((similarity, item));
+        if self.kept.len() >= self.most * 2 {
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        if self.kept.len() > self.most && self.most > 0 {
+            let order = |left: &(f32, T), right: &(f32, T)| right.0.total_cmp(&left.0);
+            let (_, last, _) = self.kept.select_nth_unstable_by(self.most - 1, order);
+            self.threshold = last.0;
+            self.kept.truncate(self.most);
+            self.is_cut = true;
+        }
+    }
+
+    /// Records that other items, none of them greater than all that were added, were left out.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// Returns the least similarity among the items that will be returned, if they are as many as
+    /// may be.
+    pub fn least_of_full(&mut self) -> Option<f32> {
+        self.shrink();
+        let least = self.kept.iter().map(|(similarity, _)| *similarity).reduce(f32::min);
+        least.filter(|_| self.kept.len() >= self.most)
+    }
+
+    /// Returns the items by descending similarity; equal ones in the order of `order`. Also returns
+    /// the greatest similarity that an item which was left out may have; `None` if none was.
+    pub fn finish(
+        mut self,
+        order: impl Fn(&T, &T) -> std::cmp::Ordering,
+    ) -> (Vec<(f32, T)>, Option<f32>) {
+        self.shrink();
+        let bound = self.kept.iter().map(|(similarity, _)| *similarity).reduce(f32::min);
+        let bound = self.is_cut.then(|| bound.unwrap_or(f32::INFINITY));
+        let by_similarity = |left: &(f32, T), right: &(f32, T)| {
+            right.0.total_cmp(&left.0).then_with(|| order(&left.1, &right.1))
+        };
+        self.kept.sort_by(by_similarity);
+        (self.kept, bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_are_kept_in_order() {
+        for count in [0_u32, 1, 3, 4, 9, 100] {
+            let mut top = Top::new(4);
+            for i in 0..count {
+                top.push((i * 37 % 101) as f32, i);
+            }
+            top.push(f32::NAN, 7);
+            let mut expected: Vec<f32> = (0..count).map(|i| (i * 37 % 101) as f32).collect();
+            expected.sort_by(|left, right| right.total_cmp(left));
+            let bound = (count > 4).then(|| expected[3]);
+            expected.truncate(4);
+            let (found, found_bound) = top.finish(u32::cmp);
+            assert_eq!(found.iter().map(|(value, _)| *value).collect::<Vec<_>>(), expected);
+            assert_eq!(found_bound, bound);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Writes the vectors of one index beside an SSTable that is being written.
+//!
+//! Memory: the vectors and places of one segment, and its graph while it is built.
+
+use espalier_runtime::{
+    file::{FileSystem, PAGE_BYTES},
+    maybe_yield,
+};
+use espalier_trie::page::Sink as _;
+use espalier_types::Similarity;
+
+use super::{
+    graph::{self, MAX_LINKS},
+    layout::{END_OF_PLACE_BYTES, FACT_BYTES, Form, Links, Segment, VectorDescription},
+    points::{VectorLimits, VectorPoints, Vectors},
+    records::Records,
+};
+use crate::{
+    append_file::{AppendFile, WrittenFile},
+    components::{Component, Descriptor},
+    error::{Result, SSTableError},
+};
+
+/// Vectors that are coded or written between two chances to yield.
+const AT_ONCE: usize = 16;
+
+/// A writer of one component. The owner adds it to the SSTable's writer
+/// ([`SSTableWriter::add_vector_index`](crate::SSTableWriter::add_vector_index)), which lists the
+/// component, or drops it with the SSTable.
+pub struct VectorIndexWriter {
+    component: Component,
+    file: AppendFile,
+    description: VectorDescription,
+    min_graph: usize,
+}
+
+impl VectorIndexWriter {
+    /// Creates the file. `signature` is the text by which a reader recognises the entries.
+    ///
+    /// # Errors
+    /// Fails if the file exists or cannot be created.
+    pub async fn create(
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        index: &str,
+        signature: &str,
+        (similarity, dimension): (Similarity, usize),
+        limits: &VectorLimits,
+        is_durable: bool,
+    ) -> Result<Self> {
+        let component = Component::SecondaryIndex(index.into());
+        let path = descriptor.path(&component);
+        let file = AppendFile::create(file_system, &path, is_durable).await?;
+        let description = VectorDescription {
+            signature: signature.into(),
+            similarity,
+            dimension: u32::try_from(dimension).unwrap_or(u32::MAX),
+            segments: Vec::new(),
+        };
+        Ok(Self { component, file, description, min_graph: limits.min_graph })
+    }
+
+    /// Writes a segment, with a graph if it has many vectors and `may_build_graph` is set. The graph
+    /// takes some hundred microseconds for each vector.
+    ///
+    /// # Errors
+    /// Fails if a write fails.
+    pub async fn write_segment(
+        &mut self,
+        points: VectorPoints,
+        may_build_graph: bool,
+    ) -> Result<()> {
+        let (count, dimension) = (points.len(), points.dimension);
+        if count == 0 {
+            return Ok(());
+        }
+        if points.places.total_length() >= u32::MAX as usize {
+            let reason = "the primary keys of its rows take 4 GiB";
+            return Err(SSTableError::rejected(self.file.name(), reason));
+        }
+        let has_graph = may_build_graph && count >= self.min_graph;
+        let (form, at, links) = match &points.vectors {
+            Vectors::Exact(vectors) => {
+                let records = self.records(dimension * size_of::<f32>());
+                let start = self.write(records, count, |index, out| {
+                    for x in vectors.row(index) {
+                        out.extend_from_slice(&x.to_le_bytes());
+                    }
+                });
+                (Form::Exact, start.await?, None)
+            }
+            Vectors::Codes(codes) => {
+                let records = self.records(FACT_BYTES + dimension);
+                let start = self.write(records, count, |index, out| {
+                    let (scale, square, components) = codes.get(index);
+                    out.extend_from_slice(&scale.to_le_bytes());
+                    out.extend_from_slice(&square.to_le_bytes());
+                    out.extend(components.iter().map(|component| component.cast_unsigned()));
+                });
+                let start = start.await?;
+                let links = if has_graph { Some(self.write_graph(codes).await?) } else { None };
+                (Form::Codes, start, links)
+            }
+        };
+        let records = self.records(END_OF_PLACE_BYTES);
+        let mut end = 0_u32;
+        let ends = self.write(records, count, |index, out| {
+            end += points.places.get(index).map_or(0, |place| place.len() as u32);
+            out.extend_from_slice(&end.to_be_bytes());
+        });
+        let ends = ends.await?;
+        let places = self.file.position();
+        for piece in points.places.pieces() {
+            self.file.append(piece);
+            self.file.flush_if_large().await?;
+        }
+        self.description.segments.push(Segment {
+            form,
+            count: count as u32,
+            points: at,
+            links,
+            ends,
+            places,
+            places_length: points.places.total_length() as u64,
+        });
+        Ok(())
+    }
+
+    async fn write_graph(&mut self, codes: &super::codes::Codes) -> Result<Links> {
+        let graph = graph::build(codes).await;
+        let most = MAX_LINKS as u32;
+        let records = Links { start: 0, most, entry: 0 }.records();
+        let records = self.records(records.length);
+        let start = self.write(records, codes.len(), |index, out| {
+            let links = graph.links(index as u32);
+            out.extend_from_slice(&(links.len() as u32).to_be_bytes());
+            links.iter().for_each(|link| out.extend_from_slice(&link.to_be_bytes()));
+            out.resize(out.len() + (MAX_LINKS - links.len()) * size_of::<u32>(), 0);
+        });
+        Ok(Links { start: start.await?, most, entry: graph.entry })
+    }
+
+    /// Returns the place of records that begin at the next page.
+    fn records(&self, length: usize) -> Records {
+        Records { start: self.file.position().next_multiple_of(PAGE_BYTES as u64), length }
+    }
+
+    /// Writes records, each by `put`, and fills the last page. Returns the position of the first.
+    async fn write(
+        &mut self,
+        records: Records,
+        count: usize,
+        mut put: impl FnMut(usize, &mut Vec<u8>),
+    ) -> Result<u64> {
+        let mut record = Vec::with_capacity(records.length);
+        self.fill(records.start);
+        for index in 0..count {
+            let (page, offset) = records.locate(index);
+            self.fill(records.start + page * PAGE_BYTES as u64 + offset as u64);
+            record.clear();
+            put(index, &mut record);
+            self.file.append(&record);
+            if index % AT_ONCE == 0 {
+                self.file.flush_if_large().await?;
+                maybe_yield().await;
+            }
+        }
+        self.fill(records.start + records.pages(count) * PAGE_BYTES as u64);
+        Ok(records.start)
+    }
+
+    /// Appends zeroes up to a position.
+    fn fill(&mut self, position: u64) {
+        let missing = position.saturating_sub(self.file.position()) as usize;
+        const ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+        self.file.append(ZEROES.get(..missing).unwrap_or(&ZEROES));
+    }
+
+    /// Writes the description.
+    pub(crate) async fn finish(mut self) -> Result<(Component, WrittenFile)> {
+        let mut out = Vec::new();
+        self.description.encode(self.file.position(), &mut out);
+        self.file.append(&out);
+        Ok((self.component, self.file.finish().await?))
+    }
+}
