@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use espalier_sstable::versions::VersionFeatures;
+use espalier_sstable::{VectorLimits, versions::VersionFeatures};
 
 use crate::{
     commitlog::{CommitLogSync, ReplayPolicy},
@@ -24,6 +24,8 @@ pub struct StorageConfiguration {
     pub commitlog_segment_bytes: u32,
     /// Bytes of all segments of all shards (`commitlog_total_space`).
     pub commitlog_total_bytes: u64,
+    /// The sizes from which indexes on vectors have other forms. No setting changes them.
+    pub vector_limits: VectorLimits,
     /// How a start treats a damaged segment (`commit_failure_policy`).
     pub commit_failure_policy: ReplayPolicy,
     /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and similar
@@ -107,6 +109,7 @@ impl StorageConfiguration {
             commitlog_sync: CommitLogSync::default(),
             commitlog_segment_bytes: 32 << 20,
             commitlog_total_bytes: 1 << 30,
+            vector_limits: VectorLimits::default(),
             commit_failure_policy: ReplayPolicy::Stop,
             memtable_bytes: 256 << 20,
             memtable_cleanup_threshold: 0.5,

@@ -43,6 +43,7 @@ pub use database::{
     Orphan, PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
+pub use espalier_sstable::{Top, VectorLimits};
 pub use guardrails::{Guardrails, Warnings};
 pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
 pub use memtable::{

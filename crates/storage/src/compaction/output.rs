@@ -163,7 +163,10 @@ impl Outputs {
         }
         Ok(Output {
             writer: created?,
-            indexes: IndexBuilders::new(&self.metadata),
+            indexes: IndexBuilders::new(
+                &self.metadata,
+                &self.database.configuration().vector_limits,
+            ),
             file_system: self.database.file_system().clone(),
             metadata: self.metadata.clone(),
         })

@@ -65,6 +65,8 @@ impl Database {
             result.dropped += part.dropped;
             result.used_index |= part.used_index;
             result.passed_entries += part.passed_entries;
+            let bounds = result.nearest_bound.into_iter().chain(part.nearest_bound);
+            result.nearest_bound = bounds.reduce(f32::max);
             result.partitions.extend(part.partitions);
             result.next = part.next;
             if result.next.is_some() {

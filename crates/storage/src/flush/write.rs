@@ -164,7 +164,8 @@ impl Database {
         Copy::new(self, memtable, metadata, &mut writer, progress).run().await?;
         let mut pace = FlushPace::new(self);
         let yield_core = async || pace.look().await;
-        write_memtable(self.file_system(), memtable, &mut writer, yield_core).await?;
+        let limits = &self.configuration().vector_limits;
+        write_memtable(self.file_system(), memtable, &mut writer, limits, yield_core).await?;
         progress.all_rows_written();
         Ok(writer.finish().await?.map(|written| written.descriptor))
     }

@@ -30,7 +30,7 @@ use espalier_runtime::time;
 pub use self::{
     feature::Feature,
     limit::{Level, Limit},
-    names::{Names, Verdict},
+    names::{CONSISTENCY_LEVELS, Names, Verdict},
     settings::{Setting, SettingError},
     warnings::Warnings,
 };

@@ -23,7 +23,7 @@ pub enum Verdict {
 }
 
 /// The consistency levels in the order of their codes in the protocol.
-const LEVELS: [&str; 12] = [
+pub const CONSISTENCY_LEVELS: [&str; 12] = [
     "ANY",
     "ONE",
     "TWO",
@@ -100,12 +100,13 @@ impl Names {
 
     /// Returns the name of a consistency level by its code in the protocol.
     pub fn level(code: u16) -> Option<&'static str> {
-        LEVELS.get(usize::from(code)).copied()
+        CONSISTENCY_LEVELS.get(usize::from(code)).copied()
     }
 
     /// Returns the known name that a setting gives, whatever its case.
     pub(super) fn find(self, given: &str) -> Option<&'static str> {
-        let known: &[&str] = if self == Self::TableProperties { &PROPERTIES } else { &LEVELS };
+        let known: &[&str] =
+            if self == Self::TableProperties { &PROPERTIES } else { &CONSISTENCY_LEVELS };
         known.iter().find(|name| name.eq_ignore_ascii_case(given)).copied()
     }
 
@@ -113,7 +114,9 @@ impl Names {
     pub(super) fn sort(self, names: &mut Vec<&str>) {
         match self {
             Self::TableProperties => names.sort_unstable(),
-            _ => names.sort_by_key(|name| LEVELS.iter().position(|level| level == name)),
+            _ => {
+                names.sort_by_key(|name| CONSISTENCY_LEVELS.iter().position(|level| level == name))
+            }
         }
         names.dedup();
     }

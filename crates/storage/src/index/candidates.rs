@@ -3,7 +3,7 @@
 //! A place is the part of an entry behind its value: the path of a partition, and of a row if the
 //! index lists rows. The entries of one value are in this order, so that a search for values is a
 //! union of cursors, each at one value of one source. A search for a range of values
-//! ([`RangeSearch`]) has to sort the places.
+//! ([`RangeSearch`]) or for near vectors ([`NearestPlaces`]) has to sort the places.
 
 use std::rc::Rc;
 
@@ -12,6 +12,7 @@ use espalier_runtime::maybe_yield;
 
 use super::{
     entry,
+    nearest::{NearestPlaces, SearchedFile},
     range::RangeSearch,
     search::{IndexTerm, IndexValues},
     source::{EntrySource, open},
@@ -43,6 +44,10 @@ enum Kind {
         most: usize,
     },
     Between(RangeSearch),
+    Nearest {
+        places: Box<NearestPlaces>,
+        bypass_cache: bool,
+    },
 }
 
 /// Some places, in order.
@@ -103,6 +108,11 @@ impl Candidates {
                 let (lower, upper) = (lower.as_ref(), upper.as_ref());
                 Kind::Between(RangeSearch::new(sources()?, lower, upper, view.rows()))
             }
+            IndexValues::Nearest { vector, count, limits } => {
+                let (names, options) = ((&*term.index, &*signature), index.vector_options(table)?);
+                let places = NearestPlaces::open(view, names, options, (vector, *count), *limits)?;
+                Kind::Nearest { places: Box::new(places), bypass_cache }
+            }
         };
         Some(Self { term: term.clone(), listed, kind })
     }
@@ -126,6 +136,27 @@ impl Candidates {
                 union(streams, from, end, most).await.map(Some)
             }
             Kind::Between(range) => range.next(from, end, rows).await,
+            Kind::Nearest { places, bypass_cache } => {
+                places.next(from, end, *bypass_cache).await.map(Some)
+            }
+        }
+    }
+
+    /// Returns whether the search is for a range of values.
+    pub(super) fn is_of_range(&self) -> bool {
+        matches!(self.kind, Kind::Between(_))
+    }
+
+    /// Returns whether the search is for near vectors.
+    pub(super) fn is_of_vectors(&self) -> bool {
+        matches!(self.kind, Kind::Nearest { .. })
+    }
+
+    /// Returns the greatest similarity of rows that a search for near vectors has left out.
+    pub(super) fn nearest_bound(&self) -> Option<f32> {
+        match &self.kind {
+            Kind::Nearest { places, .. } => places.bound(),
+            _ => None,
         }
     }
 
@@ -139,11 +170,12 @@ impl Candidates {
         &self.term
     }
 
-    /// Returns the number of entries that the search for a range has passed.
+    /// Returns the number of entries that the search has passed.
     pub(super) fn passed_entries(&self) -> u64 {
         match &self.kind {
             Kind::OneOf { .. } => 0,
             Kind::Between(range) => range.passed_entries(),
+            Kind::Nearest { places, .. } => places.compared(),
         }
     }
 
@@ -173,19 +205,30 @@ impl Candidates {
                 Box::new(streams.iter_mut().map(|stream| &mut stream.source))
             }
             Kind::Between(range) => Box::new(range.sources()),
+            Kind::Nearest { .. } => Box::new(std::iter::empty()),
         }
+    }
+
+    fn files(&mut self) -> impl Iterator<Item = &mut SearchedFile> {
+        let places = match &mut self.kind {
+            Kind::Nearest { places, .. } => Some(places),
+            _ => None,
+        };
+        places.into_iter().flat_map(|places| places.files())
     }
 
     /// Records that a source may have given a malformed place.
     pub(super) fn suspect(&mut self, error: &StorageError) {
         self.sources().for_each(|source| source.suspect(error));
+        self.files().for_each(|file| file.suspect(error));
     }
 
     /// Leaves damaged components out of later reads. Returns whether there are any.
     pub(super) fn forget_damaged(&mut self) -> bool {
         let index = self.term.index.clone();
         let forgotten = self.sources().filter(|source| source.forget_damaged(&index)).count();
-        forgotten > 0
+        let files = self.files().filter(|file| file.forget_damaged(&index)).count();
+        forgotten + files > 0
     }
 }
 

@@ -5,14 +5,18 @@
 //! segment of the component.
 
 use espalier_mutation::{
-    DecoratedKey, IndexedColumn, IndexedRow, Listed, PartitionHeader, Row, Unfiltered,
+    DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, Unfiltered,
     schema::{IndexMetadata, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, maybe_yield};
-use espalier_sstable::{SSTableWriter, SecondaryIndexWriter};
+use espalier_sstable::{SSTableWriter, SecondaryIndexWriter, VectorLimits};
 use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
 
-use super::entry;
+use super::{
+    entry,
+    memory::put_place,
+    vector_component::{VectorBuilder, VectorComponent},
+};
 use crate::{StorageError, memtable::Memtable};
 
 /// The bytes of entries that are sorted at a time. Arbitrary: a tenth of a GiB of Data.db has about
@@ -20,16 +24,24 @@ use crate::{StorageError, memtable::Memtable};
 const SEGMENT_BYTES: usize = 32 << 20;
 
 /// Entries that are copied from a memtable at a time: some microseconds.
-const ENTRIES_AT_ONCE: usize = 64;
+pub(super) const ENTRIES_AT_ONCE: usize = 64;
 
 /// Writes the entries of a frozen memtable. `pace` is called between portions.
 pub(crate) async fn write_memtable(
     file_system: &FileSystem,
     memtable: &Memtable,
     writer: &mut SSTableWriter,
+    limits: &VectorLimits,
     mut pace: impl AsyncFnMut(),
 ) -> Result<(), StorageError> {
     for (name, signature) in memtable.index_names() {
+        let options = memtable.with_indexes(|indexes| indexes.vector_options(&name));
+        if let Some(options) = options.flatten() {
+            let index = VectorComponent { name, signature, options, limits: *limits };
+            let written = index.write_memtable(file_system, memtable, writer, &mut pace).await?;
+            writer.add_vector_index(written).await?;
+            continue;
+        }
         let mut index = create(file_system, writer, &name, &signature).await?;
         let mut from = Vec::new();
         loop {
@@ -70,6 +82,7 @@ struct IndexBuilder {
 /// Collects the entries of the rows of an SSTable that is being written.
 pub(crate) struct IndexBuilders {
     builders: Vec<IndexBuilder>,
+    vectors: Vec<VectorBuilder>,
     key: Option<DecoratedKey>,
     form: Vec<u8>,
     entry: Vec<u8>,
@@ -77,21 +90,29 @@ pub(crate) struct IndexBuilders {
 
 impl IndexBuilders {
     /// Creates builders for all indexes of a table.
-    pub(crate) fn new(table: &TableMetadata) -> Self {
-        let builder = |index: &IndexMetadata| {
-            let column = IndexedColumn::new(table, index)?;
-            let (name, signature) = (index.name.clone(), index.signature(table));
+    pub(crate) fn new(table: &TableMetadata, limits: &VectorLimits) -> Self {
+        let (builders, vectors) = (Vec::new(), Vec::new());
+        let mut this = Self { builders, vectors, key: None, form: Vec::new(), entry: Vec::new() };
+        table.indexes.iter().for_each(|index| this.add_index(table, index, limits));
+        this
+    }
+
+    fn add_index(&mut self, table: &TableMetadata, index: &IndexMetadata, limits: &VectorLimits) {
+        let Some(column) = IndexedColumn::new(table, index) else { return };
+        let (name, signature) = (index.name.clone(), index.signature(table));
+        if let Some(options) = index.vector_options(table) {
+            let of = VectorComponent { name, signature, options, limits: *limits };
+            self.vectors.push(VectorBuilder::new(of, column));
+        } else {
             let entries = InMemoryTrie::new();
-            Some(IndexBuilder { name, signature, column, entries, component: None })
-        };
-        let builders = table.indexes.iter().filter_map(builder).collect();
-        Self { builders, key: None, form: Vec::new(), entry: Vec::new() }
+            self.builders.push(IndexBuilder { name, signature, column, entries, component: None });
+        }
     }
 
     /// Returns whether the table has no index.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.builders.is_empty()
+        self.builders.is_empty() && self.vectors.is_empty()
     }
 
     /// Begins a partition, whose static row has entries too.
@@ -128,7 +149,7 @@ impl IndexBuilders {
         row: &Row,
         is_static: bool,
     ) -> Result<(), StorageError> {
-        let Self { builders, key, form, entry } = self;
+        let Self { builders, vectors, key, form, entry } = self;
         let Some(key) = key else { return Ok(()) };
         let clustering = (!is_static).then_some(&*row.clustering.values);
         let indexed = IndexedRow { key: key.borrowed(), clustering, row };
@@ -137,10 +158,7 @@ impl IndexBuilders {
             column.for_each_value(&indexed, form, |form| {
                 entry.clear();
                 entry::put_value(form, entry);
-                entry::put_partition(key.borrowed(), entry);
-                if let (Listed::Rows, Some(clustering)) = (column.listed(), clustering) {
-                    entry::put_row(table.comparator(), clustering, entry);
-                }
+                put_place(table, column, key.borrowed(), clustering, entry);
                 if outcome.is_ok() {
                     outcome = entries.put(entry, ());
                 }
@@ -150,6 +168,13 @@ impl IndexBuilders {
                 what: "the entries of a secondary index".into(),
                 reason: error.to_string(),
             })?;
+        }
+        for builder in vectors {
+            if let Some(vector) = builder.column.vector(&indexed) {
+                entry.clear();
+                put_place(table, &builder.column, key.borrowed(), clustering, entry);
+                builder.add(entry, vector);
+            }
         }
         Ok(())
     }
@@ -162,6 +187,11 @@ impl IndexBuilders {
     ) -> Result<(), StorageError> {
         for builder in &mut self.builders {
             if builder.entries.used_bytes() >= SEGMENT_BYTES {
+                builder.write_segment(file_system, writer).await?;
+            }
+        }
+        for builder in &mut self.vectors {
+            if builder.is_full() {
                 builder.write_segment(file_system, writer).await?;
             }
         }
@@ -179,6 +209,10 @@ impl IndexBuilders {
             if let Some(component) = builder.component {
                 writer.add_secondary_index(component).await?;
             }
+        }
+        for builder in self.vectors {
+            let component = builder.finish(file_system, writer).await?;
+            writer.add_vector_index(component).await?;
         }
         Ok(())
     }

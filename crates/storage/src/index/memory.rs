@@ -5,27 +5,30 @@
 
 use espalier_mutation::{
     DecoratedKeyRef, IndexedColumn, IndexedRow, Listed, PartitionUpdate, RowContent,
-    schema::TableMetadata,
+    schema::{IndexMetadata, TableMetadata, VectorIndexOptions},
 };
 use espalier_trie::{
     cursor::{Cursor, Direction},
     memory::{InMemoryTrie, TrieFull},
 };
 
-use super::entry;
+use super::{entry, vectors::MemtableVectors};
 use crate::memtable::MemtableBudget;
 
 /// The entries of one index.
 struct Trie {
     name: String,
-    signature: String,
     column: IndexedColumn,
     entries: InMemoryTrie<()>,
 }
 
 /// The entries of all indexes of a memtable.
 pub(crate) struct MemtableIndexes {
+    /// The names and signatures of the indexes, in the order of the table.
+    names: Vec<(String, String)>,
     tries: Vec<Trie>,
+    /// The indexes on vectors.
+    vectors: Vec<MemtableVectors>,
     form: Vec<u8>,
     entry: Vec<u8>,
 }
@@ -33,14 +36,26 @@ pub(crate) struct MemtableIndexes {
 impl MemtableIndexes {
     /// Creates empty tries; `None` for a table without indexes.
     pub(crate) fn new(table: &TableMetadata, budget: &MemtableBudget) -> Option<Self> {
-        let trie = |index: &espalier_mutation::schema::IndexMetadata| {
-            let column = IndexedColumn::new(table, index)?;
-            let entries = InMemoryTrie::with_chunk_pool(budget.chunk_pool().clone());
-            let (name, signature) = (index.name.clone(), index.signature(table));
-            Some(Trie { name, signature, column, entries })
+        let mut this = Self {
+            names: Vec::new(),
+            tries: Vec::new(),
+            vectors: Vec::new(),
+            form: Vec::new(),
+            entry: Vec::new(),
         };
-        let tries: Vec<Trie> = table.indexes.iter().filter_map(trie).collect();
-        (!tries.is_empty()).then(|| Self { tries, form: Vec::new(), entry: Vec::new() })
+        table.indexes.iter().for_each(|index| this.add_index(table, index, budget));
+        (!this.names.is_empty()).then_some(this)
+    }
+
+    fn add_index(&mut self, table: &TableMetadata, index: &IndexMetadata, budget: &MemtableBudget) {
+        let Some(column) = IndexedColumn::new(table, index) else { return };
+        self.names.push((index.name.clone(), index.signature(table)));
+        if let Some(options) = index.vector_options(table) {
+            self.vectors.push(MemtableVectors::new(&index.name, column, options));
+        } else {
+            let entries = InMemoryTrie::with_chunk_pool(budget.chunk_pool().clone());
+            self.tries.push(Trie { name: index.name.clone(), column, entries });
+        }
     }
 
     /// Adds the entries of an update.
@@ -67,7 +82,7 @@ impl MemtableIndexes {
         clustering: Option<&[Option<V>]>,
         row: &R,
     ) -> Result<(), TrieFull> {
-        let Self { tries, form, entry } = self;
+        let Self { tries, vectors, form, entry, .. } = self;
         let row = IndexedRow { key, clustering, row };
         for Trie { column, entries, .. } in tries {
             let mut outcome = Ok(());
@@ -81,17 +96,24 @@ impl MemtableIndexes {
             });
             outcome?;
         }
+        for vectors in vectors {
+            if let Some(vector) = vectors.column.vector(&row) {
+                entry.clear();
+                put_place(table, &vectors.column, key, clustering, entry);
+                vectors.add(entry, vector);
+            }
+        }
         Ok(())
     }
 
     /// Returns the number of indexes.
     pub(crate) fn count(&self) -> usize {
-        self.tries.len()
+        self.names.len()
     }
 
     /// Returns about how many bytes the entries of an update have.
     pub(crate) fn entry_bytes(&mut self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
-        let Self { tries, form, entry } = self;
+        let Self { tries, vectors, form, entry, .. } = self;
         let (key, mut bytes) = (update.key.borrowed(), 0_usize);
         let static_row = update.static_row.iter().map(|row| (None, row));
         let rows = update.rows.iter().map(|row| (Some(&*row.clustering.values), row));
@@ -104,6 +126,13 @@ impl MemtableIndexes {
                     bytes = bytes.saturating_add(form.len() + entry.len());
                 });
             }
+            for MemtableVectors { column, .. } in &*vectors {
+                if let Some(vector) = column.vector(&indexed) {
+                    entry.clear();
+                    put_place(table, column, key, clustering, entry);
+                    bytes = bytes.saturating_add(vector.len() + entry.len());
+                }
+            }
         }
         bytes
     }
@@ -111,12 +140,14 @@ impl MemtableIndexes {
     /// Returns the bytes of memory of all tries.
     pub(crate) fn memory_bytes(&self) -> usize {
         let bytes = |trie: &Trie| trie.entries.allocated_bytes() + trie.entries.record_bytes();
-        self.tries.iter().map(bytes).sum()
+        let vectors: usize = self.vectors.iter().map(MemtableVectors::memory_bytes).sum();
+        self.tries.iter().map(bytes).sum::<usize>() + vectors
     }
 
     /// Returns the bytes of memory in use, without free blocks.
     pub(crate) fn used_bytes(&self) -> usize {
-        self.tries.iter().map(|trie| trie.entries.used_bytes()).sum()
+        let vectors: usize = self.vectors.iter().map(MemtableVectors::used_bytes).sum();
+        self.tries.iter().map(|trie| trie.entries.used_bytes()).sum::<usize>() + vectors
     }
 
     /// Returns the bytes of the largest trie.
@@ -126,12 +157,22 @@ impl MemtableIndexes {
 
     /// Returns names and signatures of the indexes.
     pub(crate) fn names(&self) -> Vec<(String, String)> {
-        self.tries.iter().map(|trie| (trie.name.clone(), trie.signature.clone())).collect()
+        self.names.clone()
     }
 
     /// Returns whether there are the entries of an index.
     pub(crate) fn has(&self, name: &str, signature: &str) -> bool {
-        self.tries.iter().any(|trie| trie.name == name && trie.signature == signature)
+        self.names.iter().any(|(own, of)| own == name && of == signature)
+    }
+
+    /// Returns the properties of an index if it is on vectors.
+    pub(crate) fn vector_options(&self, name: &str) -> Option<VectorIndexOptions> {
+        self.vectors_of(name).map(|vectors| vectors.options)
+    }
+
+    /// Returns the vectors of an index, if it is on vectors.
+    pub(super) fn vectors_of(&self, name: &str) -> Option<&MemtableVectors> {
+        self.vectors.iter().find(|vectors| vectors.name == name)
     }
 
     /// Collects up to `most` entries of an index, from the first one that is not below `from`.
@@ -152,7 +193,7 @@ impl MemtableIndexes {
 }
 
 /// Appends the place of a row, behind the value of an entry.
-fn put_place<V: AsRef<[u8]>>(
+pub(super) fn put_place<V: AsRef<[u8]>>(
     table: &TableMetadata,
     column: &IndexedColumn,
     key: DecoratedKeyRef<'_>,

@@ -54,8 +54,11 @@ pub(crate) async fn read_indexed(
         let Some(opened) = opened else { return Ok(Indexed::SCAN) };
         terms.push(opened);
     }
-    // Single values are walked rather than ranges, and rows rather than partitions.
-    terms.sort_by_key(|term| (!term.is_of_values(), term.listed() == Listed::Partitions));
+    // Near vectors are walked first, then single values rather than ranges, and rows rather than
+    // partitions.
+    terms.sort_by_key(|term| {
+        (!term.is_of_vectors(), !term.is_of_values(), term.listed() == Listed::Partitions)
+    });
     let Some((first, others)) = terms.split_first_mut() else { return Ok(Indexed::SCAN) };
     if trace::is_on() {
         let names: Vec<&str> = search.terms.iter().map(|term| term.index.as_str()).collect();
@@ -63,7 +66,7 @@ pub(crate) async fn read_indexed(
     }
     // A range is walked as a whole, so the rows of one partition are found faster without it.
     let view = access.view;
-    if !first.is_of_values()
+    if first.is_of_range()
         && (matches!(command.target, ReadTarget::Partition(_))
             || view.dear_ranges.have(first.term(), view.rows()))
     {
@@ -94,6 +97,7 @@ pub(crate) async fn read_indexed(
             return Ok(Indexed::Scan { passed_entries });
         }
     }
+    result.nearest_bound = first.nearest_bound();
     result.used_index = true;
     result.passed_entries = passed_entries;
     result.dropped = remaining.dropped();

@@ -1,5 +1,8 @@
 //! The terms that a read looks up in the indexes of its table.
 
+use bytes::Bytes;
+use espalier_sstable::VectorLimits;
+
 /// A conjunction of terms. A row that a read returns satisfies all of them; the reader of the rows
 /// checks that, because entries may be stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,16 @@ pub enum IndexValues {
         lower: Option<FormBound>,
         /// The upper bound.
         upper: Option<FormBound>,
+    },
+    /// The vectors that are most similar to one, in an index on vectors. The other terms narrow
+    /// them.
+    Nearest {
+        /// The vector, serialised.
+        vector: Bytes,
+        /// How many of them, on each shard.
+        count: usize,
+        /// How the search chooses its way.
+        limits: VectorLimits,
     },
 }
 

@@ -128,15 +128,20 @@ impl EntrySource {
     pub(super) fn forget_damaged(&self, index: &str) -> bool {
         let Self::File(file) = self else { return false };
         let Some(error) = &file.failure else { return false };
-        if file.sstable.reader().forget_secondary_index(index) {
-            tracing::warn!(
-                %error,
-                index,
-                sstable = %file.sstable.descriptor(),
-                "secondary index: the entries of an SSTable are damaged, leaving them out; queries \
-                 read all rows until the background build has made them again"
-            );
-        }
+        report_damaged(&file.sstable, index, error);
         true
+    }
+}
+
+/// Leaves the entries of an index in an SSTable out of later reads.
+pub(super) fn report_damaged(sstable: &SSTable, index: &str, error: &StorageError) {
+    if sstable.reader().forget_secondary_index(index) {
+        tracing::warn!(
+            %error,
+            index,
+            sstable = %sstable.descriptor(),
+            "secondary index: the entries of an SSTable are damaged, leaving them out; queries \
+             read all rows until the background build has made them again"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use espalier_mutation::{DecoratedKeyRef, PartitionUpdate, RowContent, schema::TableMetadata};
 
 use super::{Memtable, store::StoreFull};
+use crate::index::MemtableIndexes;
 
 impl Memtable {
     /// Adds the entries of an update.
@@ -63,6 +64,12 @@ impl Memtable {
     pub(crate) fn index_entries(&self, name: &str, from: &[u8], most: usize) -> Vec<Vec<u8>> {
         let indexes = self.indexes.as_ref();
         indexes.map_or_else(Vec::new, |indexes| indexes.borrow().entries_from(name, from, most))
+    }
+
+    /// Calls `visit` with the entries of all indexes, if there are any. The caller must not wait
+    /// meanwhile.
+    pub(crate) fn with_indexes<R>(&self, visit: impl FnOnce(&MemtableIndexes) -> R) -> Option<R> {
+        self.indexes.as_ref().map(|indexes| visit(&indexes.borrow()))
     }
 
     #[inline]

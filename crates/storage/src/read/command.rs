@@ -135,7 +135,7 @@ pub struct ReadPosition {
 }
 
 /// The result of a [`ReadCommand`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadResult {
     /// Partitions in ring order. Each has a row or a static row.
     pub partitions: Vec<PartitionRows>,
@@ -150,6 +150,9 @@ pub struct ReadResult {
     pub used_index: bool,
     /// Number of index entries that searches for ranges of values have passed.
     pub passed_entries: u64,
+    /// The greatest similarity of rows that a search for near vectors has left out, as the index
+    /// knows it; `None` if it has left out none.
+    pub nearest_bound: Option<f32>,
 }
 
 /// The reconciled content of a partition: only live rows, no deletions.

@@ -1,0 +1,241 @@
+//! A search for the vectors that are most similar to one.
+//!
+//! 1. Each memtable compares all its vectors; each SSTable's component searches its own, by codes
+//!    and graphs if it has many.
+//! 2. The best of all sources name places, which the read of the rows takes in the order of the
+//!    table. The caller compares the vectors of the rows themselves, because entries may be stale.
+//! 3. [`NearestPlaces::bound`] is the greatest similarity that any row behind them may have. A
+//!    caller that has not found enough rows above it searches again, for more.
+//!
+//! No row is lost to a stale entry: its present vector has an entry, too, so that the row is among
+//! the places if its present similarity is.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use espalier_mutation::schema::VectorIndexOptions;
+use espalier_runtime::maybe_yield;
+use espalier_sstable::{NearestSearch, Neighbor, Top, VectorLimits};
+use espalier_types::similarity::floats;
+
+use super::{candidates::Places, source::report_damaged};
+use crate::{
+    StorageError,
+    memtable::Memtable,
+    table::{SSTable, TableView},
+};
+
+/// Nodes whose links a search of a graph follows at least (`espalier bench vectors`).
+const WIDTH: usize = 128;
+/// How many times as many an index follows that is optimized for recall.
+const RECALL_WIDTHS: usize = 4;
+
+/// Vectors of a memtable that are compared at a time: some ten microseconds.
+const AT_ONCE: usize = 64;
+
+/// The places of the most similar vectors.
+pub(super) struct NearestPlaces {
+    memtables: Vec<Rc<Memtable>>,
+    files: Vec<SearchedFile>,
+    index: String,
+    options: VectorIndexOptions,
+    vector: Vec<f32>,
+    count: usize,
+    limits: VectorLimits,
+    bound: Option<f32>,
+    compared: u64,
+}
+
+/// The component of an SSTable.
+pub(super) struct SearchedFile {
+    sstable: Rc<SSTable>,
+    /// The error that a read of the component met.
+    failure: Option<StorageError>,
+}
+
+/// A vector in one of the sources.
+#[derive(Clone, Copy)]
+enum Found {
+    InMemory { memtable: usize, number: usize },
+    InFile { file: usize, neighbor: Neighbor },
+}
+
+impl NearestPlaces {
+    /// Opens the vectors of an index in all memtables and SSTables. Returns `None` if one of them
+    /// has none.
+    pub(super) fn open(
+        view: &TableView,
+        (index, signature): (&str, &str),
+        options: VectorIndexOptions,
+        (vector, count): (&Bytes, usize),
+        limits: VectorLimits,
+    ) -> Option<Self> {
+        let memtables: Vec<Rc<Memtable>> =
+            view.memtables().filter(|memtable| !memtable.is_empty()).cloned().collect();
+        if !memtables.iter().all(|memtable| memtable.has_index(index, signature)) {
+            return None;
+        }
+        let mut files = Vec::with_capacity(view.sstables.len());
+        for sstable in view.sstables.iter() {
+            let found = sstable.reader().secondary_index(index)?;
+            if found.signature() != signature {
+                return None;
+            }
+            files.push(SearchedFile { sstable: sstable.clone(), failure: None });
+        }
+        let vector: Vec<f32> = floats(vector).collect();
+        (vector.len() == options.dimension).then(|| Self {
+            memtables,
+            files,
+            index: index.into(),
+            options,
+            vector,
+            count,
+            limits,
+            bound: None,
+            compared: 0,
+        })
+    }
+
+    /// Returns the greatest similarity that a row may have whose place was left out; `None` if none
+    /// was.
+    pub(super) fn bound(&self) -> Option<f32> {
+        self.bound
+    }
+
+    /// Returns the number of vectors in memtables that the search has compared.
+    pub(super) fn compared(&self) -> u64 {
+        self.compared
+    }
+
+    /// Searches all sources. Returns the places that are not below `from` and below `end`.
+    pub(super) async fn next(
+        &mut self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        bypass_cache: bool,
+    ) -> Result<Places, StorageError> {
+        let mut top = Top::new(self.count);
+        for memtable in 0..self.memtables.len() {
+            self.search_memtable(memtable, &mut top).await;
+        }
+        for file in 0..self.files.len() {
+            self.search_file(file, bypass_cache, &mut top).await?;
+        }
+        let (found, bound) = top.finish(|_, _| std::cmp::Ordering::Equal);
+        self.bound = bound;
+        let mut places = Vec::with_capacity(found.len());
+        for (_, found) in found {
+            let place = self.place(found, bypass_cache).await?;
+            if place.as_slice() >= from && end.is_none_or(|end| place.as_slice() < end) {
+                places.push(place);
+            }
+            maybe_yield().await;
+        }
+        places.sort_unstable();
+        places.dedup();
+        Ok(Places { places, is_last: true })
+    }
+
+    async fn search_memtable(&mut self, memtable: usize, top: &mut Top<Found>) {
+        let Some(source) = self.memtables.get(memtable) else { return };
+        let similarity = self.options.similarity;
+        let mut from = 0;
+        loop {
+            let compared = source.with_indexes(|indexes| {
+                let Some(vectors) = indexes.vectors_of(&self.index) else { return 0 };
+                let mut compared = 0;
+                for vector in vectors.vectors(from, AT_ONCE) {
+                    let found = Found::InMemory { memtable, number: from + compared };
+                    top.push(similarity.of(&self.vector, vector).unwrap_or(f32::NAN), found);
+                    compared += 1;
+                }
+                compared
+            });
+            let compared = compared.unwrap_or(0);
+            from += compared;
+            if compared < AT_ONCE {
+                self.compared += from as u64;
+                return;
+            }
+            maybe_yield().await;
+        }
+    }
+
+    async fn search_file(
+        &mut self,
+        file: usize,
+        bypass_cache: bool,
+        top: &mut Top<Found>,
+    ) -> Result<(), StorageError> {
+        let Some(searched) = self.files.get_mut(file) else { return Ok(()) };
+        let component = searched.sstable.reader().secondary_index(&self.index);
+        let vectors = component.and_then(|component| component.vectors(bypass_cache));
+        let Some(vectors) = vectors else { return Err(searched.forgotten()) };
+        let widths = if self.options.optimizes_recall { RECALL_WIDTHS } else { 1 };
+        let search = NearestSearch {
+            count: self.count,
+            width: WIDTH * widths,
+            graph_cost: self.limits.graph_cost,
+        };
+        let nearest = vectors.nearest(&self.vector, search).await;
+        let nearest = nearest.map_err(StorageError::from);
+        let nearest = nearest.inspect_err(|error| searched.failure = Some(error.clone()))?;
+        for neighbor in nearest.found {
+            top.push(neighbor.similarity, Found::InFile { file, neighbor });
+        }
+        if nearest.is_cut {
+            top.cut();
+        }
+        Ok(())
+    }
+
+    async fn place(&mut self, found: Found, bypass_cache: bool) -> Result<Vec<u8>, StorageError> {
+        match found {
+            Found::InMemory { memtable, number } => {
+                let place = self.memtables.get(memtable).and_then(|memtable| {
+                    memtable.with_indexes(|indexes| {
+                        Some(indexes.vectors_of(&self.index)?.place(number)?.to_vec())
+                    })
+                });
+                Ok(place.flatten().unwrap_or_default())
+            }
+            Found::InFile { file, neighbor } => {
+                let Some(searched) = self.files.get_mut(file) else { return Ok(Vec::new()) };
+                let component = searched.sstable.reader().secondary_index(&self.index);
+                let vectors = component.and_then(|component| component.vectors(bypass_cache));
+                let Some(vectors) = vectors else { return Err(searched.forgotten()) };
+                let place = vectors.place(&neighbor).await.map_err(StorageError::from);
+                place.inspect_err(|error| searched.failure = Some(error.clone()))
+            }
+        }
+    }
+
+    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut SearchedFile> {
+        self.files.iter_mut()
+    }
+}
+
+impl SearchedFile {
+    /// Records that another read has found damage in the component meanwhile.
+    fn forgotten(&mut self) -> StorageError {
+        let error = StorageError::Corrupt {
+            what: "a component of a secondary index".into(),
+            reason: "another read has found damage in it".into(),
+        };
+        self.failure = Some(error.clone());
+        error
+    }
+
+    /// Records that the component may have given a malformed place.
+    pub(super) fn suspect(&mut self, error: &StorageError) {
+        self.failure.get_or_insert_with(|| error.clone());
+    }
+
+    /// Leaves the component out of later reads if a read of it has failed. Returns whether one has.
+    pub(super) fn forget_damaged(&self, index: &str) -> bool {
+        let Some(error) = &self.failure else { return false };
+        report_damaged(&self.sstable, index, error);
+        true
+    }
+}
