@@ -33,7 +33,8 @@ INDEX_BUILD_S = 1
 
 # The thresholds of timestamps depend on the time.
 TIME = re.compile(r"( allowable \w+ threshold )-?\d+")
-CONSISTENCIES = ["ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM"]
+CONSISTENCIES = ["ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM",
+                 "SERIAL", "LOCAL_SERIAL", "LOCAL_ONE"]
 
 
 def answer(connection, statement, shows_warnings=False, **options):
@@ -79,6 +80,9 @@ def record(connection, path):
         if line.startswith("> "):
             # An empty line belongs to the script.
             found = answer(connection, line[2:], **options)
+            while any("INDEX_NOT_AVAILABLE" in part for part in found):
+                time.sleep(INDEX_BUILD_S)
+                found = answer(connection, line[2:], **options)
             text += [line, *(part.replace("\n\n", "\n \n") for part in found)]
             if re.match(r"> CREATE (CUSTOM )?INDEX", line):
                 time.sleep(INDEX_BUILD_S)

@@ -1,4 +1,4 @@
-//! Tests of constraints: the conditions that `CHECK` puts on written values.
+//! Tests of constraints: the conditions that `CHECK` and indexes on vectors put on written values.
 //!
 //! A statement on a table with constraints is planned with a [`Checks`], and is executed by the
 //! general path: the fast paths know no constraints, so tables without them pay nothing. A batch
@@ -9,7 +9,10 @@ use espalier_mutation::{
     ColumnData, Row,
     schema::{ColumnConstraint, ColumnDefinition, ColumnKind, ConstrainedValue, TableMetadata},
 };
-use espalier_types::{CqlType, literal};
+use espalier_types::{
+    CqlType, literal,
+    similarity::{Similarity, floats},
+};
 use regex_automata::meta::Regex;
 
 use crate::{Error, Result, grammar::ast::ComparisonOperator as Operator, restrictions::holds};
@@ -27,6 +30,7 @@ pub struct Checks {
 struct ColumnChecks {
     column: ColumnDefinition,
     is_required: bool,
+    allows_null: bool,
     tests: Box<[ColumnTest]>,
 }
 
@@ -43,6 +47,8 @@ pub enum ColumnTest {
     Length(Operator, i32, bool),
     /// `REGEXP() = 'pattern'`, or `!=` if the flag is set.
     Regexp(Box<Regex>, bool, String),
+    /// An index on vectors, which refuses some vectors.
+    Vector(Similarity),
 }
 
 fn operator_of(symbol: &str) -> Option<Operator> {
@@ -113,6 +119,7 @@ impl ColumnTest {
             || format!("Column value does not satisfy value constraint for column '{name}'.");
         match self {
             Self::NotNull => None,
+            Self::Vector(similarity) => similarity.check(floats(value)).err(),
             Self::Json => {
                 let is_json = std::str::from_utf8(value)
                     .is_ok_and(|document| literal::parse_json(document).is_ok());
@@ -164,21 +171,28 @@ impl Checks {
     /// # Errors
     /// A stored constraint cannot be prepared.
     pub fn of(table: &TableMetadata) -> Result<Option<Self>> {
-        if !table.has_constraints() {
+        if !table.has_constraints() && table.indexes.is_empty() {
             return Ok(None);
         }
         let mut columns = Vec::new();
         for column in table.columns() {
             let constraints = table.constraints_of(column);
-            if constraints.is_empty() {
-                continue;
-            }
-            let tests = constraints
+            let mut tests = constraints
                 .iter()
                 .map(|constraint| ColumnTest::plan(column, constraint).map_err(Error::invalid))
-                .collect::<Result<_>>()?;
+                .collect::<Result<Vec<_>>>()?;
+            let of_column = table.indexes.iter().filter(|index| index.column == column.name);
+            let similarity = of_column.filter_map(|index| index.vector_options(table));
+            tests.extend(similarity.map(|options| ColumnTest::Vector(options.similarity)));
+            if tests.is_empty() {
+                continue;
+            }
             let is_required = constraints.contains(&ColumnConstraint::NotNull);
-            columns.push(ColumnChecks { column: column.clone(), is_required, tests });
+            let (column, allows_null) = (column.clone(), constraints.is_empty());
+            columns.push(ColumnChecks { column, is_required, allows_null, tests: tests.into() });
+        }
+        if columns.is_empty() {
+            return Ok(None);
         }
         Ok(Some(Self { columns: columns.into() }))
     }
@@ -245,6 +259,9 @@ impl Checks {
             }
             let Some(ColumnData::Simple(cell)) = row.column(checks.column.id) else { continue };
             if cell.is_tombstone() {
+                if checks.allows_null {
+                    continue;
+                }
                 return Err(Error::invalid(format!(
                     "Column value does not satisfy value constraint for column '{}' as it is null.",
                     checks.column.name

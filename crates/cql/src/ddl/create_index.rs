@@ -83,7 +83,12 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     }
     check_length(&name, MAX_INDEX_NAME)
         .map_err(|reason| Error::configuration(format!("Index name {reason}")))?;
-    class.check_options(table, &options)?;
+    let warning = class.check_options(table, &options)?;
+    if let (Some(warning), Some(guard)) = (warning, context.guard()) {
+        // Cassandra warns about each such index of the table.
+        let others = table.indexes.iter().filter(|index| index.vector_options(table).is_some());
+        (0..=others.count()).for_each(|_| guard.warn(warning));
+    }
     let Some(index) = IndexMetadata::from_options(&name, kind, options) else {
         return refuse(statement.position, "this index target is not supported".into());
     };
@@ -196,7 +201,7 @@ fn targets(
         }
     }
     for ((column, part), target) in found.iter().zip(&statement.targets) {
-        check_target(table, column, *part)
+        check_target(table, column, *part, is_custom)
             .map_err(|message| Error::invalid_at(context.text, target.column.position, message))?;
     }
     let texts: Vec<String> =
@@ -234,6 +239,7 @@ fn check_target(
     table: &TableMetadata,
     column: &ColumnDefinition,
     part: IndexPart,
+    is_custom: bool,
 ) -> std::result::Result<(), String> {
     let (name, column_type) = (&column.name, &column.column_type);
     if contains_duration(column_type) {
@@ -288,8 +294,11 @@ fn check_target(
     if matches!(column_type, CqlType::UserDefined { frozen: false, .. }) {
         return Err(format!("Cannot create index on non-frozen UDT column {name}"));
     }
-    if matches!(column_type, CqlType::Vector { .. }) {
-        return Err(format!("Indexes on the vector column {name} are not supported yet"));
+    if matches!(column_type, CqlType::Vector { .. }) && !is_custom {
+        return Err(format!(
+            "Secondary indexes on the vector column {name} are not supported; a storage-attached \
+             index, USING 'sai', serves ORDER BY {name} ANN OF"
+        ));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use espalier_mutation::schema::{
     CLASS_OPTION, IndexMetadata, IndexPart, STORAGE_ATTACHED, TARGET_OPTION, TableMetadata,
 };
 
-use super::is_word;
+use super::{is_word, vector_index};
 use crate::{Error, Result, grammar::ast::CreateIndex};
 
 /// Cassandra's name for its hidden tables; here it means an index that serves equality alone.
@@ -67,14 +67,14 @@ impl IndexClass {
         }
     }
 
-    /// Checks the options of a custom index.
+    /// Checks the options of a custom index. Returns a warning, if there is one.
     pub(super) fn check_options(
         &self,
         table: &TableMetadata,
         options: &BTreeMap<String, String>,
-    ) -> Result<()> {
+    ) -> Result<Option<&'static str>> {
         match self {
-            Self::Legacy | Self::Sasi => Ok(()),
+            Self::Legacy | Self::Sasi => Ok(None),
             Self::Unknown(name) => {
                 Err(Error::configuration(format!("Unable to find custom indexer class '{name}'")))
             }
@@ -83,9 +83,13 @@ impl IndexClass {
     }
 }
 
-fn check_storage_attached(table: &TableMetadata, options: &BTreeMap<String, String>) -> Result<()> {
+fn check_storage_attached(
+    table: &TableMetadata,
+    options: &BTreeMap<String, String>,
+) -> Result<Option<&'static str>> {
     let is_known = |name: &str| {
         [CLASS_OPTION, TARGET_OPTION].contains(&name)
+            || vector_index::OPTIONS.contains(&name)
             || TEXT_OPTIONS.iter().any(|(known, _)| *known == name)
     };
     let unknown: Vec<&str> =
@@ -119,6 +123,10 @@ fn check_storage_attached(table: &TableMetadata, options: &BTreeMap<String, Stri
             "Cannot create more than one storage-attached index on the same column: {column}"
         )));
     }
+    let warning = match &index {
+        Some(index) => vector_index::check(table, index, &TEXT_OPTIONS)?,
+        None => None,
+    };
     for (name, plain) in TEXT_OPTIONS {
         if options.get(name).is_some_and(|value| !value.eq_ignore_ascii_case(plain)) {
             return Err(Error::invalid(format!(
@@ -126,5 +134,5 @@ fn check_storage_attached(table: &TableMetadata, options: &BTreeMap<String, Stri
             )));
         }
     }
-    Ok(())
+    Ok(warning)
 }

@@ -26,6 +26,7 @@ mod replication;
 mod scylla_options;
 mod type_check;
 mod user_type;
+mod vector_index;
 mod view;
 
 pub(crate) use create_index::find as find_indexed_table;

@@ -126,7 +126,7 @@ impl PlannedTerm {
 }
 
 /// Returns the type of the values of an index on a part of a column; for entries, of the values.
-pub(super) fn indexed_type(column_type: &CqlType, part: IndexPart) -> CqlType {
+pub(crate) fn indexed_type(column_type: &CqlType, part: IndexPart) -> CqlType {
     match (column_type, part) {
         (CqlType::List { element, .. } | CqlType::Set { element, .. }, IndexPart::Values) => {
             element.as_ref().clone()

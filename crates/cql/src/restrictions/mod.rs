@@ -15,6 +15,7 @@ mod point;
 pub use clustering::{ClusteringRestriction, RangeBound};
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
 pub use index::IndexPlan;
+pub(crate) use index::indexed_type;
 pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{NEEDS_FILTERING, Purpose, plan};
 pub use point::{PointClustering, PointKey};

@@ -7,7 +7,7 @@
 
 use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 
-use super::{SelectExpression, expression::MetadataPart};
+use super::{PlannedNearest, SelectExpression, expression::MetadataPart};
 use crate::{
     functions::mask_of_column,
     grammar::ast::{RelationTarget, WhereClause},
@@ -71,21 +71,27 @@ fn shows_elements(table: &TableMetadata, column: &ColumnDefinition, part: &Metad
     table.mask_of(column).is_some() && !is_one_cell
 }
 
-/// Returns the names of the masked columns that a WHERE clause restricts, in the order of the
-/// table.
-pub(super) fn restricted(table: &TableMetadata, clause: &WhereClause<'_>) -> Vec<String> {
+/// Returns the names of the masked columns that a WHERE clause restricts or that order the rows by
+/// similarity, in the order of the table.
+pub(super) fn restricted(
+    table: &TableMetadata,
+    clause: &WhereClause<'_>,
+    nearest: Option<&PlannedNearest>,
+) -> Vec<String> {
     if !table.has_masks() {
         return Vec::new();
     }
     let is_restricted = |column: &ColumnDefinition| {
-        clause.relations.iter().any(|relation| match &relation.target {
-            RelationTarget::Column(name)
-            | RelationTarget::Element(name, _)
-            | RelationTarget::Field(name, _) => name.as_str() == column.name,
-            RelationTarget::Columns(names) | RelationTarget::Token(names) => {
-                names.iter().any(|name| name.as_str() == column.name)
-            }
-        })
+        let is_nearest = nearest.is_some_and(|nearest| nearest.column.id == column.id);
+        is_nearest
+            || clause.relations.iter().any(|relation| match &relation.target {
+                RelationTarget::Column(name)
+                | RelationTarget::Element(name, _)
+                | RelationTarget::Field(name, _) => name.as_str() == column.name,
+                RelationTarget::Columns(names) | RelationTarget::Token(names) => {
+                    names.iter().any(|name| name.as_str() == column.name)
+                }
+            })
     };
     let masked = table.columns().iter().filter(|column| table.mask_of(column).is_some());
     masked.filter(|column| is_restricted(column)).map(|column| column.name.clone()).collect()

@@ -1,7 +1,7 @@
 //! SELECT: planned once, executed page by page.
 //!
 //! `plan` decides which columns are read and which expressions are computed for each row. `execute`
-//! drives storage reads, filters, groups and limits. `paging` encodes the state that a client sends
+//! drives storage reads, filters, groups and limits. `nearest` is the order by similarity. `paging` encodes the state that a client sends
 //! back for the next page.
 
 mod cell_metadata;
@@ -10,6 +10,7 @@ mod expression;
 mod group;
 mod hinted;
 mod mask;
+mod nearest;
 mod paging;
 mod parts;
 mod plan;
@@ -24,6 +25,7 @@ use espalier_storage::ColumnSelection;
 pub use execute::{execute, key_components};
 pub use expression::SelectExpression;
 pub use group::put;
+pub use nearest::PlannedNearest;
 pub use plan::plan_select;
 pub use point::{PointSelect, execute_point, execute_point_with_waits, visible_cells};
 
@@ -53,6 +55,8 @@ pub struct PlannedSelect {
     /// The clustering columns that the rows are sorted by (position, whether descending). Empty
     /// unless the statement has both IN on the partition key and ORDER BY.
     pub sort: Vec<(usize, bool)>,
+    /// `ORDER BY column ANN OF vector`.
+    pub nearest: Option<PlannedNearest>,
     /// `GROUP BY`: the number of leading primary key columns that identify a group; `None` without
     /// GROUP BY.
     pub group_by: Option<usize>,
@@ -85,6 +89,6 @@ impl PlannedSelect {
 
     /// Returns whether each row read is a row of the result.
     pub(crate) fn is_exact(&self) -> bool {
-        self.restrictions.filters.is_empty() && !self.is_aggregate
+        self.restrictions.filters.is_empty() && !self.is_aggregate && self.nearest.is_none()
     }
 }

@@ -9,7 +9,10 @@ use espalier_storage::{
 };
 use espalier_types::CqlType;
 
-use super::{PlannedSelect, SelectExpression, mask, selection::SelectionPreparation};
+use super::{
+    PlannedNearest, PlannedSelect, SelectExpression, mask, nearest::plan_nearest,
+    selection::SelectionPreparation,
+};
 use crate::{
     Error, Result,
     functions::json,
@@ -33,18 +36,25 @@ pub fn plan_select(
     if statement.json {
         (selectors, specs) = as_json(table, selectors, specs);
     }
-    check_nearest(preparation, table, &statement.order_by)?;
+    let nearest = plan_nearest(preparation, table, statement)?;
     // Reading a virtual table makes all its rows anyway, so filtering them costs no more.
     let is_virtual = is_virtual(&table.keyspace);
-    let purpose = Purpose::Select { allow_filtering: statement.allow_filtering || is_virtual };
+    let allow_filtering = statement.allow_filtering || is_virtual;
+    let purpose = if nearest.is_some() {
+        Purpose::Nearest { allow_filtering }
+    } else {
+        Purpose::Select { allow_filtering }
+    };
     let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     if statement.distinct {
-        check_distinct(table, &selectors, &restrictions)?;
+        check_distinct(table, &selectors, &restrictions, nearest.as_ref())?;
         check_distinct_key(table, &selectors, &restrictions)?;
     }
     let group_by = plan_group_by(preparation, table, statement, &restrictions)?;
-    let (is_reversed, sort) =
-        plan_ordering(preparation, table, &statement.order_by, &restrictions)?;
+    let (is_reversed, sort) = match nearest {
+        Some(_) => (false, Vec::new()),
+        None => plan_ordering(preparation, table, &statement.order_by, &restrictions)?,
+    };
     let mut limit = |expression: &Option<_>, name: &str| {
         let receiver = preparation.receiver(name, &CqlType::Int);
         expression.as_ref().map(|e| prepare_term(preparation, e, &receiver)).transpose()
@@ -60,7 +70,7 @@ pub fn plan_select(
         return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
     let mut plan = PlannedSelect {
-        columns: needed_columns(table, &selectors, &restrictions),
+        columns: needed_columns(table, &selectors, &restrictions, nearest.as_ref()),
         table: table.clone(),
         restrictions,
         metadata: Arc::new(ResultMetadata::new(specs)),
@@ -72,7 +82,8 @@ pub fn plan_select(
         limit,
         per_partition_limit,
         masked_selectors: mask::masked(preparation.schema, table, &selectors),
-        restricted_masks: mask::restricted(table, &statement.where_clause),
+        restricted_masks: mask::restricted(table, &statement.where_clause, nearest.as_ref()),
+        nearest,
         selectors,
         allows_filtering: statement.allow_filtering,
         bypass_cache: statement.bypass_cache,
@@ -80,7 +91,8 @@ pub fn plan_select(
     };
     // A table that makes its rows at each read cannot serve point reads.
     let is_stored = !is_made_when_read(&table.keyspace, &table.name);
-    plan.point = super::PointSelect::plan(&plan).filter(|_| is_stored);
+    let is_by_key = is_stored && plan.nearest.is_none();
+    plan.point = super::PointSelect::plan(&plan).filter(|_| is_by_key);
     Ok(plan)
 }
 
@@ -144,6 +156,7 @@ fn check_distinct(
     table: &TableMetadata,
     selectors: &[SelectExpression],
     restrictions: &Restrictions,
+    nearest: Option<&PlannedNearest>,
 ) -> Result<()> {
     let mut wrong = None;
     for selector in selectors {
@@ -162,6 +175,8 @@ fn check_distinct(
         let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = &filter.target;
         matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
     });
+    let only_statics =
+        only_statics && nearest.is_none_or(|nearest| nearest.column.kind == ColumnKind::Static);
     if !restrictions.clustering.is_empty() || !only_statics {
         return Err(Error::invalid(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.",
@@ -251,34 +266,6 @@ fn plan_group_by(
     Ok(Some(columns))
 }
 
-/// Refuses `ORDER BY column ANN OF vector`, which needs an index: this node has none. Cassandra
-/// checks this before WHERE.
-fn check_nearest(
-    preparation: &mut Preparation<'_>,
-    table: &TableMetadata,
-    order_by: &[Ordering<'_>],
-) -> Result<()> {
-    let mut nearest = None;
-    for ordering in order_by {
-        let Some(vector) = &ordering.nearest_to else { continue };
-        let column = preparation.column(table, &ordering.column)?;
-        let receiver = preparation.receiver(&column.name, &column.column_type);
-        prepare_term(preparation, vector, &receiver)?;
-        nearest.get_or_insert((column.column_type.clone(), ordering.descending));
-    }
-    let Some((column_type, is_descending)) = nearest else { return Ok(()) };
-    if is_descending {
-        return Err(Error::invalid("Descending ANN ordering is not supported"));
-    }
-    let is_float_vector =
-        matches!(&column_type, CqlType::Vector { element, .. } if **element == CqlType::Float);
-    Err(Error::invalid(if is_float_vector {
-        "ANN ordering by vector requires the column to be indexed"
-    } else {
-        "ANN ordering is only supported on float vector indexes"
-    }))
-}
-
 fn plan_ordering(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
@@ -339,8 +326,9 @@ fn needed_columns(
     table: &TableMetadata,
     selectors: &[SelectExpression],
     restrictions: &Restrictions,
+    nearest: Option<&PlannedNearest>,
 ) -> ColumnSelection {
-    let mut ids = BTreeSet::new();
+    let mut ids: BTreeSet<_> = nearest.iter().map(|nearest| nearest.column.id).collect();
     for selector in selectors {
         selector.for_each_column(&mut |column| {
             if !column.is_primary_key() {

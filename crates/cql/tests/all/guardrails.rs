@@ -11,8 +11,19 @@ use espalier_storage::{Database, SharedDatabase, StorageConfiguration, guardrail
 
 use super::scripts::show_answer;
 
-const CONSISTENCIES: [&str; 8] =
-    ["ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM"];
+const CONSISTENCIES: [&str; 11] = [
+    "ANY",
+    "ONE",
+    "TWO",
+    "THREE",
+    "QUORUM",
+    "ALL",
+    "LOCAL_QUORUM",
+    "EACH_QUORUM",
+    "SERIAL",
+    "LOCAL_SERIAL",
+    "LOCAL_ONE",
+];
 
 /// Warnings of Cassandra that one node does not give: it has no repair.
 const NOT_HERE: [&str; 1] = ["warning: When increasing replication factor"];

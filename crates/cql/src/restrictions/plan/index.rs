@@ -34,6 +34,10 @@ pub(super) fn serves(
         return false;
     }
     let Some(column) = index.column_of(table) else { return false };
+    // An index on vectors serves the order by similarity alone.
+    if index.vector_options(table).is_some() {
+        return false;
+    }
     match (index.part, &relation.predicate) {
         (IndexPart::Entries, Predicate::Compare(Operator::Equal, _)) => is_element,
         _ if is_element => false,
@@ -79,16 +83,19 @@ pub(super) fn is_served(table: &TableMetadata, relation: &Relation<'_>) -> bool 
 
 /// The indexes that a clause could use, before it is planned.
 pub(super) struct IndexChoice<'c> {
-    table: &'c TableMetadata,
-    clause: &'c WhereClause<'c>,
-    /// Whether an index serves any relation of the clause.
+    pub(super) table: &'c TableMetadata,
+    pub(super) clause: &'c WhereClause<'c>,
+    /// Whether an index serves any relation of the clause, or the order.
     pub has_any: bool,
+    /// Whether an index on vectors serves the order.
+    is_nearest: bool,
 }
 
 impl<'c> IndexChoice<'c> {
-    pub fn new(table: &'c TableMetadata, clause: &'c WhereClause<'c>) -> Self {
-        let has_any = clause.relations.iter().any(|relation| is_served(table, relation));
-        Self { table, clause, has_any }
+    pub fn new(table: &'c TableMetadata, clause: &'c WhereClause<'c>, is_nearest: bool) -> Self {
+        let has_any =
+            is_nearest || clause.relations.iter().any(|relation| is_served(table, relation));
+        Self { table, clause, has_any, is_nearest }
     }
 
     fn of_kind(&self, kind: ColumnKind) -> impl Iterator<Item = &'c Relation<'c>> {
@@ -126,7 +133,7 @@ impl<'c> IndexChoice<'c> {
         }
         let mut others =
             self.of_kind(ColumnKind::Static).chain(self.of_kind(ColumnKind::Regular)).peekable();
-        uses_index |= others.peek().is_some() && self.has_any;
+        uses_index |= self.is_nearest || (others.peek().is_some() && self.has_any);
         filtered.extend(others);
         let is_judged = is_range || uses_index || has_gap;
         let needs_filtering = is_judged && !filtered.is_empty() && !self.are_served(&filtered);
@@ -139,11 +146,12 @@ impl<'c> IndexChoice<'c> {
         let table = self.table;
         let (attached, legacy): (Vec<_>, Vec<_>) =
             table.indexes.iter().partition(|index| index.is_storage_attached());
-        let by_one = legacy.iter().any(|index| match relations {
-            // One index does not serve two conditions of a collection.
-            [relation] => serves(table, index, relation),
-            _ => false,
-        });
+        let by_one = !self.is_nearest
+            && legacy.iter().any(|index| match relations {
+                // One index does not serve two conditions of a collection.
+                [relation] => serves(table, index, relation),
+                _ => false,
+            });
         by_one
             || relations
                 .iter()
@@ -158,7 +166,7 @@ pub(super) struct Judgement {
 }
 
 /// Returns the kind of the columns of a relation; `None` for a relation of tokens.
-fn kind_of(table: &TableMetadata, relation: &Relation<'_>) -> Option<ColumnKind> {
+pub(super) fn kind_of(table: &TableMetadata, relation: &Relation<'_>) -> Option<ColumnKind> {
     let name = match &relation.target {
         RelationTarget::Column(name)
         | RelationTarget::Element(name, _)
@@ -181,7 +189,7 @@ pub(super) fn plan_terms(
         let is_of = |index: &&IndexMetadata| {
             let is_same_part =
                 index.part == part || (part == IndexPart::Simple && index.part == IndexPart::Full);
-            index.column == column && is_same_part
+            index.column == column && is_same_part && index.vector_options(table).is_none()
         };
         let Some(index) = table.indexes.iter().find(is_of) else { return };
         let Some(definition) = index.column_of(table) else { return };

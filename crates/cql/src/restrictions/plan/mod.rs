@@ -4,6 +4,7 @@ mod clustering;
 mod conflict;
 mod filter;
 mod index;
+mod nearest;
 mod partition;
 mod refusal;
 
@@ -17,6 +18,7 @@ use self::{
     conflict::check_conflicts,
     filter::{plan_filter, refuse_filters},
     index::{IndexChoice, plan_terms},
+    nearest::refuse_vectors,
     partition::{check_token, plan_partition},
     refusal::first_refusal,
 };
@@ -39,6 +41,11 @@ pub enum Purpose {
         /// ALLOW FILTERING.
         allow_filtering: bool,
     },
+    /// SELECT in the order of an index on vectors.
+    Nearest {
+        /// ALLOW FILTERING.
+        allow_filtering: bool,
+    },
     /// UPDATE or DELETE: the full partition key and a prefix of the clustering, without filters.
     Modify {
         /// `UPDATE` or `DELETE`, for messages.
@@ -46,6 +53,24 @@ pub enum Purpose {
         /// Whether the statement reads and changes static columns only.
         only_static: bool,
     },
+}
+
+impl Purpose {
+    fn is_select(self) -> bool {
+        matches!(self, Self::Select { .. } | Self::Nearest { .. })
+    }
+
+    fn is_nearest(self) -> bool {
+        matches!(self, Self::Nearest { .. })
+    }
+
+    /// Whether the statement has ALLOW FILTERING.
+    fn may_filter(self) -> bool {
+        matches!(
+            self,
+            Self::Select { allow_filtering: true } | Self::Nearest { allow_filtering: true }
+        )
+    }
 }
 
 /// Cassandra's refusal of a query that needs ALLOW FILTERING.
@@ -116,13 +141,19 @@ fn plan_relations(
     for relation in &clause.relations {
         sorted.add(preparation, table, relation)?;
     }
-    let may_filter = purpose == Purpose::Select { allow_filtering: true };
-    let choice = IndexChoice::new(table, clause);
-    let is_select = matches!(purpose, Purpose::Select { .. });
+    let may_filter = purpose.may_filter();
+    let choice = IndexChoice::new(table, clause, purpose.is_nearest());
+    let is_select = purpose.is_select();
     let has_index = is_select && choice.has_any;
     sorted.needs_filtering = !sorted.filters.is_empty();
     let partition = plan_partition(preparation, table, &mut sorted, purpose)?;
     let clustering = plan_clustering(preparation, table, &mut sorted, may_filter || has_index)?;
+    if purpose.is_nearest() {
+        choice.check_nearest(&partition, &sorted)?;
+    }
+    if is_select {
+        refuse_vectors(table, clause)?;
+    }
     let mut uses_index = false;
     if has_index {
         let judgement = choice.judge(&partition, &sorted);

@@ -16,6 +16,7 @@ use super::{
     conflict::{Kind, Restriction},
     filter::{check_element, part_receiver},
     index::is_served,
+    nearest::refuse_vectors,
     partition::check_token,
 };
 use crate::{
@@ -34,9 +35,11 @@ pub(super) fn first_refusal(
     clause: &WhereClause<'_>,
     purpose: Purpose,
 ) -> Option<Error> {
-    let has_index = matches!(purpose, Purpose::Select { .. })
-        && clause.relations.iter().any(|relation| is_served(table, relation));
-    let mut check = Check { preparation, table, purpose, has_index, restrictions: Vec::new() };
+    let is_served = |relation| is_served(table, relation);
+    let has_index =
+        purpose.is_nearest() || (purpose.is_select() && clause.relations.iter().any(is_served));
+    let mut check =
+        Check { preparation, table, clause, purpose, has_index, restrictions: Vec::new() };
     clause
         .relations
         .iter()
@@ -50,6 +53,7 @@ pub(super) fn first_refusal(
 struct Check<'c, 'a> {
     preparation: &'c mut Preparation<'a>,
     table: &'c TableMetadata,
+    clause: &'c WhereClause<'c>,
     purpose: Purpose,
     /// Whether an index serves any relation.
     has_index: bool,
@@ -222,7 +226,7 @@ impl<'c> Check<'c, '_> {
     }
 
     fn may_filter(&self) -> bool {
-        self.purpose == Purpose::Select { allow_filtering: true }
+        self.purpose.may_filter()
     }
 
     fn of_kind(&self, kind: ColumnKind) -> impl Iterator<Item = &Restriction<'c>> {
@@ -260,7 +264,7 @@ impl<'c> Check<'c, '_> {
                 };
                 Err(Error::invalid(message))
             }
-            Purpose::Select { allow_filtering } => {
+            Purpose::Select { allow_filtering } | Purpose::Nearest { allow_filtering } => {
                 let filters =
                     !has_token && key().next().is_some() && (has_slice || !missing.is_empty());
                 if filters && !allow_filtering && !self.has_index {
@@ -359,10 +363,14 @@ impl<'c> Check<'c, '_> {
                     format!("Non PRIMARY KEY columns found in where clause: {} ", names.join(", "));
                 Err(self.preparation.invalid(others[0].position, message))
             }
-            Purpose::Select { allow_filtering: false } if !self.has_index => {
+            Purpose::Select { allow_filtering } => {
+                refuse_vectors(self.table, self.clause)?;
+                if allow_filtering || self.has_index {
+                    return Ok(());
+                }
                 Err(Error::invalid(NEEDS_FILTERING))
             }
-            Purpose::Select { .. } => Ok(()),
+            Purpose::Nearest { .. } => refuse_vectors(self.table, self.clause),
         }
     }
 }

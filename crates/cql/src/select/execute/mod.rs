@@ -5,6 +5,7 @@
 //! the rows of a chunk may yield after each.
 
 mod limits;
+mod nearest;
 mod sorted;
 mod tombstones;
 
@@ -81,6 +82,17 @@ pub async fn execute(
     let guard = Guard::of(database, options);
     let limit = evaluate_limit(select.limit.as_ref(), evaluation, "LIMIT")?;
     select.check_page_size(options, limit, guard)?;
+    let per_partition_limit =
+        evaluate_limit(select.per_partition_limit.as_ref(), evaluation, "PER PARTITION LIMIT")?;
+    // The rows in the order of their similarity come in one page.
+    let unpaged = QueryOptions { page_size: None, paging_state: None, ..*options };
+    let options = match &select.nearest {
+        Some(nearest) => {
+            nearest.check(select, options, (limit, per_partition_limit), guard)?;
+            &unpaged
+        }
+        None => options,
+    };
     select.warn_of_aggregate(guard);
     select.restrictions.check_products(evaluation, guard)?;
     let state = options.paging_state.map(|state| PagingState::decode(table, state)).transpose()?;
@@ -111,11 +123,7 @@ pub async fn execute(
             Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
             _ => limit,
         },
-        per_partition_limit: evaluate_limit(
-            select.per_partition_limit.as_ref(),
-            evaluation,
-            "PER PARTITION LIMIT",
-        )?,
+        per_partition_limit,
         last: None,
         partition_rows: resumed.as_ref().map_or(0, |position| position.rows_of_partition),
         resumed: resumed.clone(),
@@ -125,7 +133,9 @@ pub async fn execute(
         guard,
     };
     if !slices.slices.is_empty() {
-        if select.sort.is_empty() {
+        if let Some(nearest) = &select.nearest {
+            execution.read_nearest(database, nearest, partitions, slices, now_s).await?;
+        } else if select.sort.is_empty() {
             execution.read_all(database, partitions, slices, resumed, now_s).await?;
         } else {
             execution.read_sorted(database, partitions, slices, now_s).await?;

@@ -8,7 +8,15 @@ use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
 /// Opens the data in `file_system`, or creates a new node there.
 pub async fn open(file_system: &FileSystem) -> (Database, QueryProcessor) {
-    let configuration = Arc::new(StorageConfiguration::new("node"));
+    open_with(file_system, StorageConfiguration::new("node")).await
+}
+
+/// Opens a node with other settings.
+pub async fn open_with(
+    file_system: &FileSystem,
+    configuration: StorageConfiguration,
+) -> (Database, QueryProcessor) {
+    let configuration = Arc::new(configuration);
     let context = ShardContext { index: 0, count: 1 };
     let shared = SharedDatabase::new();
     let database =
