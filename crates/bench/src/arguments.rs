@@ -48,6 +48,55 @@ pub enum BenchCommand {
     /// The row cache: memory of a row, reads a second, how long its work holds the core, and the
     /// hits of a hot set beside a scan
     Cache(CacheArguments),
+    /// Searches by an index on vectors: the share of the nearest rows that they find, and their time
+    Vectors(VectorsArguments),
+}
+
+/// The arguments of `espalier bench vectors`.
+#[derive(Args, Clone, Debug)]
+pub struct VectorsArguments {
+    /// Number of rows, each with a random vector
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100_000,
+        value_parser = value_parser!(u32).range(100..=1 << 24)
+    )]
+    pub vectors: u32,
+    /// Numbers of components of the vectors
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,128")]
+    pub dimensions: Vec<usize>,
+    /// Number of queries
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = value_parser!(u32).range(1..=100_000)
+    )]
+    pub queries: u32,
+    /// LIMIT of the queries
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub limit: usize,
+    /// Similarity: cosine, dot_product, euclidean
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "cosine",
+        value_parser = PossibleValuesParser::new(["cosine", "dot_product", "euclidean"]),
+        hide_possible_values = true
+    )]
+    pub similarity: String,
+    /// Percentage of the nearest rows that the queries must find; the command fails if it is lower
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 95,
+        value_parser = value_parser!(u32).range(0..=100)
+    )]
+    pub min_recall: u32,
+    /// Directory of the node's files; it must not exist, and is removed at the end
+    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
+    pub workdir: PathBuf,
 }
 
 /// The arguments of `espalier bench cache`.

@@ -10,6 +10,7 @@ mod memtable;
 mod node;
 mod progress;
 mod simple_query;
+mod vectors;
 mod watch;
 
 use std::io::Write as _;
@@ -101,6 +102,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Deletions(arguments) => deletions::run(arguments),
         BenchCommand::Compaction(arguments) => compaction::run(arguments),
         BenchCommand::Cache(arguments) => cache::run(arguments),
+        BenchCommand::Vectors(arguments) => vectors::run(arguments),
     }
 }
 
