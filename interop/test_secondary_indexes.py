@@ -102,3 +102,47 @@ def test_dropped_indexes(indexed):
         session.execute("SELECT * FROM ix.events WHERE kind = 'kind-3'")
     query = "SELECT * FROM ix.events WHERE kind = 'kind-3' ALLOW FILTERING"
     assert rows(session, query) == expected(lambda row: row[2] == "kind-3")
+
+
+def test_nearest_rows_over_two_shards(indexed):
+    session = indexed.connect()
+    session.execute("CREATE TABLE ix.points (k int PRIMARY KEY, v vector<float, 2>, even boolean)")
+    index = "CREATE CUSTOM INDEX ON ix.points (v) USING 'StorageAttachedIndex'"
+    options = "{'similarity_function': 'euclidean'}"
+    session.execute(f"{index} WITH OPTIONS = {options}")
+    session.execute("CREATE INDEX ON ix.points (even) USING 'sai'")
+    insert = session.prepare("INSERT INTO ix.points (k, v, even) VALUES (?, ?, ?)")
+
+    def write(part):
+        for k in range(part, 60, 2):
+            session.execute(insert, (k, [k / 2, -k], k % 2 == 0))
+
+    def nearest(where=""):
+        query = f"SELECT k, v FROM ix.points {where} ORDER BY v ANN OF ? LIMIT 5"
+        query = session.prepare(query)
+        marker = query.column_metadata[-1]
+        assert (marker.name, marker.type.cql_parameterized_type()) == (
+            "v",
+            "org.apache.cassandra.db.marshal.VectorType<float, 2>",
+        )
+        query.fetch_size = 2
+        found = session.execute(query, ([10.0, -20.0],))
+        rows = list(found)
+        assert all(list(row.v) == [row.k / 2, -row.k] for row in rows)
+        return [row.k for row in rows], found.response_future.warnings
+
+    write(0)
+    indexed.flush("ix", "points")
+    write(1)
+    for kill in (True, None):
+        keys, warnings = nearest()
+        assert keys[0] == 20 and sorted(keys) == [18, 19, 20, 21, 22]
+        assert len(warnings) == 1 and "do not support paging" in warnings[0]
+        keys, _ = nearest("WHERE even = true")
+        assert keys[0] == 20 and sorted(keys) == [16, 18, 20, 22, 24]
+        if kill:
+            indexed.restart(kill=kill)
+            session = indexed.connect()
+    index = session.cluster.metadata.keyspaces["ix"].tables["points"].indexes["points_v_idx"]
+    assert index.index_options["similarity_function"] == "euclidean"
+    assert options in index.export_as_string()
