@@ -33,27 +33,29 @@ impl Default for VectorLimits {
 
 /// The vectors and places of a segment that is being collected.
 pub struct VectorPoints {
-    pub(super) similarity: Similarity,
     pub(super) dimension: usize,
     max_exact: usize,
-    pub(super) vectors: Vectors,
+    /// The vectors as they are, until they are too many.
+    exact: Option<ChunkedRows<f32>>,
+    /// The codes of all vectors, from the first one on: to code many at once would hold the core.
+    codes: Codes,
     pub(super) places: ChunkedBytes,
 }
 
 /// The vectors, as they are or as codes.
-pub(super) enum Vectors {
-    Exact(ChunkedRows<f32>),
-    Codes(Codes),
+pub(super) enum Vectors<'p> {
+    Exact(&'p ChunkedRows<f32>),
+    Codes(&'p Codes),
 }
 
 impl VectorPoints {
     /// Makes an empty segment of vectors with `dimension` components.
     pub fn new(similarity: Similarity, dimension: usize, limits: &VectorLimits) -> Self {
         Self {
-            similarity,
             dimension,
             max_exact: limits.max_exact,
-            vectors: Vectors::Exact(ChunkedRows::new(dimension)),
+            exact: Some(ChunkedRows::new(dimension)),
+            codes: Codes::new(similarity, dimension),
             places: ChunkedBytes::default(),
         }
     }
@@ -64,27 +66,27 @@ impl VectorPoints {
 
     /// Returns about how many bytes of memory the segment takes, with the graph that may be built.
     pub fn used_bytes(&self) -> usize {
-        let vectors = match &self.vectors {
-            Vectors::Exact(vectors) => vectors.used_bytes(),
-            Vectors::Codes(codes) => codes.used_bytes(),
-        };
+        let exact = self.exact.as_ref().map_or(0, ChunkedRows::used_bytes);
         let graph = self.len() * (MAX_LINKS + 2) * size_of::<u32>();
-        vectors + self.places.used_bytes() + graph
+        exact + self.codes.used_bytes() + self.places.used_bytes() + graph
+    }
+
+    pub(super) fn vectors(&self) -> Vectors<'_> {
+        match &self.exact {
+            Some(exact) => Vectors::Exact(exact),
+            None => Vectors::Codes(&self.codes),
+        }
     }
 
     /// Adds a vector, which must have the dimension of the segment, and the place of its row.
     pub fn push(&mut self, place: &[u8], vector: &[f32]) {
-        if let Vectors::Exact(vectors) = &self.vectors
-            && (vectors.len() >= self.max_exact || vectors.used_bytes() >= MAX_EXACT_BYTES)
-        {
-            let mut codes = Codes::new(self.similarity, self.dimension);
-            (0..vectors.len()).for_each(|index| codes.push(vectors.row(index)));
-            self.vectors = Vectors::Codes(codes);
+        if let Some(exact) = &mut self.exact {
+            exact.push(vector.iter().copied());
+            if exact.len() > self.max_exact || exact.used_bytes() > MAX_EXACT_BYTES {
+                self.exact = None;
+            }
         }
-        match &mut self.vectors {
-            Vectors::Exact(vectors) => vectors.push(vector.iter().copied()),
-            Vectors::Codes(codes) => codes.push(vector),
-        }
+        self.codes.push(vector);
         self.places.push(place);
     }
 }

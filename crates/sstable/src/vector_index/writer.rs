@@ -79,7 +79,7 @@ impl VectorIndexWriter {
             return Err(SSTableError::rejected(self.file.name(), reason));
         }
         let has_graph = may_build_graph && count >= self.min_graph;
-        let (form, at, links) = match &points.vectors {
+        let (form, at, links) = match points.vectors() {
             Vectors::Exact(vectors) => {
                 let records = self.records(dimension * size_of::<f32>());
                 let start = self.write(records, count, |index, out| {
