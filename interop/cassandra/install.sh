@@ -181,12 +181,12 @@ RUN
 chmod +x "$D/run.sh" "$D/oracle"
 
 # ---- tools
-# Each tool is a class of its own.
-for tool in Oracle InternodeVectors; do
+# Each tool is a class; the later ones may use the earlier ones.
+for tool in Oracle InternodeVectors ReadVectors; do
   [ ! -f "$classes/$tool.class" ] || [ "$here/$tool.java" -nt "$classes/$tool.class" ] || continue
   javac=javac; [ -z "${JAVA_HOME:-}" ] || javac=$JAVA_HOME/bin/javac
   mkdir -p "$classes"
-  "$javac" -nowarn -proc:none -Xlint:none -cp "$jars/*" -d "$classes" "$here/$tool.java"
+  "$javac" -nowarn -proc:none -Xlint:none -cp "$jars/*:$classes" -d "$classes" "$here/$tool.java"
 done
 ln -sfn "$classes" "$D/tools"
 echo "cassandra $CASSANDRA in $D: CQL $ADDRESS:$PORT, format $FORMAT, memtable $MEMTABLE," \

@@ -8,6 +8,8 @@
 //! - A boolean is a byte that is 0 if it is true.
 //! - A partition without static row counts the empty static row, but no static columns.
 
+use std::sync::Arc;
+
 use espalier_mutation::{
     Cell, Clustering, ColumnData, DeletionTime, Liveness, RangeTombstoneMarker, Row, Unfiltered,
     counter, schema::TableMetadata,
@@ -23,10 +25,21 @@ const CLUSTERING: u8 = 4;
 const ROW: u8 = 0;
 
 /// Returns the digest of the partitions of an answer.
-pub fn digest_of(table: &TableMetadata, partitions: &[Partition]) -> [u8; 16] {
-    let mut digest = Digest { md5: Md5::new(), table };
-    partitions.iter().for_each(|partition| digest.add_partition(partition));
-    digest.md5.finalize().into()
+pub fn digest_of(table: &Arc<TableMetadata>, partitions: &[Partition]) -> [u8; 16] {
+    let mut digest = ReadDigest::new(Arc::clone(table));
+    for partition in partitions {
+        let content = partition.content.as_ref();
+        let deletion = content.map_or(DeletionTime::LIVE, |content| content.deletion);
+        let none = ColumnList::default();
+        let regulars = content.map_or(&none, |content| &content.regulars);
+        let static_row = content.and_then(|content| content.static_row.as_ref());
+        let static_row = static_row.map(|(columns, row)| (columns, row));
+        digest.begin(&partition.key, deletion, regulars, static_row, partition.is_reversed);
+        for item in content.into_iter().flat_map(|content| &content.unfiltered) {
+            digest.add(item, regulars);
+        }
+    }
+    digest.finish()
 }
 
 /// Returns whether a row holds neither liveness, deletion, cells nor deletions of columns.
@@ -42,44 +55,61 @@ fn holds_nothing(row: &Row) -> bool {
         && row.columns.iter().all(|(_, data)| is_empty(data))
 }
 
-struct Digest<'t> {
+/// The digest of an answer under way.
+pub struct ReadDigest {
     md5: Md5,
-    table: &'t TableMetadata,
+    table: Arc<TableMetadata>,
 }
 
-impl Digest<'_> {
+impl ReadDigest {
+    /// Starts the digest of an answer without partitions.
+    pub fn new(table: Arc<TableMetadata>) -> Self {
+        Self { md5: Md5::new(), table }
+    }
+
+    /// Adds the head of the next partition. `regulars` are the columns that the answer lists for
+    /// its rows; the static row has its own.
+    pub fn begin(
+        &mut self,
+        key: &[u8],
+        deletion: DeletionTime,
+        regulars: &ColumnList,
+        static_row: Option<(&ColumnList, &Row)>,
+        is_reversed: bool,
+    ) {
+        self.md5.update(key);
+        self.add_deletion(deletion);
+        regulars.names().iter().for_each(|name| self.md5.update(name));
+        for name in static_row.into_iter().flat_map(|(columns, _)| columns.names()) {
+            self.md5.update(name);
+        }
+        self.add_boolean(is_reversed);
+        match static_row {
+            Some((columns, row)) => self.add_row(row, Some(columns), true),
+            None => self.add_row(&Row::empty(Clustering::empty()), None, true),
+        }
+    }
+
+    /// Adds the next row or marker of the partition.
+    pub fn add(&mut self, item: &Unfiltered, regulars: &ColumnList) {
+        match item {
+            Unfiltered::Row(row) if holds_nothing(row) => {}
+            Unfiltered::Row(row) => self.add_row(row, Some(regulars), false),
+            Unfiltered::Marker(marker) => self.add_marker(marker),
+        }
+    }
+
+    /// Returns the digest.
+    pub fn finish(self) -> [u8; 16] {
+        self.md5.finalize().into()
+    }
+
     fn add_boolean(&mut self, value: bool) {
         self.md5.update([u8::from(!value)]);
     }
 
     fn add_deletion(&mut self, deletion: DeletionTime) {
         self.md5.update(deletion.marked_for_delete_at.to_be_bytes());
-    }
-
-    fn add_partition(&mut self, partition: &Partition) {
-        self.md5.update(&partition.key);
-        let content = partition.content.as_ref();
-        self.add_deletion(content.map_or(DeletionTime::LIVE, |content| content.deletion));
-        for name in content.into_iter().flat_map(|content| content.regulars.names()) {
-            self.md5.update(name);
-        }
-        let static_row = content.and_then(|content| content.static_row.as_ref());
-        for name in static_row.into_iter().flat_map(|(columns, _)| columns.names()) {
-            self.md5.update(name);
-        }
-        self.add_boolean(partition.is_reversed);
-        match static_row {
-            Some((columns, row)) => self.add_row(row, Some(columns), true),
-            None => self.add_row(&Row::empty(Clustering::empty()), None, true),
-        }
-        let regulars = content.map(|content| &content.regulars);
-        for item in content.into_iter().flat_map(|content| &content.unfiltered) {
-            match item {
-                Unfiltered::Row(row) if holds_nothing(row) => {}
-                Unfiltered::Row(row) => self.add_row(row, regulars, false),
-                Unfiltered::Marker(marker) => self.add_marker(marker),
-            }
-        }
     }
 
     fn add_row(&mut self, row: &Row, columns: Option<&ColumnList>, is_static: bool) {

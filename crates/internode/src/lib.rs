@@ -1,5 +1,5 @@
 //! Cassandra 5.0's protocol between nodes: a node of Espalier as a member of a stock ring, which
-//! stores writes but answers no reads (docs/ring.md).
+//! stores writes and answers reads (docs/ring.md).
 //!
 //! | module | content |
 //! | --- | --- |
@@ -8,9 +8,10 @@
 //! | [`message`] | verbs, the header of a message and its parameters |
 //! | [`payload`] | the content of messages: mutations, reads, gossip, schema, Paxos |
 //! | [`digest`] | the digest of a read, bit by bit as Cassandra computes it |
+//! | [`replica`] | the answer to a read, from the node's storage |
 //! | [`ring`] | a node as a member of a ring: connections, gossip, answers |
 //!
-//! The codec, all but [`ring`], is pure functions over bytes: it opens no socket and reads no
+//! The codec, all but [`replica`] and [`ring`], is pure functions over bytes: it opens no socket and reads no
 //! clock.
 //!
 //! Invariants:
@@ -32,6 +33,7 @@ mod input;
 pub mod message;
 mod output;
 pub mod payload;
+pub mod replica;
 pub mod ring;
 mod version;
 

@@ -50,8 +50,10 @@ pub use memtable::{
     MemtableConfigurations, MemtableKind, MemtableMemory, RowLookup, Structure, gives_values_back,
 };
 pub use metrics::StorageMetrics;
+pub use purge::{purge_deletion, purge_row};
 pub use read::{
-    ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
+    ColumnSelection, FragmentVisitor, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
+    ReadResult, ReadTarget, Visit,
 };
 pub use recovery::read_segments;
 pub use shared::SharedDatabase;

@@ -34,7 +34,7 @@ impl PurgeLimits {
 /// expiration). An expired cell that must stay becomes a tombstone with the second of its write as
 /// the deletion time; a later second would keep it longer than its TTL needs. Expired liveness
 /// stays unchanged until it may be removed.
-pub(crate) fn purge_row(row: &mut Row, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool) {
+pub fn purge_row(row: &mut Row, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool) {
     purge_deletion(&mut row.deletion, may_go);
     purge_deletion(&mut row.shadowable_deletion, may_go);
     let liveness = row.liveness;
@@ -55,10 +55,7 @@ pub(crate) fn purge_row(row: &mut Row, now_s: u32, may_go: &mut impl FnMut(i64, 
 }
 
 /// Removes a deletion if `may_go` allows it.
-pub(crate) fn purge_deletion(
-    deletion: &mut DeletionTime,
-    may_go: &mut impl FnMut(i64, u32) -> bool,
-) {
+pub fn purge_deletion(deletion: &mut DeletionTime, may_go: &mut impl FnMut(i64, u32) -> bool) {
     if !deletion.is_live() && may_go(deletion.marked_for_delete_at, deletion.local_deletion_time) {
         *deletion = DeletionTime::LIVE;
     }

@@ -15,7 +15,7 @@ use crate::error::{DecodeError, Result};
 const MAX_KEY_BYTES: usize = u16::MAX as usize;
 
 /// Checks a serialised partition key.
-pub(super) fn check_key(table: &TableMetadata, key: &Bytes) -> Result<()> {
+pub(crate) fn check_key(table: &TableMetadata, key: &Bytes) -> Result<()> {
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         return Err(DecodeError::Malformed("a partition key is empty or exceeds 65535 bytes"));
     }
@@ -31,7 +31,7 @@ pub(super) fn check_key(table: &TableMetadata, key: &Bytes) -> Result<()> {
 }
 
 /// Checks the values of a clustering or of a bound, which may have fewer than the table.
-pub(super) fn check_clustering(table: &TableMetadata, values: &[Option<Bytes>]) -> Result<()> {
+pub(crate) fn check_clustering(table: &TableMetadata, values: &[Option<Bytes>]) -> Result<()> {
     let types = table.comparator().types.iter();
     types.zip(values).try_for_each(|((column_type, _), value)| match value {
         Some(value) => check_value(column_type, value),

@@ -15,7 +15,7 @@
 //! Messages of repair, streaming, snapshots and Paxos version 2 are not decoded:
 //! [`Payload::decode`] returns an error for them.
 
-mod check;
+pub(crate) mod check;
 mod clusterings;
 pub mod column_filter;
 pub mod columns;

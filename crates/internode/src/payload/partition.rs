@@ -27,6 +27,7 @@ use espalier_mutation::{
     },
     schema::{ColumnKind, TableMetadata},
 };
+use espalier_runtime::maybe_yield;
 use espalier_types::vint;
 
 use super::{
@@ -155,6 +156,23 @@ impl Partition {
         fetched: Option<&FetchedColumns>,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
+        self.encode_head(fetched, out)?;
+        if let Some(content) = &self.content {
+            let baselines = content.minima.baselines();
+            for item in &content.unfiltered {
+                content.encode_item(item, &baselines, table, out)?;
+            }
+            out.push(END_OF_PARTITION);
+        }
+        Ok(())
+    }
+
+    /// Appends all that precedes the first row or marker.
+    fn encode_head(
+        &self,
+        fetched: Option<&FetchedColumns>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
         put_vint_bytes(&self.key, out);
         let reversed = if self.is_reversed { IS_REVERSED } else { 0 };
         match &self.content {
@@ -162,8 +180,26 @@ impl Partition {
                 out.push(reversed | IS_EMPTY);
                 Ok(())
             }
-            Some(content) => content.encode(reversed, table, fetched, out),
+            Some(content) => content.encode_head(reversed, fetched, out),
         }
+    }
+
+    /// Appends the partition as [`Self::encode`] does. Yields between rows, and drops them.
+    pub(crate) async fn encode_and_yield(
+        mut self,
+        table: &TableMetadata,
+        fetched: Option<&FetchedColumns>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        self.encode_head(fetched, out)?;
+        let Some(content) = &mut self.content else { return Ok(()) };
+        let baselines = content.minima.baselines();
+        for item in std::mem::take(&mut content.unfiltered) {
+            content.encode_item(&item, &baselines, table, out)?;
+            maybe_yield().await;
+        }
+        out.push(END_OF_PARTITION);
+        Ok(())
     }
 }
 
@@ -207,10 +243,9 @@ impl PartitionContent {
         Ok(Self { minima, static_row, regulars, deletion, row_estimate, unfiltered })
     }
 
-    fn encode(
+    fn encode_head(
         &self,
         reversed: u8,
-        table: &TableMetadata,
         fetched: Option<&FetchedColumns>,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
@@ -245,19 +280,24 @@ impl PartitionContent {
         if let Some(estimate) = self.row_estimate {
             vint::write_unsigned(estimate.into(), out);
         }
-        for item in &self.unfiltered {
-            match item {
-                Unfiltered::Row(row) => {
-                    write_row(row, Some(table), &baselines, &self.regulars, out)?
-                }
-                Unfiltered::Marker(marker) => {
-                    out.push(IS_MARKER);
-                    write_bound(&marker.position, table, out)?;
-                    write_marker_body(marker, &baselines, out);
-                }
+        Ok(())
+    }
+
+    fn encode_item(
+        &self,
+        item: &Unfiltered,
+        baselines: &Baselines,
+        table: &TableMetadata,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        match item {
+            Unfiltered::Row(row) => write_row(row, Some(table), baselines, &self.regulars, out)?,
+            Unfiltered::Marker(marker) => {
+                out.push(IS_MARKER);
+                write_bound(&marker.position, table, out)?;
+                write_marker_body(marker, baselines, out);
             }
         }
-        out.push(END_OF_PARTITION);
         Ok(())
     }
 }

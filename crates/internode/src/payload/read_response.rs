@@ -88,6 +88,41 @@ fn decode_partitions(command: &ReadCommand, data: &Bytes) -> Result<Vec<Partitio
     Ok(partitions)
 }
 
+/// Serialises the partitions of an answer, one after the other.
+pub(crate) struct DataWriter(Vec<u8>);
+
+impl Default for DataWriter {
+    fn default() -> Self {
+        // Formerly whether the read came from Thrift.
+        Self(vec![0])
+    }
+}
+
+impl DataWriter {
+    /// Appends a partition.
+    pub fn add(&mut self, command: &ReadCommand, partition: &Partition) -> Result<(), String> {
+        put_boolean(true, &mut self.0);
+        partition.encode(&command.table, command.columns.fetched(), &mut self.0)
+    }
+
+    /// Appends a partition, and yields between rows.
+    pub async fn add_and_yield(
+        &mut self,
+        command: &ReadCommand,
+        partition: Partition,
+    ) -> Result<(), String> {
+        put_boolean(true, &mut self.0);
+        let fetched = command.columns.fetched();
+        partition.encode_and_yield(&command.table, fetched, &mut self.0).await
+    }
+
+    /// Ends the partitions, and returns their bytes.
+    pub fn finish(mut self) -> Vec<u8> {
+        put_boolean(false, &mut self.0);
+        self.0
+    }
+}
+
 /// Serialises the partitions of an answer.
 ///
 /// # Errors
@@ -97,12 +132,7 @@ pub fn encode_partitions(
     command: &ReadCommand,
     partitions: &[Partition],
 ) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
-    put_boolean(false, &mut out);
-    for partition in partitions {
-        put_boolean(true, &mut out);
-        partition.encode(&command.table, command.columns.fetched(), &mut out)?;
-    }
-    put_boolean(false, &mut out);
-    Ok(out)
+    let mut writer = DataWriter::default();
+    partitions.iter().try_for_each(|partition| writer.add(command, partition))?;
+    Ok(writer.finish())
 }

@@ -128,6 +128,14 @@ impl RowFilter {
 }
 
 impl Expression {
+    /// Returns the name of the column; `None` for a condition of an index.
+    pub fn column(&self) -> Option<&Bytes> {
+        match self {
+            Self::Simple { column, .. } | Self::MapEquality { column, .. } => Some(column),
+            Self::Custom { .. } => None,
+        }
+    }
+
     fn decode(input: &mut Input<'_>, table: &TableMetadata) -> Result<Self> {
         let kind = input.u8()?;
         match kind {

@@ -1,4 +1,4 @@
-//! Tests of the codec of messages between nodes.
+//! Tests of the codec of messages between nodes, and of the answers to reads.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod frames;
@@ -7,6 +7,8 @@ mod handshakes;
 mod hostile;
 mod invariants;
 mod oracle;
+mod replica;
+mod replica_limits;
 mod sent_by_cassandra;
 mod values;
 mod vectors;

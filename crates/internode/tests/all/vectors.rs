@@ -1,5 +1,5 @@
-//! Reads the text of `interop/cassandra/InternodeVectors.java`: tables, and messages that
-//! Cassandra's serializers wrote.
+//! Reads the text of `interop/cassandra/InternodeVectors.java` and `ReadVectors.java`: tables, and
+//! messages that Cassandra's serializers wrote.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -23,6 +23,8 @@ impl Tables for Schema {
 pub enum Vector {
     /// A whole message.
     Message(MessagingVersion, Bytes),
+    /// The payload of a mutation.
+    Write(Bytes),
     /// The payloads of a read and its answer, and the digest of the answer.
     Answer { version: MessagingVersion, command: Bytes, response: Bytes, digest: Bytes },
 }
@@ -59,6 +61,7 @@ pub fn parse(text: &str) -> (Schema, Vec<Vector>) {
             ["message", version, message] => {
                 vectors.push(Vector::Message(self::version(version), hex(message)));
             }
+            ["write", body] => vectors.push(Vector::Write(hex(body))),
             ["answer", version, command, response, digest] => vectors.push(Vector::Answer {
                 version: self::version(version),
                 command: hex(command),

@@ -67,6 +67,7 @@ mod truncate;
 mod turns;
 mod views;
 mod virtual_tables;
+mod visit;
 mod write;
 
 use look_ahead::LookAheadBuffers;

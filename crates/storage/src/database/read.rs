@@ -354,7 +354,7 @@ fn take_stored<R>(
 
 /// Traces the command in Cassandra's words.
 #[cold]
-fn trace_command(command: &ReadCommand, sstables: usize) {
+pub(super) fn trace_command(command: &ReadCommand, sstables: usize) {
     let table = &command.table.name;
     match &command.target {
         ReadTarget::Partition(key) => {

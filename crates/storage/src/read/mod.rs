@@ -12,6 +12,7 @@ mod shard_read;
 mod single_row;
 mod source;
 mod trace;
+mod visit;
 
 pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
@@ -24,3 +25,5 @@ pub(crate) use shard_read::{
 };
 pub(crate) use source::Source;
 pub(crate) use trace::{record_fragment, trace_point, trace_point_sources, trace_result};
+pub(crate) use visit::visit_on_shard;
+pub use visit::{FragmentVisitor, Visit};

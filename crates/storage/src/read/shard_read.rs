@@ -161,7 +161,7 @@ pub(crate) async fn sources_of(
 }
 
 /// Returns whether a partition deletion in the memtables covers all SSTables.
-fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool {
+pub(super) fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool {
     let deletion =
         memtables.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion));
     // SSTables are sorted by descending maximum timestamp.
@@ -278,7 +278,7 @@ pub(crate) fn memtable_sources(
 }
 
 /// Intersects two ranges; `own` is bounded by tokens or unbounded.
-fn intersection(range: &KeyRange, own: &KeyRange) -> KeyRange {
+pub(super) fn intersection(range: &KeyRange, own: &KeyRange) -> KeyRange {
     let start = match (range.start.token(), own.start.token()) {
         (None, _) => &own.start,
         (Some(token), Some(first)) if token < first => &own.start,

@@ -1,0 +1,124 @@
+//! The answer of a replica to a read: the data or the digest that a Cassandra replica with the same
+//! rows would send.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `plan` | the checks of a command, and the reads of storage that it needs |
+//! | `visitor` | the partitions of storage become those of the answer |
+//! | `columns` | the columns and cells that a command fetches |
+//! | `purge` | tombstones that are old enough are left out |
+//! | `tombstones` | the count of tombstones, and its limits |
+//! | `conditions` | the conditions of `ALLOW FILTERING` |
+//! | `limits`, `groups` | limits of rows and of groups |
+//! | `output` | the partitions of the answer become data or a digest |
+//! | `budget` | the memory of answers in work |
+//!
+//! Storage shows its merged partitions with all tombstones ([`FragmentVisitor`]). Each row and
+//! marker passes these steps, in Cassandra's order:
+//!
+//! 1. The columns that the command does not fetch go. A cell that is fetched and not queried loses
+//!    its value, and goes if the row's liveness is newer.
+//! 2. Tombstones whose grace has passed go, by the second that the command gives. Expired cells
+//!    become tombstones.
+//! 3. The tombstones that are left count towards the limit.
+//! 4. Rows that do not meet the conditions go.
+//! 5. The limits count live rows, and end the partition or the read.
+//! 6. A range deletion that is open where a limit ended the partition is closed behind the last
+//!    row.
+//!
+//! Source: Cassandra 5.0.9, `ReadCommand.executeLocally`.
+//!
+//! [`FragmentVisitor`]: espalier_storage::FragmentVisitor
+
+mod budget;
+mod columns;
+mod conditions;
+mod groups;
+mod limits;
+mod output;
+mod plan;
+mod purge;
+mod tombstones;
+mod visitor;
+
+use std::sync::Arc;
+
+use espalier_runtime::time::Instant;
+use espalier_storage::Database;
+
+pub use budget::{AnswerBudget, AnswerBytes};
+pub use tombstones::TombstoneLimits;
+use visitor::ReplicaRead;
+
+use crate::{
+    message::Parameter,
+    payload::{FailureReason, ReadCommand, ReadResponse},
+};
+
+/// The terms of a read besides its command.
+#[derive(Clone, Debug)]
+pub struct ReadTerms {
+    /// When the coordinator gives up.
+    pub deadline: Instant,
+    /// The limits of tombstones.
+    pub tombstones: TombstoneLimits,
+    /// Whether the coordinator takes a read that exceeds a limit as a parameter of the answer.
+    pub tracks_warnings: bool,
+    /// Whether the coordinator compares digests of repaired data. This node has none, so its answer
+    /// leaves the comparison undecided.
+    pub tracks_repaired: bool,
+    /// The memory of all answers in work.
+    pub budget: AnswerBudget,
+}
+
+/// The answer to a read.
+#[derive(Debug)]
+pub struct ReadAnswer {
+    /// The data or the digest.
+    pub response: ReadResponse,
+    /// The parameters of the message: a limit that the read exceeded.
+    pub parameters: Vec<Parameter>,
+    /// The number of tombstones, if it is above the limit for a warning.
+    pub many_tombstones: Option<u64>,
+    /// The memory that the answer takes.
+    pub bytes: AnswerBytes,
+}
+
+/// The reason why a read has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadFailure {
+    /// The node cannot answer it.
+    Refused(FailureReason, String),
+    /// The coordinator has given up.
+    Expired,
+}
+
+impl ReadFailure {
+    fn refused(text: impl Into<String>) -> Self {
+        Self::Refused(FailureReason::Unknown, text.into())
+    }
+}
+
+/// Answers a read from the node's data.
+///
+/// # Errors
+///
+/// Fails if the command asks for something that this node does not have, if the answer exceeds a
+/// limit, if storage fails, or if the deadline passes.
+pub async fn answer(
+    database: &Database,
+    command: ReadCommand,
+    terms: ReadTerms,
+) -> Result<ReadAnswer, ReadFailure> {
+    let parts = plan::parts(&command)?;
+    let mut read = ReplicaRead::new(Arc::new(command), terms)?;
+    for part in parts {
+        read.select_rows(part.has_rows);
+        let visited = database.visit(part.read, read).await;
+        read = visited.map_err(|error| ReadFailure::refused(error.to_string()))?;
+        if read.is_over() {
+            break;
+        }
+    }
+    read.finish().await
+}

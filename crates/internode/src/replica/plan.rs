@@ -1,0 +1,230 @@
+//! Checks a command, and makes it reads of storage.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey,
+    Direction, KeyBound, KeyRange, Token,
+    schema::{IndexMetadata, TableMetadata},
+};
+use espalier_storage::{ColumnSelection, ReadCommand as StorageRead, ReadLimits, ReadTarget};
+use md5::{Digest as _, Md5};
+use uuid::{Builder, Uuid};
+
+use super::ReadFailure;
+use crate::payload::{
+    ClusteringFilter, Counted, DataRange, FailureReason, Position, ReadCommand, SelectedRows,
+    Selection,
+    check::{check_clustering, check_key},
+};
+
+/// A read of storage.
+pub(super) struct Part {
+    pub read: StorageRead,
+    /// Whether the command selects rows; otherwise the answer has the heads of partitions alone.
+    pub has_rows: bool,
+}
+
+/// Returns the reads of storage that answer a command, in order.
+pub(super) fn parts(command: &ReadCommand) -> Result<Vec<Part>, ReadFailure> {
+    check_table(&command.table)?;
+    check_index(command)?;
+    let table = &command.table;
+    match &command.selection {
+        Selection::Partition { key, filter } => {
+            check_key(table, key).map_err(malformed)?;
+            let target = ReadTarget::Partition(DecoratedKey::new(key.clone()));
+            Ok(vec![read(command, target, slices(table, filter)?, filter)])
+        }
+        Selection::Range(range) => range_parts(command, range),
+    }
+}
+
+/// Refuses the tables of which this node does not store all writes.
+fn check_table(table: &TableMetadata) -> Result<(), ReadFailure> {
+    let reason = if table.keyspace.starts_with("system") {
+        "reads of system keyspaces are not answered"
+    } else if table.is_counter() {
+        "reads of counters are not answered"
+    } else if table.has_views() || table.is_view() {
+        "reads of materialized views and their base tables are not answered"
+    } else if table.layout.is_compact() {
+        "reads of compact tables are not answered"
+    } else {
+        return Ok(());
+    };
+    Err(ReadFailure::refused(reason))
+}
+
+/// Refuses an index whose rows the conditions alone do not give.
+fn check_index(command: &ReadCommand) -> Result<(), ReadFailure> {
+    let Some(id) = command.index else { return Ok(()) };
+    let unavailable = |text| Err(ReadFailure::Refused(FailureReason::IndexNotAvailable, text));
+    let Some(index) = command.table.indexes.iter().find(|index| id_of(index) == id) else {
+        return unavailable(format!("the table has no index with id {id}"));
+    };
+    let class = index.class().unwrap_or_default();
+    let is_known = matches!(class.rsplit('.').next(), Some("" | "StorageAttachedIndex" | "sai"));
+    let has_plain_options =
+        index.options.keys().all(|option| matches!(option.as_str(), "target" | "class_name"));
+    if !is_known || !has_plain_options {
+        return unavailable(format!(
+            "the index {} is of a class or has options unknown here",
+            index.name
+        ));
+    }
+    // Cassandra makes the union of such conditions, and its coordinator filters again.
+    if command.needs_reconciliation && index.is_storage_attached() {
+        let is_mutable = |column: &Bytes| {
+            let column =
+                std::str::from_utf8(column).ok().and_then(|name| command.table.column(name));
+            column.is_none_or(|column| !column.is_primary_key())
+        };
+        let columns =
+            command.filter.expressions.iter().filter_map(|expression| expression.column());
+        if columns.filter(|column| is_mutable(column)).count() > 1 {
+            return unavailable("conditions on several columns with an index".into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns Cassandra's id of an index: the UUID of version 3 of its name alone.
+fn id_of(index: &IndexMetadata) -> Uuid {
+    Builder::from_md5_bytes(Md5::digest(index.name.as_bytes()).into()).into_uuid()
+}
+
+fn malformed(error: crate::DecodeError) -> ReadFailure {
+    ReadFailure::refused(error.to_string())
+}
+
+fn read(
+    command: &ReadCommand,
+    target: ReadTarget,
+    slices: ClusteringSlices,
+    filter: &ClusteringFilter,
+) -> Part {
+    let direction = if filter.is_reversed { Direction::Reverse } else { Direction::Forward };
+    // Limits only tell storage how long the read is likely to be.
+    let (rows, rows_per_partition) = match &command.limits.counted {
+        Counted::Rows { limit, per_partition, .. } => (*limit, *per_partition),
+        Counted::Groups { rows, .. } => (*rows, u32::MAX),
+    };
+    let has_rows = !slices.slices.is_empty();
+    let read = StorageRead {
+        table: Arc::clone(&command.table),
+        target,
+        slices: Arc::new(if has_rows { slices } else { ClusteringSlices::all() }),
+        direction,
+        columns: ColumnSelection::All,
+        now_s: command.now_s,
+        limits: ReadLimits {
+            rows: rows as usize,
+            rows_per_partition: rows_per_partition as usize,
+            ..ReadLimits::NONE
+        },
+        resume: None,
+        search: None,
+        bypass_cache: false,
+    };
+    Part { read, has_rows }
+}
+
+/// Returns the slices of the rows that a filter selects.
+fn slices(
+    table: &TableMetadata,
+    filter: &ClusteringFilter,
+) -> Result<ClusteringSlices, ReadFailure> {
+    let slices = match &filter.rows {
+        SelectedRows::Slices(slices) => {
+            for slice in slices {
+                check_clustering(table, &slice.start.values).map_err(malformed)?;
+                check_clustering(table, &slice.end.values).map_err(malformed)?;
+            }
+            slices.clone()
+        }
+        SelectedRows::Names(names) => {
+            for name in names {
+                check_clustering(table, &name.values).map_err(malformed)?;
+            }
+            names.iter().map(|name| ClusteringSlice::prefix(name.values.clone())).collect()
+        }
+    };
+    Ok(ClusteringSlices::normalise(slices, table.comparator()))
+}
+
+fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, ReadFailure> {
+    let table = &command.table;
+    let all = slices(table, &range.filter)?;
+    let start = match &range.start {
+        Position::Key(key) => {
+            check_key(table, key).map_err(malformed)?;
+            let key = DecoratedKey::new(key.clone());
+            if range.is_start_included { KeyBound::BeforeKey(key) } else { KeyBound::AfterKey(key) }
+        }
+        Position::BeforeToken(token) => KeyBound::BeforeToken(*token),
+        Position::AfterToken(token) => KeyBound::AfterToken(*token),
+    };
+    let end = match &range.end {
+        Position::Key(key) => {
+            check_key(table, key).map_err(malformed)?;
+            let key = DecoratedKey::new(key.clone());
+            if range.is_end_included { KeyBound::AfterKey(key) } else { KeyBound::BeforeKey(key) }
+        }
+        Position::BeforeToken(Token(i64::MIN)) | Position::AfterToken(Token(i64::MIN)) => {
+            KeyBound::Unbounded
+        }
+        Position::BeforeToken(token) => KeyBound::BeforeToken(*token),
+        Position::AfterToken(token) => KeyBound::AfterToken(*token),
+    };
+    if end.token().zip(start.token()).is_some_and(|(end, start)| end < start) {
+        return Err(ReadFailure::refused("a range of partitions wraps around the ring"));
+    }
+    let mut range_of_keys = KeyRange { start, end };
+    let mut parts = Vec::new();
+    if let (Some((last, is_included)), KeyBound::BeforeKey(first)) =
+        (&range.paging, &range_of_keys.start)
+    {
+        let first = first.clone();
+        let rest = rest_of(table, &all, last, *is_included, range.filter.is_reversed)?;
+        if range_of_keys.contains(&first) {
+            let target = ReadTarget::Partition(first.clone());
+            parts.push(read(command, target, rest, &range.filter));
+        }
+        range_of_keys.start = KeyBound::AfterKey(first);
+    }
+    parts.push(read(command, ReadTarget::Range(range_of_keys), all, &range.filter));
+    Ok(parts)
+}
+
+/// Returns the part of the slices behind the last row of the page before.
+fn rest_of(
+    table: &TableMetadata,
+    slices: &ClusteringSlices,
+    last: &Clustering,
+    is_included: bool,
+    is_reversed: bool,
+) -> Result<ClusteringSlices, ReadFailure> {
+    check_clustering(table, &last.values).map_err(malformed)?;
+    let kind = match (is_reversed, is_included) {
+        (false, true) => BoundKind::InclusiveStart,
+        (false, false) => BoundKind::ExclusiveStart,
+        (true, true) => BoundKind::InclusiveEnd,
+        (true, false) => BoundKind::ExclusiveEnd,
+    };
+    let reached = ClusteringBound { kind, values: last.values.clone() };
+    let comparator = table.comparator();
+    let cut = slices.slices.iter().map(|slice| {
+        let mut slice = slice.clone();
+        if is_reversed {
+            if comparator.compare(reached.position(), slice.end.position()).is_lt() {
+                slice.end = reached.clone();
+            }
+        } else if comparator.compare(reached.position(), slice.start.position()).is_gt() {
+            slice.start = reached.clone();
+        }
+        slice
+    });
+    Ok(ClusteringSlices::normalise(cut.collect(), comparator))
+}

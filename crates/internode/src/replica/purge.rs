@@ -1,0 +1,48 @@
+//! Leaves out the tombstones whose grace has passed, by the second that the command gives.
+
+use espalier_mutation::{DeletionTime, RangeTombstoneMarker, Row, schema::TableMetadata};
+use espalier_storage::{purge_deletion, purge_row};
+
+/// The compaction option that keeps the tombstones of unrepaired data. No data here is repaired.
+const ONLY_REPAIRED: &str = "only_purge_repaired_tombstones";
+
+/// The ages of a read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Purge {
+    /// The second by which cells have expired.
+    pub now_s: u32,
+    /// Tombstones of earlier seconds go.
+    gc_before_s: u32,
+}
+
+impl Purge {
+    pub fn new(table: &TableMetadata, now_s: u32) -> Self {
+        let option = table.options.compaction.get(ONLY_REPAIRED);
+        let keeps_all = option.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let grace = table.options.gc_grace_seconds;
+        let gc_before_s = if keeps_all { 0 } else { now_s.saturating_sub(grace) };
+        Self { now_s, gc_before_s }
+    }
+
+    /// Returns what is left of a deletion.
+    pub fn deletion(&self, mut deletion: DeletionTime) -> DeletionTime {
+        purge_deletion(&mut deletion, &mut |_, second| second < self.gc_before_s);
+        deletion
+    }
+
+    /// Purges a row. Returns whether anything is left.
+    pub fn row(&self, row: &mut Row) -> bool {
+        purge_row(row, self.now_s, &mut |_, second| second < self.gc_before_s);
+        !row.is_empty()
+    }
+
+    /// Returns what is left of a marker.
+    pub fn marker(&self, marker: RangeTombstoneMarker) -> Option<RangeTombstoneMarker> {
+        let (before, after) = (self.deletion(marker.before), self.deletion(marker.after));
+        if before == marker.before && after == marker.after {
+            return Some(marker);
+        }
+        let is_left = !before.is_live() || !after.is_live();
+        is_left.then(|| marker.with_deletions(before, after))
+    }
+}
