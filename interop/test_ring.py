@@ -1,10 +1,13 @@
 """A node of ours in the ring of a stock Cassandra 5.0 node: Cassandra shows it as one of its own,
-our node takes the schema and stores writes, and what it does not do fails at the coordinator.
+our node takes the schema, stores writes and answers reads as Cassandra does, and what it does not
+do fails at the coordinator.
 
 The Cassandra node is the test's own, because a ring changes its members for ever.
 """
 import os
+import random
 import subprocess
+import time
 import urllib.request
 
 import pytest
@@ -13,8 +16,9 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.policies import HostFilterPolicy, RoundRobinPolicy
 from cassandra.query import SimpleStatement
 
+import ring_reads
 from cassandra_node import CassandraNode
-from driver import connect
+from driver import connect, seed
 from espalier_node import wait_until
 
 ADDRESS = "127.0.0.2"
@@ -26,7 +30,10 @@ SEEDS = "[{{class_name: SimpleSeedProvider, parameters: [{{seeds: '127.0.0.1:{po
 def cassandra(tmp_path_factory):
     if os.environ.get("WITHOUT_CASSANDRA"):
         pytest.skip(f"without Cassandra: {os.environ['WITHOUT_CASSANDRA']}")
-    cassandra = CassandraNode(tmp_path_factory.mktemp("cassandra"))
+    # Reads at NODE_LOCAL show what Cassandra itself has.
+    options = "-Dcassandra.enable_nodelocal_queries=true"
+    cassandra = CassandraNode(tmp_path_factory.mktemp("cassandra"), jvm_options=options,
+                              extra_yaml="hints_flush_period: 1s")
     cassandra.start()
     yield cassandra
     cassandra.stop()
@@ -70,7 +77,8 @@ STATEMENTS = [
     "DELETE FROM ring.t WHERE k = 3 AND c > 'a' AND c <= 'z'",
     "INSERT INTO ring.t (k, c, v) VALUES (4, 'gone', 'with its partition')",
     "DELETE FROM ring.t WHERE k = 4",
-    "BEGIN UNLOGGED BATCH INSERT INTO ring.t (k, c, v) VALUES (5, 'b', '1') "
+    # A logged batch, which our node keeps until the coordinator has written it.
+    "BEGIN BATCH INSERT INTO ring.t (k, c, v) VALUES (5, 'b', '1') "
     "INSERT INTO ring.t (k, c, v) VALUES (6, 'b', '2') APPLY BATCH",
     "DELETE FROM ring.t WHERE k = 6",
 ]
@@ -82,13 +90,9 @@ def counter(node, name):
     return sum(float(line.split()[-1]) for line in lines)
 
 
-# The level at which a node reads its own rows alone. The driver has no name for it.
-NODE_LOCAL = 11
-
-
 def local_rows(node, query):
     """Returns the rows that our node stores, without its peers."""
-    statement = SimpleStatement(query, consistency_level=NODE_LOCAL)
+    statement = SimpleStatement(query, consistency_level=ring_reads.NODE_LOCAL)
     return sorted(map(repr, connect(node).execute(statement)))
 
 
@@ -103,6 +107,38 @@ def check_clients(ours):
         lone.execute("CREATE KEYSPACE lost WITH replication = "
                      "{'class': 'SimpleStrategy', 'replication_factor': 1}")
     lone.cluster.shutdown()
+
+
+def check_reads(session, ours, cassandra):
+    """Random reads: digests and data of our node are those of Cassandra's rows."""
+    tables = ring_reads.made_shapes(random.Random(seed()))
+    ring_reads.create(session, tables)
+    wait_until(lambda: agreed(session), what="agreement on the tables")
+    ring_reads.write(session, tables, 20000 if ring_reads.RUNS_ALL else 500)
+    for keyspace in ring_reads.KEYSPACES:
+        ours.flush(keyspace)
+    ring_reads.write(session, tables, 5000 if ring_reads.RUNS_ALL else 200)
+    # Short TTLs have passed.
+    time.sleep(2.1)
+    before = counter(ours, "reads_answered")
+    reads = ring_reads.check(session, tables)
+    assert counter(ours, "reads_answered") - before > reads
+    assert ring_reads.mismatches(cassandra) == 0
+
+
+def check_hints_and_truncation(session, ours, cassandra, query):
+    """What our node has missed while it was down, the coordinator delivers; TRUNCATE needs all
+    nodes."""
+    session.execute("INSERT INTO ring.t (k, c, s, v) VALUES (7, 'a', 'new', 'missed')")
+    session.execute("DELETE FROM ring.t WHERE k = 5")
+    expected = sorted(map(repr, session.execute(query)))
+    ours.start()
+    wait_until(lambda: status(cassandra).get(ADDRESS) == "UN", 60, "our node up once more")
+    wait_until(lambda: local_rows(ours, query) == expected, 60, "the hints")
+    everywhere = SimpleStatement(query, consistency_level=ConsistencyLevel.ALL)
+    assert sorted(map(repr, session.execute(everywhere))) == expected
+    session.execute("TRUNCATE ring.t", timeout=60)
+    assert local_rows(ours, query) == []
 
 
 def test_a_member_is_shown_and_stores_writes(node, cassandra):
@@ -135,21 +171,26 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     write = lambda text: session.execute(SimpleStatement(text, consistency_level=everywhere))
     for text in STATEMENTS:
         write(text)
-    # A read that needs our node fails: it does not answer reads yet.
-    with pytest.raises(ReadFailure):
-        write("SELECT v FROM ring.t WHERE k = 1")
+    # A read that needs our node is answered, with a digest that Cassandra's equals.
+    assert list(write("SELECT v FROM ring.t WHERE k = 1 AND c = 'a'")) == [("value",)]
+    check_reads(session, ours, cassandra)
     session.execute("CREATE TABLE ring.n (k int PRIMARY KEY, n counter)")
     wait_until(lambda: agreed(session), what="agreement on the schema with counters")
     with pytest.raises(WriteFailure):
         write("UPDATE ring.n SET n += 1 WHERE k = 1")
     with pytest.raises(WriteFailure):
         write("INSERT INTO system_traces.sessions (session_id) VALUES (uuid())")
-    assert counter(ours, "requests_refused") >= 2
+    with pytest.raises(ReadFailure):
+        write("SELECT n FROM ring.n WHERE k = 1")
+    assert counter(ours, "requests_refused") >= 3
     assert counter(ours, "connections_broken") == 0
     assert "refused a request of a peer" in ours.log()
     query = "SELECT k, c, s, v, m, p, writetime(v) FROM ring.t"
     rows = local_rows(ours, query)
     assert len(rows) == 4
+    # The batch is written, so nothing is left of it.
+    kept = "SELECT id FROM system.batches"
+    wait_until(lambda: local_rows(ours, kept) == [], what="the end of the batch")
     check_clients(ours)
 
     # A restart is the same node; a kill is noticed, and so is a clean stop.
@@ -162,3 +203,4 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     wait_until(lambda: status(cassandra).get(ADDRESS) == "DN", 60, "our node down")
     # Without our node, Cassandra answers reads alone, and it has the same rows.
     assert sorted(map(repr, session.execute(query))) == rows
+    check_hints_and_truncation(session, ours, cassandra, query)

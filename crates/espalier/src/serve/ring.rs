@@ -1,16 +1,18 @@
 //! The node as a member of a Cassandra ring (docs/ring.md).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use espalier_internode::payload::Mutation as RingMutation;
+use espalier_internode::payload::{Mutation as RingMutation, ReadCommand};
+use espalier_internode::replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits};
 use espalier_internode::ring::{Backend, LocalFuture, LocalView, RingMember};
-use espalier_mutation::schema::{KeyspaceMetadata, Schema};
+use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableId};
 use espalier_mutation::{Mutation, Unfiltered};
 use espalier_runtime::{random, time};
 use espalier_storage::Database;
+use espalier_storage::guardrails::{Level, Limit};
 use espalier_storage::system::{RELEASE_VERSION, SchemaRows, keyspaces, read_keyspaces};
 
 use super::ServeError;
@@ -48,7 +50,7 @@ pub fn join(
     node.server.add_counters(Box::new(move || metrics.counts().to_vec()));
     tracing::warn!(
         listen = %address,
-        "joined a ring as an experiment: reads of the ring are refused (docs/ring.md)"
+        "joined a ring as an experiment (docs/ring.md)"
     );
     Ok(Some(member))
 }
@@ -79,6 +81,52 @@ impl Backend for Node {
     fn store(&self, write: Mutation) -> LocalFuture<Result<(), String>> {
         let database = self.0.clone();
         Box::pin(async move { database.apply(write).await.map_err(|error| error.to_string()) })
+    }
+
+    fn store_unless_truncated(
+        &self,
+        mut write: Mutation,
+        made_ms: i64,
+    ) -> LocalFuture<Result<(), String>> {
+        let database = self.0.clone();
+        Box::pin(async move {
+            let made_us = made_ms.saturating_mul(1000);
+            let tables: BTreeSet<_> = write.updates.iter().map(|update| update.table).collect();
+            for table in tables {
+                let truncated = database.truncated_at_us(table).await;
+                let truncated = truncated.map_err(|error| error.to_string())?;
+                if truncated.is_some_and(|at_us| at_us >= made_us) {
+                    write.updates.retain(|update| update.table != table);
+                }
+            }
+            if write.updates.is_empty() {
+                return Ok(());
+            }
+            database.apply(write).await.map_err(|error| error.to_string())
+        })
+    }
+
+    fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>> {
+        let database = self.0.clone();
+        Box::pin(async move { database.truncate(table).await.map_err(|error| error.to_string()) })
+    }
+
+    fn read(
+        &self,
+        command: ReadCommand,
+        terms: ReadTerms,
+    ) -> LocalFuture<Result<ReadAnswer, ReadFailure>> {
+        let database = self.0.clone();
+        Box::pin(async move { replica::answer(&database, command, terms).await })
+    }
+
+    fn tombstone_limits(&self) -> TombstoneLimits {
+        let guardrails = &self.0.configuration().guardrails;
+        let limit = |level| {
+            let threshold = guardrails.threshold(Limit::Tombstones, level);
+            threshold.and_then(|threshold| u64::try_from(threshold).ok())
+        };
+        TombstoneLimits { warn: limit(Level::Warn), fail: limit(Level::Fail) }
     }
 }
 

@@ -1,11 +1,14 @@
-//! The node behind a member: its schema, and the storage of writes.
+//! The node behind a member: its schema, the storage of writes, and reads.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use espalier_mutation::schema::Schema;
+use espalier_mutation::schema::{Schema, TableId};
 use uuid::Uuid;
 
-use crate::payload::Mutation;
+use crate::{
+    payload::{Mutation, ReadCommand},
+    replica::{ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
+};
 
 /// A future of the calling shard.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -23,6 +26,27 @@ pub trait Backend {
 
     /// Stores a write. It is synced when the future is ready.
     fn store(&self, write: espalier_mutation::Mutation) -> LocalFuture<Result<(), String>>;
+
+    /// Stores a write as [`Self::store`] does, without its changes of tables that were truncated
+    /// at or after `made_ms`, in ms since 1970.
+    fn store_unless_truncated(
+        &self,
+        write: espalier_mutation::Mutation,
+        made_ms: i64,
+    ) -> LocalFuture<Result<(), String>>;
+
+    /// Removes all rows of a table.
+    fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>>;
+
+    /// Answers a read as a Cassandra replica does.
+    fn read(
+        &self,
+        command: ReadCommand,
+        terms: ReadTerms,
+    ) -> LocalFuture<Result<ReadAnswer, ReadFailure>>;
+
+    /// Returns the limits of tombstones in a read.
+    fn tombstone_limits(&self) -> TombstoneLimits;
 
     /// Returns the version of the node's own schema, for a member that has not taken the ring's.
     fn own_schema_version(&self) -> Uuid {

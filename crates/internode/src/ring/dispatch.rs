@@ -12,6 +12,8 @@ use crate::{
 /// Maximum length of a write, in bytes: Cassandra's default of `max_mutation_size`. A decoded write
 /// may take many times as much.
 const MAX_WRITE_BYTES: usize = 16 << 20;
+/// Maximum length of a read's command, in bytes. Arbitrary; most have less than 200.
+const MAX_COMMAND_BYTES: usize = 1 << 20;
 
 impl RingMember {
     /// Takes a message of a peer. `room` is the memory that it has reserved.
@@ -31,6 +33,13 @@ impl RingMember {
             }
             let schema = self.backend.schema();
             let payload = Payload::decode(header.verb, version, &message.payload, &*schema);
+            if header.verb == Verb::HINT_REQ
+                && let Err(DecodeError::UnknownTable(_)) = &payload
+                && self.agrees_with(from)
+            {
+                self.skip_hint(to, header.id);
+                return Ok(());
+            }
             self.answer(from, to, header, payload.map_err(Refusal::of)?, room)
         });
         if let Err(refusal) = outcome {
@@ -57,12 +66,19 @@ impl RingMember {
                 self.on_schema_push();
                 Ok(false)
             }
-            Verb::MUTATION_REQ | Verb::READ_REPAIR_REQ => {
+            Verb::TRUNCATE_REQ => Ok(true),
+            Verb::MUTATION_REQ | Verb::READ_REPAIR_REQ | Verb::HINT_REQ => {
                 if message.payload.len() > MAX_WRITE_BYTES {
                     return Err(Refusal::new("a write exceeds 16 MiB"));
                 }
                 if !header.forward_to().map_err(Refusal::of)?.is_empty() {
                     return Err(Refusal::new("writes are not forwarded to other nodes"));
+                }
+                Ok(true)
+            }
+            Verb::READ_REQ | Verb::RANGE_REQ => {
+                if message.payload.len() > MAX_COMMAND_BYTES {
+                    return Err(Refusal::new("the command of a read exceeds 1 MiB"));
                 }
                 Ok(true)
             }
@@ -110,6 +126,11 @@ impl RingMember {
             }
             (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows, room),
             (_, Payload::Mutation(write)) => self.store(to, (id, verb), write, room)?,
+            (_, Payload::Hint(hint)) => self.store_hint(to, (id, verb), hint, room)?,
+            (Verb::TRUNCATE_REQ, Payload::Truncate { keyspace, table }) => {
+                self.truncate(to, id, (keyspace, table))?;
+            }
+            (_, Payload::Read(command)) => self.read(to, header, *command, room)?,
             _ => return Err(Refusal::unsupported(verb)),
         }
         self.report_events();
@@ -154,8 +175,8 @@ impl RingMember {
 
 /// The reason why a request was not carried out.
 pub(super) struct Refusal {
-    reason: FailureReason,
-    text: String,
+    pub reason: FailureReason,
+    pub text: String,
 }
 
 impl Refusal {

@@ -20,12 +20,14 @@ use espalier_runtime::{
     sync::Event,
     time::{self, Instant},
 };
+use uuid::Uuid;
 
 use super::{
     Backend, GossipEvent, Gossiper, LocalView, RingMetrics, RingSettings,
     gossiper::{MAX_ENDPOINTS, Outgoing},
     inbound::{self, InboundConnections},
     outbound::{Peer, Queued},
+    reads::Reads,
     room::Room,
     schema::RingSchema,
     warnings::Warnings,
@@ -46,6 +48,7 @@ const MAX_PEERS: usize = 2 * MAX_ENDPOINTS;
 /// A member of a ring.
 pub struct RingMember {
     pub(super) settings: RingSettings,
+    pub(super) host_id: Uuid,
     pub(super) gossiper: RefCell<Gossiper>,
     pub(super) metrics: Arc<RingMetrics>,
     pub(super) stopped: Event,
@@ -53,6 +56,7 @@ pub struct RingMember {
     pub(super) schema: RefCell<RingSchema>,
     pub(super) warnings: Warnings,
     pub(super) room: Room,
+    pub(super) reads: Reads,
     pub(super) inbound: InboundConnections,
     peers: RefCell<HashMap<SocketAddr, Peer>>,
     tasks: RefCell<Vec<JoinHandle<()>>>,
@@ -75,12 +79,14 @@ impl RingMember {
         let member = Rc::new(Self {
             gossiper: RefCell::new(settings.gossiper(local)),
             settings,
+            host_id: local.host_id,
             metrics: Arc::default(),
             stopped: Event::new(),
             backend,
             schema: RefCell::default(),
             warnings: Warnings::default(),
             room: Room::default(),
+            reads: Reads::default(),
             inbound: InboundConnections::default(),
             peers: RefCell::default(),
             tasks: RefCell::default(),

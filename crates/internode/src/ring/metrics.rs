@@ -10,6 +10,8 @@ pub struct RingMetrics {
     refused: AtomicU64,
     broken: AtomicU64,
     dropped: AtomicU64,
+    read: AtomicU64,
+    expired: AtomicU64,
 }
 
 impl RingMetrics {
@@ -33,8 +35,16 @@ impl RingMetrics {
         self.dropped.fetch_add(1, Relaxed);
     }
 
+    pub(super) fn count_read(&self) {
+        self.read.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_expired(&self) {
+        self.expired.fetch_add(1, Relaxed);
+    }
+
     /// Returns each count with its name and what it counts.
-    pub fn counts(&self) -> [(&'static str, &'static str, u64); 5] {
+    pub fn counts(&self) -> [(&'static str, &'static str, u64); 7] {
         let get = |count: &AtomicU64| count.load(Relaxed);
         [
             ("espalier_ring_messages_received", "Messages of peers.", get(&self.received)),
@@ -53,6 +63,12 @@ impl RingMetrics {
                 "espalier_ring_messages_dropped",
                 "Messages to peers that could not be sent.",
                 get(&self.dropped),
+            ),
+            ("espalier_ring_reads_answered", "Reads of peers that were answered.", get(&self.read)),
+            (
+                "espalier_ring_reads_expired",
+                "Reads of peers that were dropped, because the coordinator had given up.",
+                get(&self.expired),
             ),
         ]
     }

@@ -7,7 +7,9 @@
 //! | [`member`] | the tasks of a member, which run on one shard |
 //! | `inbound`, `outbound` | connections from a peer, and to a peer |
 //! | `dispatch` | the answer to each message |
-//! | `schema` | the schema of the ring, and writes to its tables |
+//! | `schema` | the schema of the ring |
+//! | `writes` | writes, hints and truncations |
+//! | `reads` | answers to reads |
 //! | `room` | the memory of messages in work |
 //! | `warnings` | the log lines that peers can cause |
 //! | `backend` | the node behind a member |
@@ -26,10 +28,12 @@ mod inbound;
 pub mod member;
 mod metrics;
 mod outbound;
+mod reads;
 mod room;
 mod schema;
 pub mod settings;
 mod warnings;
+mod writes;
 
 pub use backend::{Backend, LocalFuture};
 pub use gossiper::{GossipEvent, Gossiper, Liveness};

@@ -16,8 +16,9 @@ use crate::{
     DecodeError, MessagingVersion,
     frame::put_message,
     handshake::{Accept, ConnectionKind, Framing, Initiate},
-    message::{Header, Message, MessageFlags, Verb},
-    payload::Payload,
+    message::{Header, Message, MessageFlags, Parameter, Verb},
+    payload::{Payload, ReadResponse},
+    replica::AnswerBytes,
 };
 
 /// Messages that may wait for a connection. Arbitrary; they are short answers to writes.
@@ -28,6 +29,10 @@ const URGENT_QUEUE_LENGTH: usize = 256;
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Messages of more bytes go over the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
+/// Bytes that a payload may take besides its data.
+const PAYLOAD_OVERHEAD_BYTES: usize = 64;
+/// Large messages that may wait. Arbitrary; the answers among them have a budget.
+const LARGE_QUEUE_LENGTH: usize = 256;
 /// Time for writing a message. A peer that takes longer does not read.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time after which a message of this node is of no use.
@@ -44,14 +49,40 @@ pub(super) struct Queued {
     id: u64,
     pub verb: Verb,
     payload: Payload,
+    parameters: Vec<Parameter>,
     created: Instant,
     created_ms: u32,
+    /// The memory that the message holds until it is sent.
+    _bytes: Option<AnswerBytes>,
 }
 
 impl Queued {
     pub fn new(id: u64, verb: Verb, payload: Payload) -> Self {
         let created_ms = time::now_millis() as u32;
-        Self { id, verb, payload, created: Instant::now(), created_ms }
+        let created = Instant::now();
+        Self { id, verb, payload, parameters: Vec::new(), created, created_ms, _bytes: None }
+    }
+
+    pub fn with_parameters(self, parameters: Vec<Parameter>) -> Self {
+        Self { parameters, ..self }
+    }
+
+    pub fn holding(self, bytes: AnswerBytes) -> Self {
+        Self { _bytes: Some(bytes), ..self }
+    }
+
+    /// Returns whether the message needs the connection for large messages.
+    fn is_large(&self) -> bool {
+        let length = match &self.payload {
+            Payload::ReadResponse(ReadResponse::Data { data, .. }) => data.len(),
+            Payload::GossipSyn(_) | Payload::GossipAck(_) | Payload::GossipAck2(_) => {
+                let mut encoded = Vec::new();
+                let outcome = self.payload.encode(MessagingVersion::V13, &mut encoded);
+                outcome.map_or(0, |()| encoded.len())
+            }
+            _ => 0,
+        };
+        length + PAYLOAD_OVERHEAD_BYTES > LARGE_BYTES
     }
 }
 
@@ -63,13 +94,14 @@ pub(super) struct QueueFull;
 pub(super) struct Peer {
     urgent: Option<Sender<Queued>>,
     small: Option<Sender<Queued>>,
+    large: Option<Sender<Queued>>,
 }
 
 impl Peer {
     /// Returns whether no queue waits for messages.
     pub fn is_idle(&self) -> bool {
         let is_over = |queue: &Option<Sender<_>>| queue.as_ref().is_none_or(Sender::is_closed);
-        is_over(&self.urgent) && is_over(&self.small)
+        is_over(&self.urgent) && is_over(&self.small) && is_over(&self.large)
     }
 
     /// Queues a message.
@@ -93,7 +125,9 @@ impl Peer {
                 | Verb::ECHO_RSP
                 | Verb::FAILURE_RSP
         );
-        let (queue, kind, length) = if is_urgent {
+        let (queue, kind, length) = if message.is_large() {
+            (&mut self.large, ConnectionKind::Large, LARGE_QUEUE_LENGTH)
+        } else if is_urgent {
             (&mut self.urgent, ConnectionKind::Urgent, URGENT_QUEUE_LENGTH)
         } else {
             (&mut self.small, ConnectionKind::Small, QUEUE_LENGTH)
@@ -161,7 +195,7 @@ impl Link {
             None => self.connect_in_time().await?,
         };
         let open = self.open.insert(open);
-        let bytes = encode(message, open.version).map_err(io::Error::other)?;
+        let bytes = encode(&message, open.version, self.kind).map_err(io::Error::other)?;
         let writing = time::timeout(WRITE_LIMIT, open.writer.write_all(bytes)).await;
         writing.map_err(|_| io::ErrorKind::TimedOut)?.0
     }
@@ -225,10 +259,14 @@ async fn accepted(stream: &TcpStream) -> io::Result<MessagingVersion> {
 }
 
 /// Returns a message as frames.
-fn encode(message: Queued, version: MessagingVersion) -> Result<Vec<u8>, String> {
+fn encode(
+    message: &Queued,
+    version: MessagingVersion,
+    kind: ConnectionKind,
+) -> Result<Vec<u8>, String> {
     let mut payload = Vec::new();
     message.payload.encode(version, &mut payload)?;
-    if payload.len() > LARGE_BYTES {
+    if payload.len() > LARGE_BYTES && kind != ConnectionKind::Large {
         return Err(format!("a message of {} bytes needs a connection of its own", payload.len()));
     }
     let header = Header {
@@ -237,7 +275,7 @@ fn encode(message: Queued, version: MessagingVersion) -> Result<Vec<u8>, String>
         expires_in_ms: EXPIRY.as_millis() as u64,
         verb: message.verb,
         flags: MessageFlags::default(),
-        parameters: Vec::new(),
+        parameters: message.parameters.clone(),
     };
     let (mut scratch, mut out) = (Vec::new(), Vec::new());
     put_message(false, &mut scratch, &mut out, |out| {

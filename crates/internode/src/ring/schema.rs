@@ -13,7 +13,7 @@ use std::{net::SocketAddr, rc::Rc, time::Duration};
 use espalier_runtime::spawn_local;
 use uuid::Uuid;
 
-use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation};
+use super::{RingMember, room::Reservation};
 use crate::{
     message::Verb,
     payload::{ApplicationState, Mutation, Payload},
@@ -45,6 +45,15 @@ impl RingMember {
     pub(super) fn schema_version(&self) -> Uuid {
         let taken = self.schema.borrow().taken;
         taken.unwrap_or_else(|| self.backend.own_schema_version())
+    }
+
+    /// Returns whether the member has the schema that a peer announces.
+    pub(super) fn agrees_with(&self, peer: SocketAddr) -> bool {
+        let gossiper = self.gossiper.borrow();
+        let announced = gossiper.endpoints().get(&peer);
+        let announced = announced.and_then(|endpoint| endpoint.value(ApplicationState::Schema));
+        let announced: Option<Uuid> = announced.and_then(|version| version.parse().ok());
+        announced.is_some() && announced == self.schema.borrow().taken
     }
 
     /// Pulls the schema of a live peer that announces another version.
@@ -115,43 +124,5 @@ impl RingMember {
             }
         })
         .detach();
-    }
-
-    /// Stores a write of the ring, and acknowledges it once it is synced.
-    pub(super) fn store(
-        self: &Rc<Self>,
-        to: SocketAddr,
-        (id, verb): (u64, Verb),
-        write: Mutation,
-        room: Reservation,
-    ) -> Result<(), Refusal> {
-        let Some(response) = verb.response() else { return Err(Refusal::unsupported(verb)) };
-        for update in &write.updates {
-            if update.table.keyspace.starts_with("system") {
-                return Err(Refusal::new("writes to tables of system keyspaces are not stored"));
-            }
-            if update.table.is_counter() {
-                return Err(Refusal::new("writes to counters are not stored"));
-            }
-            if update.table.has_views() || update.table.is_view() {
-                let text = "writes to materialized views and their base tables are not stored";
-                return Err(Refusal::new(text));
-            }
-        }
-        let write = write.into_mutation().map_err(Refusal::of)?;
-        let member = Rc::clone(self);
-        let storing = self.backend.store(write);
-        spawn_local(async move {
-            let outcome = storing.await;
-            drop(room);
-            match outcome {
-                Ok(()) => {
-                    member.send(to, Queued::new(id, response, Payload::None));
-                }
-                Err(error) => member.refuse(to, (id, verb), true, &Refusal::new(error)),
-            }
-        })
-        .detach();
-        Ok(())
     }
 }

@@ -41,6 +41,17 @@ impl Database {
         })
     }
 
+    /// Returns when a table was truncated last, in µs since 1970.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown, or if its truncation record cannot be read.
+    pub async fn truncated_at_us(&self, table: TableId) -> Result<Option<i64>, StorageError> {
+        let table = self.table(table)?;
+        let record = TruncationRecord::load(&self.inner.file_system, &table.directory).await?;
+        Ok(record.map(|record| record.at_us))
+    }
+
     async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
         // Two truncations at a time would hold flushes off against each other, and the table must
         // not be dropped or get a view meanwhile.

@@ -1,0 +1,142 @@
+//! Writes of the ring: mutations, those of read repair, hints, and truncations. Each is acknowledged
+//! once it is synced.
+
+use std::{net::SocketAddr, rc::Rc, time::Duration};
+
+use espalier_runtime::{spawn_local, time};
+
+use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation};
+use crate::{
+    message::Verb,
+    payload::{Hint, Mutation, Payload},
+};
+
+impl RingMember {
+    /// Stores a write.
+    pub(super) fn store(
+        self: &Rc<Self>,
+        to: SocketAddr,
+        (id, verb): (u64, Verb),
+        write: Mutation,
+        room: Reservation,
+    ) -> Result<(), Refusal> {
+        check(&write)?;
+        let write = write.into_mutation().map_err(Refusal::of)?;
+        let storing = self.backend.store(write);
+        self.acknowledge(to, (id, verb), room, storing)
+    }
+
+    /// Stores a write that a coordinator has kept for this node.
+    ///
+    /// A hint that is older than the grace period of its tables is acknowledged and not stored, as
+    /// in Cassandra: deletions after it may be purged. So are its writes to tables that were
+    /// truncated after it.
+    pub(super) fn store_hint(
+        self: &Rc<Self>,
+        to: SocketAddr,
+        (id, verb): (u64, Verb),
+        hint: Hint,
+        room: Reservation,
+    ) -> Result<(), Refusal> {
+        let Hint { host, created_ms, gc_grace_seconds, mutation } = hint;
+        if host != self.host_id {
+            return Err(Refusal::new("a hint for another node"));
+        }
+        check(&mutation)?;
+        let graces = mutation.updates.iter().map(|update| update.table.options.gc_grace_seconds);
+        let grace_s = graces.fold(gc_grace_seconds, u32::min);
+        let age_ms = u64::try_from(time::now_millis().saturating_sub(created_ms)).unwrap_or(0);
+        if Duration::from_millis(age_ms) >= Duration::from_secs(grace_s.into()) {
+            if self.warnings.is_due("old hint") {
+                tracing::warn!(
+                    peer = %to,
+                    created_ms,
+                    "dropped a hint that is older than gc_grace_seconds; repair the table"
+                );
+            }
+            return self.acknowledge(to, (id, verb), room, Box::pin(async { Ok(()) }));
+        }
+        let write = mutation.into_mutation().map_err(Refusal::of)?;
+        let storing = self.backend.store_unless_truncated(write, created_ms);
+        self.acknowledge(to, (id, verb), room, storing)
+    }
+
+    /// Acknowledges a hint for a table that was dropped. The peer has the same schema, and no node
+    /// delivers hints without agreement on it.
+    pub(super) fn skip_hint(self: &Rc<Self>, to: SocketAddr, id: u64) {
+        tracing::info!(peer = %to, "skipped a hint for a table that the ring does not have");
+        self.send(to, Queued::new(id, Verb::HINT_RSP, Payload::None));
+    }
+
+    /// Removes all rows of a table.
+    pub(super) fn truncate(
+        self: &Rc<Self>,
+        to: SocketAddr,
+        id: u64,
+        (keyspace, table): (String, String),
+    ) -> Result<(), Refusal> {
+        if keyspace.starts_with("system") {
+            return Err(Refusal::new("tables of system keyspaces are not truncated"));
+        }
+        let schema = self.backend.schema();
+        let Some(found) = schema.table(&keyspace, &table) else {
+            return Err(Refusal::new("the table to truncate does not exist"));
+        };
+        let truncating = self.backend.truncate(found.id);
+        let member = Rc::clone(self);
+        spawn_local(async move {
+            match truncating.await {
+                Ok(()) => {
+                    let payload = Payload::Truncated { keyspace, table, is_done: true };
+                    member.send(to, Queued::new(id, Verb::TRUNCATE_RSP, payload));
+                }
+                Err(error) => {
+                    let request = (id, Verb::TRUNCATE_REQ);
+                    member.refuse(to, request, true, &Refusal::new(error));
+                }
+            }
+        })
+        .detach();
+        Ok(())
+    }
+
+    /// Answers a write when it is done.
+    fn acknowledge(
+        self: &Rc<Self>,
+        to: SocketAddr,
+        (id, verb): (u64, Verb),
+        room: Reservation,
+        storing: super::LocalFuture<Result<(), String>>,
+    ) -> Result<(), Refusal> {
+        let Some(response) = verb.response() else { return Err(Refusal::unsupported(verb)) };
+        let member = Rc::clone(self);
+        spawn_local(async move {
+            let outcome = storing.await;
+            drop(room);
+            match outcome {
+                Ok(()) => member.send(to, Queued::new(id, response, Payload::None)),
+                Err(error) => member.refuse(to, (id, verb), true, &Refusal::new(error)),
+            }
+        })
+        .detach();
+        Ok(())
+    }
+}
+
+/// Refuses writes to tables that this node does not keep as the ring does.
+fn check(write: &Mutation) -> Result<(), Refusal> {
+    for update in &write.updates {
+        let table = &update.table;
+        let text = if table.keyspace.starts_with("system") {
+            "writes to tables of system keyspaces are not stored"
+        } else if table.is_counter() {
+            "writes to counters are not stored"
+        } else if table.has_views() || table.is_view() {
+            "writes to materialized views and their base tables are not stored"
+        } else {
+            continue;
+        };
+        return Err(Refusal::new(text));
+    }
+    Ok(())
+}
