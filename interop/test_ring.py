@@ -158,6 +158,11 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     assert (native_port, list(tokens)) == (ours.port, [str(TOKEN)])
     assert status(cassandra) == {"127.0.0.1": "UN", ADDRESS: "UN"}
 
+    # Another node with its token does not start.
+    other = {**settings, "listen_address": "127.0.0.3"}
+    with pytest.raises(AssertionError, match=f"the token {TOKEN} belongs to the node {ADDRESS}"):
+        node("other", settings=other)
+
     # Our node takes the schema and announces it: all agree.
     session.execute("CREATE KEYSPACE ring WITH replication = {'class': 'SimpleStrategy', "
                     "'replication_factor': 2}")

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use espalier_internode::ring::JoinError;
 use espalier_runtime::file::FileError;
 use espalier_runtime::net::tls::TlsError;
 use espalier_runtime::shard::ShardPanic;
@@ -66,6 +67,9 @@ pub enum ServeError {
         /// The flag for another address or port.
         setting: &'static str,
     },
+    /// The node cannot join its ring.
+    #[error("cannot join the ring: {0}")]
+    Join(JoinError),
     /// The kernel refuses threads or event loops.
     #[error("the shards cannot be started: {0}")]
     Start(io::Error),

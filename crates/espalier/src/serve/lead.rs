@@ -69,8 +69,10 @@ async fn serve_until_stopped(
         announce_superuser(&superuser);
     }
     listen(node, &leadership.addresses).await?;
-    let member = ring::join(node, leadership, generation)?;
-    announce(leadership);
+    let member = ring::join(node, leadership, generation, &stop).await?;
+    if !stop.is_set() {
+        announce(leadership);
+    }
     stop.wait().await;
     if let Some(member) = member {
         member.stop().await;

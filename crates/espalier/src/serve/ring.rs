@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use espalier_internode::payload::{Mutation as RingMutation, ReadCommand};
 use espalier_internode::replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits};
-use espalier_internode::ring::{Backend, LocalFuture, LocalView, RingMember};
+use espalier_internode::ring::{Backend, LocalFuture, LocalView, RingMember, StartError};
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableId};
 use espalier_mutation::{Mutation, Unfiltered};
+use espalier_runtime::sync::Event;
 use espalier_runtime::{random, time};
 use espalier_storage::Database;
 use espalier_storage::guardrails::{Level, Limit};
@@ -22,14 +23,16 @@ use super::shard::ShardNode;
 /// The SSTables that the node reads, as Cassandra names them.
 const SSTABLE_VERSIONS: &str = "big-nb,big-oa,bti-da";
 
-/// Joins the ring; `None` if the node is a cluster of its own.
+/// Joins the ring; `None` if the node is a cluster of its own, or if `stop` is set before.
 ///
 /// # Errors
-/// Fails if the node cannot listen on the address for its peers.
-pub fn join(
+/// Fails if the node cannot listen on the address for its peers, if no seed answers, or if another
+/// node has its address or a token.
+pub async fn join(
     node: &ShardNode,
     leadership: &Leadership,
     generation: u32,
+    stop: &Event,
 ) -> Result<Option<Rc<RingMember>>, ServeError> {
     let Some(settings) = leadership.ring.clone() else { return Ok(None) };
     let native = SocketAddr::new(leadership.broadcast_address, leadership.addresses.cql.port());
@@ -42,10 +45,15 @@ pub fn join(
     };
     let address = settings.listen;
     let backend = Box::new(Node(node.database.clone()));
-    let member = RingMember::start(settings, &local, backend).map_err(|error| {
-        let setting = "--set storage_port=";
-        ServeError::Listen { purpose: "the nodes of the ring", address, error, setting }
+    let member = RingMember::start(settings, local, backend, stop).await;
+    let member = member.map_err(|error| match error {
+        StartError::Listen(error) => {
+            let setting = "--set storage_port=";
+            ServeError::Listen { purpose: "the nodes of the ring", address, error, setting }
+        }
+        StartError::Join(error) => ServeError::Join(error),
     })?;
+    let Some(member) = member else { return Ok(None) };
     let metrics = member.metrics();
     node.server.add_counters(Box::new(move || metrics.counts().to_vec()));
     tracing::warn!(

@@ -25,6 +25,9 @@ impl RingMember {
         room: Reservation,
     ) {
         self.metrics.count_received();
+        if self.joining.borrow().is_some() {
+            return self.receive_before_joining(from, version, &message);
+        }
         let header = &message.header;
         let to = header.respond_to().ok().flatten().unwrap_or(from);
         let outcome = self.check(from, &message).and_then(|is_wanted| {

@@ -102,8 +102,7 @@ impl Endpoint {
     /// Returns whether the endpoint has left the ring or was removed from it.
     pub fn has_departed(&self) -> bool {
         use ApplicationState::{Status, StatusWithPort};
-        let status = self.value(StatusWithPort).or(self.value(Status)).unwrap_or_default();
-        DEPARTED.contains(&status.split(',').next().unwrap_or_default())
+        is_departed(self.value(StatusWithPort).or(self.value(Status)).unwrap_or_default())
     }
 
     fn max_version(&self) -> i32 {
@@ -440,6 +439,11 @@ impl Gossiper {
         }
         goes_on
     }
+}
+
+/// Returns whether a status is that of an endpoint that has left the ring or was removed.
+pub(super) fn is_departed(status: &str) -> bool {
+    DEPARTED.contains(&status.split(',').next().unwrap_or_default())
 }
 
 fn pick(from: &[SocketAddr], below: &mut dyn FnMut(usize) -> usize) -> Option<SocketAddr> {

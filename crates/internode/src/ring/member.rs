@@ -30,6 +30,7 @@ use super::{
     reads::Reads,
     room::Room,
     schema::RingSchema,
+    shadow::{self, JoinError, Joining},
     warnings::Warnings,
 };
 use crate::{
@@ -45,6 +46,17 @@ const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
 /// Peers with queues at most. Arbitrary: as many as gossip knows, and others that connect.
 const MAX_PEERS: usize = 2 * MAX_ENDPOINTS;
 
+/// The reason why a node is no member of the ring.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The node cannot listen for its peers.
+    #[error(transparent)]
+    Listen(#[from] io::Error),
+    /// Its place in the ring is not free, or no seed answers.
+    #[error(transparent)]
+    Join(JoinError),
+}
+
 /// A member of a ring.
 pub struct RingMember {
     pub(super) settings: RingSettings,
@@ -54,6 +66,8 @@ pub struct RingMember {
     pub(super) stopped: Event,
     pub(super) backend: Box<dyn Backend>,
     pub(super) schema: RefCell<RingSchema>,
+    /// Set until the node has taken its place.
+    pub(super) joining: RefCell<Option<Joining>>,
     pub(super) warnings: Warnings,
     pub(super) room: Room,
     pub(super) reads: Reads,
@@ -65,25 +79,29 @@ pub struct RingMember {
 }
 
 impl RingMember {
-    /// Listens for peers and begins to gossip.
+    /// Listens for peers, asks the seeds whether the node's place is free, and begins to gossip.
+    /// Returns `None` if `stop` is set before.
     ///
     /// # Errors
     ///
-    /// Fails if the kernel refuses to listen on the address.
-    pub fn start(
+    /// Fails if the kernel refuses to listen on the address, if no seed answers, or if another node
+    /// of the ring has the address or a token.
+    pub async fn start(
         settings: RingSettings,
-        local: &LocalView,
+        local: LocalView,
         backend: Box<dyn Backend>,
-    ) -> io::Result<Rc<Self>> {
+        stop: &Event,
+    ) -> Result<Option<Rc<Self>>, StartError> {
         let listener = TcpListener::bind(settings.listen, ListenOptions::default())?;
         let member = Rc::new(Self {
-            gossiper: RefCell::new(settings.gossiper(local)),
+            gossiper: RefCell::new(settings.gossiper(&local)),
             settings,
             host_id: local.host_id,
             metrics: Arc::default(),
             stopped: Event::new(),
             backend,
             schema: RefCell::default(),
+            joining: RefCell::new(Some(Joining::default())),
             warnings: Warnings::default(),
             room: Room::default(),
             reads: Reads::default(),
@@ -94,9 +112,31 @@ impl RingMember {
             next_id: Cell::new(1),
         });
         let accepting = spawn_local(inbound::accept_all(Rc::clone(&member), listener));
+        let joined = member.join(local, stop).await;
+        if !matches!(joined, Ok(true)) {
+            member.stopped.set();
+            accepting.cancel().await;
+            member.peers.borrow_mut().clear();
+            return joined.map(|_| None).map_err(StartError::Join);
+        }
         let gossiping = spawn_local(Rc::clone(&member).gossip());
         *member.tasks.borrow_mut() = vec![accepting, gossiping];
-        Ok(member)
+        Ok(Some(member))
+    }
+
+    /// Takes the node's place in the ring, if it is free. Returns `false` if the node stops.
+    async fn join(self: &Rc<Self>, local: LocalView, stop: &Event) -> Result<bool, JoinError> {
+        let Some((seed, ack)) = self.ask_seeds(stop).await? else { return Ok(false) };
+        let RingSettings { broadcast, tokens, .. } = &self.settings;
+        let known = shadow::check(&ack.states, *broadcast, local.host_id, tokens)?;
+        // The ring takes states of this node only from a later generation than it knows.
+        let next = known.map_or(i32::MIN, |known| known.saturating_add(1));
+        let local = LocalView { generation: local.generation.max(next), ..local };
+        *self.gossiper.borrow_mut() = self.settings.gossiper(&local);
+        *self.joining.borrow_mut() = None;
+        let outgoing = self.gossiper.borrow_mut().on_ack(seed, ack, self.now());
+        self.send_all(outgoing);
+        Ok(true)
     }
 
     /// Returns the counts.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`settings`] | the facts about the node that it announces |
 //! | [`gossiper`] | the state of gossip, without sockets and clock |
+//! | `shadow` | the question to the seeds before the node takes its place |
 //! | [`member`] | the tasks of a member, which run on one shard |
 //! | `inbound`, `outbound` | connections from a peer, and to a peer |
 //! | `dispatch` | the answer to each message |
@@ -32,11 +33,13 @@ mod reads;
 mod room;
 mod schema;
 pub mod settings;
+mod shadow;
 mod warnings;
 mod writes;
 
 pub use backend::{Backend, LocalFuture};
 pub use gossiper::{GossipEvent, Gossiper, Liveness};
-pub use member::RingMember;
+pub use member::{RingMember, StartError};
 pub use metrics::RingMetrics;
 pub use settings::{LocalView, RingSettings};
+pub use shadow::JoinError;
