@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `directories`, `listen` | resources that the node must have for itself |
 //! | `shard` | the parts of one shard |
-//! | `lead`, `introduce`, `ring` | the duties of shard 0 |
+//! | `lead`, `introduce`, `ring`, `ring_batches` | the duties of shard 0 |
 
 mod directories;
 mod error;
@@ -15,6 +15,7 @@ mod introduce;
 mod lead;
 mod listen;
 mod ring;
+mod ring_batches;
 mod shard;
 
 pub use error::ServeError;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use espalier_internode::payload::{Mutation as RingMutation, ReadCommand};
+use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand};
 use espalier_internode::replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits};
 use espalier_internode::ring::{Backend, LocalFuture, LocalView, RingMember, StartError};
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableId};
@@ -15,9 +15,11 @@ use espalier_runtime::{random, time};
 use espalier_storage::Database;
 use espalier_storage::guardrails::{Level, Limit};
 use espalier_storage::system::{RELEASE_VERSION, SchemaRows, keyspaces, read_keyspaces};
+use uuid::Uuid;
 
 use super::ServeError;
 use super::lead::Leadership;
+use super::ring_batches;
 use super::shard::ShardNode;
 
 /// The SSTables that the node reads, as Cassandra names them.
@@ -112,6 +114,28 @@ impl Backend for Node {
             }
             database.apply(write).await.map_err(|error| error.to_string())
         })
+    }
+
+    fn truncated_at_us(&self, table: TableId) -> LocalFuture<Result<Option<i64>, String>> {
+        let database = self.0.clone();
+        Box::pin(
+            async move { database.truncated_at_us(table).await.map_err(|error| error.to_string()) },
+        )
+    }
+
+    fn store_batch(&self, batch: Batch) -> LocalFuture<Result<(), String>> {
+        let database = self.0.clone();
+        Box::pin(async move { ring_batches::store(&database, batch).await })
+    }
+
+    fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>> {
+        let database = self.0.clone();
+        Box::pin(async move { ring_batches::remove(&database, id).await })
+    }
+
+    fn batches(&self) -> LocalFuture<Result<Vec<Batch>, String>> {
+        let database = self.0.clone();
+        Box::pin(async move { ring_batches::all(&database).await })
     }
 
     fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>> {

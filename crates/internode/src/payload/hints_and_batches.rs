@@ -80,6 +80,20 @@ impl Batch {
         out.extend_from_slice(&self.encoded);
     }
 
+    /// Makes a batch of serialised mutations.
+    pub fn of_parts(id: Uuid, created_us: i64, parts: &[Bytes]) -> Self {
+        let mut encoded = Vec::new();
+        parts.iter().for_each(|part| put_vint_bytes(part, &mut encoded));
+        Self { id, created_us, count: parts.len() as u32, encoded: encoded.into() }
+    }
+
+    /// Returns the serialised mutations, each without its length.
+    pub fn parts(&self) -> Vec<Bytes> {
+        let mut batch = Input::new(&self.encoded);
+        // The decoder has walked over the same lengths.
+        (0..self.count).map_while(|_| batch.vint_bytes().ok()).collect()
+    }
+
     /// Decodes the mutations.
     ///
     /// # Errors

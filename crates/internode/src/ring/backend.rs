@@ -6,7 +6,7 @@ use espalier_mutation::schema::{Schema, TableId};
 use uuid::Uuid;
 
 use crate::{
-    payload::{Mutation, ReadCommand},
+    payload::{Batch, Mutation, ReadCommand},
     replica::{ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
 };
 
@@ -34,6 +34,18 @@ pub trait Backend {
         write: espalier_mutation::Mutation,
         made_ms: i64,
     ) -> LocalFuture<Result<(), String>>;
+
+    /// Returns when a table was truncated last, in µs since 1970.
+    fn truncated_at_us(&self, table: TableId) -> LocalFuture<Result<Option<i64>, String>>;
+
+    /// Keeps a batch. It is synced when the future is ready.
+    fn store_batch(&self, batch: Batch) -> LocalFuture<Result<(), String>>;
+
+    /// Removes a batch.
+    fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>>;
+
+    /// Returns the batches that are kept.
+    fn batches(&self) -> LocalFuture<Result<Vec<Batch>, String>>;
 
     /// Removes all rows of a table.
     fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>>;

@@ -85,8 +85,17 @@ impl RingMember {
                 }
                 Ok(true)
             }
-            // No task of this node waits for other responses.
-            verb if verb.is_response() => Ok(false),
+            Verb::BATCH_STORE_REQ => {
+                if message.payload.len() > MAX_WRITE_BYTES {
+                    return Err(Refusal::new("a batch exceeds 16 MiB"));
+                }
+                Ok(true)
+            }
+            Verb::BATCH_REMOVE_REQ => Ok(true),
+            verb if verb.is_response() => {
+                self.on_answer(from, header.id, verb == Verb::MUTATION_RSP);
+                Ok(false)
+            }
             verb => Err(Refusal::unsupported(verb)),
         }
     }
@@ -129,6 +138,8 @@ impl RingMember {
             }
             (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows, room),
             (_, Payload::Mutation(write)) => self.store(to, (id, verb), write, room)?,
+            (_, Payload::BatchStore(batch)) => self.store_batch(to, (id, verb), batch, room)?,
+            (_, Payload::BatchRemove(batch)) => self.remove_batch(batch),
             (_, Payload::Hint(hint)) => self.store_hint(to, (id, verb), hint, room)?,
             (Verb::TRUNCATE_REQ, Payload::Truncate { keyspace, table }) => {
                 self.truncate(to, id, (keyspace, table))?;

@@ -28,6 +28,7 @@ use super::{
     inbound::{self, InboundConnections},
     outbound::{Peer, Queued},
     reads::Reads,
+    requests::Requests,
     room::Room,
     schema::RingSchema,
     shadow::{self, JoinError, Joining},
@@ -71,6 +72,7 @@ pub struct RingMember {
     pub(super) warnings: Warnings,
     pub(super) room: Room,
     pub(super) reads: Reads,
+    pub(super) requests: Requests,
     pub(super) inbound: InboundConnections,
     peers: RefCell<HashMap<SocketAddr, Peer>>,
     tasks: RefCell<Vec<JoinHandle<()>>>,
@@ -105,6 +107,7 @@ impl RingMember {
             warnings: Warnings::default(),
             room: Room::default(),
             reads: Reads::default(),
+            requests: Requests::default(),
             inbound: InboundConnections::default(),
             peers: RefCell::default(),
             tasks: RefCell::default(),
@@ -120,7 +123,8 @@ impl RingMember {
             return joined.map(|_| None).map_err(StartError::Join);
         }
         let gossiping = spawn_local(Rc::clone(&member).gossip());
-        *member.tasks.borrow_mut() = vec![accepting, gossiping];
+        let finishing = spawn_local(Rc::clone(&member).finish_batches());
+        *member.tasks.borrow_mut() = vec![accepting, gossiping, finishing];
         Ok(Some(member))
     }
 

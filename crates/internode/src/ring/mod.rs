@@ -10,6 +10,9 @@
 //! | `dispatch` | the answer to each message |
 //! | `schema` | the schema of the ring |
 //! | `writes` | writes, hints and truncations |
+//! | `batches` | the batch log |
+//! | `requests` | requests of the node to its peers |
+//! | [`replicas`] | the replicas of a partition |
 //! | `reads` | answers to reads |
 //! | `room` | the memory of messages in work |
 //! | `warnings` | the log lines that peers can cause |
@@ -23,6 +26,7 @@
 //! of gossip, and to nodes with an open connection.
 
 mod backend;
+mod batches;
 mod dispatch;
 pub mod gossiper;
 mod inbound;
@@ -30,6 +34,8 @@ pub mod member;
 mod metrics;
 mod outbound;
 mod reads;
+pub mod replicas;
+mod requests;
 mod room;
 mod schema;
 pub mod settings;

@@ -50,6 +50,7 @@ pub(super) struct Queued {
     pub verb: Verb,
     payload: Payload,
     parameters: Vec<Parameter>,
+    flags: MessageFlags,
     created: Instant,
     created_ms: u32,
     /// The memory that the message holds until it is sent.
@@ -60,7 +61,17 @@ impl Queued {
     pub fn new(id: u64, verb: Verb, payload: Payload) -> Self {
         let created_ms = time::now_millis() as u32;
         let created = Instant::now();
-        Self { id, verb, payload, parameters: Vec::new(), created, created_ms, _bytes: None }
+        let (parameters, flags) = (Vec::new(), MessageFlags::default());
+        Self { id, verb, payload, parameters, flags, created, created_ms, _bytes: None }
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Asks the receiver for an answer of failure too.
+    pub fn wanting_failure(self) -> Self {
+        Self { flags: MessageFlags::CALL_BACK_ON_FAILURE, ..self }
     }
 
     pub fn with_parameters(self, parameters: Vec<Parameter>) -> Self {
@@ -75,7 +86,10 @@ impl Queued {
     fn is_large(&self) -> bool {
         let length = match &self.payload {
             Payload::ReadResponse(ReadResponse::Data { data, .. }) => data.len(),
-            Payload::GossipSyn(_) | Payload::GossipAck(_) | Payload::GossipAck2(_) => {
+            Payload::Mutation(_)
+            | Payload::GossipSyn(_)
+            | Payload::GossipAck(_)
+            | Payload::GossipAck2(_) => {
                 let mut encoded = Vec::new();
                 let outcome = self.payload.encode(MessagingVersion::V13, &mut encoded);
                 outcome.map_or(0, |()| encoded.len())
@@ -274,7 +288,7 @@ fn encode(
         created_ms: message.created_ms,
         expires_in_ms: EXPIRY.as_millis() as u64,
         verb: message.verb,
-        flags: MessageFlags::default(),
+        flags: message.flags,
         parameters: message.parameters.clone(),
     };
     let (mut scratch, mut out) = (Vec::new(), Vec::new());

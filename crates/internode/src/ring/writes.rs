@@ -101,7 +101,7 @@ impl RingMember {
     }
 
     /// Answers a write when it is done.
-    fn acknowledge(
+    pub(super) fn acknowledge(
         self: &Rc<Self>,
         to: SocketAddr,
         (id, verb): (u64, Verb),
@@ -124,7 +124,7 @@ impl RingMember {
 }
 
 /// Refuses writes to tables that this node does not keep as the ring does.
-fn check(write: &Mutation) -> Result<(), Refusal> {
+pub(super) fn check(write: &Mutation) -> Result<(), Refusal> {
     for update in &write.updates {
         let table = &update.table;
         let text = if table.keyspace.starts_with("system") {

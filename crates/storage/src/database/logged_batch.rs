@@ -315,6 +315,10 @@ impl Database {
         let all = ReadTarget::Range(KeyRange::full());
         let command = ReadCommand::of_all(table.clone(), all, now_s);
         'batches: for partition in self.read(command).await?.partitions {
+            // The member of a ring finishes the batches of its peers.
+            if partition.rows.iter().any(|row| is_of_ring(table, row)) {
+                continue;
+            }
             let mut noted_at = i64::MIN;
             for row in &partition.rows {
                 let Some(content) = content(table, row) else { continue };
@@ -417,6 +421,11 @@ fn note(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionU
     let mut update = PartitionUpdate::new(table.id, key.clone());
     update.rows.push(row);
     update
+}
+
+/// Returns whether a row holds a batch of another node, which has a version.
+fn is_of_ring(table: &TableMetadata, row: &Row) -> bool {
+    table.column("version").is_some_and(|column| row.column(column.id).is_some())
 }
 
 fn content(table: &TableMetadata, row: &Row) -> Option<Bytes> {

@@ -1,0 +1,114 @@
+//! The batch log of a member of a ring: rows of `system.batches` with a version, which batches of
+//! this node itself do not have. The columns have Cassandra's content.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_internode::payload::Batch;
+use espalier_mutation::schema::TableMetadata;
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, KeyRange, Liveness,
+    Mutation, PartitionUpdate, Row,
+};
+use espalier_runtime::{random, time};
+use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
+use uuid::Uuid;
+
+const TABLE: (&str, &str) = ("system", "batches");
+const MUTATIONS: &str = "mutations";
+const VERSION_COLUMN: &str = "version";
+/// The form of the mutations: that of the messages of Cassandra 5.0.
+const VERSION: i32 = 13;
+/// Bytes of the batches that are read at the same time. Arbitrary.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Keeps a batch. It is synced in the end.
+///
+/// # Errors
+/// Fails if the commit log or the memtables take no write.
+pub async fn store(database: &Database, batch: Batch) -> Result<(), String> {
+    let table = table(database)?;
+    let timestamp = batch.created_us;
+    let cell = |value| Cell::live(timestamp, value);
+    let mut row = Row::empty(Clustering::empty());
+    row.liveness = Liveness::live(timestamp);
+    if let Some(column) = table.column(MUTATIONS) {
+        let path = || Bytes::copy_from_slice(random::timeuuid_now().as_bytes());
+        let mut cells: Vec<_> =
+            batch.parts().into_iter().map(|part| (path(), cell(part))).collect();
+        cells.sort_by(|left, right| table.compare_paths(column.id, &left.0, &right.0));
+        let complex = ComplexColumn { deletion: DeletionTime::LIVE, cells };
+        row.columns.push((column.id, ColumnData::Complex(complex)));
+    }
+    if let Some(column) = table.column(VERSION_COLUMN) {
+        let version = Bytes::copy_from_slice(&VERSION.to_be_bytes());
+        row.columns.push((column.id, ColumnData::Simple(cell(version))));
+    }
+    row.columns.sort_by_key(|(id, _)| *id);
+    let mut update = PartitionUpdate::new(table.id, key(batch.id));
+    update.rows.push(row);
+    apply(database, update).await
+}
+
+/// Removes a batch.
+///
+/// # Errors
+/// Fails if the commit log or the memtables take no write.
+pub async fn remove(database: &Database, id: Uuid) -> Result<(), String> {
+    let table = table(database)?;
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let mut update = PartitionUpdate::new(table.id, key(id));
+    // The clock of the coordinator may be ahead.
+    let least = created_us(id).unwrap_or(i64::MIN);
+    let timestamp = time::next_timestamp_micros().max(least.saturating_add(1));
+    update.deletion = DeletionTime::new(timestamp, now_s);
+    apply(database, update).await
+}
+
+/// Returns the batches that are kept, the first 64 MiB of them.
+///
+/// # Errors
+/// Fails if a file is damaged or cannot be read.
+pub async fn all(database: &Database) -> Result<Vec<Batch>, String> {
+    let table = table(database)?;
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let target = ReadTarget::Range(KeyRange::full());
+    let limits = ReadLimits { bytes: MAX_BYTES, ..ReadLimits::NONE };
+    let command = ReadCommand { limits, ..ReadCommand::of_all(Arc::clone(&table), target, now_s) };
+    let read = database.read(command).await.map_err(|error| error.to_string())?;
+    let batches = read.partitions.into_iter().filter_map(|partition| {
+        let row = partition.rows.first()?;
+        row.column(table.column(VERSION_COLUMN)?.id)?;
+        let id = Uuid::from_slice(&partition.key.key).ok()?;
+        let parts = match row.column(table.column(MUTATIONS)?.id) {
+            Some(ColumnData::Complex(complex)) => {
+                complex.cells.iter().map(|(_, cell)| cell.value.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some(Batch::of_parts(id, row.liveness.timestamp, &parts))
+    });
+    Ok(batches.collect())
+}
+
+fn table(database: &Database) -> Result<Arc<TableMetadata>, String> {
+    let schema = database.schema();
+    let table = schema.table(TABLE.0, TABLE.1).cloned();
+    table.ok_or_else(|| "there is no table system.batches".to_owned())
+}
+
+fn key(id: Uuid) -> DecoratedKey {
+    DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()))
+}
+
+/// Returns when a batch was made, in µs since 1970, by its id.
+fn created_us(id: Uuid) -> Option<i64> {
+    let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
+    let us = seconds.checked_mul(1_000_000)?.checked_add(u64::from(nanoseconds) / 1000)?;
+    i64::try_from(us).ok()
+}
+
+async fn apply(database: &Database, update: PartitionUpdate) -> Result<(), String> {
+    let applied = database.apply(Mutation { updates: vec![update] }).await;
+    applied.map_err(|error| error.to_string())
+}

@@ -1,0 +1,194 @@
+//! The replicas of a partition, by the tokens that gossip has told.
+//!
+//! The node needs them only to finish batches of coordinators that have failed. The rules are those
+//! of SimpleStrategy and NetworkTopologyStrategy. Other strategies are unknown, and so is a data
+//! centre that asks for transient replicas.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
+
+use espalier_mutation::Token;
+
+use super::Gossiper;
+use crate::payload::{ApplicationState, gossip::tokens_of};
+
+/// A node of the ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingNode {
+    /// Its broadcast address.
+    pub address: SocketAddr,
+    /// Its data centre.
+    pub data_center: String,
+    /// Its rack.
+    pub rack: String,
+}
+
+/// The nodes of the ring by their tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenRing {
+    nodes: Vec<RingNode>,
+    /// The index of the node that has each token.
+    owners: BTreeMap<Token, usize>,
+}
+
+impl TokenRing {
+    /// Takes the members that gossip knows, whether they are up or down.
+    pub fn of(gossiper: &Gossiper) -> Self {
+        let mut ring = Self::default();
+        for (address, endpoint) in gossiper.endpoints() {
+            let tokens = endpoint.value(ApplicationState::Tokens).and_then(tokens_of);
+            let Some(tokens) = tokens.filter(|_| !endpoint.has_departed()) else { continue };
+            let value = |kind| endpoint.value(kind).unwrap_or_default().to_owned();
+            let data_center = value(ApplicationState::Dc);
+            let node =
+                RingNode { address: *address, data_center, rack: value(ApplicationState::Rack) };
+            ring.add(node, &tokens);
+        }
+        ring
+    }
+
+    fn add(&mut self, node: RingNode, tokens: &[Token]) {
+        let index = self.nodes.len();
+        self.nodes.push(node);
+        self.owners.extend(tokens.iter().map(|token| (*token, index)));
+    }
+
+    /// Returns the replicas of a token; `None` if the strategy is unknown.
+    pub fn replicas(
+        &self,
+        token: Token,
+        replication: &BTreeMap<String, String>,
+    ) -> Option<Vec<SocketAddr>> {
+        let class = replication.get("class")?.rsplit('.').next()?;
+        let walk = self.owners.range(token..).chain(self.owners.range(..token));
+        let nodes = walk.filter_map(|(_, index)| self.nodes.get(*index));
+        match class {
+            "SimpleStrategy" => {
+                let count = replication.get("replication_factor")?.parse().ok()?;
+                Some(first_of(nodes, count))
+            }
+            "NetworkTopologyStrategy" => self.by_data_center(nodes, replication),
+            _ => None,
+        }
+    }
+
+    fn by_data_center<'n>(
+        &self,
+        walk: impl Iterator<Item = &'n RingNode>,
+        replication: &BTreeMap<String, String>,
+    ) -> Option<Vec<SocketAddr>> {
+        let mut centers: BTreeMap<&str, Center<'n>> = BTreeMap::new();
+        for (name, count) in replication.iter().filter(|(name, _)| *name != "class") {
+            let count: usize = count.parse().ok()?;
+            let members = || self.nodes.iter().filter(|node| node.data_center == *name);
+            let racks: BTreeSet<_> = members().map(|node| &node.rack).collect();
+            let left = count.min(members().count());
+            let repeats = count.saturating_sub(racks.len());
+            centers.insert(name, Center { left, repeats, racks: BTreeSet::new() });
+        }
+        let mut replicas = Vec::new();
+        for node in walk {
+            let Some(center) = centers.get_mut(node.data_center.as_str()) else { continue };
+            if !replicas.contains(&node.address) && center.takes(node) {
+                replicas.push(node.address);
+            }
+        }
+        Some(replicas)
+    }
+}
+
+/// The replicas that a data centre still lacks.
+struct Center<'n> {
+    left: usize,
+    /// Replicas that may be in a rack that has one already.
+    repeats: usize,
+    racks: BTreeSet<&'n str>,
+}
+
+impl<'n> Center<'n> {
+    fn takes(&mut self, node: &'n RingNode) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        if !self.racks.insert(&node.rack) {
+            if self.repeats == 0 {
+                return false;
+            }
+            self.repeats -= 1;
+        }
+        self.left -= 1;
+        true
+    }
+}
+
+fn first_of<'n>(walk: impl Iterator<Item = &'n RingNode>, count: usize) -> Vec<SocketAddr> {
+    let mut replicas = Vec::new();
+    for node in walk {
+        if replicas.len() == count {
+            break;
+        }
+        if !replicas.contains(&node.address) {
+            replicas.push(node.address);
+        }
+    }
+    replicas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(host: u8) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, host], 7000))
+    }
+
+    fn ring(nodes: &[(u8, &str, &str, &[i64])]) -> TokenRing {
+        let mut ring = TokenRing::default();
+        for (host, center, rack, tokens) in nodes {
+            let (data_center, rack) = (center.to_string(), rack.to_string());
+            let tokens: Vec<_> = tokens.iter().map(|token| Token(*token)).collect();
+            ring.add(RingNode { address: at(*host), data_center, rack }, &tokens);
+        }
+        ring
+    }
+
+    fn replicas(ring: &TokenRing, token: i64, options: &[(&str, &str)]) -> Option<Vec<u8>> {
+        let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let found = ring.replicas(Token(token), &options.collect())?;
+        Some(found.into_iter().map(|address| (1..9).find(|h| at(*h) == address).unwrap()).collect())
+    }
+
+    #[test]
+    fn the_next_nodes_of_the_ring_are_replicas() {
+        let ring = ring(&[(1, "a", "r", &[0, 30]), (2, "a", "r", &[10]), (3, "a", "r", &[20])]);
+        let simple = |count| {
+            [
+                ("class", "org.apache.cassandra.locator.SimpleStrategy"),
+                ("replication_factor", count),
+            ]
+        };
+        // A node owns its token and those before it, back to the next node's.
+        assert_eq!(replicas(&ring, 10, &simple("1")), Some(vec![2]));
+        assert_eq!(replicas(&ring, 11, &simple("2")), Some(vec![3, 1]));
+        assert_eq!(replicas(&ring, 31, &simple("2")), Some(vec![1, 2]));
+        assert_eq!(replicas(&ring, 0, &simple("9")), Some(vec![1, 2, 3]));
+        assert_eq!(replicas(&ring, 0, &[("class", "LocalStrategy")]), None);
+    }
+
+    #[test]
+    fn a_data_centre_prefers_racks_without_a_replica() {
+        let ring = ring(&[
+            (1, "a", "r1", &[0]),
+            (2, "a", "r1", &[10]),
+            (3, "b", "r1", &[20]),
+            (4, "a", "r2", &[30]),
+        ]);
+        let topology = |a| [("class", "NetworkTopologyStrategy"), ("a", a), ("b", "1")];
+        assert_eq!(replicas(&ring, 0, &topology("2")), Some(vec![1, 3, 4]));
+        assert_eq!(replicas(&ring, 0, &topology("3")), Some(vec![1, 2, 3, 4]));
+        assert_eq!(replicas(&ring, 1, &topology("1")), Some(vec![2, 3]));
+        assert_eq!(replicas(&ring, 1, &topology("3/1")), None);
+    }
+}
