@@ -58,7 +58,7 @@ impl QueryProcessor {
         let shard = database.shard_of(&first.modification()?.table, &key);
         let execute =
             move |database: Database| async move { turn::execute(&database, &request, key).await };
-        let (outcome, warnings) = database.on_shard(shard, execute).await;
+        let (outcome, warnings) = database.call_in_turn(shard, execute).await;
         warnings.into_iter().for_each(|text| guard.warn(text));
         outcome
     }

@@ -77,14 +77,13 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
     let bound = Arc::new(BoundTransaction { request, places, shards });
     let transaction = within_turns(database.clone(), bound.clone(), turns);
     let outcome = if bound.shards.len() == 1 {
-        transaction.await
+        call.until_answered(transaction).await
     } else {
         // A task of its own: if the caller gives the request up, the turns of one shard must not
         // end while another shard goes on.
         let (sender, outcome) = oneshot();
         spawn_local(async move {
-            let outcome = transaction.await;
-            drop(call);
+            let outcome = call.until_answered(transaction).await;
             // Without a receiver, the client is gone.
             let _ = sender.send(outcome);
         })
@@ -129,11 +128,12 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
         return Ok(Outcome { answer, is_settled: false });
     }
     if shards.len() == 1 {
-        // The commit log keeps the order: what was read is durable before what is written.
+        // The commit log makes records durable in their order: the rows that the transaction read
+        // are durable before its writes.
         database.write_in_turn(&mutation, turn).await?.wait().await?;
     } else {
-        // A crash must not keep the writes of one shard and lose the rows of another shard that
-        // they follow from.
+        // The rows that the transaction read are in the logs of other shards. A crash must not keep
+        // the writes and lose these rows.
         settle(database, places).await?;
         database.apply_whole_batch(mutation).await?;
         drop(turn);

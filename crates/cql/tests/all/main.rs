@@ -25,6 +25,7 @@ mod scylla_dialect;
 mod support;
 mod transactions;
 mod transitional_authorizer;
+mod turn_calls;
 mod unreadable_tables;
 mod vector_damage;
 mod vector_histories;

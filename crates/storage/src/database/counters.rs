@@ -35,8 +35,7 @@ impl Database {
             self.shard_of(table, &update.key)
         };
         let add = |database: Database| async move { database.add_counters_here(update).await };
-        let _call = self.begin_turn_call(&[shard]).await;
-        self.on_shard(shard, add).await
+        self.call_in_turn(shard, add).await
     }
 
     async fn add_counters_here(&self, mut update: PartitionUpdate) -> Result<(), StorageError> {

@@ -81,15 +81,15 @@ impl Database {
         if trace::is_on() {
             parts.iter().for_each(|(shard, part)| trace_owner(*shard, part));
         }
-        let mut _call = None;
         if may_wait_for_turns {
             let shards: SmallVec<[usize; 8]> = parts.iter().map(|(shard, _)| *shard).collect();
-            _call = self.begin_turn_call(&shards).await;
+            let call = Box::pin(self.begin_turn_call(&shards)).await;
+            let outcomes = Box::pin(call.until_answered(self.apply_on_all(parts, completeness)));
+            return outcomes.await.into_iter().collect();
         }
         if parts.len() > 1 {
-            let calls =
-                parts.into_iter().map(|(shard, part)| self.apply_on(shard, part, completeness));
-            return futures_util::future::join_all(calls).await.into_iter().collect();
+            let outcomes = self.apply_on_all(parts, completeness).await;
+            return outcomes.into_iter().collect();
         }
         match parts.pop() {
             Some((shard, mutation)) if shard == self.inner.context.index => {
@@ -98,6 +98,16 @@ impl Database {
             Some((shard, mutation)) => self.apply_on(shard, mutation, completeness).await,
             None => Ok(()),
         }
+    }
+
+    fn apply_on_all(
+        &self,
+        parts: Vec<(usize, Mutation)>,
+        completeness: Completeness,
+    ) -> impl Future<Output = Vec<Result<(), StorageError>>> + use<> {
+        let parts = parts.into_iter();
+        let calls = parts.map(|(shard, part)| self.apply_on(shard, part, completeness));
+        futures_util::future::join_all(calls)
     }
 
     fn apply_on(
