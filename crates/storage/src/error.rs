@@ -84,6 +84,15 @@ pub enum StorageError {
         /// Bytes of unfinished batches on this shard.
         bytes: usize,
     },
+    /// A batch that was stored and could not be applied as a whole. It is not retried any more.
+    #[error(
+        "a logged batch or transaction is given up, and a part of its writes may be missing: \
+         {reason}; read its rows, and write them again"
+    )]
+    BatchGivenUp {
+        /// The last refusal of a shard.
+        reason: String,
+    },
     /// A write that SSTables cannot hold. It is refused before it is logged, because it could never
     /// be flushed.
     #[error("this cannot be stored: {0}")]

@@ -20,7 +20,9 @@ fn error_code(error: &StorageError) -> ErrorCode {
         StorageError::MemtablesFull { .. }
         | StorageError::CommitLogFull { .. }
         | StorageError::TooManyUnfinishedBatches { .. } => ErrorCode::Overloaded,
-        StorageError::CommitLogWrite(_) => ErrorCode::WriteFailure,
+        StorageError::CommitLogWrite(_) | StorageError::BatchGivenUp { .. } => {
+            ErrorCode::WriteFailure
+        }
         _ => ErrorCode::ServerError,
     }
 }
