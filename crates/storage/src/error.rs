@@ -76,6 +76,9 @@ pub enum StorageError {
         /// Reason why no flush makes room.
         reason: String,
     },
+    /// A write has a column that no version of the table on its shard has.
+    #[error("a column of the statement is unknown in the table with id {0}: prepare it again")]
+    UnknownColumn(TableId),
     /// Too many failed logged batches wait to be finished, so new ones are refused.
     #[error(
         "{bytes} bytes of logged batches are unfinished: new ones are refused until some are done"

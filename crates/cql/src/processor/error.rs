@@ -16,6 +16,7 @@ fn error_code(error: &StorageError) -> ErrorCode {
         | StorageError::Unstorable(_)
         | StorageError::ExpiryTooLate { .. }
         | StorageError::UnknownTable(_)
+        | StorageError::UnknownColumn(_)
         | StorageError::UnknownTableName { .. } => ErrorCode::Invalid,
         StorageError::MemtablesFull { .. }
         | StorageError::CommitLogFull { .. }
