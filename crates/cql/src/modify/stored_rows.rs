@@ -14,7 +14,10 @@ use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadTar
 
 use super::PlannedModification;
 use crate::{
-    Error, Result, functions::json::DocumentScope, restrictions::Partitions, term::Evaluation,
+    Error, Result,
+    functions::json::DocumentScope,
+    restrictions::{Partitions, check_product},
+    term::Evaluation,
 };
 
 /// The partitions and rows of one execution of a modification.
@@ -30,7 +33,8 @@ impl PlannedModification {
     /// Evaluates the keys of an execution.
     ///
     /// # Errors
-    /// A key or a clustering value is null, unset, malformed or too long.
+    /// A key or a clustering value is null, unset, malformed or too long, or the INs name more than
+    /// [`MAX_CARTESIAN_PRODUCT`](crate::restrictions::MAX_CARTESIAN_PRODUCT) rows.
     pub fn places(&self, evaluation: &Evaluation<'_>) -> Result<WrittenPlaces> {
         let _document = DocumentScope;
         self.places_in_document(evaluation)
@@ -45,6 +49,8 @@ impl PlannedModification {
             return Err(Error::invalid("Some partition key parts are missing"));
         };
         let slices = self.named_slices(evaluation)?;
+        // Both have a limit of their own, and an execution builds a row for each pair.
+        check_product(keys.len(), slices.slices.len())?;
         Ok(WrittenPlaces { keys, slices: Arc::new(slices) })
     }
 

@@ -33,3 +33,4 @@ mod vector_refusals;
 mod view_builds;
 mod view_histories;
 mod virtual_tables;
+mod write_products;
