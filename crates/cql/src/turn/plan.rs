@@ -204,9 +204,8 @@ impl<'r> Plan<'r> {
         })
     }
 
-    /// Returns a read of all places that the request reads or writes, of which every one may hold
-    /// a timestamp that the write must exceed.
-    pub fn places(&self) -> ReadCommand {
+    /// Returns the read that finds the newest timestamp of the rows that the request writes.
+    pub fn timestamp_read(&self) -> ReadCommand {
         let rows =
             self.statements.iter().filter(|statement| !matches!(statement.place, Place::Static));
         let slices: Vec<_> =

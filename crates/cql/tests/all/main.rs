@@ -16,6 +16,7 @@ mod index_damage;
 mod index_histories;
 mod index_ranges;
 mod index_shards;
+mod late_turns;
 mod masks;
 mod point_paths;
 mod prepared_metadata;
