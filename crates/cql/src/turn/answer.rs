@@ -10,6 +10,8 @@ use espalier_mutation::{
     schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata},
 };
 
+use espalier_runtime::maybe_yield;
+
 use super::{ReadRows, plan::Plan};
 use crate::{
     Result,
@@ -34,7 +36,7 @@ pub fn applied(plan: &Plan<'_>) -> Rows {
 ///
 /// # Errors
 /// The stored key is malformed, or a mask has no value.
-pub fn not_applied(
+pub async fn not_applied(
     plan: &Plan<'_>,
     read: &ReadRows,
     masks: Option<&Schema>,
@@ -66,6 +68,7 @@ pub fn not_applied(
     }
     let row_count = i32::try_from(shown.len()).unwrap_or(i32::MAX);
     for row in shown {
+        maybe_yield().await;
         let row = CurrentRow {
             table: plan.table,
             partition_key: &partition_key,
@@ -88,7 +91,8 @@ pub fn not_applied(
     Ok(rows(specs, row_count, content))
 }
 
-/// Returns the columns of the answer after `[applied]`: those with conditions, each once, or all.
+/// Returns the columns of the answer after `[applied]`: the columns with conditions, each once, or
+/// all columns of the table.
 fn shown_columns<'p>(plan: &Plan<'p>) -> Vec<&'p ColumnDefinition> {
     let table: &'p TableMetadata = plan.table;
     if plan.answers_all_columns {
@@ -110,7 +114,7 @@ fn shown_value(
     row: &CurrentRow<'_>,
     column: &ColumnDefinition,
 ) -> Option<bytes::Bytes> {
-    let is_hidden = column.kind == ColumnKind::Regular && !plan.names_rows();
+    let is_hidden = column.kind == ColumnKind::Regular && !plan.names_rows;
     if is_hidden { None } else { row.value(column) }
 }
 

@@ -178,7 +178,7 @@ async fn run(
         trace_event!("The condition does not hold: nothing is written");
         read.find_marked_row(database, &plan).await?;
         let schema = Some(database.schema()).filter(|_| request.applies_masks);
-        let answer = answer::not_applied(&plan, &read, schema.as_deref(), request.now_us)?;
+        let answer = answer::not_applied(&plan, &read, schema.as_deref(), request.now_us).await?;
         drop(turn);
         database.barrier(plan.table)?.wait().await?;
         return Ok(QueryResult::Rows(answer));

@@ -82,7 +82,7 @@ impl ReadRows {
     /// The storage fails.
     pub async fn find_marked_row(&mut self, database: &Database, plan: &Plan<'_>) -> Result<()> {
         let is_marked = |row: &Row| row.liveness.is_live(plan.now_s);
-        if plan.names_rows() || self.first_row.as_ref().is_none_or(is_marked) {
+        if plan.names_rows || self.first_row.as_ref().is_none_or(is_marked) {
             return Ok(());
         }
         self.first_row = None;
