@@ -16,6 +16,7 @@ use crate::{
     modify::{Clocks, PlannedModification, StoredRows},
     planner,
     prepared::{Plan, Prepared},
+    read_budget::ReadBudget,
     term::{Evaluation, bind_values},
     turn::{self, TurnRequest, TurnStatement},
 };
@@ -73,7 +74,9 @@ impl QueryProcessor {
         statement.check_timestamp(evaluation, clocks, guard)?;
         statement.restrictions.check_products(evaluation, guard)?;
         let places = statement.places(evaluation)?;
-        let rows = StoredRows::read(&self.inner.database, statement, &places, clocks.now_s).await?;
+        let (database, mut budget) = (&self.inner.database, ReadBudget::new());
+        let rows =
+            StoredRows::read(database, statement, &places, clocks.now_s, &mut budget).await?;
         let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
         let updates = statement.guarded_updates_at(&places, evaluation, clocks, &current, guard)?;
         if statement.table.is_counter() {
@@ -236,13 +239,14 @@ impl QueryProcessor {
         guard: Guard<'_>,
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
-        let mut updates = BatchUpdates::default();
+        let (mut updates, mut budget) = (BatchUpdates::default(), ReadBudget::new());
         let mut is_counter = false;
         for (statement, evaluation) in statements {
             is_counter |= statement.table.is_counter();
             statement.restrictions.check_products(&evaluation, guard)?;
             let places = statement.places(&evaluation)?;
-            let rows = StoredRows::read(database, statement, &places, clocks.now_s).await?;
+            let now_s = clocks.now_s;
+            let rows = StoredRows::read(database, statement, &places, now_s, &mut budget).await?;
             let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
             updates.add(statement, &places, &evaluation, clocks, &current, guard)?;
         }

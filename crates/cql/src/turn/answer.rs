@@ -19,6 +19,7 @@ use crate::{
     current_row::CurrentRow,
     functions::{ResolvedFunction, mask_of_column},
     metadata::{ColumnSpec, ResultMetadata},
+    read_budget::check_answer,
     result::Rows,
     select::{key_components, put},
     term::Evaluation,
@@ -35,7 +36,7 @@ pub fn applied(plan: &Plan<'_>) -> Rows {
 /// columns show their masks.
 ///
 /// # Errors
-/// The stored key is malformed, or a mask has no value.
+/// The stored key is malformed, a mask has no value, or the answer is too long.
 pub async fn not_applied(
     plan: &Plan<'_>,
     read: &ReadRows,
@@ -77,6 +78,7 @@ pub async fn not_applied(
         };
         put(Some(&[0]), &mut content);
         for (column, mask) in columns.iter().zip(&masks) {
+            check_answer(content.len())?;
             let mut value = shown_value(plan, &row, column);
             if let Some(mask) = mask {
                 value = mask.call(&[value], &evaluation)?;

@@ -20,6 +20,7 @@ mod late_turns;
 mod masks;
 mod point_paths;
 mod prepared_metadata;
+mod read_budgets;
 mod schema_round_trip;
 mod scripts;
 mod scylla_dialect;
