@@ -43,7 +43,7 @@ pub struct Decision {
 }
 
 /// The rows that the `LET`s have read.
-struct ReadRows {
+struct LetRows {
     partitions: Vec<Option<PartitionRows>>,
 }
 
@@ -59,7 +59,7 @@ impl Decision {
         places: &Places,
     ) -> Result<Self> {
         let plan = request.plan()?;
-        let mut rows = ReadRows { partitions: Vec::with_capacity(places.reads.len()) };
+        let mut rows = LetRows { partitions: Vec::with_capacity(places.reads.len()) };
         let mut budget = ReadBudget::new();
         for command in &places.reads {
             rows.partitions.push(read_row(database, command, &mut budget).await?);
@@ -105,7 +105,7 @@ impl Decision {
     }
 }
 
-impl ReadRows {
+impl LetRows {
     /// Calls `look` with the row of a `LET`, and with whether it exists.
     fn look<R>(
         &self,

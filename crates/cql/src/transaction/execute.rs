@@ -3,12 +3,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
-use espalier_storage::{Database, ReadTarget, StorageError, Turn, TurnRows};
+use espalier_storage::{Database, ReadTarget, Turn, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
 use super::{PlannedTransaction, decide::Decision, places::Places};
 use crate::{
-    Error, QueryResult, Result,
+    Error, ErrorCode, QueryResult, Result,
     options::Value,
     prepared::{Plan, Prepared},
     term::Evaluation,
@@ -88,12 +88,22 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
             let _ = sender.send(outcome);
         })
         .detach();
-        outcome.await.unwrap_or_else(|_| Err(StorageError::ShuttingDown.into()))
+        outcome.await.unwrap_or_else(|_| Err(stopped()))
     }?;
     if !outcome.is_settled {
         settle(database, &bound.places).await?;
     }
     Ok(outcome.answer)
+}
+
+/// Returns the error for a transaction whose task ended without an outcome.
+#[cold]
+fn stopped() -> Error {
+    Error::new(
+        ErrorCode::ServerError,
+        "The transaction was stopped, because the node shuts down or because of an internal error \
+         (see its log); it may have been applied",
+    )
 }
 
 /// Takes the turns of one shard after the other, runs the transaction on the last one, and ends the
