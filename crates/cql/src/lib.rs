@@ -25,7 +25,6 @@ mod options;
 mod planner;
 mod prepared;
 mod processor;
-mod read_budget;
 mod restrictions;
 mod result;
 mod select;

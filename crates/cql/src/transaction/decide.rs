@@ -23,7 +23,6 @@ use crate::{
     guard::Guard,
     modify::{Clocks, StoredRows},
     options::QueryOptions,
-    read_budget::ReadBudget,
     restrictions::holds,
     select::{self, key_components, put},
     term::{Bound, Evaluation},
@@ -43,7 +42,7 @@ pub struct Decision {
 }
 
 /// The rows that the `LET`s have read.
-struct LetRows {
+struct ReadRows {
     partitions: Vec<Option<PartitionRows>>,
 }
 
@@ -51,29 +50,25 @@ impl Decision {
     /// Reads and decides.
     ///
     /// # Errors
-    /// A condition compares with null, an update has an invalid value, the rows or the answer exceed
-    /// 256 MiB, no later timestamp exists, or the storage fails.
+    /// A condition compares with null, an update has an invalid value, the answer exceeds 256 MiB,
+    /// no later timestamp exists, or the storage fails.
     pub async fn make(
         database: &Database,
         request: &TransactionRequest,
         places: &Places,
     ) -> Result<Self> {
         let plan = request.plan()?;
-        let mut rows = LetRows { partitions: Vec::with_capacity(places.reads.len()) };
-        let mut budget = ReadBudget::new();
+        let mut rows = ReadRows { partitions: Vec::with_capacity(places.reads.len()) };
         for command in &places.reads {
-            rows.partitions.push(read_row(database, command, &mut budget).await?);
+            rows.partitions.push(read_row(database, command).await?);
         }
         let references = rows.references(plan, request)?;
         let evaluation = Evaluation { references: &references, ..request.evaluation() };
         let answer = answer(database, plan, request, &evaluation).await?;
         let applies = rows.satisfy(plan, &evaluation)?;
         if !plan.conditions.is_empty() {
-            if applies {
-                trace_event!("The condition of the transaction holds");
-            } else {
-                trace_event!("The condition of the transaction does not hold: nothing is written");
-            }
+            let not = if applies { "" } else { " not" };
+            trace_event!("The condition of the transaction does{not} hold");
         }
         if !applies || plan.updates.is_empty() {
             return Ok(Self { answer, mutation: Mutation::default() });
@@ -89,8 +84,7 @@ impl Decision {
         let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
         for (update, written) in plan.updates.iter().zip(&places.updates) {
             maybe_yield().await;
-            let now_s = request.now_s;
-            let stored = StoredRows::read(database, update, written, now_s, &mut budget).await?;
+            let stored = StoredRows::read(database, update, written, request.now_s).await?;
             let current = |key: &DecoratedKey, clustering: Option<&_>| stored.find(key, clustering);
             updates.add(update, written, &evaluation, clocks, &current, guard)?;
             tables.insert(update.table.id, &update.table);
@@ -105,7 +99,7 @@ impl Decision {
     }
 }
 
-impl LetRows {
+impl ReadRows {
     /// Calls `look` with the row of a `LET`, and with whether it exists.
     fn look<R>(
         &self,
@@ -177,19 +171,15 @@ impl LetRows {
 }
 
 /// Reads the row of a `LET`, with the static row of its partition.
-async fn read_row(
-    database: &Database,
-    command: &ReadCommand,
-    budget: &mut ReadBudget,
-) -> Result<Option<PartitionRows>> {
-    let found = budget.read(database, command.clone()).await?.into_iter().next();
+async fn read_row(database: &Database, command: &ReadCommand) -> Result<Option<PartitionRows>> {
+    let found = database.read(command.clone()).await?.partitions.into_iter().next();
     if found.is_some() || !command.table.has_static_columns() || command.slices.is_all() {
         return Ok(found);
     }
     // A read of a row that does not exist returns no static row.
     let slices = Arc::new(ClusteringSlices::all());
     let partition = ReadCommand { slices, ..command.clone() };
-    let found = budget.read(database, partition).await?.into_iter().next();
+    let found = database.read(partition).await?.partitions.into_iter().next();
     Ok(found.map(|found| PartitionRows { rows: Vec::new(), ..found }))
 }
 

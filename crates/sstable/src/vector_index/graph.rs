@@ -5,13 +5,16 @@
 //!    nearer to the new node than to any chosen one, by the factor [`ALPHA_SQUARE`]. So some links
 //!    are short and some go far.
 //! 3. Each chosen node gets a link back. One with too many links chooses again.
+//! 4. Before the last [`SAMPLES`] vectors are inserted, searches for them measure the graph: the
+//!    segment keeps the least width with which they find nearly all of the nearest vectors. Some
+//!    vectors lie near each other, as those of texts, and need little; random ones need much.
 //!
 //! Memory: the codes, and [`MAX_LINKS`] + 1 numbers of four bytes for each vector. One step takes
 //! some microseconds, and the builder yields between steps.
 
 use espalier_runtime::maybe_yield;
 
-use super::{beam::Beam, codes::Codes, rows::ChunkedRows};
+use super::{beam::Beam, codes::Codes, rows::ChunkedRows, top::Top};
 
 /// Links that a node chooses.
 const LINKS: usize = 32;
@@ -22,10 +25,26 @@ const BEAM_WIDTH: usize = 100;
 /// The square of DiskANN's alpha, 1.2, because distances are squares.
 const ALPHA_SQUARE: f32 = 1.44;
 
+/// Vectors that measure the graph.
+const SAMPLES: usize = 32;
+/// A smaller graph is not measured.
+const MIN_MEASURED: usize = 4 * SAMPLES;
+/// Nearest vectors of a sample, and the number of nodes among which a search should have them, as
+/// many as a query with such a LIMIT reads rows.
+const NEAREST: usize = 10;
+const READ: usize = 31;
+/// The share of the nearest vectors that the searches should find. It is above the goal of 95 %,
+/// because the samples are few.
+const WANTED_SHARE: f64 = 0.97;
+/// The widths that are tried.
+const WIDTHS: [u32; 6] = [64, 128, 256, 512, 1024, 2048];
+
 /// A graph over the vectors of a segment.
 pub(super) struct Graph {
     /// The node at which searches begin.
     pub(super) entry: u32,
+    /// The width that searches need; the greatest number if none of [`WIDTHS`] is enough.
+    pub(super) width: u32,
     /// For each node, the number of its links, and the links.
     links: ChunkedRows<u32>,
 }
@@ -61,9 +80,13 @@ impl Graph {
 
 /// Builds a graph over all vectors.
 pub(super) async fn build(codes: &Codes) -> Graph {
-    let mut graph = Graph { entry: 0, links: ChunkedRows::new(MAX_LINKS + 1) };
+    let links = ChunkedRows::new(MAX_LINKS + 1);
+    let mut graph = Graph { entry: 0, width: WIDTHS[0], links };
     let mut scratch = Scratch::new(codes.len());
     for node in 0..codes.len() as u32 {
+        if codes.len() >= MIN_MEASURED && node as usize + SAMPLES == codes.len() {
+            graph.width = needed_width(&graph, codes, node, &mut scratch).await;
+        }
         graph.links.push([0; MAX_LINKS + 1]);
         if node > 0 {
             insert(&mut graph, codes, node, &mut scratch).await;
@@ -76,8 +99,9 @@ pub(super) async fn build(codes: &Codes) -> Graph {
 /// Space that all insertions use.
 struct Scratch {
     beam: Beam,
-    /// The last insertion that met each node.
+    /// The number of the last search that met each node.
     met_by: Vec<u32>,
+    search: u32,
     near: Vec<(f32, u32)>,
     chosen: Vec<u32>,
 }
@@ -87,35 +111,76 @@ impl Scratch {
         Self {
             beam: Beam::new(BEAM_WIDTH),
             met_by: vec![0; nodes],
+            search: 0,
             near: Vec::new(),
             chosen: Vec::new(),
         }
     }
 
-    /// Marks a node. Returns whether the insertion of `by` meets it for the first time.
-    fn meet(&mut self, node: u32, by: u32) -> bool {
+    /// Marks a node. Returns whether the present search meets it for the first time.
+    fn meet(&mut self, node: u32) -> bool {
         match self.met_by.get_mut(node as usize) {
-            Some(last) => std::mem::replace(last, by) != by,
+            Some(last) => std::mem::replace(last, self.search) != self.search,
             None => false,
+        }
+    }
+
+    /// Searches the nodes near one, which are in the beam then; `near` has all whose links were
+    /// followed.
+    async fn search(&mut self, graph: &Graph, codes: &Codes, node: u32) {
+        self.search += 1;
+        self.beam.clear();
+        self.near.clear();
+        self.beam.add(codes.distance(node, graph.entry), graph.entry);
+        self.meet(graph.entry);
+        while let Some((distance, near)) = self.beam.expand() {
+            self.near.push((distance, near));
+            for link in graph.links(near) {
+                if self.meet(*link) {
+                    self.beam.add(codes.distance(node, *link), *link);
+                }
+            }
+            maybe_yield().await;
         }
     }
 }
 
-async fn insert(graph: &mut Graph, codes: &Codes, node: u32, scratch: &mut Scratch) {
-    scratch.beam.clear();
-    scratch.near.clear();
-    scratch.beam.add(codes.distance(node, graph.entry), graph.entry);
-    scratch.meet(graph.entry, node);
-    while let Some((distance, near)) = scratch.beam.expand() {
-        scratch.near.push((distance, near));
-        for link in graph.links(near) {
-            if scratch.meet(*link, node) {
-                scratch.beam.add(codes.distance(node, *link), *link);
-            }
+/// Returns the least width with which searches find nearly all of the nearest vectors of those from
+/// `first` on, which are not in the graph yet.
+async fn needed_width(graph: &Graph, codes: &Codes, first: u32, scratch: &mut Scratch) -> u32 {
+    let mut samples = Vec::with_capacity(SAMPLES);
+    for sample in first..codes.len() as u32 {
+        let mut top = Top::new(NEAREST);
+        for node in 0..first {
+            top.push(-codes.distance(sample, node), node);
+            maybe_yield().await;
         }
-        maybe_yield().await;
+        let nearest: Vec<u32> = top.finish(u32::cmp).0.into_iter().map(|(_, node)| node).collect();
+        samples.push((sample, nearest));
     }
-    prune(codes, &mut scratch.near, &mut scratch.chosen);
+    let insertions = std::mem::replace(&mut scratch.beam, Beam::new(0));
+    let mut needed = u32::MAX;
+    for width in WIDTHS {
+        scratch.beam = Beam::new(width as usize);
+        let (mut found, mut wanted) = (0, 0);
+        for (sample, nearest) in &samples {
+            scratch.search(graph, codes, *sample).await;
+            let read: Vec<u32> = scratch.beam.nodes().take(READ).map(|(_, node)| node).collect();
+            found += nearest.iter().filter(|node| read.contains(node)).count();
+            wanted += nearest.len();
+        }
+        if f64::from(found as u32) >= WANTED_SHARE * f64::from(wanted as u32) {
+            needed = width;
+            break;
+        }
+    }
+    scratch.beam = insertions;
+    needed
+}
+
+async fn insert(graph: &mut Graph, codes: &Codes, node: u32, scratch: &mut Scratch) {
+    scratch.search(graph, codes, node).await;
+    prune(codes, &mut scratch.near, &mut scratch.chosen).await;
     graph.set_links(node, &scratch.chosen);
     let chosen = std::mem::take(&mut scratch.chosen);
     for link in &chosen {
@@ -123,16 +188,15 @@ async fn insert(graph: &mut Graph, codes: &Codes, node: u32, scratch: &mut Scrat
             let near = graph.links(*link).iter().chain([&node]);
             scratch.near.clear();
             scratch.near.extend(near.map(|near| (codes.distance(*link, *near), *near)));
-            prune(codes, &mut scratch.near, &mut scratch.chosen);
+            prune(codes, &mut scratch.near, &mut scratch.chosen).await;
             graph.set_links(*link, &scratch.chosen);
-            maybe_yield().await;
         }
     }
     scratch.chosen = chosen;
 }
 
 /// Chooses links among near nodes, which come with their distances.
-fn prune(codes: &Codes, near: &mut [(f32, u32)], chosen: &mut Vec<u32>) {
+async fn prune(codes: &Codes, near: &mut [(f32, u32)], chosen: &mut Vec<u32>) {
     near.sort_unstable_by(|left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
     chosen.clear();
     for (distance, node) in near.iter() {
@@ -143,5 +207,6 @@ fn prune(codes: &Codes, near: &mut [(f32, u32)], chosen: &mut Vec<u32>) {
         if chosen.iter().all(is_far) {
             chosen.push(*node);
         }
+        maybe_yield().await;
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Links {
     pub(super) most: u32,
     /// The node at which searches begin.
     pub(super) entry: u32,
+    /// The least number of nodes whose links a search should follow.
+    pub(super) width: u32,
 }
 
 /// Some vectors with their places.
@@ -117,10 +119,11 @@ impl VectorDescription {
             out.push(u8::from(segment.form == Form::Codes));
             be32(segment.count, out);
             be64(segment.points, out);
-            let links = segment.links.unwrap_or(Links { start: 0, most: 0, entry: 0 });
+            let links = segment.links.unwrap_or(Links { start: 0, most: 0, entry: 0, width: 0 });
             be64(links.start, out);
             be32(links.most, out);
             be32(links.entry, out);
+            be32(links.width, out);
             be64(segment.ends, out);
             be64(segment.places, out);
             be64(segment.places_length, out);
@@ -163,8 +166,12 @@ impl VectorDescription {
                 _ => return Err(corrupt("the form of its vectors is unknown")),
             };
             let (count, points) = (be32(take(4)?), be64(take(8)?));
-            let links =
-                Links { start: be64(take(8)?), most: be32(take(4)?), entry: be32(take(4)?) };
+            let links = Links {
+                start: be64(take(8)?),
+                most: be32(take(4)?),
+                entry: be32(take(4)?),
+                width: be32(take(4)?),
+            };
             let segment = Segment {
                 form,
                 count,

@@ -35,6 +35,8 @@ pub struct NearestSearch {
     pub count: usize,
     /// Minimum nodes whose links a search of a graph follows.
     pub width: usize,
+    /// How many times as many nodes it follows as the graph needs.
+    pub widths: usize,
     /// As in [`VectorLimits`](super::VectorLimits).
     pub graph_cost: usize,
 }

@@ -42,14 +42,20 @@ impl<'s> SegmentSearch<'s> {
         search: &NearestSearch,
         top: &mut Top<T>,
     ) -> Result<Vec<(f32, u32)>> {
-        let width = search.width.max(search.count);
-        let compared = width.saturating_mul(search.graph_cost);
-        let links = self.segment.links.filter(|_| compared < self.segment.count as usize);
+        let width = |links: &Links| {
+            let of_graph = (links.width as usize).saturating_mul(search.widths);
+            of_graph.max(search.width).max(search.count)
+        };
+        let is_quick = |links: &Links| {
+            let compared = width(links).saturating_mul(search.graph_cost);
+            compared < self.segment.count as usize
+        };
+        let links = self.segment.links.filter(is_quick);
         let similarity = self.index.description.similarity;
         let coded = CodedQuery::new(similarity, query);
         if let Some(links) = links {
             top.cut();
-            return self.follow(&coded, links, width).await;
+            return self.follow(&coded, links, width(&links)).await;
         }
         let mut own = Top::new(search.count);
         let mut floats = vec![0f32; query.len()];

@@ -101,7 +101,8 @@ fn recall(
         for (query, bypass) in queries.iter().zip([true, false].into_iter().cycle()) {
             let index = index.vectors(bypass).unwrap();
             assert_eq!(index.count() as usize, vectors.len());
-            let search = NearestSearch { count, width: 128, graph_cost: limits.graph_cost };
+            let search =
+                NearestSearch { count, width: 0, widths: 1, graph_cost: limits.graph_cost };
             let nearest = index.nearest(query, search).await.unwrap();
             assert!(nearest.is_cut);
             assert_eq!(nearest.found.len(), count);
@@ -175,7 +176,7 @@ async fn is_damaged(index: &SecondaryIndex, vectors: &[Vec<f32>]) -> bool {
     let index = index.vectors(true).unwrap();
     // All links of the smaller segment, of the larger one, and all codes.
     for (count, width, graph_cost) in [(130, 133, 1), (260, 265, 1), (390, 1, 1000)] {
-        let search = NearestSearch { count, width, graph_cost };
+        let search = NearestSearch { count, width, widths: 1, graph_cost };
         let Ok(nearest) = index.nearest(&vectors[0], search).await else { return true };
         for found in &nearest.found {
             if index.place(found).await.is_err() {

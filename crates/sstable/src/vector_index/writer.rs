@@ -129,15 +129,16 @@ impl VectorIndexWriter {
     async fn write_graph(&mut self, codes: &super::codes::Codes) -> Result<Links> {
         let graph = graph::build(codes).await;
         let most = MAX_LINKS as u32;
-        let records = Links { start: 0, most, entry: 0 }.records();
-        let records = self.records(records.length);
+        let mut found = Links { start: 0, most, entry: graph.entry, width: graph.width };
+        let records = self.records(found.records().length);
         let start = self.write(records, codes.len(), |index, out| {
             let links = graph.links(index as u32);
             out.extend_from_slice(&(links.len() as u32).to_be_bytes());
             links.iter().for_each(|link| out.extend_from_slice(&link.to_be_bytes()));
             out.resize(out.len() + (MAX_LINKS - links.len()) * size_of::<u32>(), 0);
         });
-        Ok(Links { start: start.await?, most, entry: graph.entry })
+        found.start = start.await?;
+        Ok(found)
     }
 
     /// Returns the place of records that begin at the next page.

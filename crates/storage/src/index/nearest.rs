@@ -25,10 +25,10 @@ use crate::{
     table::{SSTable, TableView},
 };
 
-/// Nodes whose links a search of a graph follows at least (`espalier bench vectors`).
-const WIDTH: usize = 128;
+/// Nodes whose links a search of a graph follows at least; it follows more if the graph needs it.
+const MIN_WIDTH: usize = 64;
 /// How many times as many an index follows that is optimized for recall.
-const RECALL_WIDTHS: usize = 4;
+const RECALL_WIDTHS: usize = 2;
 
 /// Vectors of a memtable that are compared at a time: some ten microseconds.
 const AT_ONCE: usize = 64;
@@ -175,7 +175,8 @@ impl NearestPlaces {
         let widths = if self.options.optimizes_recall { RECALL_WIDTHS } else { 1 };
         let search = NearestSearch {
             count: self.count,
-            width: WIDTH * widths,
+            width: MIN_WIDTH,
+            widths,
             graph_cost: self.limits.graph_cost,
         };
         let nearest = vectors.nearest(&self.vector, search).await;
