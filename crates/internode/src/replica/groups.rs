@@ -86,7 +86,10 @@ impl GroupLimits {
             comparator: Arc::new(table.comparator().clone()),
             columns: match grouping {
                 Grouping::Everything => None,
-                Grouping::PrimaryKeyPrefix(columns) => Some(columns as usize),
+                // A peer may name more columns than there are.
+                Grouping::PrimaryKeyPrefix(columns) => {
+                    Some((columns as usize).min(table.comparator().types.len()))
+                }
             },
             last_key: state.as_ref().map(|(key, _)| key.clone()),
             last: state.as_ref().and_then(|(_, clustering)| clustering.clone()),

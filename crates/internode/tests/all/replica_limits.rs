@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use espalier_internode::{
+    MessagingVersion,
     digest::digest_of,
     message::{ParameterKind, Verb},
     payload::{
@@ -203,5 +204,29 @@ fn commands_of_cassandra_are_answered_with_matching_digests() {
             assert_eq!(digest[..], digest_of(&read.table, &partitions));
         }
         assert!(with_rows > 5, "{with_rows}");
+    });
+}
+
+#[test]
+fn commands_with_a_wrong_byte_cause_no_panic() {
+    block_on(async {
+        let database = database().await;
+        let schema = database.schema();
+        write(&database, &whole_partition(), 20, 3).await;
+        let mut answered = 0;
+        let is_read = |verb: &Verb| matches!(*verb, Verb::READ_REQ | Verb::RANGE_REQ);
+        for (verb, body) in bodies().into_iter().filter(|(verb, _)| is_read(verb)) {
+            for place in 0..body.len() {
+                for bits in [0x01, 0x80, 0xFF] {
+                    let mut wrong = body.to_vec();
+                    wrong[place] ^= bits;
+                    let decoded =
+                        Payload::decode(verb, MessagingVersion::V13, &wrong.into(), &*schema);
+                    let Ok(Payload::Read(read)) = decoded else { continue };
+                    answered += usize::from(answer(&database, *read, terms()).await.is_ok());
+                }
+            }
+        }
+        assert!(answered > 500, "{answered}");
     });
 }
