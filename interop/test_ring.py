@@ -179,6 +179,8 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     # A read that needs our node is answered, with a digest that Cassandra's equals.
     assert list(write("SELECT v FROM ring.t WHERE k = 1 AND c = 'a'")) == [("value",)]
     check_reads(session, ours, cassandra)
+    # A read by an index: our node finds the rows by the condition.
+    session.execute("CREATE INDEX ON ring.t (v)")
     session.execute("CREATE TABLE ring.n (k int PRIMARY KEY, n counter)")
     wait_until(lambda: agreed(session), what="agreement on the schema with counters")
     with pytest.raises(WriteFailure):
@@ -187,6 +189,8 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
         write("INSERT INTO system_traces.sessions (session_id) VALUES (uuid())")
     with pytest.raises(ReadFailure):
         write("SELECT n FROM ring.n WHERE k = 1")
+    assert list(write("SELECT k, c FROM ring.t WHERE v = 'y'")) == [(1, "c")]
+    assert list(write("SELECT k, c FROM ring.t WHERE k = 1 AND v = 'y'")) == [(1, "c")]
     assert counter(ours, "requests_refused") >= 3
     assert counter(ours, "connections_broken") == 0
     assert "refused a request of a peer" in ours.log()
