@@ -25,6 +25,7 @@ mod options;
 mod planner;
 mod prepared;
 mod processor;
+mod read_budget;
 mod restrictions;
 mod result;
 mod select;

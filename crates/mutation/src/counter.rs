@@ -183,18 +183,19 @@ pub fn change(value: &[u8]) -> i64 {
 }
 
 /// Returns `context` after node `id` has added `delta`. The clock grows by one, and at least to
-/// `clock_at_least`.
-pub fn add(context: &[u8], id: [u8; 16], delta: i64, clock_at_least: i64) -> Bytes {
+/// `clock_at_least`. Returns `None` if the clock has the greatest value already: the change would
+/// lose against the present share.
+pub fn add(context: &[u8], id: [u8; 16], delta: i64, clock_at_least: i64) -> Option<Bytes> {
     let mine = shards(context).filter(|shard| shard.id == id).max_by_key(|shard| shard.clock);
     let changed = match mine {
         Some(shard) => CounterShard {
             id,
-            clock: clock_at_least.max(shard.clock.wrapping_add(1)),
+            clock: clock_at_least.max(shard.clock.checked_add(1)?),
             count: shard.count.wrapping_add(delta),
         },
         None => CounterShard { id, clock: clock_at_least, count: delta },
     };
-    merge(context, &build(&[changed]))
+    Some(merge(context, &build(&[changed])))
 }
 
 #[cfg(test)]
@@ -210,6 +211,14 @@ mod tests {
     }
 
     use ShardKind::{Global, Local, Remote};
+
+    #[test]
+    fn a_share_with_the_greatest_clock_takes_no_change() {
+        let mine = |clock| build(&[shard(1, clock, 10)]);
+        let later = add(&mine(i64::MAX - 1), [1; 16], -3, 5).unwrap();
+        assert_eq!(later, build(&[shard(1, i64::MAX, 7)]));
+        assert_eq!(add(&later, [1; 16], 1, i64::MAX), None);
+    }
 
     #[test]
     fn signed_order_becomes_unsigned() {

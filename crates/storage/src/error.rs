@@ -76,6 +76,9 @@ pub enum StorageError {
         /// Reason why no flush makes room.
         reason: String,
     },
+    /// A write has a column that no version of the table on its shard has.
+    #[error("a column of the statement is unknown in the table with id {0}: prepare it again")]
+    UnknownColumn(TableId),
     /// Too many failed logged batches wait to be finished, so new ones are refused.
     #[error(
         "{bytes} bytes of logged batches are unfinished: new ones are refused until some are done"
@@ -83,6 +86,15 @@ pub enum StorageError {
     TooManyUnfinishedBatches {
         /// Bytes of unfinished batches on this shard.
         bytes: usize,
+    },
+    /// A batch that was stored and could not be applied as a whole. It is not retried any more.
+    #[error(
+        "a logged batch or transaction is given up, and a part of its writes may be missing: \
+         {reason}; read its rows, and write them again"
+    )]
+    BatchGivenUp {
+        /// The last refusal of a shard.
+        reason: String,
     },
     /// A write that SSTables cannot hold. It is refused before it is logged, because it could never
     /// be flushed.

@@ -9,18 +9,18 @@
 //! as in Cassandra.
 //!
 //! **Keys.** A row is known by a 64-bit hash of its path in the memtable, where equal clusterings
-//! have equal bytes. Two rows with the same hash exclude each other needlessly, which harms
-//! nothing. A turn on a row also shares the partition, so that a turn on all rows of a partition
-//! excludes it.
+//! have equal bytes. Two rows with the same hash exclude each other needlessly, which costs waiting
+//! and is otherwise harmless. The hash has a random seed, so that clients cannot choose such rows.
+//! A turn on a row also shares the partition, so that a turn on all rows of a partition excludes it.
 //!
 //! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them
 //! before it waits for anything else. The order is the same for all turns of the shard. Calls to
 //! other shards that wait for turns are bounded, so that the holders can call, too
-//! (`database/turns.rs`).
+//! (`database/turn_calls.rs`).
 //!
 //! **Memory.** One semaphore for each key that a turn holds or waits for.
 
-use std::{cell::RefCell, hash::BuildHasher, rc::Rc};
+use std::{cell::RefCell, hash::BuildHasher, rc::Rc, sync::LazyLock};
 
 use espalier_mutation::{
     Clustering, DecoratedKeyRef,
@@ -118,8 +118,11 @@ impl TurnRows {
     }
 }
 
+/// One for the process, because a shard hashes rows for the turns of others.
+static HASH_SEED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+
 fn hash(path: &[u8]) -> u64 {
-    foldhash::fast::FixedState::default().hash_one(path)
+    HASH_SEED.hash_one(path)
 }
 
 /// The turns of a shard. A clone is another handle.

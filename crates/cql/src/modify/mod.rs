@@ -83,8 +83,8 @@ pub struct Clocks {
     pub now_s: u32,
 }
 
-/// A function that returns a row as it is stored. Only changes of a list by index or value need the
-/// stored row.
+/// A function that returns a row as it is stored. Operations need it that
+/// [read](Operation::needs_read): changes of a list by index or value, and `+=` on a number.
 pub type CurrentRows<'a> =
     &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
 

@@ -137,7 +137,7 @@ impl PlannedModification {
         values: &[Value],
         now_s: u32,
     ) -> Option<bool> {
-        let judge = |lookup: RowLookup<'_>| {
+        let test_conditions = |lookup: RowLookup<'_>| {
             let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
             let exists = visible_cells(&lookup, &self.table, now_s, &mut cells).ok()?;
             match &turn.conditions {
@@ -153,6 +153,6 @@ impl PlannedModification {
                 }
             }
         };
-        database.try_read_row(&self.table, key, clustering, true, judge)?
+        database.try_read_row(&self.table, key, clustering, true, test_conditions)?
     }
 }

@@ -11,10 +11,16 @@ use espalier_mutation::{
     schema::{ColumnKind, TableMetadata},
 };
 use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use super::PlannedModification;
 use crate::{
-    Error, Result, functions::json::DocumentScope, restrictions::Partitions, term::Evaluation,
+    Error, Result,
+    functions::json::DocumentScope,
+    read_budget::ReadBudget,
+    restrictions::{Partitions, check_product},
+    term::Evaluation,
 };
 
 /// The partitions and rows of one execution of a modification.
@@ -30,7 +36,8 @@ impl PlannedModification {
     /// Evaluates the keys of an execution.
     ///
     /// # Errors
-    /// A key or a clustering value is null, unset, malformed or too long.
+    /// A key or a clustering value is null, unset, malformed or too long, or the INs name more than
+    /// [`MAX_CARTESIAN_PRODUCT`](crate::restrictions::MAX_CARTESIAN_PRODUCT) rows.
     pub fn places(&self, evaluation: &Evaluation<'_>) -> Result<WrittenPlaces> {
         let _document = DocumentScope;
         self.places_in_document(evaluation)
@@ -45,6 +52,8 @@ impl PlannedModification {
             return Err(Error::invalid("Some partition key parts are missing"));
         };
         let slices = self.named_slices(evaluation)?;
+        // Both have a limit of their own, and an execution builds a row for each pair.
+        check_product(keys.len(), slices.slices.len())?;
         Ok(WrittenPlaces { keys, slices: Arc::new(slices) })
     }
 
@@ -70,25 +79,27 @@ impl PlannedModification {
 #[derive(Debug)]
 pub struct StoredRows {
     table: Arc<TableMetadata>,
-    partitions: Vec<PartitionRows>,
+    /// What the reads of each partition have returned, by its key.
+    partitions: HashMap<DecoratedKey, SmallVec<[PartitionRows; 1]>>,
 }
 
 impl StoredRows {
     /// Reads the rows that the operations of a statement need; none for most statements.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The rows exceed `budget`, or the storage fails.
     pub async fn read(
         database: &Database,
         statement: &PlannedModification,
         places: &WrittenPlaces,
         now_s: u32,
+        budget: &mut ReadBudget,
     ) -> Result<Self> {
         if !statement.needs_read() {
-            return Ok(Self { table: statement.table.clone(), partitions: Vec::new() });
+            return Ok(Self { table: statement.table.clone(), partitions: HashMap::new() });
         }
         // In a box: nearly all statements read nothing, and their futures need no space for it.
-        Box::pin(Self::read_all(database, statement, places, now_s)).await
+        Box::pin(Self::read_all(database, statement, places, now_s, budget)).await
     }
 
     async fn read_all(
@@ -96,9 +107,10 @@ impl StoredRows {
         statement: &PlannedModification,
         places: &WrittenPlaces,
         now_s: u32,
+        budget: &mut ReadBudget,
     ) -> Result<Self> {
         let table = &statement.table;
-        let mut stored = Self { table: table.clone(), partitions: Vec::new() };
+        let mut stored = Self { table: table.clone(), partitions: HashMap::new() };
         for key in &places.keys {
             let target = ReadTarget::Partition(key.clone());
             let all = ReadCommand::of_all(table.clone(), target, now_s);
@@ -112,7 +124,9 @@ impl StoredRows {
                 commands.push(ReadCommand { slices: places.slices.clone(), ..all });
             }
             for command in commands {
-                stored.partitions.extend(database.read(command).await?.partitions);
+                for found in budget.read(database, command).await? {
+                    stored.partitions.entry(found.key.clone()).or_default().push(found);
+                }
             }
         }
         Ok(stored)
@@ -121,7 +135,7 @@ impl StoredRows {
     /// Returns a row; without a clustering, the static row.
     pub fn find(&self, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<Row> {
         let comparator = self.table.comparator();
-        let mut partitions = self.partitions.iter().filter(|found| found.key == *key);
+        let mut partitions = self.partitions.get(key)?.iter();
         match clustering {
             None => partitions.find_map(|found| found.static_row.clone()),
             Some(clustering) => partitions.find_map(|found| {

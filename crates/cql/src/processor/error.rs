@@ -16,11 +16,14 @@ fn error_code(error: &StorageError) -> ErrorCode {
         | StorageError::Unstorable(_)
         | StorageError::ExpiryTooLate { .. }
         | StorageError::UnknownTable(_)
+        | StorageError::UnknownColumn(_)
         | StorageError::UnknownTableName { .. } => ErrorCode::Invalid,
         StorageError::MemtablesFull { .. }
         | StorageError::CommitLogFull { .. }
         | StorageError::TooManyUnfinishedBatches { .. } => ErrorCode::Overloaded,
-        StorageError::CommitLogWrite(_) => ErrorCode::WriteFailure,
+        StorageError::CommitLogWrite(_) | StorageError::BatchGivenUp { .. } => {
+            ErrorCode::WriteFailure
+        }
         _ => ErrorCode::ServerError,
     }
 }

@@ -277,6 +277,7 @@ impl QueryProcessor {
                 statements,
                 is_batch,
                 clocks,
+                has_own_now: options.now_s.is_some(),
                 now_us,
                 is_exempt: guard.is_exempt,
                 applies_masks: options.applies_masks,

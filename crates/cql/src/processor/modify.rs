@@ -16,6 +16,7 @@ use crate::{
     modify::{Clocks, PlannedModification, StoredRows},
     planner,
     prepared::{Plan, Prepared},
+    read_budget::ReadBudget,
     term::{Evaluation, bind_values},
     turn::{self, TurnRequest, TurnStatement},
 };
@@ -58,7 +59,7 @@ impl QueryProcessor {
         let shard = database.shard_of(&first.modification()?.table, &key);
         let execute =
             move |database: Database| async move { turn::execute(&database, &request, key).await };
-        let (outcome, warnings) = database.on_shard(shard, execute).await;
+        let (outcome, warnings) = database.call_in_turn(shard, execute).await;
         warnings.into_iter().for_each(|text| guard.warn(text));
         outcome
     }
@@ -73,7 +74,9 @@ impl QueryProcessor {
         statement.check_timestamp(evaluation, clocks, guard)?;
         statement.restrictions.check_products(evaluation, guard)?;
         let places = statement.places(evaluation)?;
-        let rows = StoredRows::read(&self.inner.database, statement, &places, clocks.now_s).await?;
+        let (database, mut budget) = (&self.inner.database, ReadBudget::new());
+        let rows =
+            StoredRows::read(database, statement, &places, clocks.now_s, &mut budget).await?;
         let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
         let updates = statement.guarded_updates_at(&places, evaluation, clocks, &current, guard)?;
         if statement.table.is_counter() {
@@ -212,6 +215,7 @@ impl QueryProcessor {
                 statements,
                 is_batch: true,
                 clocks,
+                has_own_now: options.now_s.is_some(),
                 now_us,
                 is_exempt: guard.is_exempt,
                 applies_masks: options.applies_masks,
@@ -235,13 +239,14 @@ impl QueryProcessor {
         guard: Guard<'_>,
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
-        let mut updates = BatchUpdates::default();
+        let (mut updates, mut budget) = (BatchUpdates::default(), ReadBudget::new());
         let mut is_counter = false;
         for (statement, evaluation) in statements {
             is_counter |= statement.table.is_counter();
             statement.restrictions.check_products(&evaluation, guard)?;
             let places = statement.places(&evaluation)?;
-            let rows = StoredRows::read(database, statement, &places, clocks.now_s).await?;
+            let now_s = clocks.now_s;
+            let rows = StoredRows::read(database, statement, &places, now_s, &mut budget).await?;
             let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
             updates.add(statement, &places, &evaluation, clocks, &current, guard)?;
         }

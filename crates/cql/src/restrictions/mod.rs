@@ -16,6 +16,7 @@ pub use clustering::{ClusteringRestriction, RangeBound};
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
 pub use index::IndexPlan;
 pub(crate) use index::indexed_type;
+pub(crate) use partition::check_product;
 pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{NEEDS_FILTERING, Purpose, plan};
 pub use point::{PointClustering, PointKey};
@@ -28,7 +29,8 @@ use crate::{
     term::{Evaluation, Term},
 };
 
-/// Maximum number of keys, and of clustering prefixes, that a statement with INs may name.
+/// Maximum number of keys, and of clustering prefixes, that a statement with INs may name. A write
+/// or a transaction may also name no more rows.
 pub const MAX_CARTESIAN_PRODUCT: usize = 65_535;
 
 /// The values of `=` (one) or `IN`.

@@ -226,7 +226,8 @@ fn keys(
     combinations.iter().map(|components| composite_key(components)).collect()
 }
 
-pub(super) fn check_product(left: usize, right: usize) -> Result<()> {
+/// Refuses INs that name too many combinations: more than [`MAX_CARTESIAN_PRODUCT`].
+pub(crate) fn check_product(left: usize, right: usize) -> Result<()> {
     if left.saturating_mul(right) > MAX_CARTESIAN_PRODUCT {
         let message = format!(
             "The IN restrictions name more than {MAX_CARTESIAN_PRODUCT} combinations of values; ask for fewer at a time"

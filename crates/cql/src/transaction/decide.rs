@@ -23,6 +23,7 @@ use crate::{
     guard::Guard,
     modify::{Clocks, StoredRows},
     options::QueryOptions,
+    read_budget::ReadBudget,
     restrictions::holds,
     select::{self, key_components, put},
     term::{Bound, Evaluation},
@@ -42,7 +43,7 @@ pub struct Decision {
 }
 
 /// The rows that the `LET`s have read.
-struct ReadRows {
+struct LetRows {
     partitions: Vec<Option<PartitionRows>>,
 }
 
@@ -50,25 +51,29 @@ impl Decision {
     /// Reads and decides.
     ///
     /// # Errors
-    /// A condition compares with null, an update has an invalid value, the answer exceeds 256 MiB,
-    /// no later timestamp exists, or the storage fails.
+    /// A condition compares with null, an update has an invalid value, the rows or the answer exceed
+    /// 256 MiB, no later timestamp exists, or the storage fails.
     pub async fn make(
         database: &Database,
         request: &TransactionRequest,
         places: &Places,
     ) -> Result<Self> {
         let plan = request.plan()?;
-        let mut rows = ReadRows { partitions: Vec::with_capacity(places.reads.len()) };
+        let mut rows = LetRows { partitions: Vec::with_capacity(places.reads.len()) };
+        let mut budget = ReadBudget::new();
         for command in &places.reads {
-            rows.partitions.push(read_row(database, command).await?);
+            rows.partitions.push(read_row(database, command, &mut budget).await?);
         }
         let references = rows.references(plan, request)?;
         let evaluation = Evaluation { references: &references, ..request.evaluation() };
         let answer = answer(database, plan, request, &evaluation).await?;
         let applies = rows.satisfy(plan, &evaluation)?;
         if !plan.conditions.is_empty() {
-            let not = if applies { "" } else { " not" };
-            trace_event!("The condition of the transaction does{not} hold");
+            if applies {
+                trace_event!("The condition of the transaction holds");
+            } else {
+                trace_event!("The condition of the transaction does not hold: nothing is written");
+            }
         }
         if !applies || plan.updates.is_empty() {
             return Ok(Self { answer, mutation: Mutation::default() });
@@ -84,7 +89,8 @@ impl Decision {
         let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
         for (update, written) in plan.updates.iter().zip(&places.updates) {
             maybe_yield().await;
-            let stored = StoredRows::read(database, update, written, request.now_s).await?;
+            let now_s = request.now_s;
+            let stored = StoredRows::read(database, update, written, now_s, &mut budget).await?;
             let current = |key: &DecoratedKey, clustering: Option<&_>| stored.find(key, clustering);
             updates.add(update, written, &evaluation, clocks, &current, guard)?;
             tables.insert(update.table.id, &update.table);
@@ -99,7 +105,7 @@ impl Decision {
     }
 }
 
-impl ReadRows {
+impl LetRows {
     /// Calls `look` with the row of a `LET`, and with whether it exists.
     fn look<R>(
         &self,
@@ -171,15 +177,19 @@ impl ReadRows {
 }
 
 /// Reads the row of a `LET`, with the static row of its partition.
-async fn read_row(database: &Database, command: &ReadCommand) -> Result<Option<PartitionRows>> {
-    let found = database.read(command.clone()).await?.partitions.into_iter().next();
+async fn read_row(
+    database: &Database,
+    command: &ReadCommand,
+    budget: &mut ReadBudget,
+) -> Result<Option<PartitionRows>> {
+    let found = budget.read(database, command.clone()).await?.into_iter().next();
     if found.is_some() || !command.table.has_static_columns() || command.slices.is_all() {
         return Ok(found);
     }
     // A read of a row that does not exist returns no static row.
     let slices = Arc::new(ClusteringSlices::all());
     let partition = ReadCommand { slices, ..command.clone() };
-    let found = database.read(partition).await?.partitions.into_iter().next();
+    let found = budget.read(database, partition).await?.into_iter().next();
     Ok(found.map(|found| PartitionRows { rows: Vec::new(), ..found }))
 }
 

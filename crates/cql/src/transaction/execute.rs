@@ -3,12 +3,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
-use espalier_storage::{Database, ReadTarget, StorageError, Turn, TurnRows};
+use espalier_storage::{Database, ReadTarget, Turn, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
 use super::{PlannedTransaction, decide::Decision, places::Places};
 use crate::{
-    Error, QueryResult, Result,
+    Error, ErrorCode, QueryResult, Result,
     options::Value,
     prepared::{Plan, Prepared},
     term::Evaluation,
@@ -77,24 +77,33 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
     let bound = Arc::new(BoundTransaction { request, places, shards });
     let transaction = within_turns(database.clone(), bound.clone(), turns);
     let outcome = if bound.shards.len() == 1 {
-        transaction.await
+        call.until_answered(transaction).await
     } else {
         // A task of its own: if the caller gives the request up, the turns of one shard must not
         // end while another shard goes on.
         let (sender, outcome) = oneshot();
         spawn_local(async move {
-            let outcome = transaction.await;
-            drop(call);
+            let outcome = call.until_answered(transaction).await;
             // Without a receiver, the client is gone.
             let _ = sender.send(outcome);
         })
         .detach();
-        outcome.await.unwrap_or_else(|_| Err(StorageError::ShuttingDown.into()))
+        outcome.await.unwrap_or_else(|_| Err(stopped()))
     }?;
     if !outcome.is_settled {
         settle(database, &bound.places).await?;
     }
     Ok(outcome.answer)
+}
+
+/// Returns the error for a transaction whose task ended without an outcome.
+#[cold]
+fn stopped() -> Error {
+    Error::new(
+        ErrorCode::ServerError,
+        "The transaction was stopped, because the node shuts down or because of an internal error \
+         (see its log); it may have been applied",
+    )
 }
 
 /// Takes the turns of one shard after the other, runs the transaction on the last one, and ends the
@@ -129,11 +138,12 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
         return Ok(Outcome { answer, is_settled: false });
     }
     if shards.len() == 1 {
-        // The commit log keeps the order: what was read is durable before what is written.
+        // The commit log makes records durable in their order: the rows that the transaction read
+        // are durable before its writes.
         database.write_in_turn(&mutation, turn).await?.wait().await?;
     } else {
-        // A crash must not keep the writes of one shard and lose the rows of another shard that
-        // they follow from.
+        // The rows that the transaction read are in the logs of other shards. A crash must not keep
+        // the writes and lose these rows.
         settle(database, places).await?;
         database.apply_whole_batch(mutation).await?;
         drop(turn);

@@ -13,7 +13,7 @@ use super::{Answer, PlannedTransaction};
 use crate::{
     Error, Result,
     modify::{PlannedModification, WrittenPlaces},
-    restrictions::{Partitions, Restrictions},
+    restrictions::{Partitions, Restrictions, check_product},
     select::PlannedSelect,
     term::{Bound, Evaluation},
 };
@@ -78,7 +78,9 @@ impl Places {
         let slices = Arc::new(restrictions.slices(table, evaluation)?);
         let rows = single_rows(table, restrictions, &slices);
         let mut commands = Vec::new();
-        for key in keys(table, restrictions, evaluation)? {
+        let keys = keys(table, restrictions, evaluation)?;
+        check_product(keys.len(), slices.slices.len())?;
+        for key in keys {
             let mut turn = TurnRows::new(table, key.borrowed());
             match &rows {
                 Some(rows) => rows.iter().for_each(|row| turn.share_row(table, row)),

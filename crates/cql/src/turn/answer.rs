@@ -10,6 +10,8 @@ use espalier_mutation::{
     schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata},
 };
 
+use espalier_runtime::maybe_yield;
+
 use super::{ReadRows, plan::Plan};
 use crate::{
     Result,
@@ -17,6 +19,7 @@ use crate::{
     current_row::CurrentRow,
     functions::{ResolvedFunction, mask_of_column},
     metadata::{ColumnSpec, ResultMetadata},
+    read_budget::check_answer,
     result::Rows,
     select::{key_components, put},
     term::Evaluation,
@@ -33,8 +36,8 @@ pub fn applied(plan: &Plan<'_>) -> Rows {
 /// columns show their masks.
 ///
 /// # Errors
-/// The stored key is malformed, or a mask has no value.
-pub fn not_applied(
+/// The stored key is malformed, a mask has no value, or the answer is too long.
+pub async fn not_applied(
     plan: &Plan<'_>,
     read: &ReadRows,
     masks: Option<&Schema>,
@@ -66,6 +69,7 @@ pub fn not_applied(
     }
     let row_count = i32::try_from(shown.len()).unwrap_or(i32::MAX);
     for row in shown {
+        maybe_yield().await;
         let row = CurrentRow {
             table: plan.table,
             partition_key: &partition_key,
@@ -74,6 +78,7 @@ pub fn not_applied(
         };
         put(Some(&[0]), &mut content);
         for (column, mask) in columns.iter().zip(&masks) {
+            check_answer(content.len())?;
             let mut value = shown_value(plan, &row, column);
             if let Some(mask) = mask {
                 value = mask.call(&[value], &evaluation)?;
@@ -88,7 +93,8 @@ pub fn not_applied(
     Ok(rows(specs, row_count, content))
 }
 
-/// Returns the columns of the answer after `[applied]`: those with conditions, each once, or all.
+/// Returns the columns of the answer after `[applied]`: the columns with conditions, each once, or
+/// all columns of the table.
 fn shown_columns<'p>(plan: &Plan<'p>) -> Vec<&'p ColumnDefinition> {
     let table: &'p TableMetadata = plan.table;
     if plan.answers_all_columns {
@@ -110,7 +116,7 @@ fn shown_value(
     row: &CurrentRow<'_>,
     column: &ColumnDefinition,
 ) -> Option<bytes::Bytes> {
-    let is_hidden = column.kind == ColumnKind::Regular && !plan.names_rows();
+    let is_hidden = column.kind == ColumnKind::Regular && !plan.names_rows;
     if is_hidden { None } else { row.value(column) }
 }
 

@@ -45,6 +45,8 @@ pub struct TurnRequest {
     /// The clocks for statements without conditions. A conditional request has a timestamp of its
     /// own.
     pub clocks: Clocks,
+    /// Whether the client has chosen `clocks.now_s`. If not, the turn reads the clock again.
+    pub has_own_now: bool,
     /// The clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
     /// Whether the client is exempt from guardrails.
@@ -156,11 +158,17 @@ async fn run(
     key: DecoratedKey,
     guard: Guard<'_>,
 ) -> Result<QueryResult> {
-    let plan = Plan::of(request, key).await?;
+    let mut plan = Plan::of(request, key).await?;
     let turn = database.take_turn(plan.turn_rows()).await;
+    let mut clocks = request.clocks;
+    if !request.has_own_now {
+        // The turn may have come late: rows have expired meanwhile, and a TTL begins now.
+        clocks.now_s = u32::try_from(time::now_seconds()).unwrap_or(0).max(clocks.now_s);
+        plan.now_s = clocks.now_s;
+    }
     let mut read = ReadRows::read(database, &plan).await?;
     if !plan.is_conditional {
-        let mutation = updates(request, &plan, &read, request.clocks, guard).await?;
+        let mutation = updates(request, &plan, &read, clocks, guard).await?;
         if !mutation.updates.is_empty() {
             database.write_in_turn(&mutation, turn).await?.wait().await?;
         }
@@ -170,14 +178,14 @@ async fn run(
         trace_event!("The condition does not hold: nothing is written");
         read.find_marked_row(database, &plan).await?;
         let schema = Some(database.schema()).filter(|_| request.applies_masks);
-        let answer = answer::not_applied(&plan, &read, schema.as_deref(), request.now_us)?;
+        let answer = answer::not_applied(&plan, &read, schema.as_deref(), request.now_us).await?;
         drop(turn);
         database.barrier(plan.table)?.wait().await?;
         return Ok(QueryResult::Rows(answer));
     }
     trace_event!("The condition holds");
-    let timestamp_us = later_than(database, &[plan.places()]).await?;
-    let clocks = Clocks { timestamp_us, ..request.clocks };
+    let timestamp_us = later_than(database, &[plan.timestamp_read()]).await?;
+    let clocks = Clocks { timestamp_us, ..clocks };
     let mut mutation = updates(request, &plan, &read, clocks, guard).await?;
     for update in &mut mutation.updates {
         update.set_timestamp(plan.table, timestamp_us);

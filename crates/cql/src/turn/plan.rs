@@ -33,6 +33,8 @@ pub struct Plan<'r> {
     places: HashMap<Vec<u8>, usize>,
     pub is_conditional: bool,
     pub is_batch: bool,
+    /// Whether a statement names rows, or the table has one row a partition.
+    pub names_rows: bool,
     /// Whether an answer has all columns, because a statement has `IF [NOT] EXISTS`.
     pub answers_all_columns: bool,
     /// The second since 1970 at which data has expired.
@@ -80,6 +82,7 @@ impl<'r> Plan<'r> {
             places: HashMap::new(),
             is_conditional: false,
             is_batch: request.is_batch,
+            names_rows: false,
             answers_all_columns: false,
             now_s: request.clocks.now_s,
         };
@@ -93,6 +96,11 @@ impl<'r> Plan<'r> {
             plan.add_condition(modification, &place, &evaluation)?;
             plan.statements.push(PlannedStatement { modification, place, slices });
         }
+        plan.names_rows = plan.table.clustering_columns().is_empty()
+            || plan
+                .statements
+                .iter()
+                .any(|statement| !statement.modification.restrictions.clustering.is_empty());
         let comparator = plan.table.comparator();
         plan.conditions
             .sort_by(|(left, _), (right, _)| comparator.compare(left.position(), right.position()));
@@ -168,15 +176,6 @@ impl<'r> Plan<'r> {
         rows
     }
 
-    /// Returns whether a statement names rows, or the table has one row a partition.
-    pub fn names_rows(&self) -> bool {
-        self.table.clustering_columns().is_empty()
-            || self
-                .statements
-                .iter()
-                .any(|statement| !statement.modification.restrictions.clustering.is_empty())
-    }
-
     fn writes_static(&self) -> bool {
         let mut statements = self.statements.iter();
         statements.any(|statement| writes_static(statement.modification))
@@ -204,9 +203,8 @@ impl<'r> Plan<'r> {
         })
     }
 
-    /// Returns a read of all places that the request reads or writes, of which every one may hold
-    /// a timestamp that the write must exceed.
-    pub fn places(&self) -> ReadCommand {
+    /// Returns the read that finds the newest timestamp of the rows that the request writes.
+    pub fn timestamp_read(&self) -> ReadCommand {
         let rows =
             self.statements.iter().filter(|statement| !matches!(statement.place, Place::Static));
         let slices: Vec<_> =
@@ -223,8 +221,8 @@ impl<'r> Plan<'r> {
         ReadCommand { slices: Arc::new(slices), limits, ..all }
     }
 
-    /// Returns the rows that operations on lists need, besides those with conditions. `None` is the
-    /// static row.
+    /// Returns the rows that operations on lists and numbers need. The rows with conditions are read
+    /// in any case. `None` is the static row.
     pub fn rows_of_operations(&self) -> impl Iterator<Item = Option<&Clustering>> {
         self.statements.iter().flat_map(|statement| {
             let operations = statement.modification.operations.iter();

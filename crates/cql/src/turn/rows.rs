@@ -8,10 +8,12 @@ use espalier_mutation::{
 use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
 
 use super::plan::Plan;
-use crate::Result;
+use crate::{Result, read_budget::ReadBudget};
 
 /// Rows that are read at once to find one with a marker (arbitrary).
 const ROWS_AT_ONCE: usize = 128;
+/// Bytes that are read at once for it (arbitrary).
+const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// The rows that a request has read.
 pub struct ReadRows {
@@ -30,8 +32,9 @@ impl ReadRows {
     /// Reads the rows of the conditions and of operations on lists.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The rows are too large, or the storage fails.
     pub async fn read(database: &Database, plan: &Plan<'_>) -> Result<Self> {
+        let mut budget = ReadBudget::new();
         let mut rows =
             Self { static_row: None, whole_static_row: None, first_row: None, rows: Vec::new() };
         let places = plan.conditions.iter().map(|(clustering, _)| Some(clustering));
@@ -45,21 +48,26 @@ impl ReadRows {
             || plan.static_conditions.is_some()
             || plan.table.static_columns().iter().any(|column| plan.shows_static(column));
         if reads_static {
-            rows.read_static(database, plan).await?;
+            rows.read_static(database, plan, &mut budget).await?;
         }
         if !slices.is_empty() {
             let slices = ClusteringSlices::normalise(slices, plan.table.comparator());
             let command = ReadCommand { slices: Arc::new(slices), ..command(plan) };
-            let found = database.read(command).await?;
-            rows.rows = found.partitions.into_iter().flat_map(|found| found.rows).collect();
+            let found = budget.read(database, command).await?;
+            rows.rows = found.into_iter().flat_map(|found| found.rows).collect();
         }
         Ok(rows)
     }
 
-    async fn read_static(&mut self, database: &Database, plan: &Plan<'_>) -> Result<()> {
+    async fn read_static(
+        &mut self,
+        database: &Database,
+        plan: &Plan<'_>,
+        budget: &mut ReadBudget,
+    ) -> Result<()> {
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let command = ReadCommand { limits, ..command(plan) };
-        let found = database.read(command).await?.partitions.into_iter().next();
+        let found = budget.read(database, command).await?.into_iter().next();
         if let Some(found) = found {
             self.whole_static_row = found.static_row;
             self.static_row = self.whole_static_row.clone().map(|mut row| {
@@ -82,11 +90,11 @@ impl ReadRows {
     /// The storage fails.
     pub async fn find_marked_row(&mut self, database: &Database, plan: &Plan<'_>) -> Result<()> {
         let is_marked = |row: &Row| row.liveness.is_live(plan.now_s);
-        if plan.names_rows() || self.first_row.as_ref().is_none_or(is_marked) {
+        if plan.names_rows || self.first_row.as_ref().is_none_or(is_marked) {
             return Ok(());
         }
         self.first_row = None;
-        let limits = ReadLimits { rows: ROWS_AT_ONCE, ..ReadLimits::NONE };
+        let limits = ReadLimits { rows: ROWS_AT_ONCE, bytes: BYTES_AT_ONCE, ..ReadLimits::NONE };
         let mut command = ReadCommand { limits, ..command(plan) };
         loop {
             let found = database.read(command.clone()).await?;

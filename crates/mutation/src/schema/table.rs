@@ -389,6 +389,13 @@ impl TableMetadata {
         self.columns.get(index as usize)
     }
 
+    /// Returns whether a column of this version of the table, or of a version before it, has the
+    /// id. If not, the id is of a newer version.
+    #[inline]
+    pub fn has_known_id(&self, id: ColumnId) -> bool {
+        id.0 < self.next_column_id
+    }
+
     /// Returns the time of the latest drop of a column that was added again, in µs; `i64::MIN` if
     /// there is none.
     ///

@@ -6,16 +6,23 @@
 
 use std::rc::Rc;
 
-use super::{CommitLog, CommitTicket};
+use super::{CommitLog, CommitTicket, sync_batch::SyncBatch};
 
 impl CommitLog {
     /// Returns a ticket that resolves when the records appended so far are acknowledged under
-    /// `commitlog_sync`. It is acknowledged at once under `periodic`, and if no record waits.
+    /// `commitlog_sync`. It is acknowledged at once under `periodic`, and if no record waits. It
+    /// fails as long as only memtables hold the writes of a segment that could not be written.
     pub fn barrier(&self) -> CommitTicket {
         if self.shared.configuration.sync.period().is_some() {
             return CommitTicket::acknowledged();
         }
         let state = self.shared.state.borrow();
+        let is_damaged = state.live.iter().any(|segment| segment.is_damaged.get());
+        if let Some(failure) = state.write_failure.as_ref().filter(|_| is_damaged) {
+            let failed = Rc::<SyncBatch>::default();
+            failed.resolve(Err(failure.clone()));
+            return CommitTicket::of(&failed);
+        }
         // Batches resolve in the order of their records, so the last one covers all.
         let gathering = (!state.buffers.is_empty()).then_some(&state.sync_batch);
         match gathering.or(state.sync_batch_being_written.as_ref()) {

@@ -110,6 +110,8 @@ impl Translation {
     /// Replaces a row's column ids by the current ones and removes the cells of dropped columns.
     pub(crate) fn translate(&self, row: &mut Row) {
         if self.is_identity {
+            // A statement was planned before a column was dropped, and written after it.
+            row.columns.retain(|(id, _)| self.columns.contains_key(id));
             return;
         }
         let Some(table) = &self.with_dropped else { return };

@@ -120,6 +120,8 @@ pub(super) struct State {
     pub(super) sync_batch: Rc<SyncBatch>,
     /// All records before this position survive a crash.
     pub(super) durable: LogPosition,
+    /// The error of the last write or sync that failed.
+    pub(super) write_failure: Option<StorageError>,
     /// The error of the last attempt to create a segment, if it failed.
     pub(super) allocation_failure: Option<Arc<FileError>>,
     /// Memory of written buffers, kept for reuse.
@@ -323,8 +325,9 @@ impl CommitLog {
 
     /// Returns whether tables must be flushed to free segments.
     ///
-    /// This is so if the segments take more than their share of the disk. Under periodic sync it is
-    /// also so if the disk failed to write a segment, because its writes were acknowledged.
+    /// This is so if the segments take more than their share of the disk. It is also so if the disk
+    /// failed to write a segment: readers see its writes, and under periodic sync their clients
+    /// have an acknowledgement, so only a flush makes them durable.
     pub fn is_under_pressure(&self) -> bool {
         self.segment_to_give_up().is_some()
     }
@@ -337,9 +340,7 @@ impl CommitLog {
     pub fn segment_to_give_up(&self) -> Option<u64> {
         let state = self.shared.state.borrow();
         let configuration = &self.shared.configuration;
-        if configuration.sync.period().is_some()
-            && let Some(failed) = state.live.iter().rfind(|segment| segment.is_damaged.get())
-        {
+        if let Some(failed) = state.live.iter().rfind(|segment| segment.is_damaged.get()) {
             return Some(failed.id);
         }
         let bytes = state.live.len() as u64 * u64::from(configuration.segment_bytes);

@@ -173,6 +173,30 @@ proptest! {
     }
 }
 
+/// A statement was planned before column `v` was dropped, and written after it.
+#[test]
+fn cells_without_a_name_are_discarded() {
+    let id = table().column("v").unwrap().id;
+    let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(Bytes::from_static(b"k")));
+    let mut row = Row::empty(Clustering::new([Bytes::from_static(b"c")]));
+    row.columns.push((id, ColumnData::Simple(Cell::live(10, Bytes::from_static(b"v")))));
+    update.rows.push(row);
+    let dropped = table().rebuild().drop_column("v", 5).build();
+    // A restart gives the id to another column.
+    let other = TableBuilder::new("ks", "t", table().id)
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Blob, false)
+        .static_column("s", CqlType::Blob)
+        .regular("m", table().column("m").unwrap().column_type.clone())
+        .regular("other", CqlType::Int)
+        .build();
+    assert_eq!(other.column("other").unwrap().id, id);
+    let (_, translation) = translation(ColumnMapping::new(7, &dropped).body, Some(other)).unwrap();
+    let mutation = Mutation { updates: vec![update] };
+    let (decoded, _) = decode(encode(&mutation).body.into(), &translation).unwrap();
+    assert_eq!(decoded.updates[0].rows[0].columns, []);
+}
+
 #[test]
 fn columns_are_found_by_name_whatever_became_of_the_table() {
     let old = table();

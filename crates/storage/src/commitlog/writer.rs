@@ -9,8 +9,8 @@
 //! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the
 //! same file may succeed without the data). The writer therefore never writes that segment again.
 //! All waiting writes fail, and later ones begin in the next segment; its first marker records
-//! where the failed segment ends. Under periodic sync the writes of the segment were acknowledged
-//! already, so the tables with writes in it are flushed.
+//! where the failed segment ends. Readers see the writes of the segment, and under periodic sync
+//! they were acknowledged already, so the tables with writes in it are flushed.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -278,15 +278,16 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
         abandon(shared, &segment, end);
     }
     progress.dirty_bytes = 0;
-    if shared.configuration.sync.period().is_some() {
-        // These writes were acknowledged, and only memtables hold them, so they must be flushed.
-        shared.pressure.notify_one();
-        // If every sync fails, the log abandons one segment in each period instead of one in each
-        // batch.
-        progress.last_sync = time::Instant::now();
-    }
+    // Only memtables hold these writes. Readers see them, and under periodic sync their clients have
+    // an acknowledgement, so they must be flushed.
+    shared.pressure.notify_one();
+    // Under periodic sync, if every sync fails, the log abandons one segment in each period instead
+    // of one in each batch.
+    progress.last_sync = time::Instant::now();
+    let error = StorageError::CommitLogWrite(Arc::new(error));
     let (buffers, later) = {
         let mut state = shared.state.borrow_mut();
+        state.write_failure = Some(error.clone());
         state.pending_bytes = 0;
         (std::mem::take(&mut state.buffers), std::mem::take(&mut state.sync_batch))
     };
@@ -294,7 +295,6 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
         abandon(shared, &buffer.segment, buffer.offset);
     }
     shared.allocator_work.notify_one();
-    let error = StorageError::CommitLogWrite(Arc::new(error));
     sync_batch.resolve(Err(error.clone()));
     later.resolve(Err(error));
 }

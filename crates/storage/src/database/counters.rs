@@ -2,8 +2,8 @@
 //! its rows, so that no update is lost. Source: docs/formats/data.md.
 //!
 //! The new state is written, not the change, so replaying it is harmless. The clock of a share is
-//! the write timestamp, or the last clock plus one if that is greater. A share that starts again
-//! after a deletion thus wins over the deleted one.
+//! the node's clock in µs, or the last clock plus one if that is greater. It is not the write
+//! timestamp: clients choose that, and the greatest one would leave no later clock.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use espalier_mutation::{
     ClusteringComparator, ClusteringSlice, ClusteringSlices, ColumnData, Mutation, PartitionUpdate,
     Row, counter, schema::TableMetadata,
 };
-use espalier_runtime::time;
+use espalier_runtime::{maybe_yield, time};
 
 use super::Database;
 use crate::{
@@ -35,8 +35,7 @@ impl Database {
             self.shard_of(table, &update.key)
         };
         let add = |database: Database| async move { database.add_counters_here(update).await };
-        let _call = self.begin_turn_call(&[shard]).await;
-        self.on_shard(shard, add).await
+        self.call_in_turn(shard, add).await
     }
 
     async fn add_counters_here(&self, mut update: PartitionUpdate) -> Result<(), StorageError> {
@@ -48,16 +47,20 @@ impl Database {
             let host = *self.host_id().as_bytes();
             let old_static = self.present_static_row(&update).await?;
             let present = self.present_rows(&update).await?;
-            let old_rows = present.iter().flat_map(|partition| &partition.rows);
+            // Later than the clock of every share before, unless the node's clock has gone back.
+            let clock_us = time::next_timestamp_micros();
+            // Both lists are in clustering order.
+            let mut old_rows = present.iter().flat_map(|partition| &partition.rows).peekable();
             for row in &mut update.rows {
+                maybe_yield().await;
                 let at = row.clustering.position();
-                let mut old_rows = old_rows.clone();
-                let old =
-                    old_rows.find(|old| comparator.compare(old.clustering.position(), at).is_eq());
-                add_row(row, old, host);
+                let order = |old: &Row| comparator.compare(old.clustering.position(), at);
+                while old_rows.next_if(|old| order(old).is_lt()).is_some() {}
+                let old = old_rows.peek().filter(|old| order(old).is_eq());
+                add_row(row, old.copied(), host, clock_us)?;
             }
             if let Some(row) = &mut update.static_row {
-                add_row(row, old_static.as_ref(), host);
+                add_row(row, old_static.as_ref(), host, clock_us)?;
             }
             self.write_in_turn(&Mutation { updates: vec![update] }, turn).await?
         };
@@ -136,7 +139,12 @@ fn join_rows(comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
 }
 
 /// Turns the changes in a row into counter contexts.
-fn add_row(row: &mut Row, old: Option<&Row>, host: [u8; 16]) {
+fn add_row(
+    row: &mut Row,
+    old: Option<&Row>,
+    host: [u8; 16],
+    clock_us: i64,
+) -> Result<(), StorageError> {
     for (id, data) in &mut row.columns {
         let ColumnData::Simple(cell) = data else { continue };
         if cell.is_tombstone() {
@@ -150,6 +158,12 @@ fn add_row(row: &mut Row, old: Option<&Row>, host: [u8; 16]) {
         let mine = counter::shards(old).filter(|shard| shard.id == host);
         let mine = mine.max_by_key(|shard| shard.clock);
         let share = counter::build(mine.as_slice());
-        cell.value = counter::add(&share, host, delta, cell.timestamp);
+        cell.value = counter::add(&share, host, delta, clock_us).ok_or_else(|| {
+            StorageError::Unstorable(
+                "a change of a counter whose clock has the greatest value: count in another row"
+                    .into(),
+            )
+        })?;
     }
+    Ok(())
 }

@@ -62,6 +62,13 @@ const MAX_UNFINISHED_BYTES: usize = 16 << 20;
 /// Bytes counted for a retry besides its mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;
 
+/// The age of a noted batch.
+enum BatchAge {
+    Recent,
+    /// Compactions may have purged deletions that came after the batch.
+    Expired,
+}
+
 /// A retry that is counted until this is dropped.
 struct Unfinished {
     database: Database,
@@ -93,7 +100,8 @@ impl Database {
             Err(_) => {
                 let unfinished = self.begin_unfinished(bytes);
                 let retry = async move {
-                    unfinished.database.retry_batch(&table, key, mutation, false).await;
+                    // The client has the first error, and the log has a later one.
+                    let _ = unfinished.database.retry_batch(&table, key, mutation, false).await;
                 };
                 spawn_local(retry).detach();
             }
@@ -155,7 +163,8 @@ impl Database {
     /// # Errors
     ///
     /// As [`Database::apply_logged_batch`], but once the batch is stored, only if the node shuts
-    /// down. Then the next start applies it.
+    /// down, and the next start applies it, or if the retries gave the batch up
+    /// ([`StorageError::BatchGivenUp`]).
     pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
         let has_views = self.has_views(&mutation);
         let base_count = mutation.updates.len();
@@ -191,14 +200,13 @@ impl Database {
             return self.apply_complete(mutation.clone()).await;
         };
         if self.apply_complete(mutation.clone()).await.is_ok() {
-            // The caller holds turns, which need not last until the note is gone.
+            // A task of its own: the caller's turns end before the note is gone.
             let database = self.clone();
             let remove = async move { database.remove_note(&table, key, i64::MIN).await };
             spawn_local(remove).detach();
             return Ok(());
         }
-        self.retry_batch(&table, key, mutation.clone(), true).await;
-        if self.is_closing() { Err(StorageError::ShuttingDown) } else { Ok(()) }
+        self.retry_batch(&table, key, mutation.clone(), true).await
     }
 
     /// Counts a retry.
@@ -212,20 +220,29 @@ impl Database {
     /// Retries a noted batch until it is applied, or until a shard has refused it for good several
     /// times. `is_complete` says that the caller holds turns, and that the mutation has its view
     /// updates.
+    ///
+    /// # Errors
+    /// The node shuts down, or the batch is given up.
     async fn retry_batch(
         &self,
         table: &TableMetadata,
         key: DecoratedKey,
         mut mutation: Mutation,
         is_complete: bool,
-    ) {
+    ) -> Result<(), StorageError> {
         let mut refused = 0;
         while !self.is_closing() {
             time::sleep(RETRY_PAUSE).await;
             let schema = self.schema();
             mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
-            if self.leave_out_dead(&mut mutation, &key).await.is_err() {
-                continue;
+            match self.leave_out_dead(&mut mutation, &key).await {
+                Ok(BatchAge::Recent) => {}
+                Ok(BatchAge::Expired) => {
+                    self.remove_note(table, key, i64::MIN).await;
+                    let reason = "gc_grace_seconds have passed".into();
+                    return Err(StorageError::BatchGivenUp { reason });
+                }
+                Err(_) => continue,
             }
             let applied = if is_complete {
                 self.apply_complete(mutation.clone()).await
@@ -233,7 +250,10 @@ impl Database {
                 self.apply(mutation.clone()).await
             };
             match applied {
-                Ok(()) => return self.remove_note(table, key, i64::MIN).await,
+                Ok(()) => {
+                    self.remove_note(table, key, i64::MIN).await;
+                    return Ok(());
+                }
                 Err(error) if is_refusal(&error) => {
                     refused += 1;
                     if refused == MAX_REFUSED_RETRIES {
@@ -242,12 +262,14 @@ impl Database {
                             "unfinished logged batch is given up, because a shard refuses its \
                              part; a part of its writes may be missing: write them again"
                         );
-                        return self.remove_note(table, key, i64::MIN).await;
+                        self.remove_note(table, key, i64::MIN).await;
+                        return Err(StorageError::BatchGivenUp { reason: error.to_string() });
                     }
                 }
                 Err(_) => refused = 0,
             }
         }
+        Err(StorageError::ShuttingDown)
     }
 
     /// Removes the writes to tables that were truncated after them, and all writes if later
@@ -256,8 +278,8 @@ impl Database {
         &self,
         mutation: &mut Mutation,
         key: &DecoratedKey,
-    ) -> Result<(), StorageError> {
-        let Some(noted_us) = noted_us(key) else { return Ok(()) };
+    ) -> Result<BatchAge, StorageError> {
+        let Some(noted_us) = noted_us(key) else { return Ok(BatchAge::Recent) };
         let tables: BTreeSet<_> = mutation.updates.iter().map(|update| update.table).collect();
         let schema = self.schema();
         let graces = tables.iter().filter_map(|id| schema.table_by_id(*id));
@@ -271,6 +293,7 @@ impl Database {
                  (gc_grace_seconds); a part of its writes may be missing"
             );
             mutation.updates.clear();
+            return Ok(BatchAge::Expired);
         }
         for id in tables {
             // The table was dropped meanwhile; applying the batch reports that.
@@ -281,7 +304,7 @@ impl Database {
                 mutation.updates.retain(|update| update.table != id);
             }
         }
-        Ok(())
+        Ok(BatchAge::Recent)
     }
 
     /// Removes the note of a finished batch, with a timestamp of at least `least`. The note must

@@ -7,7 +7,7 @@
 //! | `routing`, `registry` | the shard that owns a token, and calls to it |
 //! | `write`, `logged_batch` | the write path: commit log and memtable |
 //! | `storable`, `index_room` | checks before a write is logged |
-//! | `turns`, `counters` | writes that read rows first |
+//! | `turns`, `turn_calls`, `counters` | writes that read rows first |
 //! | `read` | reads on this shard and over all of them |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
 //! | `row_cache` | metrics and maintenance of the row cache |
@@ -64,6 +64,7 @@ mod system_keyspaces;
 mod table_statistics;
 mod throughput;
 mod truncate;
+mod turn_calls;
 mod turns;
 mod views;
 mod virtual_tables;

@@ -35,7 +35,7 @@ use futures_util::{
 };
 use uuid::Uuid;
 
-use super::{Database, Inner, registry, turns::MAX_TURN_CALLS, views::ViewWork};
+use super::{Database, Inner, registry, turn_calls::MAX_TURN_CALLS, views::ViewWork};
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,

@@ -10,8 +10,6 @@ use espalier_mutation::{
     schema::{TableId, TableMetadata},
 };
 
-use espalier_runtime::sync::Permit;
-
 use super::Database;
 use crate::{
     CommitTicket, ReadCommand, ReadTarget, StorageError,
@@ -20,24 +18,7 @@ use crate::{
     turns::{Turn, TurnRows},
 };
 
-/// Calls of a shard to others that may wait for a turn at the same time (arbitrary). Such a call
-/// holds a place in the mailbox of its pair of shards until it is answered. The holder of a turn
-/// needs places, too, so calls that wait for it must leave some. A pair has 4,096 places.
-pub(super) const MAX_TURN_CALLS: usize = 512;
-
 impl Database {
-    /// Waits until a statement may take turns on these shards. It holds the permit until it has its
-    /// answer. A statement of this shard alone needs none.
-    pub async fn begin_turn_call(&self, shards: &[usize]) -> Option<Permit> {
-        if shards.iter().all(|shard| *shard == self.inner.context.index) {
-            return None;
-        }
-        // A transaction calls from shard to shard: with one unit for each shard, those that begin
-        // on all shards together have as many calls between two of them as one shard may have.
-        let units = if shards.len() == 1 { 1 } else { self.inner.context.count };
-        Some(self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS)).await)
-    }
-
     /// Waits for a turn on rows of a partition that this shard owns.
     pub async fn take_turn(&self, rows: TurnRows) -> Turn {
         self.inner.turns.take(rows).await

@@ -1,10 +1,10 @@
 //! The write path: encode once, append to the commit log, apply to the memtables, all without a
 //! yield.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use espalier_mutation::{
-    DecoratedKeyRef, Mutation, PartitionUpdate, RowRef,
+    DecoratedKeyRef, Mutation, PartitionUpdate, RowContent, RowRef,
     schema::{TableId, TableMetadata},
 };
 use espalier_runtime::{time, trace, trace_event};
@@ -23,10 +23,15 @@ use crate::{
 /// Maximum bytes that the encoder keeps between writes.
 const KEPT_ENCODER_BYTES: usize = 1 << 20;
 
+/// Pause before a write checks again whether the shard has the new version of a table (arbitrary).
+const SCHEMA_PAUSE: Duration = Duration::from_millis(1);
+
 /// Reason why a write was not done.
 enum WriteError {
     NoLogRoom,
     NoMemory,
+    /// The write has a column of a newer version of the table, which this shard is about to get.
+    OlderTable(TableId),
     /// The table has materialized views, so the write must read rows first.
     HasViews,
     Failed(StorageError),
@@ -46,6 +51,7 @@ impl WriteError {
         match self {
             Self::NoLogRoom => "the commit log has no room until a memtable is flushed",
             Self::NoMemory => "the memtables have no room until one is flushed",
+            Self::OlderTable(_) => "this shard does not have the new version of the table yet",
             Self::HasViews => "the write changes materialized views",
             Self::Failed(_) => "the write failed",
         }
@@ -81,15 +87,15 @@ impl Database {
         if trace::is_on() {
             parts.iter().for_each(|(shard, part)| trace_owner(*shard, part));
         }
-        let mut _call = None;
         if may_wait_for_turns {
             let shards: SmallVec<[usize; 8]> = parts.iter().map(|(shard, _)| *shard).collect();
-            _call = self.begin_turn_call(&shards).await;
+            let call = Box::pin(self.begin_turn_call(&shards)).await;
+            let outcomes = Box::pin(call.until_answered(self.apply_on_all(parts, completeness)));
+            return outcomes.await.into_iter().collect();
         }
         if parts.len() > 1 {
-            let calls =
-                parts.into_iter().map(|(shard, part)| self.apply_on(shard, part, completeness));
-            return futures_util::future::join_all(calls).await.into_iter().collect();
+            let outcomes = self.apply_on_all(parts, completeness).await;
+            return outcomes.into_iter().collect();
         }
         match parts.pop() {
             Some((shard, mutation)) if shard == self.inner.context.index => {
@@ -98,6 +104,16 @@ impl Database {
             Some((shard, mutation)) => self.apply_on(shard, mutation, completeness).await,
             None => Ok(()),
         }
+    }
+
+    fn apply_on_all(
+        &self,
+        parts: Vec<(usize, Mutation)>,
+        completeness: Completeness,
+    ) -> impl Future<Output = Vec<Result<(), StorageError>>> + use<> {
+        let parts = parts.into_iter();
+        let calls = parts.map(|(shard, part)| self.apply_on(shard, part, completeness));
+        futures_util::future::join_all(calls)
     }
 
     fn apply_on(
@@ -152,7 +168,7 @@ impl Database {
         match self.write_now(mutation) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::HasViews) => None,
+            Err(_) => None,
         }
     }
 
@@ -211,6 +227,9 @@ impl Database {
                 WriteError::NoMemory => {
                     time::timeout_at(deadline, self.inner.budget.wait_for_room()).await
                 }
+                WriteError::OlderTable(_) => {
+                    time::timeout_at(deadline, time::sleep(SCHEMA_PAUSE)).await
+                }
                 WriteError::HasViews => return Ok(None),
                 WriteError::Failed(error) => return Err(error.clone()),
             };
@@ -224,6 +243,7 @@ impl Database {
         let reason = self.flush_failure().unwrap_or_else(|| "flushing is too slow".into());
         match error {
             WriteError::NoLogRoom => StorageError::CommitLogFull { reason },
+            WriteError::OlderTable(id) => StorageError::UnknownColumn(*id),
             _ => StorageError::MemtablesFull {
                 used_bytes: self.inner.budget.used_bytes(),
                 limit_bytes: self.inner.budget.limit_bytes(),
@@ -317,6 +337,9 @@ impl Database {
         for update in &mutation.updates {
             let table = self.table(update.table).map_err(WriteError::Failed)?;
             let features = table.sstable_features(inner.default_sstable_features);
+            for row in update.static_row.iter().chain(&update.rows) {
+                check_version(&table.borrow_metadata(), row)?;
+            }
             check_storable(&table, features, update).map_err(WriteError::Failed)?;
             tables.push(table);
         }
@@ -376,7 +399,7 @@ impl Database {
         match self.write_row_now(table.id, key, clustering, row) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::HasViews) => None,
+            Err(_) => None,
         }
     }
 
@@ -393,6 +416,7 @@ impl Database {
         let tables = inner.tables.borrow();
         let table = tables.get(&id).ok_or(WriteError::Failed(StorageError::UnknownTable(id)))?;
         let features = table.sstable_features(inner.default_sstable_features);
+        check_version(&table.borrow_metadata(), row)?;
         check_key(key.key).map_err(WriteError::Failed)?;
         check_row(table, features, row).map_err(WriteError::Failed)?;
         self.admit_to(table)?;
@@ -419,6 +443,15 @@ impl Database {
         trace_event!("Adding to {} memtable: 1 row", metadata.name);
         Ok(self.end_write(&mut encoder, ticket))
     }
+}
+
+/// Returns an error if a row has a column of a newer version of the table. The commit log would
+/// have no name for the column, so the replay would lose its cell. A column that was dropped
+/// meanwhile is allowed: no read shows its cell, and the replay discards it.
+#[inline]
+fn check_version(table: &TableMetadata, row: &impl RowContent) -> Result<(), WriteError> {
+    let is_known = row.columns().all(|(id, _)| table.has_known_id(id));
+    if is_known { Ok(()) } else { Err(WriteError::OlderTable(table.id)) }
 }
 
 #[cold]

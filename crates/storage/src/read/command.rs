@@ -7,7 +7,7 @@ use espalier_mutation::{
     schema::{ColumnId, TableMetadata},
 };
 
-use crate::IndexSearch;
+use crate::{IndexSearch, purge::row_bytes};
 
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]
@@ -164,4 +164,11 @@ pub struct PartitionRows {
     pub static_row: Option<Row>,
     /// The rows, in the order of the command.
     pub rows: Vec<Row>,
+}
+
+impl PartitionRows {
+    /// Returns the bytes of the rows as [`ReadLimits::bytes`] counts them.
+    pub fn bytes(&self) -> usize {
+        self.static_row.iter().chain(&self.rows).map(row_bytes).sum()
+    }
 }

@@ -1,6 +1,8 @@
 //! Columns are added and dropped: data in memory, in the log and in files stays readable, and
 //! dropped data stays gone.
 
+use std::time::Duration;
+
 use espalier_mutation::{
     Cell, ColumnData, ComplexColumn, DeletionTime, Liveness,
     schema::{Schema, TableMetadata, TableOptions},
@@ -10,9 +12,9 @@ use espalier_runtime::{
         FileSystem, Operation,
         simulated::{Effect, Fault},
     },
-    spawn_local, yield_now,
+    spawn_local, time, yield_now,
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget};
+use espalier_storage::{Database, ReadCommand, ReadTarget, StorageConfiguration, StorageError};
 use espalier_types::CqlType;
 
 use crate::support::*;
@@ -27,6 +29,37 @@ async fn alter(
 async fn shown(database: &Database) -> Vec<String> {
     let wide = table(database, "wide");
     show(&wide, &read_all(database, &wide).await)
+}
+
+/// Shards install a new column one after the other. A write of the column waits until its shard has
+/// it, because the commit log would have no name for it.
+#[test]
+fn a_write_waits_for_its_column() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let configuration =
+            StorageConfiguration { write_timeout: Duration::from_millis(200), ..configuration() };
+        let database = open(&file_system, configuration).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let with_x = |table: &TableMetadata| table.rebuild().regular("x", CqlType::Blob).build();
+        let newer = with_x(&table(&database, "wide"));
+        let write = |partition| insert(&newer, partition, Some(1), 11_000_000, &[("x", "new")]);
+        let error = database.apply(write("a")).await.unwrap_err();
+        assert!(matches!(error, StorageError::UnknownColumn(id) if id == newer.id), "{error}");
+        let waiting = {
+            let (database, write) = (database.clone(), write("b"));
+            spawn_local(async move { database.apply(write).await })
+        };
+        time::sleep(Duration::from_millis(5)).await;
+        assert!(!waiting.is_finished());
+        alter(&database, with_x).await;
+        waiting.await.unwrap();
+    });
+    let crashed = FileSystem::on(file_system.simulated_disk().unwrap().crash(1));
+    run(async {
+        let database = open(&crashed, configuration()).await.unwrap();
+        assert_eq!(shown(&database).await, ["b/1 x=new"]);
+    });
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Mutation,
-    PartitionUpdate, RangeTombstone, Row, counter, schema::TableMetadata,
+    PartitionUpdate, RangeTombstone, Row,
+    counter::{self, CounterShard},
+    schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time};
 use espalier_storage::Database;
@@ -128,8 +130,37 @@ fn a_counter_begins_anew_after_its_row_was_deleted() {
     });
 }
 
-/// The clock of a share is its timestamp, or the last undeleted share's clock plus one. So a share
-/// from before a deletion may have a later clock than the first one after it.
+/// A client may choose the timestamp of each change. The clock of a share is the node's own, so no
+/// change is lost.
+#[test]
+fn changes_with_extreme_timestamps_add_up() {
+    let file_system = FileSystem::simulated(4);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![counter_table()]).await;
+        let counts = table(&database, "counts");
+        let timestamps = [i64::MAX, i64::MAX, 5, i64::MAX, i64::MIN + 1];
+        for (done, timestamp) in (1..).zip(timestamps) {
+            database.apply_counters(at(addition(&counts, "a", 1, -1), timestamp)).await.unwrap();
+            assert_eq!(totals(&database, "a").await, (-done, vec![(1, -done)]), "{timestamp}");
+        }
+    });
+}
+
+/// Sets the timestamp of all cells.
+fn at(mut update: PartitionUpdate, timestamp: i64) -> PartitionUpdate {
+    for row in update.static_row.iter_mut().chain(&mut update.rows) {
+        for (_, data) in &mut row.columns {
+            if let ColumnData::Simple(cell) = data {
+                cell.timestamp = timestamp;
+            }
+        }
+    }
+    update
+}
+
+/// If the node's clock has gone back, a share from before a deletion has a later clock than the
+/// first one after it.
 #[test]
 fn shares_of_a_deleted_counter_stay_deleted() {
     for is_range in [false, true] {
@@ -139,18 +170,20 @@ fn shares_of_a_deleted_counter_stay_deleted() {
             create(&database, vec![counter_table()]).await;
             let counts = table(&database, "counts");
             let add = async |timestamp: i64| {
-                let mut update = addition(&counts, "a", 1, 1);
-                for (_, data) in update.rows.iter_mut().flat_map(|row| &mut row.columns) {
-                    if let ColumnData::Simple(cell) = data {
-                        cell.timestamp = timestamp;
-                    }
-                }
+                let mut update = at(addition(&counts, "a", 1, 1), timestamp);
                 update.static_row = None;
                 database.apply_counters(update).await.unwrap();
             };
-            for _ in 0..5 {
-                add(1).await;
+            let id = *database.host_id().as_bytes();
+            let clock = time::now_micros() + 3_600_000_000;
+            let mut later = at(addition(&counts, "a", 1, 1), 1);
+            later.static_row = None;
+            for (_, data) in &mut later.rows[0].columns {
+                let share = counter::build(&[CounterShard { id, clock, count: 5 }]);
+                *data = ColumnData::Simple(Cell::live(1, share));
             }
+            database.apply(Mutation { updates: vec![later] }).await.unwrap();
+            assert_eq!(totals(&database, "a").await, (0, vec![(1, 5)]));
             let mut update = PartitionUpdate::new(counts.id, key("a"));
             let deletion = DeletionTime::new(2, NOW);
             if is_range {

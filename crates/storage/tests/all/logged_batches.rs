@@ -15,7 +15,9 @@ use espalier_runtime::{
         simulated::{Effect, Fault},
     },
     random::Generator,
-    spawn_local, time, yield_now,
+    spawn_local,
+    time::{self, ManualClock},
+    yield_now,
 };
 
 use espalier_storage::StorageError;
@@ -226,6 +228,43 @@ fn key_of_time(us: i64) -> DecoratedKey {
     let at = uuid::Timestamp::from_unix(context, seconds as u64, us as u32 * 1000);
     let id = uuid::Uuid::new_v1(at, &[1, 2, 3, 4, 5, 6]);
     DecoratedKey::new(bytes::Bytes::copy_from_slice(id.as_bytes()))
+}
+
+/// The caller of a batch that must be whole learns that it is given up.
+#[test]
+fn a_whole_batch_that_is_given_up_is_an_error() {
+    let file_system = FileSystem::simulated(5);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    on_shards(2, &file_system, configuration(), move |database| {
+        let disk = disk.clone();
+        async move {
+            create(&database, vec![narrow_table()]).await;
+            let narrow = table(&database, "narrow");
+            disk.inject(
+                Fault::always(Operation::Sync, Effect::InputOutput).on_path("commitlog-1-"),
+            );
+            let clock = ManualClock::new(time::now_micros());
+            let installed = clock.install();
+            let error = loop {
+                let (database, other) = (database.clone(), database.clone());
+                let mutation = batch_of(&narrow, "", "1");
+                let batch = spawn_local(async move { database.apply_whole_batch(mutation).await });
+                while !batch.is_finished() {
+                    clock.advance(Duration::from_secs(3_600));
+                    other.on_shard(1, |_| async {}).await;
+                }
+                match batch.await.unwrap_err() {
+                    // The other shard owns the note.
+                    StorageError::CommitLogWrite(_) => {}
+                    error => break error,
+                }
+            };
+            drop(installed);
+            disk.clear_faults();
+            assert!(matches!(error, StorageError::BatchGivenUp { .. }), "{error}");
+        }
+    })
+    .unwrap();
 }
 
 /// Notes are removed as soon as the log can be written again, not only at the next start.

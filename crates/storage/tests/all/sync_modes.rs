@@ -168,6 +168,29 @@ fn periodic_flushes_each_table_of_a_sync_that_failed() {
     });
 }
 
+/// The client of a write whose sync failed has an error, but readers see the write. A barrier fails
+/// until a flush has made it durable.
+#[test]
+fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
+        database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap_err();
+        assert!(read_partition(&database, &narrow, "a").await.is_some());
+        let mut failures = 0;
+        while database.settle(&narrow, Some(&key("a"))).await.is_err() {
+            failures += 1;
+            assert!(failures < 1_000, "nothing has flushed the table");
+            time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_durable(&disk, &configuration(), &["a"]).await;
+    });
+}
+
 #[test]
 fn group_acknowledges_after_the_sync_and_shares_it() {
     let file_system = FileSystem::simulated(1);

@@ -340,12 +340,11 @@ impl Database {
         row: ViewRow,
     ) -> Result<(), StorageError> {
         let shard = self.shard_of(&plan.base, &key);
-        let _call = self.begin_turn_call(&[shard]).await;
         let view = plan.view.id;
         let check = move |database: Database| async move {
             Box::pin(database.check_row_here(view, key, clustering, row)).await
         };
-        self.on_shard(shard, check).await
+        self.call_in_turn(shard, check).await
     }
 
     /// Deletes a row of a view, if it does not follow from its base row, which this shard owns.

@@ -1,0 +1,41 @@
+//! INs of the partition key and of the clustering name together a limited number of rows.
+
+use espalier_runtime::{block_on, file::FileSystem};
+
+use crate::support::node::{execute, open};
+
+#[test]
+fn a_write_names_at_most_65535_rows() {
+    block_on(async {
+        let (_database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (p int, c int, v int, l list<int>, PRIMARY KEY (p, c))",
+            "CREATE TABLE ks.n (p int, c int, n counter, PRIMARY KEY (p, c))",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let values = |count: usize| {
+            let values: Vec<_> = (0..count).map(|value| value.to_string()).collect();
+            values.join(", ")
+        };
+        let place = |partitions, rows| {
+            format!("WHERE p IN ({}) AND c IN ({})", values(partitions), values(rows))
+        };
+        let too_many = place(256, 256);
+        for statement in [
+            format!("UPDATE ks.t SET v = 1 {too_many}"),
+            format!("UPDATE ks.t SET l[0] = 1 {too_many}"),
+            format!("UPDATE ks.n SET n = n + 1 {too_many}"),
+            format!("DELETE FROM ks.t {too_many}"),
+            format!("BEGIN BATCH UPDATE ks.t SET v = 1 {too_many}; APPLY BATCH"),
+            format!("BEGIN TRANSACTION UPDATE ks.t SET v = 1 {too_many}; COMMIT TRANSACTION"),
+        ] {
+            let error = execute(&processor, &statement).await.unwrap_err();
+            assert!(error.contains("more than 65535 combinations"), "{error}");
+        }
+        let allowed = format!("UPDATE ks.t SET v = 1 {}", place(257, 255));
+        execute(&processor, &allowed).await.unwrap();
+    });
+}

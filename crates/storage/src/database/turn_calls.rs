@@ -1,0 +1,98 @@
+//! Calls to other shards that may wait for turns there.
+//!
+//! A call holds a place in the mailbox of its pair of shards until it is answered. The holder of a
+//! turn needs places, too: it reads and writes on other shards. If calls that wait for its turn
+//! took all places, the holder would wait for them, and they for the holder. Each shard therefore
+//! has at most [`MAX_TURN_CALLS`] such calls at a time, and each call counts until its *answer*
+//! comes, because a caller that gives up does not stop the call.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use espalier_runtime::{spawn_local, sync::Permit};
+use futures_util::future::LocalBoxFuture;
+
+use super::Database;
+
+/// Maximum calls of a shard that may wait for turns on other shards at the same time (arbitrary). A
+/// pair of shards has 4,096 places.
+pub(super) const MAX_TURN_CALLS: usize = 512;
+
+/// The right to call other shards and to wait for turns there. Without a permit, the statement is
+/// one of this shard alone.
+#[must_use = "a call that waits for turns runs in `until_answered`"]
+pub struct TurnCall {
+    permit: Option<Permit>,
+}
+
+impl Database {
+    /// Waits until a statement may take turns on these shards.
+    pub async fn begin_turn_call(&self, shards: &[usize]) -> TurnCall {
+        if shards.iter().all(|shard| *shard == self.inner.context.index) {
+            return TurnCall { permit: None };
+        }
+        // A transaction calls from shard to shard: with one unit for each shard, those that begin
+        // on all shards together have as many calls between two of them as one shard may have.
+        let units = if shards.len() == 1 { 1 } else { self.inner.context.count };
+        let permit = self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS)).await;
+        TurnCall { permit: Some(permit) }
+    }
+
+    /// Runs `work` with the handle of a shard, where it may wait for turns. Work on another shard
+    /// goes on if the caller drops the future.
+    pub async fn call_in_turn<R, F, W>(&self, shard: usize, work: W) -> R
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + 'static,
+        W: FnOnce(Database) -> F + Send + 'static,
+    {
+        let call = self.begin_turn_call(&[shard]).await;
+        call.until_answered(self.on_shard(shard, work)).await
+    }
+}
+
+impl TurnCall {
+    /// Runs a call to other shards, and counts it until it is answered.
+    pub async fn until_answered<F>(self, call: F) -> F::Output
+    where
+        F: Future + 'static,
+    {
+        match self.permit {
+            None => call.await,
+            Some(permit) => CountedCall { counted: Some((Box::pin(call), permit)) }.await,
+        }
+    }
+}
+
+/// A call with its permit. If it is dropped, a task of its own waits for the answer.
+struct CountedCall<R: 'static> {
+    counted: Option<(LocalBoxFuture<'static, R>, Permit)>,
+}
+
+impl<R: 'static> Future for CountedCall<R> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
+        // Taken out, so that a call that panics is not polled again.
+        let Some((mut call, permit)) = self.counted.take() else { return Poll::Pending };
+        let outcome = call.as_mut().poll(context);
+        if outcome.is_pending() {
+            self.counted = Some((call, permit));
+        }
+        outcome
+    }
+}
+
+impl<R: 'static> Drop for CountedCall<R> {
+    fn drop(&mut self) {
+        if let Some((call, permit)) = self.counted.take() {
+            let answered = async move {
+                let _ = call.await;
+                drop(permit);
+            };
+            spawn_local(answered).detach();
+        }
+    }
+}
