@@ -5,6 +5,8 @@ use std::sync::Arc;
 use espalier_mutation::{ColumnData, Mutation, PartitionUpdate};
 use espalier_runtime::time;
 use espalier_storage::Database;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use hashbrown::HashMap;
 
 use super::{QueryProcessor, clocks};
 use crate::{
@@ -20,6 +22,9 @@ use crate::{
     term::{Evaluation, bind_values},
     turn::{self, TurnRequest, TurnStatement},
 };
+
+/// Maximum partitions of one statement or batch whose counters change at once (arbitrary).
+const COUNTERS_AT_ONCE: usize = 32;
 
 /// A BATCH message of the protocol.
 pub struct Batch<'a> {
@@ -89,19 +94,34 @@ impl QueryProcessor {
         Ok(self.inner.database.apply(Mutation { updates }).await?)
     }
 
+    /// Applies changes of counters: those of one partition in their order, and the partitions side
+    /// by side, so that they share syncs of the commit log.
     async fn apply_counters(&self, updates: Vec<PartitionUpdate>) -> Result<()> {
+        let mut partitions: HashMap<_, Vec<PartitionUpdate>> = HashMap::new();
         for update in updates {
-            let deletes = !update.deletion.is_live() || !update.range_tombstones.is_empty();
-            let counts = update.static_row.iter().chain(&update.rows).any(|row| {
-                !row.columns.is_empty() && row.columns.iter().any(|(_, data)| {
-                matches!(data, ColumnData::Simple(cell) if !cell.is_tombstone())
-            })
-            });
-            if counts {
-                self.inner.database.apply_counters(update).await?;
-            } else if deletes || !update.is_empty() {
-                self.inner.database.apply(Mutation { updates: vec![update] }).await?;
+            partitions.entry((update.table, update.key.clone())).or_default().push(update);
+        }
+        let applied = partitions.into_values().map(|updates| async move {
+            for update in updates {
+                self.apply_counter(update).await?;
             }
+            Ok(())
+        });
+        let applied = stream::iter(applied).buffer_unordered(COUNTERS_AT_ONCE);
+        Box::pin(applied.try_collect::<()>()).await
+    }
+
+    async fn apply_counter(&self, update: PartitionUpdate) -> Result<()> {
+        let deletes = !update.deletion.is_live() || !update.range_tombstones.is_empty();
+        let counts = update.static_row.iter().chain(&update.rows).any(|row| {
+            row.columns
+                .iter()
+                .any(|(_, data)| matches!(data, ColumnData::Simple(cell) if !cell.is_tombstone()))
+        });
+        if counts {
+            self.inner.database.apply_counters(update).await?;
+        } else if deletes || !update.is_empty() {
+            self.inner.database.apply(Mutation { updates: vec![update] }).await?;
         }
         Ok(())
     }

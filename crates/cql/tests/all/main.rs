@@ -4,6 +4,7 @@
 
 mod auth_scripts;
 mod batch_sizes;
+mod counter_partitions;
 mod functions;
 mod grammar_bounds;
 mod grammar_cases;
