@@ -27,6 +27,7 @@ use espalier_mutation::{
     schema::{TableId, TableMetadata},
 };
 use espalier_runtime::{
+    maybe_yield,
     sync::{Permit, Semaphore},
     trace, trace_event,
 };
@@ -144,6 +145,7 @@ impl Turns {
     pub(crate) async fn take(&self, rows: TurnRows) -> Turn {
         let mut turn = Turn { turns: self.clone(), held: SmallVec::new() };
         for (key, units) in rows.into_keys() {
+            maybe_yield().await;
             let semaphore = {
                 let mut keys = self.keys.borrow_mut();
                 keys.entry(key).or_insert_with(|| Semaphore::new(ALL_UNITS)).clone()

@@ -176,10 +176,11 @@ async fn run(
     }
     if !plan.holds(&read).await? {
         trace_event!("The condition does not hold: nothing is written");
+        // What follows is only for the answer: it may read many rows, so others go on.
+        drop(turn);
         read.find_marked_row(database, &plan).await?;
         let schema = Some(database.schema()).filter(|_| request.applies_masks);
         let answer = answer::not_applied(&plan, &read, schema.as_deref(), request.now_us).await?;
-        drop(turn);
         database.barrier(plan.table)?.wait().await?;
         return Ok(QueryResult::Rows(answer));
     }
