@@ -7,7 +7,8 @@ use std::{
 };
 
 use espalier_mutation::{
-    ColumnData, DecoratedKey, DeletionTime, Liveness, Mutation, PartitionUpdate, schema::Schema,
+    Cell, Clustering, ColumnData, DecoratedKey, DeletionTime, Liveness, Mutation, PartitionUpdate,
+    Row, schema::Schema,
 };
 use espalier_runtime::{
     file::{
@@ -341,4 +342,25 @@ fn batches_that_fail_are_kept_within_bounds() {
         }
     })
     .unwrap();
+}
+
+#[test]
+fn batches_of_a_ring_are_left_to_its_member() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let batches = database.schema().table("system", "batches").unwrap().clone();
+        let mut row = Row::empty(Clustering::empty());
+        row.liveness = Liveness::live(10);
+        let version = batches.column("version").unwrap().id;
+        row.set_cell(version, Cell::live(10, bytes::Bytes::from_static(&[0, 0, 0, 13])));
+        let mut update = PartitionUpdate::new(batches.id, key_of_time(1_700_000_000_000_000));
+        update.rows.push(row);
+        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let batches = database.schema().table("system", "batches").unwrap().clone();
+        assert_eq!(read_all(&database, &batches).await.partitions.len(), 1);
+    });
 }
