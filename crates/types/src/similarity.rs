@@ -51,8 +51,8 @@ impl Similarity {
         self.by_sums(left, right, product, square_distance)
     }
 
-    /// Returns the similarity as [`Self::of`] does, but sums from front to back: to the last bit
-    /// what Cassandra's functions return.
+    /// Returns the similarity as [`Self::of`] does, but sums from front to back, so that the last
+    /// bit is that of Cassandra's functions.
     pub fn of_in_order(self, left: &[f32], right: &[f32]) -> Option<f32> {
         let pairs = |left: &[f32], right: &[f32], term: fn(f32, f32) -> f32| {
             left.iter().zip(right).map(|(a, b)| term(*a, *b)).sum()

@@ -57,7 +57,7 @@ impl Description {
     }
 
     /// Decodes the end of a file of `length` bytes. Returns the position of the description, and
-    /// what it describes.
+    /// the contents of the file.
     pub(super) fn position(name: &FileName, end: &[u8], length: u64) -> Result<(u64, Contents)> {
         let corrupt = |reason: &str| SSTableError::corrupt(name, length, reason);
         let (position, rest) =

@@ -59,7 +59,7 @@ struct Pass {
     bound: Option<f32>,
 }
 
-/// What a pass reads.
+/// The targets that a pass reads, and the time of the read.
 struct Candidates {
     targets: Vec<ReadTarget>,
     slices: Arc<ClusteringSlices>,
