@@ -69,7 +69,16 @@ impl TurnRows {
 
     /// Adds a row.
     pub fn add_row(&mut self, table: &TableMetadata, clustering: &Clustering) {
-        self.add(ALL_UNITS, |path| path::put_row(table.comparator(), &clustering.values, path));
+        self.add_row_at(table, &clustering.values);
+    }
+
+    /// Adds the row with these clustering values.
+    pub(crate) fn add_row_at<V: AsRef<[u8]>>(
+        &mut self,
+        table: &TableMetadata,
+        clustering: &[Option<V>],
+    ) {
+        self.add(ALL_UNITS, |path| path::put_row(table.comparator(), clustering, path));
     }
 
     /// Adds the static row.
@@ -174,6 +183,16 @@ impl Turns {
         }
     }
 
+    /// Returns whether a turn on `rows` would begin at once.
+    pub(crate) fn are_free(&self, rows: TurnRows) -> bool {
+        let keys = self.keys.borrow();
+        rows.keys.iter().all(|(key, units)| {
+            let is_free =
+                |semaphore: &Semaphore| semaphore.available() >= *units && !semaphore.has_waiters();
+            keys.get(key).is_none_or(is_free)
+        })
+    }
+
     /// Returns whether no statement holds a turn or waits for one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -244,6 +263,27 @@ mod tests {
             drop(row);
             drop(all.await);
             assert!(turns.keys.borrow().is_empty());
+        });
+    }
+
+    #[test]
+    fn rows_are_free_unless_a_turn_on_them_is_held_or_awaited() {
+        block_on(async {
+            let turns = Turns::default();
+            assert!(turns.are_free(rows(&[1], &[0])));
+            let row = turns.take(rows(&[1], &[0])).await;
+            assert!(!turns.are_free(rows(&[1], &[0])));
+            assert!(turns.are_free(rows(&[2], &[0])));
+            let all = {
+                let turns = turns.clone();
+                spawn_local(async move { turns.take(rows(&[0], &[])).await })
+            };
+            time::sleep(Duration::from_millis(1)).await;
+            // The turn on all rows came first.
+            assert!(!turns.are_free(rows(&[2], &[0])));
+            drop(row);
+            drop(all.await);
+            assert!(turns.are_free(rows(&[1], &[0])));
         });
     }
 

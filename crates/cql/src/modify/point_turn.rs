@@ -117,7 +117,7 @@ impl PlannedModification {
         let turn = self.point_turn.as_ref()?;
         let key = turn.write.key.partition(values, buffer)?;
         let clustering = turn.write.key.clustering(values)?;
-        let may_decide = database.has_no_turns()
+        let may_decide = database.is_row_free(&self.table, key, &clustering)
             && database.is_later_than_all(self.table.id, clocks.timestamp_us);
         if !may_decide
             || !self.condition_holds(turn, database, key, &clustering, values, clocks.now_s)?

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ColumnRef, DecoratedKey, DeletionTime, KeyRange, Mutation, RowContent, Unfiltered,
-    UnfilteredStream,
+    ColumnRef, DecoratedKey, DecoratedKeyRef, DeletionTime, KeyRange, Mutation, RowContent,
+    Unfiltered, UnfilteredStream,
     schema::{TableId, TableMetadata},
 };
 
@@ -24,11 +24,21 @@ impl Database {
         self.inner.turns.take(rows).await
     }
 
-    /// Returns whether no statement holds a turn on this shard or waits for one. If so, a statement
-    /// that does not yield needs no turn of its own.
+    /// Returns whether a statement that does not yield needs no turn of its own on the row with
+    /// these clustering values, because no other statement of this shard has a turn on it.
     #[inline]
-    pub fn has_no_turns(&self) -> bool {
-        self.inner.turns.is_empty()
+    pub fn is_row_free(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<&[u8]>],
+    ) -> bool {
+        let turns = &self.inner.turns;
+        turns.is_empty() || {
+            let mut rows = TurnRows::new(table, key);
+            rows.add_row_at(table, clustering);
+            turns.are_free(rows)
+        }
     }
 
     /// Returns whether a timestamp in µs is later than all timestamps of a table on this shard.
