@@ -42,13 +42,17 @@ impl Database {
         let missing = table.unindexed();
         table.index_failures.retain(&missing);
         let now = time::Instant::now();
-        let may_try = |sstable: &&Rc<SSTable>| table.index_failures.may_try(sstable, now);
+        // Another shard may lead for a file that several share. It wakes this one when the file is
+        // split.
+        let may_try = |sstable: &&Rc<SSTable>| {
+            self.may_take(table, sstable) && table.index_failures.may_try(sstable, now)
+        };
         let missing: Vec<Rc<SSTable>> = missing.iter().filter(may_try).cloned().collect();
         if missing.is_empty() {
             return Ok(());
         }
         let seen = self.stop_requests().await;
-        let metadata = table.metadata();
+        let (metadata, mut has_built) = (table.metadata(), false);
         tracing::info!(
             keyspace = metadata.keyspace,
             table = metadata.name,
@@ -57,7 +61,7 @@ impl Database {
         );
         for sstable in missing {
             match self.compact_one(table, &sstable, CompactionKind::IndexBuild, &seen).await {
-                Ok(()) => {}
+                Ok(()) => has_built = true,
                 Err(
                     error @ (StorageError::ShuttingDown
                     | StorageError::CompactionStopped(_)
@@ -76,8 +80,11 @@ impl Database {
                 }
             }
         }
-        // A file that several shards share was split, so that they may be done, too.
-        self.on_all_shards(|database| async move { database.index_wanted().notify_one() }).await;
+        if has_built {
+            // A file that several shards share was split, so that they may be done, too.
+            self.on_all_shards(|database| async move { database.index_wanted().notify_one() })
+                .await;
+        }
         if table.unindexed().is_empty() {
             tracing::info!(
                 keyspace = metadata.keyspace,

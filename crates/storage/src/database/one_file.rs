@@ -68,4 +68,10 @@ impl Database {
             }
         }
     }
+
+    /// Returns whether this shard may take a file: the file is its own, or the shard leads those
+    /// that share it.
+    pub(super) fn may_take(&self, table: &Table, sstable: &SSTable) -> bool {
+        rewrite_plan(self, table, sstable).is_some() || split_plan(self, table, sstable).is_some()
+    }
 }
