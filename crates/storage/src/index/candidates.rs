@@ -57,6 +57,16 @@ pub(super) struct Places {
     pub(super) is_last: bool,
 }
 
+/// The outcome of a search for the next places.
+pub(super) enum Found {
+    Places(Places),
+    /// A scan of the read's target costs less than the rest of the search.
+    Scan {
+        /// Whether it does for reads of any number of rows, not of this read's number alone.
+        of_any_rows: bool,
+    },
+}
+
 /// The entries of one value in one source.
 struct Stream {
     source: EntrySource,
@@ -123,17 +133,17 @@ impl Candidates {
     }
 
     /// Returns the next places that are not below `from` and below `end`, for a read that wants
-    /// `rows` more rows. Returns `None` if a scan costs less than the rest of the search.
+    /// `rows` more rows.
     pub(super) async fn next(
         &mut self,
         from: &[u8],
         end: Option<&[u8]>,
         rows: usize,
-    ) -> Result<Option<Places>, StorageError> {
+    ) -> Result<Found, StorageError> {
         match &mut self.kind {
             Kind::OneOf { streams, most } => {
                 let most = std::mem::replace(most, PLACES_AT_ONCE);
-                union(streams, from, end, most).await.map(Some)
+                union(streams, from, end, most).await.map(Found::Places)
             }
             Kind::Between(range) => range.next(from, end, rows).await,
             Kind::Nearest { places, bypass_cache } => {

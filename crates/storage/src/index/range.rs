@@ -8,6 +8,9 @@
 //! A pass counts the places that are left. If the passes and look-ups to come cost more than a scan
 //! of the table, the read scans it. The table's view remembers that ([`DearRanges`]), so that later
 //! pages do not pass the range in vain.
+//!
+//! A read of few rows ends early in a scan, too, if the range has many. So a pass that has gone
+//! over more entries than such a scan would read rows gives up, and this read alone scans.
 
 use std::{
     cell::RefCell,
@@ -17,7 +20,7 @@ use std::{
 use espalier_runtime::maybe_yield;
 
 use super::{
-    candidates::{FIRST_PLACES, Places},
+    candidates::{FIRST_PLACES, Found, Places},
     entry::{self, BEHIND},
     search::{FormBound, IndexTerm},
     source::EntrySource,
@@ -35,6 +38,10 @@ const GROWTH: usize = 8;
 const ENTRIES_PER_ROW: u64 = 4;
 /// Rows that a scan reads in the time of a look-up of one row, an estimate.
 const ROWS_PER_LOOK_UP: u64 = 4;
+
+/// How many times as many rows a scan may read before it meets those of a range as it would if
+/// they were spread evenly (arbitrary).
+const UNEVENNESS: u64 = 2;
 
 /// Ranges that a view remembers.
 const MAX_DEAR_RANGES: usize = 64;
@@ -86,6 +93,14 @@ struct Pass {
 }
 
 impl Pass {
+    /// Returns whether a scan of a table of `table_rows` rows meets `rows` rows of the range sooner
+    /// than the pass ends. The rows of the range are taken to be spread evenly over the table, which
+    /// is in the order of tokens.
+    fn is_slower_than_scan(&self, rows: usize, table_rows: u64) -> bool {
+        let rows_of_scan = table_rows.saturating_mul(rows as u64) / self.wanted.max(1);
+        self.passed / ENTRIES_PER_ROW > rows_of_scan.saturating_mul(UNEVENNESS)
+    }
+
     /// Returns the number of passes that take the rest if the next one keeps `most` places.
     fn passes_left(&self, mut most: usize) -> u64 {
         let mut left = self.wanted.saturating_sub(self.kept as u64);
@@ -138,13 +153,13 @@ impl RangeSearch {
     }
 
     /// Passes the range, and returns the least places that are not below `from` and below `end`,
-    /// for a read that wants `rows` more rows. Returns `None` if a scan costs less than the rest.
+    /// for a read that wants `rows` more rows.
     pub(super) async fn next(
         &mut self,
         from: &[u8],
         end: Option<&[u8]>,
         rows: usize,
-    ) -> Result<Option<Places>, StorageError> {
+    ) -> Result<Found, StorageError> {
         let most = self.most.unwrap_or(rows.max(FIRST_PLACES));
         self.most = Some(most.saturating_mul(GROWTH));
         // Look-ups of more places alone would cost more than a scan.
@@ -171,8 +186,11 @@ impl RangeSearch {
                     self.pass.wanted += 1;
                     kept.add(place);
                     if kept.is_cut && self.pass.wanted > most_wanted {
-                        return Ok(None);
+                        return Ok(Found::Scan { of_any_rows: true });
                     }
+                }
+                if self.pass.is_slower_than_scan(rows, self.table_rows) {
+                    return Ok(Found::Scan { of_any_rows: false });
                 }
                 source.next().await?;
                 maybe_yield().await;
@@ -180,9 +198,10 @@ impl RangeSearch {
         }
         (self.pass.kept, self.pass.kept_bytes) = (kept.places.len(), kept.bytes);
         if kept.is_cut && self.is_dear() {
-            return Ok(None);
+            return Ok(Found::Scan { of_any_rows: true });
         }
-        Ok(Some(Places { places: kept.places.into_iter().collect(), is_last: !kept.is_cut }))
+        let is_last = !kept.is_cut;
+        Ok(Found::Places(Places { places: kept.places.into_iter().collect(), is_last }))
     }
 }
 
@@ -255,6 +274,21 @@ mod tests {
         assert_eq!(kept.places.len(), MAX_KEPT_BYTES / (60_004 + PLACE_BYTES));
         let first = kept.places.first().unwrap();
         assert_eq!(first[..4], [0; 4]);
+    }
+
+    #[test]
+    fn a_read_of_few_rows_does_not_pass_a_long_range() {
+        let pass = |passed, wanted| Pass { passed, wanted, ..Pass::default() };
+        let gives_up_at = |share: u64| {
+            (1..).find(|passed| pass(*passed, passed / share).is_slower_than_scan(10, 4_000_000))
+        };
+        // A scan meets 10 rows of n in 40 million / n rows.
+        let entries = gives_up_at(1).unwrap();
+        assert!((17_800..18_000).contains(&entries), "{entries}");
+        // Entries before the page do not count as rows that a scan meets.
+        assert!(gives_up_at(4).unwrap() > 2 * entries - 100);
+        // A range shorter than that is passed, as is any for a read of all rows.
+        assert!(!pass(4_000_000, 4_000_000).is_slower_than_scan(usize::MAX, 4_000_000));
     }
 
     #[test]

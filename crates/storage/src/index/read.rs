@@ -10,7 +10,7 @@ use espalier_mutation::{
 use espalier_runtime::{trace, trace_event};
 
 use super::{
-    candidates::{Candidates, Places},
+    candidates::{Candidates, Found, Places},
     entry,
     search::IndexSearch,
 };
@@ -80,8 +80,10 @@ pub(crate) async fn read_indexed(
     let passed_entries = first.passed_entries();
     match walked {
         Ok(Walked::ToEnd) => {}
-        Ok(Walked::IsDear) => {
-            view.dear_ranges.record(first.term(), view.rows());
+        Ok(Walked::IsDear { of_any_rows }) => {
+            if of_any_rows {
+                view.dear_ranges.record(first.term(), view.rows());
+            }
             *remaining = before;
             return Ok(Indexed::Scan { passed_entries });
         }
@@ -152,8 +154,8 @@ fn place_behind(command: &ReadCommand, position: &ReadPosition, listed: Listed) 
 enum Walked {
     /// At a limit, or behind the last place.
     ToEnd,
-    /// The rest would cost more than a scan.
-    IsDear,
+    /// The rest would cost more than a scan, for a read of any rows or for this one.
+    IsDear { of_any_rows: bool },
 }
 
 struct IndexedRead<'a> {
@@ -174,8 +176,11 @@ impl IndexedRead<'_> {
         let listed = first.listed();
         loop {
             let rows = self.remaining.rows;
-            let found = first.next(&from, end.as_deref(), rows).await?;
-            let Some(Places { mut places, is_last }) = found else { return Ok(Walked::IsDear) };
+            let Places { mut places, is_last } =
+                match first.next(&from, end.as_deref(), rows).await? {
+                    Found::Places(places) => places,
+                    Found::Scan { of_any_rows } => return Ok(Walked::IsDear { of_any_rows }),
+                };
             if let Some(last) = places.last() {
                 from.clone_from(last);
                 from.push(0);
