@@ -2,8 +2,11 @@
 //!
 //! A place is the part of an entry behind its value: the path of a partition, and of a row if the
 //! index lists rows. The entries of one value are in this order, so that a search for values is a
-//! union of cursors, each at one value of one source. A search for a range of values
-//! ([`RangeSearch`]) or for near vectors ([`NearestPlaces`]) has to sort the places.
+//! [`Union`]. A search for a range of values ([`RangeSearch`]) or for near vectors
+//! ([`NearestPlaces`]) has to sort the places.
+//!
+//! Several terms for values meet by seeks: a place that the one lacks sends the other forward to the
+//! next place of the one. So the number of seeks is bounded by the entries of the rarest value.
 
 use std::rc::Rc;
 
@@ -16,15 +19,19 @@ use super::{
     range::RangeSearch,
     search::{IndexTerm, IndexValues},
     source::{EntrySource, open},
+    union::{Stream, Union},
 };
 use crate::{StorageError, table::TableView};
 
 /// Sources of a search, each at one value, up to which the search is worth it (arbitrary). A search
-/// for more reads the whole target, because each of its places costs a comparison with all sources.
+/// for more reads the whole target, because each of its sources costs a seek.
 const MAX_STREAMS: usize = 1024;
 
 /// Places that are taken at a time.
 const PLACES_AT_ONCE: usize = 256;
+
+/// Bytes of the places that are taken at a time (arbitrary): long keys make fewer places.
+const MAX_PLACES_BYTES: usize = 256 << 10;
 
 /// Places that are taken at first: a page of few rows needs no more.
 pub(super) const FIRST_PLACES: usize = 32;
@@ -37,9 +44,8 @@ pub(super) struct Candidates {
 }
 
 enum Kind {
-    /// A source at each value.
     OneOf {
-        streams: Vec<Stream>,
+        union: Union,
         /// The number of places that are taken next.
         most: usize,
     },
@@ -67,23 +73,14 @@ pub(super) enum Found {
     },
 }
 
-/// The entries of one value in one source.
-struct Stream {
-    source: EntrySource,
-    /// The value, as entries have it.
-    value: Rc<[u8]>,
-}
-
-impl Stream {
-    /// Returns the present place; `None` behind the last entry of the value.
-    fn place(&self) -> Option<&[u8]> {
-        self.source.entry()?.strip_prefix(&*self.value)
-    }
-
-    async fn seek(&mut self, place: &[u8]) -> Result<(), StorageError> {
-        let from = [&*self.value, place].concat();
-        self.source.seek(&from).await
-    }
+/// Where a term is after a seek to a place.
+enum Met {
+    /// At the place, or it cannot tell.
+    Here,
+    /// At this place, behind the one that was sought.
+    Behind(Vec<u8>),
+    /// Behind all its places.
+    AtEnd,
 }
 
 impl Candidates {
@@ -98,7 +95,8 @@ impl Candidates {
         let index = table.index(&term.index)?;
         let listed = IndexedColumn::new(table, index)?.listed();
         let signature = index.signature(table);
-        let sources = || open(view, &term.index, &signature, bypass_cache);
+        let sources =
+            |value: &[u8]| open(view, (&term.index, &signature), value.into(), bypass_cache);
         let kind = match &term.values {
             IndexValues::OneOf(forms) => {
                 let mut streams = Vec::new();
@@ -109,14 +107,14 @@ impl Candidates {
                     let mut value = Vec::new();
                     entry::put_value(form, &mut value);
                     let value: Rc<[u8]> = value.into();
-                    let stream = |source| Stream { source, value: value.clone() };
-                    streams.extend(sources()?.into_iter().map(stream));
+                    let stream = |source| Stream::new(source, value.clone());
+                    streams.extend(sources(&value)?.into_iter().map(stream));
                 }
-                Kind::OneOf { streams, most: FIRST_PLACES }
+                Kind::OneOf { union: Union::new(streams), most: FIRST_PLACES }
             }
             IndexValues::Between { lower, upper } => {
                 let (lower, upper) = (lower.as_ref(), upper.as_ref());
-                Kind::Between(RangeSearch::new(sources()?, lower, upper, view.rows()))
+                Kind::Between(RangeSearch::new(sources(&[])?, lower, upper, view.rows()))
             }
             IndexValues::Nearest { vector, count, limits } => {
                 let (names, options) = ((&*term.index, &*signature), index.vector_options(table)?);
@@ -132,24 +130,56 @@ impl Candidates {
         self.listed
     }
 
-    /// Returns the next places that are not below `from` and below `end`, for a read that wants
-    /// `rows` more rows.
+    /// Returns the next places that are not below `from` and below `end`, and that the `others` may
+    /// have too, for a read that wants `rows` more rows.
     pub(super) async fn next(
         &mut self,
+        others: &mut [Candidates],
         from: &[u8],
         end: Option<&[u8]>,
         rows: usize,
     ) -> Result<Found, StorageError> {
-        match &mut self.kind {
-            Kind::OneOf { streams, most } => {
+        let listed = self.listed;
+        let found = match &mut self.kind {
+            Kind::OneOf { union, most } => {
                 let most = std::mem::replace(most, PLACES_AT_ONCE);
-                union(streams, from, end, most).await.map(Found::Places)
+                let common = common_places((union, listed), others, (from, end), most);
+                return common.await.map(Found::Places);
             }
-            Kind::Between(range) => range.next(from, end, rows).await,
+            Kind::Between(range) => range.next(from, end, rows).await?,
             Kind::Nearest { places, bypass_cache } => {
-                places.next(from, end, *bypass_cache).await.map(Some)
+                Found::Places(places.next(from, end, *bypass_cache).await?)
             }
+        };
+        let Found::Places(Places { places, is_last }) = found else { return Ok(found) };
+        let mut common = Vec::with_capacity(places.len());
+        'places: for place in places {
+            for other in &mut *others {
+                if !matches!(other.meet(listed, &place).await?, Met::Here) {
+                    continue 'places;
+                }
+            }
+            common.push(place);
         }
+        Ok(Found::Places(Places { places: common, is_last }))
+    }
+
+    /// Moves to the least place that is not below `place`, of a term that lists `listed`. The
+    /// places that are sought ascend.
+    async fn meet(&mut self, listed: Listed, place: &[u8]) -> Result<Met, StorageError> {
+        let Kind::OneOf { union, .. } = &mut self.kind else { return Ok(Met::Here) };
+        let wanted = match (self.listed, listed) {
+            (Listed::Rows, Listed::Rows) => place,
+            (Listed::Partitions, _) => entry::split_place(place)?.0,
+            // An index of rows says nothing about a partition as a whole.
+            (Listed::Rows, Listed::Partitions) => return Ok(Met::Here),
+        };
+        union.seek(wanted).await?;
+        Ok(match union.place() {
+            Some(found) if found == wanted => Met::Here,
+            Some(found) => Met::Behind(found.to_vec()),
+            None => Met::AtEnd,
+        })
     }
 
     /// Returns whether the search is for a range of values.
@@ -170,7 +200,7 @@ impl Candidates {
         }
     }
 
-    /// Returns whether the search is for single values, so that [`Self::has`] is quick.
+    /// Returns whether the search is for single values.
     pub(super) fn is_of_values(&self) -> bool {
         matches!(self.kind, Kind::OneOf { .. })
     }
@@ -189,31 +219,9 @@ impl Candidates {
         }
     }
 
-    /// Returns whether an entry names the place: the row, or its partition if the index lists
-    /// partitions. A search for a range always says yes.
-    pub(super) async fn has(&mut self, place: &[u8]) -> Result<bool, StorageError> {
-        let Kind::OneOf { streams, .. } = &mut self.kind else { return Ok(true) };
-        let wanted = match self.listed {
-            Listed::Rows => place,
-            Listed::Partitions => entry::split_place(place)?.0,
-        };
-        for stream in streams {
-            // The places that are asked for ascend, so that a source often is there already.
-            if stream.place().is_none_or(|place| place != wanted) {
-                stream.seek(wanted).await?;
-            }
-            if stream.place() == Some(wanted) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn sources(&mut self) -> Box<dyn Iterator<Item = &mut EntrySource> + '_> {
         match &mut self.kind {
-            Kind::OneOf { streams, .. } => {
-                Box::new(streams.iter_mut().map(|stream| &mut stream.source))
-            }
+            Kind::OneOf { union, .. } => Box::new(union.sources()),
             Kind::Between(range) => Box::new(range.sources()),
             Kind::Nearest { .. } => Box::new(std::iter::empty()),
         }
@@ -242,30 +250,34 @@ impl Candidates {
     }
 }
 
-/// Merges the streams from `from` on.
-async fn union(
-    streams: &mut [Stream],
-    from: &[u8],
-    end: Option<&[u8]>,
+/// Returns up to `most` places of the first term, of kind `listed`, that the others may have too.
+async fn common_places(
+    (first, listed): (&mut Union, Listed),
+    others: &mut [Candidates],
+    (from, end): (&[u8], Option<&[u8]>),
     most: usize,
 ) -> Result<Places, StorageError> {
-    for stream in streams.iter_mut() {
-        stream.seek(from).await?;
-    }
-    let mut places: Vec<Vec<u8>> = Vec::new();
-    while places.len() < most {
-        let least = streams.iter().filter_map(Stream::place).min();
-        let Some(least) = least.filter(|least| end.is_none_or(|end| *least < end)) else {
+    first.seek(from).await?;
+    let (mut places, mut bytes) = (Vec::new(), 0);
+    'places: while places.len() < most && bytes < MAX_PLACES_BYTES {
+        maybe_yield().await;
+        let place = first.place().filter(|place| end.is_none_or(|end| *place < end));
+        let Some(place) = place.map(<[u8]>::to_vec) else {
             return Ok(Places { places, is_last: true });
         };
-        let least = least.to_vec();
-        for stream in streams.iter_mut() {
-            if stream.place() == Some(&least) {
-                stream.source.next().await?;
+        for other in &mut *others {
+            match other.meet(listed, &place).await? {
+                Met::Here => {}
+                Met::Behind(next) => {
+                    first.seek(&next).await?;
+                    continue 'places;
+                }
+                Met::AtEnd => return Ok(Places { places, is_last: true }),
             }
         }
-        places.push(least);
-        maybe_yield().await;
+        first.next(&place).await?;
+        bytes += place.len();
+        places.push(place);
     }
     Ok(Places { places, is_last: false })
 }

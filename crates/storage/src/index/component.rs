@@ -45,7 +45,7 @@ pub(crate) async fn write_memtable(
         let mut index = create(file_system, writer, &name, &signature).await?;
         let mut from = Vec::new();
         loop {
-            let entries = memtable.index_entries(&name, &from, ENTRIES_AT_ONCE);
+            let entries = memtable.index_entries(&name, (&from, &[]), ENTRIES_AT_ONCE);
             entries.iter().try_for_each(|entry| index.add(entry))?;
             index.make_room().await?;
             let Some(last) = entries.into_iter().next_back() else { break };

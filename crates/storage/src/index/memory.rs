@@ -175,8 +175,14 @@ impl MemtableIndexes {
         self.vectors.iter().find(|vectors| vectors.name == name)
     }
 
-    /// Collects up to `most` entries of an index, from the first one that is not below `from`.
-    pub(crate) fn entries_from(&self, name: &str, from: &[u8], most: usize) -> Vec<Vec<u8>> {
+    /// Collects entries of an index, from the first one that is not below `from`: up to `most`, and
+    /// those that begin with `start` alone.
+    pub(crate) fn entries_from(
+        &self,
+        name: &str,
+        (from, start): (&[u8], &[u8]),
+        most: usize,
+    ) -> Vec<Vec<u8>> {
         let Some(trie) = self.tries.iter().find(|trie| trie.name == name) else {
             return Vec::new();
         };
@@ -185,6 +191,7 @@ impl MemtableIndexes {
         let mut found = Vec::new();
         while found.len() < most
             && let Some((entry, _)) = walk.next_entry()
+            && entry.starts_with(start)
         {
             found.push(entry.to_vec());
         }

@@ -27,6 +27,7 @@ mod range;
 mod read;
 mod search;
 mod source;
+mod union;
 mod vector_component;
 mod vectors;
 

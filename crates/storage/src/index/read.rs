@@ -176,17 +176,14 @@ impl IndexedRead<'_> {
         let listed = first.listed();
         loop {
             let rows = self.remaining.rows;
-            let Places { mut places, is_last } =
-                match first.next(&from, end.as_deref(), rows).await? {
+            let Places { places, is_last } =
+                match first.next(others, &from, end.as_deref(), rows).await? {
                     Found::Places(places) => places,
                     Found::Scan { of_any_rows } => return Ok(Walked::IsDear { of_any_rows }),
                 };
             if let Some(last) = places.last() {
                 from.clone_from(last);
                 from.push(0);
-            }
-            for other in &mut *others {
-                places = narrowed(other, listed, places).await?;
             }
             let mut rest = places.as_slice();
             while let Some(place) = rest.first() {
@@ -216,7 +213,15 @@ impl IndexedRead<'_> {
         let comparator = command.table.comparator();
         if listed == Listed::Partitions || comparator.types.is_empty() {
             let resume = command.resume.as_ref().filter(|position| position.key == key);
-            return self.read_partition(command, &key, resume).await;
+            if self.read_partition(command, &key, resume).await? {
+                return Ok(true);
+            }
+            if self.remaining.has_dropped_enough(0) {
+                self.result.next =
+                    Some(ReadPosition { key, clustering: None, rows_of_partition: 0 });
+                return Ok(true);
+            }
+            return Ok(false);
         }
         let mut rows: Vec<Clustering> = Vec::with_capacity(places.len());
         for place in places {
@@ -278,23 +283,4 @@ impl IndexedRead<'_> {
         let here = self.result.partitions.last().filter(|partition| partition.key == *key);
         earlier + here.map_or(0, |partition| partition.rows.len())
     }
-}
-
-/// Keeps the places that another term has, too.
-async fn narrowed(
-    other: &mut Candidates,
-    listed: Listed,
-    places: Vec<Vec<u8>>,
-) -> Result<Vec<Vec<u8>>, StorageError> {
-    // An index of rows says nothing about a partition as a whole.
-    if !other.is_of_values() || (listed == Listed::Partitions && other.listed() == Listed::Rows) {
-        return Ok(places);
-    }
-    let mut kept = Vec::with_capacity(places.len());
-    for place in places {
-        if other.has(&place).await? {
-            kept.push(place);
-        }
-    }
-    Ok(kept)
 }

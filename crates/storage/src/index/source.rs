@@ -10,13 +10,38 @@ use crate::{
     table::{SSTable, TableView},
 };
 
-/// Entries that are copied from a memtable at a time. Each portion costs one descent.
-const ENTRIES_AT_ONCE: usize = 32;
+/// Entries that are copied from a memtable at a time, at most. Each portion costs one descent; the
+/// first one has one entry, each later one twice as many as the one before.
+const MAX_ENTRIES_AT_ONCE: usize = 32;
 
 /// A source of entries in ascending order.
 pub(super) enum EntrySource {
-    Memory { memtable: Rc<Memtable>, index: Rc<str>, ahead: VecDeque<Vec<u8>>, is_last: bool },
+    Memory(MemoryEntries),
     File(Box<FileEntries>),
+    /// Sorted entries, and how many of them are passed.
+    #[cfg(test)]
+    List(Vec<Vec<u8>>, usize),
+}
+
+/// The entries in a memtable that begin with some bytes.
+pub(super) struct MemoryEntries {
+    memtable: Rc<Memtable>,
+    index: Rc<str>,
+    /// The bytes with which each entry begins.
+    start: Rc<[u8]>,
+    ahead: VecDeque<Vec<u8>>,
+    /// Entries that the next portion has at most.
+    portion: usize,
+    is_last: bool,
+}
+
+impl MemoryEntries {
+    fn take_from(&mut self, from: &[u8]) {
+        let (bounds, most) = ((from, &*self.start), self.portion);
+        self.ahead = self.memtable.index_entries(&self.index, bounds, most).into();
+        self.is_last = self.ahead.len() < most;
+        self.portion = (2 * most).min(MAX_ENTRIES_AT_ONCE);
+    }
 }
 
 /// The entries in one segment of an SSTable's component.
@@ -37,12 +62,13 @@ impl FileEntries {
     }
 }
 
-/// Opens the entries of an index in all memtables and SSTables. Returns `None` if one of them has
-/// none, because it was written before the index was created, or because they are damaged.
+/// Opens the entries of an index that begin with `start` in all memtables and SSTables; sources of
+/// SSTables go on behind them. Returns `None` if one of them has none, because it was written
+/// before the index was created, or because they are damaged.
 pub(super) fn open(
     view: &TableView,
-    index: &str,
-    signature: &str,
+    (index, signature): (&str, &str),
+    start: Rc<[u8]>,
     bypass_cache: bool,
 ) -> Option<Vec<EntrySource>> {
     let name: Rc<str> = index.into();
@@ -51,8 +77,14 @@ pub(super) fn open(
         if !memtable.has_index(index, signature) {
             return None;
         }
-        let (memtable, index, ahead) = (memtable.clone(), name.clone(), VecDeque::new());
-        sources.push(EntrySource::Memory { memtable, index, ahead, is_last: false });
+        sources.push(EntrySource::Memory(MemoryEntries {
+            memtable: memtable.clone(),
+            index: name.clone(),
+            start: start.clone(),
+            ahead: VecDeque::new(),
+            portion: 1,
+            is_last: false,
+        }));
     }
     for sstable in view.sstables.iter() {
         let found = sstable.reader().secondary_index(index)?;
@@ -74,17 +106,28 @@ pub(super) fn open(
 }
 
 impl EntrySource {
+    /// Creates a source of sorted entries.
+    #[cfg(test)]
+    pub(super) fn of_entries(entries: Vec<Vec<u8>>) -> Self {
+        Self::List(entries, 0)
+    }
+
     /// Moves to the least entry that is not below `from`.
     pub(super) async fn seek(&mut self, from: &[u8]) -> Result<(), StorageError> {
         match self {
-            Self::Memory { memtable, index, ahead, is_last } => {
-                *ahead = memtable.index_entries(index, from, ENTRIES_AT_ONCE).into();
-                *is_last = ahead.len() < ENTRIES_AT_ONCE;
+            Self::Memory(memory) => {
+                memory.portion = 1;
+                memory.take_from(from);
                 Ok(())
             }
             Self::File(file) => {
                 let moved = file.cursor.seek(from).await;
                 file.arrive(moved)
+            }
+            #[cfg(test)]
+            Self::List(entries, passed) => {
+                *passed = entries.partition_point(|entry| &**entry < from);
+                Ok(())
             }
         }
     }
@@ -92,12 +135,13 @@ impl EntrySource {
     /// Moves to the next entry.
     pub(super) async fn next(&mut self) -> Result<(), StorageError> {
         match self {
-            Self::Memory { memtable, index, ahead, is_last } => {
-                let passed = ahead.pop_front();
-                if let (true, false, Some(mut from)) = (ahead.is_empty(), *is_last, passed) {
+            Self::Memory(memory) => {
+                let passed = memory.ahead.pop_front();
+                if let (true, false, Some(mut from)) =
+                    (memory.ahead.is_empty(), memory.is_last, passed)
+                {
                     from.push(0);
-                    *ahead = memtable.index_entries(index, &from, ENTRIES_AT_ONCE).into();
-                    *is_last = ahead.len() < ENTRIES_AT_ONCE;
+                    memory.take_from(&from);
                 }
                 Ok(())
             }
@@ -105,14 +149,21 @@ impl EntrySource {
                 let moved = file.cursor.next().await;
                 file.arrive(moved)
             }
+            #[cfg(test)]
+            Self::List(_, passed) => {
+                *passed += 1;
+                Ok(())
+            }
         }
     }
 
     /// Returns the present entry.
     pub(super) fn entry(&self) -> Option<&[u8]> {
         match self {
-            Self::Memory { ahead, .. } => ahead.front().map(Vec::as_slice),
+            Self::Memory(memory) => memory.ahead.front().map(Vec::as_slice),
             Self::File(file) => file.is_there.then(|| file.cursor.entry()),
+            #[cfg(test)]
+            Self::List(entries, passed) => entries.get(*passed).map(Vec::as_slice),
         }
     }
 

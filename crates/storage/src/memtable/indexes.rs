@@ -60,10 +60,16 @@ impl Memtable {
         self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().has(name, signature))
     }
 
-    /// Collects up to `most` entries of an index, from the first one that is not below `from`.
-    pub(crate) fn index_entries(&self, name: &str, from: &[u8], most: usize) -> Vec<Vec<u8>> {
-        let indexes = self.indexes.as_ref();
-        indexes.map_or_else(Vec::new, |indexes| indexes.borrow().entries_from(name, from, most))
+    /// Collects entries of an index, from the first one that is not below `from`: up to `most`, and
+    /// those that begin with `start` alone.
+    pub(crate) fn index_entries(
+        &self,
+        name: &str,
+        (from, start): (&[u8], &[u8]),
+        most: usize,
+    ) -> Vec<Vec<u8>> {
+        let Some(indexes) = &self.indexes else { return Vec::new() };
+        indexes.borrow().entries_from(name, (from, start), most)
     }
 
     /// Calls `visit` with the entries of all indexes, if there are any. The caller must not wait
