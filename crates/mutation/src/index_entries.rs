@@ -5,11 +5,13 @@
 //! of the row has a newer cell. So the entries of one source depend on this source alone, and the
 //! reader of an index drops the rows that do not have the value any more.
 //!
+//! An index that analyses texts has the forms of the analysed texts.
+//!
 //! A form longer than [`MAX_FORM_BYTES`] is cut. Searches cut theirs too, so that a long value is
 //! found together with others that begin like it, which the reader drops.
 
 use espalier_types::{
-    CqlType,
+    CqlType, TextAnalysis,
     byte_comparable::{TERMINATOR, encode_ordered_clustering},
 };
 
@@ -49,6 +51,7 @@ pub struct IndexedRow<'r, R, V> {
 pub struct IndexedColumn {
     column: ColumnDefinition,
     part: IndexPart,
+    analysis: TextAnalysis,
     partition_columns: usize,
 }
 
@@ -66,7 +69,8 @@ impl IndexedColumn {
     pub fn new(table: &TableMetadata, index: &IndexMetadata) -> Option<Self> {
         let column = index.column_of(table)?.clone();
         let partition_columns = table.partition_key_columns().len();
-        Some(Self { column, part: index.part, partition_columns })
+        let (part, analysis) = (index.part, index.analysis());
+        Some(Self { column, part, analysis, partition_columns })
     }
 
     /// Returns whether the index lists rows or partitions.
@@ -101,7 +105,15 @@ impl IndexedColumn {
         let is_static = indexed.clustering.is_none();
         let mut put = |values: &[(&CqlType, &[u8])]| {
             form.clear();
-            put_form(values, form);
+            match values {
+                // An index that analyses texts has one of them in an entry.
+                [(text, value)] if !self.analysis.is_plain() => {
+                    put_form(&[(*text, &*self.analysis.apply(value))], form);
+                }
+                _ => {
+                    put_form(values, form);
+                }
+            }
             take(form);
         };
         match column.kind {

@@ -6,7 +6,7 @@ use espalier_mutation::schema::{
     CLASS_OPTION, IndexMetadata, IndexPart, STORAGE_ATTACHED, TARGET_OPTION, TableMetadata,
 };
 
-use super::{is_word, vector_index};
+use super::{is_word, text_index, vector_index};
 use crate::{Error, Result, grammar::ast::CreateIndex};
 
 /// Cassandra's name for its hidden tables; here it means an index that serves equality alone.
@@ -16,10 +16,6 @@ const SASI_SHORT: &str = "SASIIndex";
 /// The names of storage-attached indexes. The first one is compared without case.
 const STORAGE_ATTACHED_NAMES: [&str; 3] =
     ["sai", STORAGE_ATTACHED, "org.apache.cassandra.index.sai.StorageAttachedIndex"];
-
-/// Options of a storage-attached index on text, with the values that change nothing.
-const TEXT_OPTIONS: [(&str, &str); 3] =
-    [("case_sensitive", "true"), ("normalize", "false"), ("ascii", "false")];
 
 /// The class of an index.
 pub(super) enum IndexClass {
@@ -90,7 +86,7 @@ fn check_storage_attached(
     let is_known = |name: &str| {
         [CLASS_OPTION, TARGET_OPTION].contains(&name)
             || vector_index::OPTIONS.contains(&name)
-            || TEXT_OPTIONS.iter().any(|(known, _)| *known == name)
+            || text_index::OPTIONS.contains(&name)
     };
     let unknown: Vec<&str> =
         options.keys().map(String::as_str).filter(|name| !is_known(name)).collect();
@@ -123,16 +119,11 @@ fn check_storage_attached(
             "Cannot create more than one storage-attached index on the same column: {column}"
         )));
     }
-    let warning = match &index {
-        Some(index) => vector_index::check(table, index, &TEXT_OPTIONS)?,
-        None => None,
-    };
-    for (name, plain) in TEXT_OPTIONS {
-        if options.get(name).is_some_and(|value| !value.eq_ignore_ascii_case(plain)) {
-            return Err(Error::invalid(format!(
-                "The index option '{name}' is only supported as '{plain}' yet"
-            )));
-        }
+    let Some(index) = &index else { return Ok(None) };
+    let warning = vector_index::check(table, index)?;
+    if warning.is_none() {
+        text_index::check(table, index)?;
+        text_index::check_type(table, index)?;
     }
     Ok(warning)
 }

@@ -24,6 +24,7 @@ mod options;
 mod protected;
 mod replication;
 mod scylla_options;
+mod text_index;
 mod type_check;
 mod user_type;
 mod vector_index;

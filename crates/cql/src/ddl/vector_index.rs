@@ -6,6 +6,7 @@ use espalier_mutation::schema::{
 };
 use espalier_types::{CqlType, Similarity};
 
+use super::text_index;
 use crate::{Error, Result, restrictions::indexed_type};
 
 const CONNECTIONS: &str = "maximum_node_connections";
@@ -30,11 +31,7 @@ They don't yet support SELECT queries with:\n \
 
 /// Checks the column of an index, and its options for vectors. Returns a warning if it is on
 /// vectors.
-pub(super) fn check(
-    table: &TableMetadata,
-    index: &IndexMetadata,
-    text_options: &[(&str, &str)],
-) -> Result<Option<&'static str>> {
+pub(super) fn check(table: &TableMetadata, index: &IndexMetadata) -> Result<Option<&'static str>> {
     let Some(column) = index.column_of(table) else { return Ok(None) };
     let option = |name: &str| index.options.get(name);
     let CqlType::Vector { element, dimension } = &column.column_type else {
@@ -46,7 +43,7 @@ pub(super) fn check(
         }
         return Ok(None);
     };
-    if text_options.iter().any(|(name, _)| option(name).is_some()) {
+    if text_index::OPTIONS.iter().any(|name| option(name).is_some()) {
         return Err(Error::invalid(format!(
             "CQL type {} cannot be analyzed.",
             column.column_type.cql_name()

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind};
-use espalier_types::{CqlType, collection};
+use espalier_types::{CqlType, TextAnalysis, collection};
 
 use super::Alternatives;
 use crate::{
@@ -23,6 +23,8 @@ pub struct Filter {
     pub operator: FilterOperator,
     /// Whether the value must not satisfy the condition: NOT IN, NOT CONTAINS, NOT CONTAINS KEY.
     pub is_negated: bool,
+    /// The analysis of the texts that the condition compares, by the index that serves it.
+    pub analysis: TextAnalysis,
 }
 
 /// The value that a condition tests.
@@ -125,7 +127,11 @@ impl Filter {
         let holds = match &self.operator {
             FilterOperator::Compare(operator, term) => {
                 let wanted = required(term, name, evaluation)?;
-                holds(*operator, value_type.compare(&value, &wanted))
+                if self.analysis.is_plain() {
+                    holds(*operator, value_type.compare(&value, &wanted))
+                } else {
+                    self.analysis.apply(&value) == self.analysis.apply(&wanted)
+                }
             }
             FilterOperator::In(alternatives) => alternatives
                 .evaluate_present(name, evaluation)?
@@ -133,11 +139,11 @@ impl Filter {
                 .any(|wanted| value_type.compare(&value, wanted).is_eq()),
             FilterOperator::Contains(term) => {
                 let wanted = required(term, name, evaluation)?;
-                contains(&value_type, &value, &wanted, false)?
+                contains_as(&value_type, &value, &wanted, false, self.analysis)?
             }
             FilterOperator::ContainsKey(term) => {
                 let wanted = required(term, name, evaluation)?;
-                contains(&value_type, &value, &wanted, true)?
+                contains_as(&value_type, &value, &wanted, true, self.analysis)?
             }
         };
         Ok(holds != self.is_negated)
@@ -237,11 +243,28 @@ pub fn contains(
     wanted: &[u8],
     in_keys: bool,
 ) -> Result<bool> {
+    contains_as(column_type, value, wanted, in_keys, TextAnalysis::default())
+}
+
+/// As [`contains`], but compares analysed texts.
+fn contains_as(
+    column_type: &CqlType,
+    value: &Bytes,
+    wanted: &[u8],
+    in_keys: bool,
+    analysis: TextAnalysis,
+) -> Result<bool> {
+    let is_wanted = |candidate_type: &CqlType, candidate: &[u8]| {
+        if analysis.is_plain() {
+            candidate_type.compare(candidate, wanted).is_eq()
+        } else {
+            analysis.apply(candidate) == analysis.apply(wanted)
+        }
+    };
     match column_type {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             for candidate in collection::elements(value).map_err(malformed)? {
-                if candidate.map_err(malformed)?.is_some_and(|c| element.compare(c, wanted).is_eq())
-                {
+                if candidate.map_err(malformed)?.is_some_and(|found| is_wanted(element, found)) {
                     return Ok(true);
                 }
             }
@@ -250,11 +273,7 @@ pub fn contains(
         CqlType::Map { key, value: value_type, .. } => {
             for entry in collection::entries(value).map_err(malformed)? {
                 let (k, v) = entry.map_err(malformed)?;
-                let found = if in_keys {
-                    key.compare(k, wanted).is_eq()
-                } else {
-                    value_type.compare(v, wanted).is_eq()
-                };
+                let found = if in_keys { is_wanted(key, k) } else { is_wanted(value_type, v) };
                 if found {
                     return Ok(true);
                 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use espalier_mutation::{put_form, schema::IndexPart};
 use espalier_storage::{FormBound, IndexSearch, IndexTerm, IndexValues};
-use espalier_types::CqlType;
+use espalier_types::{CqlType, TextAnalysis};
 
 use super::{Alternatives, RangeBound};
 use crate::{
@@ -28,6 +28,8 @@ pub struct PlannedTerm {
     pub column: String,
     /// The type of the indexed values: of the column, of an element or key.
     pub value_type: CqlType,
+    /// The analysis of the indexed texts.
+    pub analysis: TextAnalysis,
     /// The values.
     pub values: PlannedValues,
 }
@@ -87,14 +89,14 @@ impl PlannedTerm {
             (form, is_cut)
         };
         let of_type = &self.value_type;
+        let form_of = |value: &[u8]| form(&[(of_type, &*self.analysis.apply(value))]).0;
         Ok(match &self.values {
             PlannedValues::Equal(term) => {
-                value(term)?.map(|value| IndexValues::OneOf(vec![form(&[(of_type, &value)]).0]))
+                value(term)?.map(|value| IndexValues::OneOf(vec![form_of(&value)]))
             }
             PlannedValues::In(alternatives) => {
                 let values = alternatives.evaluate_present(&self.column, evaluation)?;
-                let mut forms: Vec<Vec<u8>> =
-                    values.iter().map(|value| form(&[(of_type, value)]).0).collect();
+                let mut forms: Vec<Vec<u8>> = values.iter().map(|value| form_of(value)).collect();
                 forms.sort();
                 forms.dedup();
                 Some(IndexValues::OneOf(forms))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use espalier_types::{CqlType, Similarity};
+use espalier_types::{CqlType, Similarity, TextAnalysis};
 
 use super::{ColumnDefinition, TableMetadata};
 
@@ -12,6 +12,13 @@ pub const TARGET_OPTION: &str = "target";
 pub const CLASS_OPTION: &str = "class_name";
 /// The class of storage-attached indexes, as `system_schema.indexes` names it.
 pub const STORAGE_ATTACHED: &str = "StorageAttachedIndex";
+
+/// The option that says whether an index on texts compares them by case.
+pub const CASE_SENSITIVE_OPTION: &str = "case_sensitive";
+/// The option that says whether an index on texts compares their normalisation form C.
+pub const NORMALIZE_OPTION: &str = "normalize";
+/// The option that says whether an index on texts compares letters without their accents.
+pub const ASCII_OPTION: &str = "ascii";
 
 /// The option that names the measure of similarity of an index on vectors.
 pub const SIMILARITY_OPTION: &str = "similarity_function";
@@ -150,8 +157,21 @@ impl IndexMetadata {
         })
     }
 
+    /// Returns the analysis of the indexed texts.
+    pub fn analysis(&self) -> TextAnalysis {
+        let has = |name: &str, value: &str| {
+            self.options.get(name).is_some_and(|given| given.eq_ignore_ascii_case(value))
+        };
+        TextAnalysis {
+            ignores_case: has(CASE_SENSITIVE_OPTION, "false"),
+            normalizes: has(NORMALIZE_OPTION, "true"),
+            folds_to_ascii: has(ASCII_OPTION, "true"),
+        }
+    }
+
     /// Returns a text that changes if the entries of the index do: its target, the kind and the
-    /// type of its column, and the similarity if the column has vectors. Files of entries have it.
+    /// type of its column, the analysis of texts, and the similarity if the column has vectors.
+    /// Files of entries have it.
     pub fn signature(&self, table: &TableMetadata) -> String {
         let Some(column) = self.column_of(table) else { return String::new() };
         let (target, kind) = (self.target(), column.kind.name());
@@ -160,6 +180,13 @@ impl IndexMetadata {
             signature.push(' ');
             signature.push_str(options.similarity.name());
         }
+        let TextAnalysis { ignores_case, normalizes, folds_to_ascii } = self.analysis();
+        let steps = [
+            (ignores_case, " ignores_case"),
+            (normalizes, " normalizes"),
+            (folds_to_ascii, " folds_to_ascii"),
+        ];
+        signature.extend(steps.into_iter().filter(|step| step.0).map(|step| step.1));
         signature
     }
 }

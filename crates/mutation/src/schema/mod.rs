@@ -16,8 +16,9 @@ pub use annotation::{Annotated, Annotation};
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
 pub use constraint::{ColumnConstraint, ConstrainedValue};
 pub use index::{
-    CLASS_OPTION, IndexKind, IndexMetadata, IndexPart, OPTIMIZE_FOR_OPTION, RECALL,
-    SIMILARITY_OPTION, STORAGE_ATTACHED, TARGET_OPTION, VectorIndexOptions, target_text,
+    ASCII_OPTION, CASE_SENSITIVE_OPTION, CLASS_OPTION, IndexKind, IndexMetadata, IndexPart,
+    NORMALIZE_OPTION, OPTIMIZE_FOR_OPTION, RECALL, SIMILARITY_OPTION, STORAGE_ATTACHED,
+    TARGET_OPTION, VectorIndexOptions, target_text,
 };
 pub use keyspace::{KeyspaceMetadata, Schema, Unreadable, UnreadableTable};
 pub use layout::TableLayout;

@@ -1,7 +1,7 @@
 //! Planning of filters, for relations that the primary key does not serve.
 
-use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
-use espalier_types::CqlType;
+use espalier_mutation::schema::{ColumnDefinition, IndexMetadata, IndexPart, TableMetadata};
+use espalier_types::{CqlType, TextAnalysis};
 
 use super::{
     super::{Filter, FilterOperator, FilterTarget},
@@ -40,6 +40,23 @@ pub(super) fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -
     }
 }
 
+/// Returns the analysis of the index that serves a condition.
+fn analysis_of(
+    table: &TableMetadata,
+    target: &FilterTarget,
+    operator: &FilterOperator,
+) -> TextAnalysis {
+    let FilterTarget::Column(column) = target else { return TextAnalysis::default() };
+    let part = match operator {
+        FilterOperator::Compare(Operator::Equal, _) => IndexPart::Simple,
+        FilterOperator::Contains(_) => IndexPart::Values,
+        FilterOperator::ContainsKey(_) => IndexPart::Keys,
+        _ => return TextAnalysis::default(),
+    };
+    let is_of = |index: &&IndexMetadata| index.column == column.name && index.part == part;
+    table.indexes.iter().find(is_of).map_or_else(TextAnalysis::default, IndexMetadata::analysis)
+}
+
 pub(super) fn plan_filter(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
@@ -65,7 +82,12 @@ pub(super) fn plan_filter(
         relation.predicate,
         Predicate::NotIn(_) | Predicate::NotContains(_) | Predicate::NotContainsKey(_)
     );
-    Ok(Filter { target: left.target, operator, is_negated })
+    let analysis = if is_negated {
+        TextAnalysis::default()
+    } else {
+        analysis_of(table, &left.target, &operator)
+    };
+    Ok(Filter { target: left.target, operator, is_negated, analysis })
 }
 
 /// The value that a filter compares.

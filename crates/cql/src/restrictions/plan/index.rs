@@ -61,13 +61,14 @@ pub(super) fn serves(
 }
 
 /// Returns whether a storage-attached index serves ranges of a type: of numbers, times and
-/// addresses.
+/// addresses, as in Cassandra.
 fn has_ranges(column_type: &CqlType) -> bool {
     !matches!(
         column_type,
         CqlType::Text
             | CqlType::Ascii
             | CqlType::Boolean
+            | CqlType::Uuid
             | CqlType::List { .. }
             | CqlType::Set { .. }
             | CqlType::Map { .. }
@@ -202,8 +203,13 @@ pub(super) fn plan_terms(
             return;
         }
         let value_type = indexed_type(&definition.column_type, index.part);
+        let analysis = index.analysis();
+        // Analysed texts are not in the order of the texts.
+        if !analysis.is_plain() && matches!(values, PlannedValues::Range(_)) {
+            return;
+        }
         let (index, column) = (index.name.clone(), column.to_string());
-        terms.push(PlannedTerm { index, column, value_type, values });
+        terms.push(PlannedTerm { index, column, value_type, analysis, values });
     };
     let columns = table.clustering_columns();
     let mut at = 0;
