@@ -66,6 +66,9 @@ fn check_write(statement: &PlannedModification, consistency: u16) -> Result<()> 
             table.name
         ))),
         (true, _) => Err(Error::invalid("Counter operations are inherently non-serializable")),
+        (false, ANY) if statement.needs_read() => Err(Error::invalid(
+            "Write operation require a read but consistency ANY is not supported on reads",
+        )),
         (false, ANY) => Ok(()),
         (false, _) => {
             Err(Error::invalid("You must use conditional updates for serializable writes"))
