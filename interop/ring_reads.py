@@ -17,7 +17,6 @@ import subprocess
 
 from cassandra import ConsistencyLevel, ReadFailure
 from cassandra.cluster import NoHostAvailable
-from cassandra.protocol import ProtocolException
 from cassandra.query import SimpleStatement
 
 import shapes
@@ -155,7 +154,7 @@ class Reads:
         elif kind == "set<int>":
             yield f"{name} CONTAINS {draw.randint(0, 9)}"
         elif kind == "list<text>":
-            yield f"{name} CONTAINS ''"
+            yield f"{name} CONTAINS '{draw.choice('abcde')}'"
         elif kind in ORDERED:
             yield f"{name} {draw.choice(['<', '<=', '>', '>=', '='])} {self.shape.literal(name)}"
 
@@ -206,27 +205,31 @@ def check(session, tables):
         queries = [query for key in draw.sample(table.keys, 2) for query in reads.of_partition(key)]
         queries += reads.of_all()
         for query in queries:
-            size = draw.choice([5000, 5000, 2, 7])
+            # Cassandra refuses its own paging states of some reads with GROUP BY.
+            size = 5000 if "GROUP BY" in query else draw.choice([5000, 5000, 2, 7])
             try:
                 expected = read(session, query, "both", NODE_LOCAL)
-                try:
-                    of_both = read(session, query, "both", ConsistencyLevel.ALL, size)
-                    of_single = read(session, query, "single", ConsistencyLevel.ONE, size)
-                except ProtocolException as error:
-                    # Cassandra does not take all of its own paging states.
-                    assert "paging state" in str(error), f"{query}: {error}"
-                    of_both = read(session, query, "both", ConsistencyLevel.ALL)
-                    of_single = read(session, query, "single", ConsistencyLevel.ONE)
+                of_both = read(session, query, "both", ConsistencyLevel.ALL, size)
+                of_single = read(session, query, "single", ConsistencyLevel.ONE, size)
             except (NoHostAvailable, ReadFailure) as error:
                 # Cassandra fails if a limit of groups ends within a range deletion.
                 assert "GROUP BY" in query and is_of_cassandra(error), f"{query}: {error}"
                 failed += 1
                 continue
-            assert of_both == expected, f"{query} at ALL, fetch size {size}"
-            assert of_single == expected, f"{query} at ONE, fetch size {size}"
+            place = f"{query}, fetch size {size}"
+            if "CONTAINS" in query:
+                # At ALL, Cassandra takes the tombstone of an element for the element.
+                of_both = [row for row in of_both if row in expected]
+            assert of_both == expected, f"{place}, at ALL: {differences(of_both, expected)}"
+            assert of_single == expected, f"{place}, at ONE: {differences(of_single, expected)}"
             count += 1
     assert failed * 10 < count, f"{failed} of {count} reads failed in Cassandra"
     return count
+
+
+def differences(rows, expected):
+    more, less = set(rows) - set(expected), set(expected) - set(rows)
+    return f"more {sorted(more)[:3]}, less {sorted(less)[:3]}"
 
 
 def is_of_cassandra(error):

@@ -148,7 +148,8 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
         "initial_token": TOKEN, "storage_compatibility_mode": "NONE",
         "seed_provider": SEEDS.format(port=cassandra.storage_port),
     }
-    ours = node(settings=settings)
+    # Two shards, so that reads and writes go to the shard that owns the partition.
+    ours = node(settings=settings, shards=2)
     # Our node serves its own tables to drivers; the questions here are for Cassandra's.
     only = HostFilterPolicy(RoundRobinPolicy(), lambda host: host.endpoint.port == cassandra.port)
     session = connect(cassandra, policy=only)

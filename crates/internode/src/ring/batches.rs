@@ -60,21 +60,21 @@ impl RingMember {
     pub(super) async fn finish_batches(self: Rc<Self>) {
         let mut periods = time::interval(PERIOD);
         loop {
-            periods.tick().await;
-            let batches = match self.backend.batches().await {
-                Ok(batches) => batches,
+            match self.backend.batches().await {
+                Ok(batches) => {
+                    for batch in batches {
+                        let age_us = time::now_micros().saturating_sub(batch.created_us);
+                        if Duration::from_micros(u64::try_from(age_us).unwrap_or(0)) >= MIN_AGE {
+                            self.finish(batch).await;
+                        }
+                        maybe_yield().await;
+                    }
+                }
                 Err(error) => {
                     tracing::error!(%error, "could not read the batch log; trying again in 10 s");
-                    continue;
                 }
-            };
-            for batch in batches {
-                let age_us = time::now_micros().saturating_sub(batch.created_us);
-                if Duration::from_micros(u64::try_from(age_us).unwrap_or(0)) >= MIN_AGE {
-                    self.finish(batch).await;
-                }
-                maybe_yield().await;
             }
+            periods.tick().await;
         }
     }
 

@@ -6,6 +6,7 @@ mod gossip;
 mod handshakes;
 mod hostile;
 mod invariants;
+mod member;
 mod oracle;
 mod replica;
 mod replica_limits;

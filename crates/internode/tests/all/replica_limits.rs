@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A command that Cassandra sent for all rows of a partition of `ks.t`.
-fn whole_partition() -> ReadCommand {
+pub fn whole_partition() -> ReadCommand {
     let reads = commands().into_iter();
     let mut reads = reads.filter(|read| {
         let is_unlimited =
@@ -56,7 +56,7 @@ fn key_of(read: &ReadCommand) -> DecoratedKey {
 }
 
 /// Writes rows to the partition of a command; in those of `dead`, the first cell is deleted.
-async fn write(database: &Database, read: &ReadCommand, rows: i32, dead: i32) {
+pub async fn write(database: &Database, read: &ReadCommand, rows: i32, dead: i32) {
     let columns = read.table.columns();
     let value = columns.iter().find(|column| column.name == "v").unwrap().id;
     let mut update = PartitionUpdate::new(read.table.id, key_of(read));
@@ -75,7 +75,7 @@ async fn write(database: &Database, read: &ReadCommand, rows: i32, dead: i32) {
     database.apply(Mutation { updates: vec![update] }).await.unwrap();
 }
 
-async fn database() -> Database {
+pub async fn database() -> Database {
     let database = open().await;
     let tables = schema().0.into_values().filter(|table| table.keyspace == "ks").collect();
     create(&database, tables).await;

@@ -1,0 +1,370 @@
+//! A member of a ring against a peer of the test, over sockets: it joins, finishes a batch that its
+//! coordinator has left over, and answers a read with more than 64 KiB.
+
+use std::{
+    cell::RefCell, collections::BTreeMap, net::SocketAddr, rc::Rc, sync::Arc, time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use espalier_internode::{
+    MessagingVersion,
+    frame::{DEFAULT_MAX_MESSAGE_BYTES, MessageReader, put_message},
+    handshake::{Accept, ConnectionKind, Framing, Initiate},
+    message::{Header, Message, MessageFlags, Verb},
+    payload::{
+        ApplicationState, Batch, EndpointState, FailureReason, GossipAck, Mutation as RingMutation,
+        Payload, ReadCommand, VersionedValue, gossip::tokens_value,
+    },
+    replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
+    ring::{Backend, LocalFuture, LocalView, RingMember, RingSettings},
+};
+use espalier_mutation::{
+    Mutation, Token,
+    schema::{KeyspaceMetadata, Schema, TableId},
+};
+use espalier_runtime::{
+    block_on,
+    net::{ListenOptions, TcpListener, TcpStream},
+    spawn_local,
+    sync::Event,
+    time,
+};
+use espalier_storage::Database;
+use uuid::Uuid;
+
+use crate::{
+    replica_limits::{database, whole_partition, write},
+    sent_by_cassandra::{bodies, decode, schema},
+};
+
+const VERSION: MessagingVersion = MessagingVersion::V13;
+
+/// The node behind the member: it records what it is told.
+#[derive(Clone, Default)]
+struct Node(Rc<Records>);
+
+#[derive(Default)]
+struct Records {
+    schema: RefCell<Option<Arc<Schema>>>,
+    database: RefCell<Option<Database>>,
+    batches: RefCell<Vec<Batch>>,
+    stored: RefCell<Vec<Mutation>>,
+    removed: RefCell<Vec<Uuid>>,
+}
+
+fn ready<T: 'static>(value: T) -> LocalFuture<T> {
+    Box::pin(async move { value })
+}
+
+impl Backend for Node {
+    fn schema(&self) -> Arc<Schema> {
+        self.0.schema.borrow().clone().unwrap()
+    }
+
+    fn take_schema(&self, _: Vec<RingMutation>) -> LocalFuture<Result<usize, String>> {
+        ready(Err("not in this test".into()))
+    }
+
+    fn store(&self, write: Mutation) -> LocalFuture<Result<(), String>> {
+        self.0.stored.borrow_mut().push(write);
+        ready(Ok(()))
+    }
+
+    fn store_unless_truncated(&self, write: Mutation, _: i64) -> LocalFuture<Result<(), String>> {
+        self.store(write)
+    }
+
+    fn truncated_at_us(&self, _: TableId) -> LocalFuture<Result<Option<i64>, String>> {
+        ready(Ok(None))
+    }
+
+    fn store_batch(&self, batch: Batch) -> LocalFuture<Result<(), String>> {
+        self.0.batches.borrow_mut().push(batch);
+        ready(Ok(()))
+    }
+
+    fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>> {
+        self.0.removed.borrow_mut().push(id);
+        ready(Ok(()))
+    }
+
+    fn batches(&self) -> LocalFuture<Result<Vec<Batch>, String>> {
+        ready(Ok(self.0.batches.borrow().clone()))
+    }
+
+    fn truncate(&self, _: TableId) -> LocalFuture<Result<(), String>> {
+        ready(Err("not in this test".into()))
+    }
+
+    fn read(
+        &self,
+        command: ReadCommand,
+        terms: ReadTerms,
+    ) -> LocalFuture<Result<ReadAnswer, ReadFailure>> {
+        let database = self.0.database.borrow().clone().unwrap();
+        Box::pin(async move { replica::answer(&database, command, terms).await })
+    }
+
+    fn tombstone_limits(&self) -> TombstoneLimits {
+        TombstoneLimits::default()
+    }
+}
+
+/// A keyspace with the tables of the recorded messages, on two replicas.
+fn of_two_replicas() -> Arc<Schema> {
+    let tables = schema().0.into_values().filter(|table| table.keyspace == "ks");
+    let tables: BTreeMap<_, _> = tables.map(|table| (table.name.clone(), table)).collect();
+    let options = [("class", "SimpleStrategy"), ("replication_factor", "2")];
+    let keyspace = KeyspaceMetadata {
+        name: "ks".into(),
+        replication: options.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        durable_writes: true,
+        tables,
+        types: Default::default(),
+        annotations: Default::default(),
+        unreadable: Default::default(),
+    };
+    let keyspaces = [("ks".to_owned(), Arc::new(keyspace))].into();
+    Arc::new(Schema::new(keyspaces, Uuid::from_u128(1)))
+}
+
+/// The other node of the ring.
+struct Peer {
+    address: SocketAddr,
+    /// The messages that have arrived, with the kind of their connection.
+    arrived: RefCell<Vec<(ConnectionKind, Message)>>,
+    out: RefCell<Option<Rc<TcpStream>>>,
+    /// The answer to each write.
+    refuses: bool,
+}
+
+async fn read_some(stream: &TcpStream, buffer: &mut BytesMut) -> usize {
+    buffer.reserve(1 << 16);
+    let (read, back) = stream.read(std::mem::take(buffer)).await;
+    *buffer = back;
+    read.unwrap_or(0)
+}
+
+impl Peer {
+    /// Begins to listen, and connects to the member once the member has connected.
+    fn start(member: SocketAddr, refuses: bool) -> Rc<Self> {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = TcpListener::bind(any, ListenOptions::default()).unwrap();
+        let address = listener.local_address().unwrap();
+        let (arrived, out) = (RefCell::default(), RefCell::default());
+        let peer = Rc::new(Self { address, arrived, out, refuses });
+        let accepting = Rc::clone(&peer);
+        spawn_local(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                spawn_local(Rc::clone(&accepting).serve(stream, member)).detach();
+            }
+        })
+        .detach();
+        peer
+    }
+
+    async fn serve(self: Rc<Self>, stream: TcpStream, member: SocketAddr) {
+        let mut buffer = BytesMut::new();
+        let initiate = loop {
+            if let Some((initiate, length)) =
+                Initiate::decode(&Bytes::copy_from_slice(&buffer)).unwrap()
+            {
+                let _ = buffer.split_to(length);
+                break initiate;
+            }
+            if read_some(&stream, &mut buffer).await == 0 {
+                return;
+            }
+        };
+        let mut answer = Vec::new();
+        Accept { max_version: 13, use_version: 13 }.encode(&mut answer);
+        stream.write_all(answer).await.0.unwrap();
+        let mut reader = MessageReader::new(false, DEFAULT_MAX_MESSAGE_BYTES);
+        loop {
+            while let Some(bytes) = reader.next(&mut buffer).unwrap() {
+                let message = Message::decode(&bytes).unwrap();
+                self.answer(&message, member).await;
+                self.arrived.borrow_mut().push((initiate.kind, message));
+            }
+            if read_some(&stream, &mut buffer).await == 0 {
+                return;
+            }
+        }
+    }
+
+    async fn answer(&self, message: &Message, member: SocketAddr) {
+        let id = message.header.id;
+        match message.header.verb {
+            Verb::GOSSIP_DIGEST_SYN => {
+                let digests = Payload::decode(
+                    Verb::GOSSIP_DIGEST_SYN,
+                    VERSION,
+                    &message.payload,
+                    &*of_two_replicas(),
+                );
+                let Ok(Payload::GossipSyn(syn)) = digests else { panic!() };
+                // The first question has no digests; the answer lets the member join.
+                if syn.digests.is_empty() {
+                    let states = vec![(self.address, self.state())];
+                    let ack = GossipAck { digests: Vec::new(), states };
+                    let ack = Payload::GossipAck(ack);
+                    self.send(member, id, Verb::GOSSIP_DIGEST_ACK, ack).await;
+                }
+            }
+            Verb::MUTATION_REQ if self.refuses => {
+                let failure = Payload::Failure(FailureReason::Unknown);
+                self.send(member, id, Verb::FAILURE_RSP, failure).await;
+            }
+            Verb::MUTATION_REQ => {
+                self.send(member, id, Verb::MUTATION_RSP, Payload::None).await;
+            }
+            _ => {}
+        }
+    }
+
+    fn state(&self) -> EndpointState {
+        use ApplicationState::{Dc, HostId, Rack, StatusWithPort, Tokens};
+        let values = [
+            (HostId, Uuid::from_u128(2).to_string()),
+            (Tokens, tokens_value(&[Token(i64::MAX / 2)])),
+            (Dc, "datacenter1".to_owned()),
+            (Rack, "rack1".to_owned()),
+            (StatusWithPort, format!("NORMAL,{}", i64::MAX / 2)),
+        ];
+        let states = values.map(|(kind, value)| (kind, VersionedValue { value, version: 3 }));
+        EndpointState { generation: 1_700_000_000, heartbeat: 5, states: states.into() }
+    }
+
+    async fn send(&self, member: SocketAddr, id: u64, verb: Verb, payload: Payload) {
+        let open = self.out.borrow().clone();
+        let stream = match open {
+            Some(stream) => stream,
+            None => {
+                let stream = Rc::new(TcpStream::connect(member).await.unwrap());
+                let mut bytes = Vec::new();
+                let (kind, framing) = (ConnectionKind::Small, Framing::Crc);
+                let from = self.address;
+                Initiate { min_version: 12, max_version: 13, kind, framing, from }
+                    .encode(&mut bytes);
+                stream.write_all(bytes).await.0.unwrap();
+                let mut buffer = BytesMut::new();
+                while Accept::decode(&Bytes::copy_from_slice(&buffer)).unwrap().is_none() {
+                    assert!(read_some(&stream, &mut buffer).await > 0);
+                }
+                *self.out.borrow_mut() = Some(Rc::clone(&stream));
+                stream
+            }
+        };
+        let mut encoded = Vec::new();
+        payload.encode(VERSION, &mut encoded).unwrap();
+        let header = Header {
+            id,
+            created_ms: time::now_millis() as u32,
+            expires_in_ms: 60_000,
+            verb,
+            flags: MessageFlags::CALL_BACK_ON_FAILURE,
+            parameters: Vec::new(),
+        };
+        let (mut scratch, mut frames) = (Vec::new(), Vec::new());
+        put_message(false, &mut scratch, &mut frames, |out| {
+            Message { header, payload: encoded.into() }.encode(out);
+            Ok::<_, String>(())
+        })
+        .unwrap();
+        stream.write_all(frames).await.0.unwrap();
+    }
+
+    fn count(&self, verb: Verb) -> usize {
+        self.arrived.borrow().iter().filter(|(_, message)| message.header.verb == verb).count()
+    }
+}
+
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} did not happen within 10 s");
+}
+
+/// Starts a peer, and a member with it as its seed.
+async fn ring(node: &Node, refuses: bool) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let own = espalier_runtime::net::probe_address(any).unwrap();
+    let peer = Peer::start(own, refuses);
+    let settings = RingSettings {
+        cluster_name: "ring".into(),
+        listen: own,
+        broadcast: own,
+        seeds: vec![peer.address],
+        tokens: vec![Token(0)],
+        data_center: "datacenter1".into(),
+        rack: "rack1".into(),
+        version: VERSION,
+    };
+    let local = LocalView {
+        host_id: Uuid::from_u128(1),
+        generation: 1_795_000_000,
+        release_version: "5.0.9".into(),
+        native: own,
+        sstable_versions: "big-nb".into(),
+    };
+    let started = RingMember::start(settings, local, Box::new(node.clone()), &Event::new()).await;
+    (peer, own, started.unwrap().unwrap())
+}
+
+fn recorded_batch() -> Batch {
+    let batch = bodies().into_iter().find_map(|(verb, body)| match decode(verb, &body) {
+        Payload::BatchStore(batch) => Some(batch),
+        _ => None,
+    });
+    let created_us = time::now_micros() - 10_000_000;
+    Batch { created_us, ..batch.unwrap() }
+}
+
+#[test]
+fn a_left_over_batch_goes_to_all_replicas() {
+    block_on(async {
+        for refuses in [false, true] {
+            let node = Node::default();
+            *node.0.schema.borrow_mut() = Some(of_two_replicas());
+            let batch = recorded_batch();
+            node.0.batches.borrow_mut().push(batch.clone());
+            let (peer, _, member) = ring(&node, refuses).await;
+            until("the writes of the batch", || {
+                peer.count(Verb::MUTATION_REQ) == 2 && node.0.stored.borrow().len() == 2
+            })
+            .await;
+            time::sleep(Duration::from_millis(100)).await;
+            let expected = if refuses { Vec::new() } else { vec![batch.id] };
+            assert_eq!(*node.0.removed.borrow(), expected);
+            member.stop().await;
+        }
+    });
+}
+
+#[test]
+fn a_large_answer_has_a_connection_of_its_own() {
+    block_on(async {
+        let node = Node::default();
+        let (database, read) = (database().await, whole_partition());
+        write(&database, &read, 5000, 0).await;
+        *node.0.schema.borrow_mut() = Some(database.schema());
+        *node.0.database.borrow_mut() = Some(database);
+        let (peer, own, member) = ring(&node, false).await;
+        let command = Payload::Read(Box::new(read.clone()));
+        peer.send(own, 77, Verb::READ_REQ, command).await;
+        until("the answer", || peer.count(Verb::READ_RSP) == 1).await;
+        let of_verb = |(_, message): &&(_, Message)| message.header.verb == Verb::READ_RSP;
+        let (kind, message) = peer.arrived.borrow().iter().find(of_verb).unwrap().clone();
+        assert_eq!((kind, message.header.id), (ConnectionKind::Large, 77));
+        assert!(message.payload.len() > 64 << 10, "{}", message.payload.len());
+        let answer = decode(Verb::READ_RSP, &message.payload);
+        let Payload::ReadResponse(answer) = answer else { panic!() };
+        let partitions = answer.partitions(&read).unwrap();
+        assert_eq!(partitions[0].content.as_ref().unwrap().unfiltered.len(), 5000);
+        member.stop().await;
+    });
+}
