@@ -1,73 +1,111 @@
 //! Vectors of eight bits a component: a code is the vector divided by its scale, rounded.
 //!
-//! For cosine, a code is that of the vector of length 1. The rounding moves a product by less than
+//! For cosine, the scale gives the code the length 1. The rounding moves a product by less than
 //! a thousandth of the lengths, and the reader of the rows compares the vectors themselves in the
 //! end.
 //!
-//! The graph needs a distance. For dot products, each vector has one component more, so that all
-//! have the same length: then the greatest product is the least distance.
+//! Vectors with equal codes are one node: the graph would have no room for links among many equal
+//! nodes and to others.
+//!
+//! The graph needs a distance: that of the codes themselves, so that equal ones have the distance
+//! 0. For dot products, each vector has one component more, so that all have the same length: then
+//! the greatest product is the least distance.
+
+use std::{collections::HashMap, hash::BuildHasher as _};
 
 use espalier_types::{Similarity, similarity::product};
+use foldhash::fast::FixedState;
 
 use super::rows::ChunkedRows;
 
 /// The greatest component of a code.
 const MAX_COMPONENT: f32 = 127.0;
+/// The greatest component that a damaged code may have.
+const MAX_STORED_COMPONENT: i32 = 128;
+/// Components whose products are summed with 32 bits.
+const SUMMED_AT_ONCE: usize = 1 << 16;
+/// Maps of nodes by the hash of their code. Each is so small that its growth does not hold the
+/// core.
+const MAPS: usize = 64;
+/// The memory of a node in its map, with free space.
+const MAPPED_BYTES: usize = 24;
 
-/// The codes of the vectors of a segment.
+/// The different codes of the vectors of a segment.
 #[derive(Debug)]
 pub(super) struct Codes {
     similarity: Similarity,
     components: ChunkedRows<i8>,
-    /// The scale and the square of the length of each vector.
+    /// For each node, the scale, the square of the vector's length, and that of the code's length.
     facts: ChunkedRows<f32>,
-    /// The square of the greatest length.
+    /// The square of the greatest length of a code.
     max_square: f32,
+    /// The code of the vector that is being added.
+    code: Vec<i8>,
+    nodes: Vec<HashMap<u64, u32, FixedState>>,
 }
 
 impl Codes {
     pub(super) fn new(similarity: Similarity, dimension: usize) -> Self {
-        let (components, facts) = (ChunkedRows::new(dimension), ChunkedRows::new(2));
-        Self { similarity, components, facts, max_square: 0.0 }
+        let (components, facts) = (ChunkedRows::new(dimension), ChunkedRows::new(3));
+        let nodes = vec![HashMap::default(); MAPS];
+        Self { similarity, components, facts, max_square: 0.0, code: Vec::new(), nodes }
     }
 
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.facts.len()
     }
 
     pub(super) fn used_bytes(&self) -> usize {
-        self.components.used_bytes() + self.facts.used_bytes()
+        self.components.used_bytes() + self.facts.used_bytes() + self.len() * MAPPED_BYTES
     }
 
-    /// Adds a vector.
-    pub(super) fn push(&mut self, vector: &[f32]) {
-        let mut square = product(vector, vector);
-        let mut unit = 1.0;
-        if self.similarity == Similarity::Cosine && square > 0.0 {
-            unit = 1.0 / square.sqrt();
-            square = 1.0;
+    /// Adds a vector. Returns its node, which is that of an earlier vector with an equal code.
+    pub(super) fn push(&mut self, vector: &[f32]) -> u32 {
+        let largest = largest(vector);
+        let code = |x: &f32| if largest > 0.0 { x / largest * MAX_COMPONENT } else { 0.0 };
+        self.code.clear();
+        self.code.extend(vector.iter().map(|x| code(x).round() as i8));
+        let code_square = code_product(&self.code, &self.code);
+        let (scale, square) = match self.similarity {
+            Similarity::Cosine if code_square > 0.0 => (1.0 / code_square.sqrt(), 1.0),
+            _ => (largest / MAX_COMPONENT, product(vector, vector)),
+        };
+        let node = self.len() as u32;
+        let hash = FixedState::default().hash_one((scale.to_bits(), square.to_bits(), &self.code));
+        let nodes = self.nodes.get_mut(hash as usize % MAPS);
+        let first = nodes.map_or(node, |nodes| *nodes.entry(hash).or_insert(node));
+        // Other codes may have the same hash. Such a code has a node that the map does not have.
+        if first < node && self.get(first as usize) == (scale, square, self.code.as_slice()) {
+            return first;
         }
-        let largest = vector.iter().fold(0f32, |largest, x| largest.max(x.abs()));
-        let to_code = if largest > 0.0 { MAX_COMPONENT / largest } else { 0.0 };
-        self.components.push(vector.iter().map(|x| (x * to_code).round() as i8));
-        let scale = if largest > 0.0 { unit * largest / MAX_COMPONENT } else { 0.0 };
-        self.facts.push([scale, square]);
-        self.max_square = self.max_square.max(square);
+        let code_square = scale * scale * code_square;
+        self.components.push(self.code.iter().copied());
+        self.facts.push([scale, square, code_square]);
+        self.max_square = self.max_square.max(code_square);
+        node
     }
 
     /// Returns the scale, the square of the length, and the components of a vector.
     pub(super) fn get(&self, node: usize) -> (f32, f32, &[i8]) {
-        let [scale, square] = self.facts.row(node).try_into().unwrap_or([0.0; 2]);
+        let [scale, square, _] = self.facts(node);
         (scale, square, self.components.row(node))
     }
 
-    /// Returns the square of the distance of two vectors.
+    #[inline]
+    fn facts(&self, node: usize) -> [f32; 3] {
+        self.facts.row(node).try_into().unwrap_or([0.0; 3])
+    }
+
+    /// Returns the square of the distance of two codes.
     #[inline]
     pub(super) fn distance(&self, left: u32, right: u32) -> f32 {
-        let (left_scale, left_square, left) = self.get(left as usize);
-        let (right_scale, right_square, right) = self.get(right as usize);
-        let product = left_scale * right_scale * code_product(left, right) as f32;
-        let distance = left_square + right_square - 2.0 * product;
+        let (left, right) = (left as usize, right as usize);
+        let [left_scale, _, left_square] = self.facts(left);
+        let [right_scale, _, right_square] = self.facts(right);
+        let product = code_product(self.components.row(left), self.components.row(right));
+        let product = left_scale * right_scale * product;
+        let distance = (left_square + right_square - 2.0 * product).max(0.0);
         if self.similarity != Similarity::DotProduct {
             return distance;
         }
@@ -77,8 +115,17 @@ impl Codes {
     }
 }
 
-fn code_product(left: &[i8], right: &[i8]) -> i32 {
-    left.iter().zip(right).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
+fn largest(vector: &[f32]) -> f32 {
+    vector.iter().fold(0f32, |largest, x| largest.max(x.abs()))
+}
+
+#[inline]
+fn code_product(left: &[i8], right: &[i8]) -> f32 {
+    let sum = |(left, right): (&[i8], &[i8])| -> i32 {
+        left.iter().zip(right).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
+    };
+    let parts = left.chunks(SUMMED_AT_ONCE).zip(right.chunks(SUMMED_AT_ONCE));
+    parts.map(|part| i64::from(sum(part))).sum::<i64>() as f32
 }
 
 /// A vector that is compared with codes. Its components have as many bits as the sum allows.
@@ -92,7 +139,9 @@ pub(super) struct CodedQuery {
 
 impl CodedQuery {
     pub(super) fn new(similarity: Similarity, vector: &[f32]) -> Self {
-        let most = i32::MAX / (MAX_COMPONENT as i32) / i32::try_from(vector.len()).unwrap_or(1);
+        let most = i32::MAX
+            / MAX_STORED_COMPONENT
+            / i32::try_from(vector.len()).unwrap_or(i32::MAX).max(1);
         let most = most.clamp(1, i32::from(i16::MAX)) as f32;
         let mut square = product(vector, vector);
         let mut unit = 1.0;
@@ -100,9 +149,9 @@ impl CodedQuery {
             unit = 1.0 / square.sqrt();
             square = 1.0;
         }
-        let largest = vector.iter().fold(0f32, |largest, x| largest.max(x.abs()));
-        let to_code = if largest > 0.0 { most / largest } else { 0.0 };
-        let components = vector.iter().map(|x| (x * to_code).round() as i16).collect();
+        let largest = largest(vector);
+        let code = |x: &f32| if largest > 0.0 { x / largest * most } else { 0.0 };
+        let components = vector.iter().map(|x| code(x).round() as i16).collect();
         let scale = if largest > 0.0 { unit * largest / most } else { 0.0 };
         Self { similarity, components, scale, square }
     }

@@ -8,6 +8,9 @@
 //! 4. Before the last [`SAMPLES`] vectors are inserted, searches for them measure the graph: the
 //!    segment keeps the least width with which they find nearly all of the nearest vectors. Some
 //!    vectors lie near each other, as those of texts, and need little; random ones need much.
+//! 5. At the end, [`link_unreachable`] walks the graph from the entry, and gives each node that it
+//!    does not meet a link from the nearest node that has room. Each node has room for one such
+//!    link, so there always is one.
 //!
 //! Memory: the codes, and [`MAX_LINKS`] + 1 numbers of four bytes for each vector. One step takes
 //! some microseconds, and the builder yields between steps.
@@ -18,8 +21,11 @@ use super::{beam::Beam, codes::Codes, rows::ChunkedRows, top::Top};
 
 /// Links that a node chooses.
 const LINKS: usize = 32;
-/// Links that a node has at most: links back are added up to here before it chooses again.
+/// Links that a node has at most.
 pub(super) const MAX_LINKS: usize = 40;
+/// Links back are added up to here before a node chooses again. The last one is for a node that is
+/// not reachable otherwise.
+const MAX_LINKS_BACK: usize = MAX_LINKS - 1;
 /// The width of the searches during the construction. Cassandra's default is 100, too.
 const BEAM_WIDTH: usize = 100;
 /// The square of DiskANN's alpha, 1.2, because distances are squares.
@@ -67,10 +73,11 @@ impl Graph {
         }
     }
 
-    /// Adds a link; returns false if the node has no room for it.
-    fn add_link(&mut self, node: u32, link: u32) -> bool {
+    /// Adds a link; returns false if the node would have more than `max` then.
+    fn add_link(&mut self, node: u32, link: u32, max: usize) -> bool {
         let row = self.links.row_mut(node as usize);
         let Some((count, places)) = row.split_first_mut() else { return false };
+        let Some(places) = places.get_mut(..max) else { return false };
         let Some(place) = places.get_mut(*count as usize) else { return false };
         *place = link;
         *count += 1;
@@ -93,7 +100,41 @@ pub(super) async fn build(codes: &Codes) -> Graph {
         }
         maybe_yield().await;
     }
+    if !link_unreachable(&mut graph, codes, &mut scratch).await {
+        graph.width = u32::MAX;
+    }
     graph
+}
+
+/// Links each node that is not reachable from the entry. Returns whether all are reachable then.
+async fn link_unreachable(graph: &mut Graph, codes: &Codes, scratch: &mut Scratch) -> bool {
+    let mut reached = vec![false; codes.len()];
+    // The last node that was linked has room, because it had no link of this kind before.
+    let mut last = graph.entry;
+    reach(graph, last, &mut reached).await;
+    let mut are_all_linked = true;
+    for node in 0..codes.len() as u32 {
+        if reached.get(node as usize) == Some(&false) {
+            scratch.search(graph, codes, node).await;
+            let mut near = scratch.beam.nodes().map(|(_, near)| near).chain([last]);
+            are_all_linked &= near.any(|near| graph.add_link(near, node, MAX_LINKS));
+            reach(graph, node, &mut reached).await;
+            last = node;
+        }
+        maybe_yield().await;
+    }
+    are_all_linked
+}
+
+/// Marks all nodes that are reachable from one, except those behind nodes that have a mark.
+async fn reach(graph: &Graph, from: u32, reached: &mut [bool]) {
+    let mut ahead = vec![from];
+    while let Some(node) = ahead.pop() {
+        if reached.get_mut(node as usize).is_some_and(|mark| !std::mem::replace(mark, true)) {
+            ahead.extend_from_slice(graph.links(node));
+        }
+        maybe_yield().await;
+    }
 }
 
 /// Space that all insertions use.
@@ -184,7 +225,7 @@ async fn insert(graph: &mut Graph, codes: &Codes, node: u32, scratch: &mut Scrat
     graph.set_links(node, &scratch.chosen);
     let chosen = std::mem::take(&mut scratch.chosen);
     for link in &chosen {
-        if !graph.add_link(*link, node) {
+        if !graph.add_link(*link, node, MAX_LINKS_BACK) {
             let near = graph.links(*link).iter().chain([&node]);
             scratch.near.clear();
             scratch.near.extend(near.map(|near| (codes.distance(*link, *near), *near)));
@@ -208,5 +249,35 @@ async fn prune(codes: &Codes, near: &mut [(f32, u32)], chosen: &mut Vec<u32>) {
             chosen.push(*node);
         }
         maybe_yield().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{block_on, random::Generator};
+    use espalier_types::Similarity;
+
+    use super::*;
+
+    #[test]
+    fn all_nodes_are_reachable_though_many_are_nearly_equal() {
+        let mut random = Generator::from_seed(5);
+        let mut codes = Codes::new(Similarity::Euclidean, 8);
+        for index in 0..1200_u32 {
+            // Half of the codes differ by their scales alone, the last bits of those.
+            let mut vector = [1.0, 0.5, -0.5, 0.25, 0.1, -1.0, 0.3, 0.7];
+            match index % 2 {
+                0 => vector = vector.map(|x| x * (1.0 + index as f32 * f32::EPSILON)),
+                _ => vector = vector.map(|_| (random.next_u64() >> 40) as f32 / 1e7),
+            }
+            codes.push(&vector);
+        }
+        assert!(codes.len() > 1000, "{}", codes.len());
+        block_on(async {
+            let graph = build(&codes).await;
+            let mut reached = vec![false; codes.len()];
+            reach(&graph, graph.entry, &mut reached).await;
+            assert!(reached.iter().all(|mark| *mark));
+        });
     }
 }

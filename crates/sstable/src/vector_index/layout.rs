@@ -8,12 +8,15 @@ use crate::error::{FileName, Result, SSTableError};
 
 /// The last bytes of a component with vectors.
 pub(crate) const MAGIC: [u8; 4] = *b"espv";
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Bytes of a code's record before its components: its scale and the square of its length.
 pub(super) const FACT_BYTES: usize = 8;
 /// Bytes of an end of a place.
 pub(super) const END_OF_PLACE_BYTES: usize = 4;
+
+/// Bytes of the number of a node's first entry.
+pub(super) const FIRST_ENTRY_BYTES: usize = 4;
 
 const MAX_SEGMENTS: u32 = 1 << 20;
 /// Maximum links of a node that a reader accepts. Arbitrary; the writer has fewer.
@@ -44,7 +47,12 @@ pub(super) struct Links {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) form: Form,
+    /// Entries.
     pub(super) count: u32,
+    /// Different vectors. Entries with equal codes have one.
+    pub(super) nodes: u32,
+    /// The position of the number of each node's first entry; `None` if node i has entry i alone.
+    pub(super) firsts: Option<u64>,
     /// The position of the vectors.
     pub(super) points: u64,
     pub(super) links: Option<Links>,
@@ -77,6 +85,11 @@ impl Segment {
         Records { start: self.points, length }
     }
 
+    /// Returns the records of the numbers of first entries.
+    pub(super) fn first_records(&self) -> Option<Records> {
+        self.firsts.map(|start| Records { start, length: FIRST_ENTRY_BYTES })
+    }
+
     /// Returns the records of the ends of places.
     pub(super) fn end_records(&self) -> Records {
         Records { start: self.ends, length: END_OF_PLACE_BYTES }
@@ -84,15 +97,20 @@ impl Segment {
 
     /// Returns whether all parts lie before a position of the file.
     fn lies_before(&self, dimension: u32, position: u64) -> bool {
-        let count = self.count as usize;
+        let (count, nodes) = (self.count as usize, self.nodes as usize);
+        let has_nodes = match self.first_records() {
+            Some(firsts) => nodes <= count && firsts.lie_before(nodes, position),
+            None => nodes == count,
+        };
         let has_links = self.links.is_none_or(|links| {
-            links.records().lie_before(count, position)
-                && links.entry < self.count
+            links.records().lie_before(nodes, position)
+                && links.entry < self.nodes
                 && (1..=MAX_LINKS).contains(&links.most)
         });
         let places_end = self.places.checked_add(self.places_length);
-        has_links
-            && self.point_records(dimension).lie_before(count, position)
+        has_nodes
+            && has_links
+            && self.point_records(dimension).lie_before(nodes, position)
             && self.end_records().lie_before(count, position)
             && places_end.is_some_and(|end| end <= position)
     }
@@ -118,6 +136,8 @@ impl VectorDescription {
         for segment in &self.segments {
             out.push(u8::from(segment.form == Form::Codes));
             be32(segment.count, out);
+            be32(segment.nodes, out);
+            be64(segment.firsts.unwrap_or(0), out);
             be64(segment.points, out);
             let links = segment.links.unwrap_or(Links { start: 0, most: 0, entry: 0, width: 0 });
             be64(links.start, out);
@@ -165,7 +185,8 @@ impl VectorDescription {
                 [1] => Form::Codes,
                 _ => return Err(corrupt("the form of its vectors is unknown")),
             };
-            let (count, points) = (be32(take(4)?), be64(take(8)?));
+            let (count, nodes) = (be32(take(4)?), be32(take(4)?));
+            let (firsts, points) = (be64(take(8)?), be64(take(8)?));
             let links = Links {
                 start: be64(take(8)?),
                 most: be32(take(4)?),
@@ -175,6 +196,8 @@ impl VectorDescription {
             let segment = Segment {
                 form,
                 count,
+                nodes,
+                firsts: (firsts > 0).then_some(firsts),
                 points,
                 links: (links.most > 0).then_some(links),
                 ends: be64(take(8)?),

@@ -1,5 +1,6 @@
 //! The vectors and places of a segment that is being collected.
 
+use espalier_runtime::maybe_yield;
 use espalier_types::Similarity;
 
 use super::{
@@ -39,7 +40,17 @@ pub struct VectorPoints {
     exact: Option<ChunkedRows<f32>>,
     /// The codes of all vectors, from the first one on: to code many at once would hold the core.
     codes: Codes,
+    /// The node of each entry among the codes.
+    nodes: ChunkedRows<u32>,
     pub(super) places: ChunkedBytes,
+}
+
+/// The entries of a segment in the order of their nodes.
+pub(super) struct Groups {
+    /// For each node, the number of its first entry in this order.
+    pub(super) firsts: Vec<u32>,
+    /// The entries, by the numbers in which they were added.
+    pub(super) order: Vec<u32>,
 }
 
 /// The vectors, as they are or as codes.
@@ -56,6 +67,7 @@ impl VectorPoints {
             max_exact: limits.max_exact,
             exact: Some(ChunkedRows::new(dimension)),
             codes: Codes::new(similarity, dimension),
+            nodes: ChunkedRows::new(1),
             places: ChunkedBytes::default(),
         }
     }
@@ -67,8 +79,9 @@ impl VectorPoints {
     /// Returns about how many bytes of memory the segment takes, with the graph that may be built.
     pub fn used_bytes(&self) -> usize {
         let exact = self.exact.as_ref().map_or(0, ChunkedRows::used_bytes);
-        let graph = self.len() * (MAX_LINKS + 2) * size_of::<u32>();
-        exact + self.codes.used_bytes() + self.places.used_bytes() + graph
+        let graph = self.codes.len() * (MAX_LINKS + 4) * size_of::<u32>();
+        let groups = 2 * self.nodes.used_bytes();
+        exact + self.codes.used_bytes() + groups + self.places.used_bytes() + graph
     }
 
     pub(super) fn vectors(&self) -> Vectors<'_> {
@@ -86,7 +99,39 @@ impl VectorPoints {
                 self.exact = None;
             }
         }
-        self.codes.push(vector);
+        self.nodes.push([self.codes.push(vector)]);
         self.places.push(place);
+    }
+
+    /// Returns the entries in the order of their nodes; `None` if each has a node of its own.
+    pub(super) async fn groups(&self) -> Option<Groups> {
+        if self.exact.is_some() || self.codes.len() == self.len() {
+            return None;
+        }
+        let node_of = |entry| self.nodes.row(entry).first().map_or(0, |node| *node as usize);
+        let mut next = vec![0; self.codes.len()];
+        for entry in 0..self.len() {
+            if let Some(count) = next.get_mut(node_of(entry)) {
+                *count += 1;
+            }
+            maybe_yield().await;
+        }
+        let mut first = 0;
+        for node in &mut next {
+            first += std::mem::replace(node, first);
+            maybe_yield().await;
+        }
+        let firsts = next.clone();
+        let mut order = vec![0; self.len()];
+        for entry in 0..self.len() {
+            if let Some(at) = next.get_mut(node_of(entry)) {
+                if let Some(place) = order.get_mut(*at as usize) {
+                    *place = entry as u32;
+                }
+                *at += 1;
+            }
+            maybe_yield().await;
+        }
+        Some(Groups { firsts, order })
     }
 }

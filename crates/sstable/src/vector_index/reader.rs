@@ -1,10 +1,13 @@
 //! Reads the vectors of one index of an SSTable, through the page cache.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
 
 use super::{
     layout::{Segment, VectorDescription},
+    records::Records,
     search::SegmentSearch,
     top::Top,
 };
@@ -25,7 +28,7 @@ pub struct Neighbor {
     /// The similarity to the vector that was searched, perhaps by a code.
     pub similarity: f32,
     segment: u32,
-    node: u32,
+    entry: u32,
 }
 
 /// The extent of a search.
@@ -82,13 +85,22 @@ impl<'i> VectorIndex<'i> {
         }
         let mut top = Top::new(search.count);
         for (number, segment) in (0..).zip(&self.description.segments) {
-            let segment = SegmentSearch::new(self, segment);
-            for (similarity, node) in segment.run(query, &search, &mut top).await? {
-                top.push(similarity, (number, node));
+            let nodes = SegmentSearch::new(self, segment).run(query, &search, &mut top).await?;
+            let mut room = search.count;
+            for (similarity, node) in nodes {
+                let entries = self.entries(segment, node).await?;
+                if entries.len() > room {
+                    top.cut();
+                }
+                for entry in entries.take(room) {
+                    top.push(similarity, (number, entry));
+                    room -= 1;
+                }
+                maybe_yield().await;
             }
         }
         let (found, bound) = top.finish(Ord::cmp);
-        let neighbor = |(similarity, (segment, node))| Neighbor { similarity, segment, node };
+        let neighbor = |(similarity, (segment, entry))| Neighbor { similarity, segment, entry };
         Ok(NearestNodes {
             found: found.into_iter().map(neighbor).collect(),
             is_cut: bound.is_some(),
@@ -102,11 +114,11 @@ impl<'i> VectorIndex<'i> {
     pub async fn place(&self, found: &Neighbor) -> Result<Vec<u8>> {
         let segment = self.description.segments.get(found.segment as usize);
         let segment = segment.ok_or_else(|| self.corrupt(0, "it has no such segment"))?;
-        let from = match found.node.checked_sub(1) {
+        let from = match found.entry.checked_sub(1) {
             Some(before) => self.end_of_place(segment, before).await?,
             None => 0,
         };
-        let end = self.end_of_place(segment, found.node).await?;
+        let end = self.end_of_place(segment, found.entry).await?;
         if from > end || u64::from(end) > segment.places_length {
             return Err(self.corrupt(segment.ends, "the ends of its places are not in order"));
         }
@@ -127,12 +139,31 @@ impl<'i> VectorIndex<'i> {
         Ok(place)
     }
 
-    async fn end_of_place(&self, segment: &Segment, node: u32) -> Result<u32> {
-        let records = segment.end_records();
-        let (page, offset) = records.locate(node as usize);
+    /// Returns the entries of a node.
+    async fn entries(&self, segment: &Segment, node: u32) -> Result<Range<u32>> {
+        let Some(records) = segment.first_records() else { return Ok(node..node + 1) };
+        let first = self.number(records, node).await?;
+        let end = match node + 1 {
+            next if next < segment.nodes => self.number(records, next).await?,
+            _ => segment.count,
+        };
+        if first >= end || end > segment.count {
+            return Err(self.corrupt(records.start, "the entries of its nodes are not in order"));
+        }
+        Ok(first..end)
+    }
+
+    async fn end_of_place(&self, segment: &Segment, entry: u32) -> Result<u32> {
+        self.number(segment.end_records(), entry).await
+    }
+
+    /// Reads a record that is a number.
+    async fn number(&self, records: Records, index: u32) -> Result<u32> {
+        let (page, offset) = records.locate(index as usize);
         let page = self.file.page(records.first_page() + page).await?;
-        let end = page.get(offset..offset + records.length).and_then(|end| end.try_into().ok());
-        end.map(u32::from_be_bytes).ok_or_else(|| self.corrupt(segment.ends, "it is too short"))
+        let number = page.get(offset..offset + records.length);
+        let number = number.and_then(|number| number.try_into().ok()).map(u32::from_be_bytes);
+        number.ok_or_else(|| self.corrupt(records.start, "it is too short"))
     }
 
     /// Reads the pages of a record that takes more than one.

@@ -132,9 +132,4 @@ impl ChunkedBytes {
         let chunks: usize = self.chunks.iter().map(Vec::capacity).sum();
         chunks + self.strings.allocated_bytes()
     }
-
-    /// Returns the strings end to end, in pieces.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        self.chunks.iter().map(Vec::as_slice)
-    }
 }

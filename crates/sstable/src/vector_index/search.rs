@@ -34,7 +34,7 @@ impl<'s> SegmentSearch<'s> {
         Self { index, segment, points }
     }
 
-    /// Returns the nodes that are most similar to the query, in any order. Records in `top` if it
+    /// Returns the nodes that are most similar to the query, in descending order. Records in `top` if it
     /// has left out others.
     pub(super) async fn run<T>(
         &self,
@@ -48,7 +48,7 @@ impl<'s> SegmentSearch<'s> {
         };
         let is_quick = |links: &Links| {
             let compared = width(links).saturating_mul(search.graph_cost);
-            compared < self.segment.count as usize
+            compared < self.segment.nodes as usize
         };
         let links = self.segment.links.filter(is_quick);
         let similarity = self.index.description.similarity;
@@ -60,7 +60,7 @@ impl<'s> SegmentSearch<'s> {
         let mut own = Top::new(search.count);
         let mut floats = vec![0f32; query.len()];
         let records = self.points;
-        let (mut node, count) = (0_u32, self.segment.count);
+        let (mut node, count) = (0_u32, self.segment.nodes);
         while node < count {
             let (page, offset) = records.locate(node as usize);
             let bytes = self.page(page).await?;
@@ -108,7 +108,7 @@ impl<'s> SegmentSearch<'s> {
         links: Links,
         width: usize,
     ) -> Result<Vec<(f32, u32)>> {
-        let mut pages = vec![Bytes::new(); self.points.pages(self.segment.count as usize) as usize];
+        let mut pages = vec![Bytes::new(); self.points.pages(self.segment.nodes as usize) as usize];
         let mut met: HashSet<u32, foldhash::fast::FixedState> = HashSet::default();
         let mut beam = Beam::new(width);
         let entry = self.similarity(query, links.entry, &mut pages).await?;
@@ -125,7 +125,7 @@ impl<'s> SegmentSearch<'s> {
             };
             let count = u32::from_be_bytes(*count) as usize;
             for link in linked.iter().take(count).map(|link| u32::from_be_bytes(*link)) {
-                if link >= self.segment.count {
+                if link >= self.segment.nodes {
                     return Err(self.index.corrupt(links.start, "a link leads to no vector"));
                 }
                 if met.insert(link) {

@@ -149,6 +149,61 @@ fn a_graph_leads_to_most_of_the_nearest() {
 }
 
 #[test]
+fn equal_vectors_are_all_found_and_hide_no_others() {
+    for similarity in Similarity::ALL {
+        // The first vector, at which the searches begin, is one of 3000 equal ones.
+        let mut vectors = random_vectors(6, 5400, 16);
+        let (often, seldom) = (vectors[0].clone(), vectors[1].clone());
+        for (index, vector) in vectors.iter_mut().enumerate() {
+            match index % 9 {
+                0..5 => vector.clone_from(&often),
+                5 => vector.clone_from(&seldom),
+                _ => {}
+            }
+        }
+        block_on(async {
+            let file_system = FileSystem::simulated(1);
+            let (component, checksums) = written(&file_system, similarity, &vectors, &GRAPH).await;
+            let index = opened(&file_system, &component, &checksums).await.unwrap();
+            let index = index.vectors(false).unwrap();
+            assert_eq!((index.count(), index.graphs()), (5400, 2));
+            for (query, count, equal) in [(&often, 3100, 3000), (&seldom, 700, 600)] {
+                let found = places(&index, query, count).await;
+                let is_equal = |index: &usize| vectors[*index] == *query;
+                let mut wanted = (0..vectors.len()).filter(is_equal).map(place);
+                assert_eq!((found.len(), wanted.clone().count()), (count, equal));
+                assert!(wanted.all(|place| found.contains(&place)), "{similarity:?} {count}");
+            }
+            let (mut right, queries) = (0, random_vectors(7, 20, 16));
+            for query in &queries {
+                // Any ten of the equal vectors may be the nearest.
+                let mut all: Vec<f32> =
+                    vectors.iter().map(|vector| similarity.of(query, vector).unwrap()).collect();
+                let wanted: Vec<Vec<u8>> = {
+                    let of_each = all.clone();
+                    all.sort_by(|left, right| right.total_cmp(left));
+                    let is_near = |index: &usize| of_each[*index] >= all[9];
+                    (0..vectors.len()).filter(is_near).map(place).collect()
+                };
+                let found = places(&index, query, 31).await;
+                right += wanted.iter().filter(|place| found.contains(place)).count().min(10);
+            }
+            assert!(right >= 190, "{similarity:?}: {right} of 200");
+        });
+    }
+}
+
+/// Returns the places of the `count` vectors that a search finds.
+async fn places(index: &VectorIndex<'_>, query: &[f32], count: usize) -> Vec<Vec<u8>> {
+    let search = NearestSearch { count, width: 0, widths: 1, graph_cost: GRAPH.graph_cost };
+    let mut places = Vec::new();
+    for found in &index.nearest(query, search).await.unwrap().found {
+        places.push(index.place(found).await.unwrap());
+    }
+    places
+}
+
+#[test]
 fn damage_is_found_before_it_is_used() {
     block_on(async {
         let file_system = FileSystem::simulated(1);

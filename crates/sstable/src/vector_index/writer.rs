@@ -11,7 +11,9 @@ use espalier_types::Similarity;
 
 use super::{
     graph::{self, MAX_LINKS},
-    layout::{END_OF_PLACE_BYTES, FACT_BYTES, Form, Links, Segment, VectorDescription},
+    layout::{
+        END_OF_PLACE_BYTES, FACT_BYTES, FIRST_ENTRY_BYTES, Form, Links, Segment, VectorDescription,
+    },
     points::{VectorLimits, VectorPoints, Vectors},
     records::Records,
 };
@@ -78,8 +80,8 @@ impl VectorIndexWriter {
             let reason = "the primary keys of its rows take 4 GiB";
             return Err(SSTableError::rejected(self.file.name(), reason));
         }
-        let has_graph = may_build_graph && count >= self.min_graph;
-        let (form, at, links) = match points.vectors() {
+        let groups = points.groups().await;
+        let (form, nodes, at, links) = match points.vectors() {
             Vectors::Exact(vectors) => {
                 let records = self.records(dimension * size_of::<f32>());
                 let start = self.write(records, count, |index, out| {
@@ -87,11 +89,13 @@ impl VectorIndexWriter {
                         out.extend_from_slice(&x.to_le_bytes());
                     }
                 });
-                (Form::Exact, start.await?, None)
+                (Form::Exact, count, start.await?, None)
             }
             Vectors::Codes(codes) => {
+                let nodes = codes.len();
+                let has_graph = may_build_graph && nodes >= self.min_graph;
                 let records = self.records(FACT_BYTES + dimension);
-                let start = self.write(records, count, |index, out| {
+                let start = self.write(records, nodes, |index, out| {
                     let (scale, square, components) = codes.get(index);
                     out.extend_from_slice(&scale.to_le_bytes());
                     out.extend_from_slice(&square.to_le_bytes());
@@ -99,24 +103,45 @@ impl VectorIndexWriter {
                 });
                 let start = start.await?;
                 let links = if has_graph { Some(self.write_graph(codes).await?) } else { None };
-                (Form::Codes, start, links)
+                (Form::Codes, nodes, start, links)
             }
+        };
+        let firsts = match &groups {
+            Some(groups) => {
+                let records = self.records(FIRST_ENTRY_BYTES);
+                let start = self.write(records, nodes, |index, out| {
+                    let first = groups.firsts.get(index).copied().unwrap_or(0);
+                    out.extend_from_slice(&first.to_be_bytes());
+                });
+                Some(start.await?)
+            }
+            None => None,
+        };
+        let place = |index: usize| {
+            let added = match &groups {
+                Some(groups) => groups.order.get(index).map_or(0, |added| *added as usize),
+                None => index,
+            };
+            points.places.get(added).unwrap_or_default()
         };
         let records = self.records(END_OF_PLACE_BYTES);
         let mut end = 0_u32;
         let ends = self.write(records, count, |index, out| {
-            end += points.places.get(index).map_or(0, |place| place.len() as u32);
+            end += place(index).len() as u32;
             out.extend_from_slice(&end.to_be_bytes());
         });
         let ends = ends.await?;
         let places = self.file.position();
-        for piece in points.places.pieces() {
-            self.file.append(piece);
+        for index in 0..count {
+            self.file.append(place(index));
             self.file.flush_if_large().await?;
+            maybe_yield().await;
         }
         self.description.segments.push(Segment {
             form,
             count: count as u32,
+            nodes: nodes as u32,
+            firsts,
             points: at,
             links,
             ends,
