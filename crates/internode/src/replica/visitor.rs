@@ -58,7 +58,7 @@ pub(super) struct ReplicaRead {
     until_look: u32,
 }
 
-/// What the command selects in each partition.
+/// The rows and columns that the command selects in each partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SelectedKind {
     Rows,
@@ -246,7 +246,8 @@ impl ReplicaRead {
         }
         self.tombstones.add_row(&row);
         self.check()?;
-        // Conditions on rows decide whether the partition belongs to the answer; others have done so.
+        // Conditions on rows decide whether the partition belongs to the answer. Others have been
+        // judged at its head.
         if !current.is_shown && !self.conditions.concern_rows() {
             self.show(current);
         }

@@ -1,5 +1,5 @@
-//! Writes of the ring: mutations, those of read repair, hints, and truncations. Each is acknowledged
-//! once it is synced.
+//! Writes of the ring: mutations, those of read repair, hints, and truncations. Each is
+//! acknowledged once it is synced.
 
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 

@@ -110,7 +110,7 @@ async fn check(
     let Payload::Read(command) = decode(Verb::READ_REQ, command) else { panic!() };
     let Payload::ReadResponse(expected) = decode(Verb::READ_RSP, response) else { panic!() };
     let ours = answered(database, &command, false).await;
-    // What goes over the wire is what counts.
+    // The test compares the decoded message, as a coordinator sees it.
     let mut encoded = Vec::new();
     Payload::ReadResponse(ours).encode(version, &mut encoded).unwrap();
     let Payload::ReadResponse(ours) = decode(Verb::READ_RSP, &encoded.into()) else { panic!() };

@@ -55,7 +55,9 @@ pub trait FragmentVisitor {
 
     /// Takes the end of the partition. [`Visit::Continue`] and [`Visit::NextPartition`] mean the
     /// same here.
-    fn end(&mut self) -> Visit;
+    fn end(&mut self) -> Visit {
+        Visit::Continue
+    }
 }
 
 /// Shows the visitor the partitions of a command that this shard owns. Returns [`Visit::End`] if
