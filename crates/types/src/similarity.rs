@@ -87,17 +87,18 @@ impl Similarity {
     /// Checks that a vector can be in an index. The texts are Cassandra's.
     ///
     /// # Errors
-    /// A component is not finite or too large, or all are zero and the measure is cosine.
+    /// A component is not finite or too large; or the measure is cosine, and all components are
+    /// zero, or so near zero that the square of the length is none of the normal floats.
     pub fn check(self, vector: impl Iterator<Item = f32>) -> Result<(), String> {
-        let mut is_zero = true;
+        let mut square = 0f32;
         for (index, x) in vector.enumerate() {
             if !x.is_finite() || x.abs() > MAX_COMPONENT {
                 let kind = if x.is_finite() { "Out-of-bounds" } else { "non-finite" };
                 return Err(format!("{kind} value at vector[{index}]={}", print_float(x)));
             }
-            is_zero &= x == 0.0;
+            square += x * x;
         }
-        if is_zero && self == Self::Cosine {
+        if square < f32::MIN_POSITIVE && self == Self::Cosine {
             return Err("Zero vectors cannot be indexed or queried with cosine similarity".into());
         }
         Ok(())
@@ -166,6 +167,22 @@ mod tests {
         assert_eq!(product(&left, &right), expected);
         let expected: f32 = (0..37).map(|i| ((i - i % 5) * (i - i % 5)) as f32).sum();
         assert_eq!(square_distance(&left, &right), expected);
+    }
+
+    #[test]
+    fn vectors_without_a_direction_are_refused_by_cosine_alone() {
+        for tiny in [0.0, f32::MIN_POSITIVE, 1e-30, 1e-40] {
+            for measure in Similarity::ALL {
+                let checked = measure.check([tiny, -tiny].into_iter());
+                assert_eq!(checked.is_err(), measure == Similarity::Cosine, "{tiny}");
+            }
+        }
+        // Each vector that is accepted has a similarity.
+        for small in [1e-18, 1e-10] {
+            let vector = [small, -small];
+            assert!(Similarity::Cosine.check(vector.into_iter()).is_ok());
+            assert_eq!(Similarity::Cosine.of(&vector, &[1.0, -1.0]), Some(1.0));
+        }
     }
 
     #[test]
