@@ -14,7 +14,7 @@ use espalier_cql::{
 use espalier_runtime::ShardContext;
 use espalier_runtime::file::FileSystem;
 use espalier_storage::memtable::{MemtableKind, Structure};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
 
 use super::BenchError;
 
@@ -135,7 +135,9 @@ impl InProcessNode {
         match now {
             Now::Row { .. } => {}
             Now::Done(result) => return check_applied(&result?),
-            Now::AfterSync(ticket) | Now::AppliedAfterSync(ticket, _) => ticket.await?,
+            Now::AfterSync(ticket) | Now::AppliedAfterSync(ticket, _) => {
+                ticket.await.map_err(StorageError::from)?;
+            }
             Now::MustWait => return check_applied(&self.wait_for(prepared, &options).await?),
         }
         Ok(())

@@ -19,6 +19,7 @@ pub mod encoding;
 mod fragment;
 mod index_entries;
 mod key;
+mod log_position;
 pub mod murmur3;
 mod packed;
 mod partition_update;
@@ -44,6 +45,7 @@ pub use key::{
     CompositeError, DecoratedKey, DecoratedKeyRef, KeyBound, KeyRange, Token, build_composite,
     put_composite_component, split_composite,
 };
+pub use log_position::{LogPosition, joined_intervals};
 pub use packed::{PackError, PackedCells, PackedColumn, PackedRow, pack_row, unpack_row};
 pub use partition_update::{Mutation, PartitionUpdate};
 pub use range_tombstones::{RangeTombstone, RangeTombstoneList};

@@ -2,13 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use espalier_commitlog::{CommitLogSync, ReplayPolicy};
 use espalier_sstable::{VectorLimits, versions::VersionFeatures};
 
-use crate::{
-    commitlog::{CommitLogSync, ReplayPolicy},
-    guardrails::Guardrails,
-    memtable::MemtableConfigurations,
-};
+use crate::{guardrails::Guardrails, memtable::MemtableConfigurations};
 
 /// Settings of the whole node. Limits that shards share are divided by their number.
 #[derive(Clone, Debug)]

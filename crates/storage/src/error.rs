@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use espalier_commitlog::CommitLogError;
 use espalier_mutation::{PackError, schema::TableId};
 use espalier_runtime::file::FileError;
 use espalier_sstable::SSTableError;
@@ -36,32 +37,13 @@ pub enum StorageError {
     /// The schema has no keyspace of this name.
     #[error("there is no keyspace {0}")]
     UnknownKeyspace(String),
-    /// A mutation that does not fit into half a segment of the commit log.
-    #[error("a mutation of {bytes} bytes is larger than the maximum of {maximum} bytes")]
-    MutationTooLarge {
-        /// Length of the mutation in the commit log, in bytes.
-        bytes: usize,
-        /// Maximum length, in bytes.
-        maximum: usize,
-    },
-    /// The commit log could not be written. The write may or may not survive, and later writes fail
-    /// too until the disk works again.
-    #[error("the commit log cannot be written: {0}")]
-    CommitLogWrite(Arc<FileError>),
+    /// The commit log is damaged, cannot be written, or refuses a mutation.
+    #[error("{0}")]
+    CommitLog(CommitLogError),
     /// No segment of the commit log became free in time.
     #[error("the commit log has no room: {reason}")]
     CommitLogFull {
         /// Reason why none is free.
-        reason: String,
-    },
-    /// Damage in the commit log that loses acknowledged writes.
-    #[error("commit log {path} is corrupt at offset {offset}: {reason}")]
-    CommitLogCorrupt {
-        /// Path of the segment.
-        path: PathBuf,
-        /// Position in the segment, in bytes.
-        offset: u64,
-        /// Description of the damage.
         reason: String,
     },
     /// The memtables are full and flushing does not make room.
@@ -205,6 +187,16 @@ pub enum StorageError {
 impl From<FileError> for StorageError {
     fn from(error: FileError) -> Self {
         Self::File(Arc::new(error))
+    }
+}
+
+impl From<CommitLogError> for StorageError {
+    fn from(error: CommitLogError) -> Self {
+        match error {
+            CommitLogError::File(error) => Self::File(error),
+            CommitLogError::ShuttingDown => Self::ShuttingDown,
+            error => Self::CommitLog(error),
+        }
     }
 }
 

@@ -9,8 +9,6 @@
 
 mod background_share;
 mod cache;
-mod checked_text;
-pub mod commitlog;
 pub mod compaction;
 mod configuration;
 mod database;
@@ -33,7 +31,6 @@ mod turns;
 pub mod units;
 
 pub use cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
-pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use compaction::{
     CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,
 };
@@ -43,6 +40,7 @@ pub use database::{
     Orphan, PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
+pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
 pub use espalier_sstable::{Top, VectorLimits};
 pub use guardrails::{Guardrails, Warnings};
 pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};

@@ -1,8 +1,9 @@
 //! Counters and gauges as plain numbers; `/metrics` names them.
 
+use espalier_commitlog::CommitLogMetrics;
 use espalier_sstable::PartMetrics;
 
-use crate::{cache::RowCacheMetrics, commitlog::CommitLogMetrics};
+use crate::cache::RowCacheMetrics;
 
 /// The counters and gauges of one shard, or the sums of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
+use espalier_commitlog::{LogKind, find_segments};
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata};
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{
-    ReplayPolicy,
-    commitlog::{LogKind, find_segments},
-    read_segments,
-};
+use espalier_storage::{ReplayPolicy, read_segments};
 use espalier_types::CqlType;
 use uuid::Uuid;
 

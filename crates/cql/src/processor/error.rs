@@ -1,6 +1,6 @@
 //! Errors that clients receive for failures of the storage and for unknown statement ids.
 
-use espalier_storage::StorageError;
+use espalier_storage::{CommitLogError, StorageError};
 
 use crate::{Error, ErrorCode, ErrorDetail};
 
@@ -10,9 +10,15 @@ impl From<StorageError> for Error {
     }
 }
 
+impl From<CommitLogError> for Error {
+    fn from(error: CommitLogError) -> Self {
+        StorageError::from(error).into()
+    }
+}
+
 fn error_code(error: &StorageError) -> ErrorCode {
     match error {
-        StorageError::MutationTooLarge { .. }
+        StorageError::CommitLog(CommitLogError::MutationTooLarge { .. })
         | StorageError::Unstorable(_)
         | StorageError::ExpiryTooLate { .. }
         | StorageError::UnknownTable(_)
@@ -21,7 +27,7 @@ fn error_code(error: &StorageError) -> ErrorCode {
         StorageError::MemtablesFull { .. }
         | StorageError::CommitLogFull { .. }
         | StorageError::TooManyUnfinishedBatches { .. } => ErrorCode::Overloaded,
-        StorageError::CommitLogWrite(_) | StorageError::BatchGivenUp { .. } => {
+        StorageError::CommitLog(CommitLogError::Write(_)) | StorageError::BatchGivenUp { .. } => {
             ErrorCode::WriteFailure
         }
         _ => ErrorCode::ServerError,

@@ -1,5 +1,6 @@
-//! The serialised form of rows and markers, which Data.db and the messages between nodes share.
-//! Format: docs/formats/data.md; decision 0037.
+//! The serialised form of rows and markers, which Data.db and the messages between nodes share, and
+//! the parts of the commit log's records. Formats: docs/formats/data.md, docs/formats/commit-log.md;
+//! decision 0037.
 //!
 //! An SSTable has the lengths of a row beside its body, and describes columns and baselines once
 //! for a file. A message has no lengths, and describes both for each partition. The callers
@@ -13,11 +14,13 @@
 //! | [`column`], [`column_subset`] | the header's columns, and the subset that a row has |
 //! | [`value`], [`clustering_values`], [`cell`] | the parts of a row |
 //! | [`row`], [`marker`] | the bodies of rows and markers |
+//! | [`body`] | parts of the commit log's records |
 //!
 //! [`espalier_sstable`]: ../../espalier_sstable/index.html
 //! [`espalier_internode`]: ../../espalier_internode/index.html
 
 pub mod baselines;
+pub mod body;
 pub mod cell;
 pub mod clustering_values;
 pub mod column;

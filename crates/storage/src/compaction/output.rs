@@ -3,7 +3,9 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{PartitionHeader, Token, Unfiltered, schema::TableMetadata};
+use espalier_mutation::{
+    LogPosition, PartitionHeader, Token, Unfiltered, joined_intervals, schema::TableMetadata,
+};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableWriter, WriterOptions,
@@ -13,7 +15,6 @@ use espalier_sstable::{
 use super::{strategy::Split, transaction::Transaction};
 use crate::{
     Database, StorageError,
-    commitlog::{LogPosition, joined},
     index::IndexBuilders,
     table::{SSTable, Table, set_commit_log_facts},
 };
@@ -262,7 +263,7 @@ impl Template {
             level,
             // An output is repaired only if all its inputs are.
             repaired_at: repaired.min().unwrap_or(0),
-            intervals: joined(intervals, oldest, KEPT_INTERVALS),
+            intervals: joined_intervals(intervals, oldest, KEPT_INTERVALS),
         }
     }
 }

@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-use espalier_mutation::schema::TableId;
+use espalier_commitlog::DiscardedIntervalsFile;
+use espalier_mutation::{LogPosition, schema::TableId};
 use espalier_runtime::{spawn_local, sync::Notify};
 use futures_util::future::LocalBoxFuture;
 
 use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
-    commitlog::{DiscardedIntervalsFile, LogPosition},
     compaction::{
         CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, Running,
         candidates_of, flush_pause, history_update, pending,
@@ -344,7 +344,7 @@ impl Database {
         let id = table.borrow_metadata().id;
         let oldest = |id| self.oldest_segment_for(&*self.table(id).ok()?);
         let _turn = inner.discarded_turn.acquire(1).await;
-        note.add(&inner.file_system, id, intervals, oldest).await
+        Ok(note.add(&inner.file_system, id, intervals, oldest).await?)
     }
 
     /// Returns the id of the oldest segment on disk of a table's commit log; `None` if the log is

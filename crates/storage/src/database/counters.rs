@@ -64,7 +64,7 @@ impl Database {
             }
             self.write_in_turn(&Mutation { updates: vec![update] }, turn).await?
         };
-        ticket.wait().await
+        Ok(ticket.wait().await?)
     }
 
     /// Reads the current rows of the update.

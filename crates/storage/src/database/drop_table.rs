@@ -4,7 +4,10 @@
 //! a mark that its table was dropped, which the next start removes. Readers under way keep their
 //! files open.
 
-use espalier_mutation::schema::{Schema, TableId, TableMetadata};
+use espalier_mutation::{
+    LogPosition,
+    schema::{Schema, TableId, TableMetadata},
+};
 use espalier_runtime::time;
 
 use super::{
@@ -13,7 +16,6 @@ use super::{
 };
 use crate::{
     StorageError,
-    commitlog::LogPosition,
     table::{DROPPED_FILE_NAME, TruncationRecord, remove_dropped_directory},
 };
 

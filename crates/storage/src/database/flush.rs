@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, num::NonZeroU64, rc::Rc};
 
+use espalier_commitlog::CommitLog;
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, sync::Notify};
 use espalier_sstable::{
@@ -15,7 +16,6 @@ use futures_util::{
 use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
-    commitlog::CommitLog,
     flush::{FlushEstimate, WritePace},
     memtable::{Memtable, MemtableBudget},
     table::Table,

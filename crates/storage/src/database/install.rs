@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, rc::Rc, sync::Arc};
 
+use espalier_commitlog::ColumnMapping;
 use espalier_mutation::schema::{Schema, TableMetadata};
 use espalier_sstable::Component;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -9,7 +10,6 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use super::{Database, open::FoundTables};
 use crate::{
     StorageError,
-    commitlog::ColumnMapping,
     empty_ranges::EmptyRanges,
     system::{SCHEMA_KEYSPACE, is_virtual},
     table::{SSTable, Table},

@@ -18,9 +18,14 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use espalier_commitlog::{
+    ColumnMapping, CommitLogError, EncodedMutation, KIND_COLUMNS, KIND_MUTATION, Translation,
+    decode_mutation,
+};
 use espalier_mutation::{
     Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, KeyRange, Liveness,
     Mutation, PartitionUpdate, Row,
+    encoding::body::{BodyError, BodyReader, put_bytes, put_vint},
     schema::{Schema, TableMetadata},
 };
 use espalier_runtime::{random, spawn_local, time};
@@ -31,10 +36,6 @@ use uuid::Uuid;
 use super::{Database, storable::check_storable};
 use crate::{
     StorageError,
-    commitlog::{
-        BodyError, BodyReader, ColumnMapping, EncodedMutation, KIND_COLUMNS, KIND_MUTATION,
-        Translation, decode_mutation, put_bytes, put_vint,
-    },
     read::{ReadCommand, ReadTarget},
     table::TruncationRecord,
 };
@@ -148,7 +149,7 @@ impl Database {
         let note = note(&table, &key, content);
         if let Err(error) = self.apply(Mutation { updates: vec![note] }).await {
             // The note may be in the log, and would apply weeks later a batch that was refused.
-            if let StorageError::CommitLogWrite(_) = error {
+            if let StorageError::CommitLog(CommitLogError::Write(_)) = error {
                 self.remove_note(&table, key, i64::MIN).await;
             }
             return Err(error);
@@ -402,7 +403,7 @@ fn is_refusal(error: &StorageError) -> bool {
         error,
         StorageError::Unstorable(_)
             | StorageError::ExpiryTooLate { .. }
-            | StorageError::MutationTooLarge { .. }
+            | StorageError::CommitLog(CommitLogError::MutationTooLarge { .. })
     )
 }
 

@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
+use espalier_commitlog::CommitLogMetrics;
 use espalier_mutation::schema::TableMetadata;
 
 use super::Database;
 use crate::{
-    commitlog::CommitLogMetrics,
     compaction::CompactionBacklog,
     memtable::{MemtableMemory, MemtableReader},
     metrics::StorageMetrics,

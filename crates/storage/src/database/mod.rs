@@ -81,6 +81,7 @@ use std::{
     sync::Arc,
 };
 
+use espalier_commitlog::{CommitLog, EncodedMutation, FoundSegment};
 use espalier_mutation::schema::{Schema, TableId};
 use espalier_runtime::{
     ShardContext,
@@ -94,7 +95,6 @@ use uuid::Uuid;
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
-    commitlog::{CommitLog, EncodedMutation, FoundSegment},
     compaction::Throughput,
     flush::{FlushEstimate, WritePace},
     memtable::{MemtableBudget, MemtableFactory},

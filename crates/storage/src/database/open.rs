@@ -17,6 +17,10 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use espalier_commitlog::{
+    CommitLog, CommitLogConfiguration, CommitLogSync, DiscardedIntervals, DiscardedIntervalsFile,
+    FoundSegment, LogKind, find_segments,
+};
 use espalier_mutation::{
     KeyRange,
     schema::{Schema, TableId},
@@ -39,10 +43,6 @@ use super::{Database, Inner, registry, turn_calls::MAX_TURN_CALLS, views::ViewWo
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
-    commitlog::{
-        CommitLog, CommitLogConfiguration, DiscardedIntervals, DiscardedIntervalsFile,
-        FoundSegment, LogKind, find_segments,
-    },
     compaction::Throughput,
     memtable::{MemtableBudget, MemtableFactory},
     read::{ReadCommand, ReadTarget},
@@ -453,7 +453,7 @@ impl Database {
                     LogKind::Data => configuration.commitlog_sync,
                     // A schema change is durable when it is acknowledged, whatever the setting for
                     // data.
-                    LogKind::Schema => crate::commitlog::CommitLogSync::Batch,
+                    LogKind::Schema => CommitLogSync::Batch,
                 },
                 segment_bytes,
                 total_bytes,

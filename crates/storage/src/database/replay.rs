@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use espalier_mutation::{Mutation, schema::Schema};
+use espalier_commitlog::{FoundSegment, between};
+use espalier_mutation::{LogPosition, Mutation, schema::Schema};
 
 use super::Database;
 use crate::{
     StorageError,
-    commitlog::{FoundSegment, LogPosition, between},
     recovery::{Recovered, ReplaySummary, replay_segments},
 };
 

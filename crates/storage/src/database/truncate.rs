@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use espalier_mutation::schema::TableId;
+use espalier_mutation::{LogPosition, schema::TableId};
 use espalier_runtime::time;
 use espalier_sstable::{
     Descriptor, SSTableId,
@@ -22,7 +22,6 @@ use super::{
 };
 use crate::{
     StorageError,
-    commitlog::LogPosition,
     system::must_not_be_empty,
     table::{TableDirectory, TruncationRecord},
 };

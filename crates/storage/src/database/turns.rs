@@ -143,7 +143,9 @@ impl Database {
         };
         for shard in shards {
             let table = table.clone();
-            let wait = |database: Database| async move { database.barrier(&table)?.wait().await };
+            let wait = |database: Database| async move {
+                database.barrier(&table)?.wait().await.map_err(StorageError::from)
+            };
             self.on_shard(shard, wait).await?;
         }
         Ok(())

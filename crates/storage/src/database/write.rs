@@ -3,6 +3,9 @@
 
 use std::{rc::Rc, time::Duration};
 
+use espalier_commitlog::{
+    AppendError, Appended, ColumnMapping, CommitLog, CommitTicket, EncodedMutation,
+};
 use espalier_mutation::{
     DecoratedKeyRef, Mutation, PartitionUpdate, RowContent, RowRef,
     schema::{TableId, TableMetadata},
@@ -14,11 +17,7 @@ use super::{
     Database,
     storable::{check_key, check_row, check_storable},
 };
-use crate::{
-    StorageError,
-    commitlog::{AppendError, Appended, ColumnMapping, CommitLog, CommitTicket, EncodedMutation},
-    table::Table,
-};
+use crate::{StorageError, table::Table};
 
 /// Maximum bytes that the encoder keeps between writes.
 const KEPT_ENCODER_BYTES: usize = 1 << 20;
@@ -138,7 +137,7 @@ impl Database {
                 return self.apply_with_views(mutation).await;
             }
             if let Some(ticket) = self.write_if(mutation, completeness).await? {
-                return ticket.wait().await;
+                return Ok(ticket.wait().await?);
             }
         }
     }
@@ -174,7 +173,7 @@ impl Database {
 
     /// Writes on this shard, waiting for room and for durability.
     pub(super) async fn apply_here(&self, mutation: &Mutation) -> Result<(), StorageError> {
-        self.write_when_room(mutation).await?.wait().await
+        Ok(self.write_when_room(mutation).await?.wait().await?)
     }
 
     /// Writes on this shard, waiting for room but not for durability. The mutation has its view
@@ -307,7 +306,7 @@ impl Database {
         let log = self.log(is_schema).map_err(WriteError::Failed)?;
         let appended = log.append(body, mappings).map_err(|error| match error {
             AppendError::NoRoom => WriteError::NoLogRoom,
-            AppendError::Failed(error) => WriteError::Failed(error),
+            AppendError::Failed(error) => WriteError::Failed(error.into()),
         })?;
         trace_event!("Appending to commitlog: {} bytes", body.len());
         Ok(appended)

@@ -3,10 +3,11 @@
 
 use std::{rc::Rc, time::Duration};
 
+use espalier_commitlog::CommitLog;
 use espalier_runtime::time::{self, Instant};
 
 use super::by_time;
-use crate::{Database, commitlog::CommitLog, flush::FlushProgress, table::Table};
+use crate::{Database, flush::FlushProgress, table::Table};
 
 /// Pause before a failed flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);

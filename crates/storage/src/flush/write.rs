@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
-use espalier_mutation::schema::TableMetadata;
+use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::file::FileError;
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableWriter, WriterOptions,
@@ -13,7 +13,6 @@ use espalier_sstable::{
 use super::{copy::Copy, pace::FlushPace};
 use crate::{
     Database, StorageError,
-    commitlog::LogPosition,
     flush::FlushProgress,
     index::write_memtable,
     memtable::{Memtable, MemtableStatistics},

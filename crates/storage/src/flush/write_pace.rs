@@ -21,13 +21,14 @@ use std::{
     time::Duration,
 };
 
+use espalier_commitlog::SyncBatch;
 use espalier_runtime::{
     sync::Notify,
     time::{self, Instant},
 };
 
 use super::FlushEstimate;
-use crate::{Database, commitlog::SyncBatch, memtable::MemtableBudget};
+use crate::{Database, memtable::MemtableBudget};
 
 /// Acknowledgements leave in steps of this length, so that many writes share a turn of the event
 /// loop and a message to their client.
@@ -217,10 +218,10 @@ pub(crate) async fn run(database: Database) {
 
 #[cfg(test)]
 mod tests {
+    use espalier_commitlog::CommitTicket;
     use espalier_runtime::{block_on, time::ManualClock};
 
     use super::*;
-    use crate::commitlog::CommitTicket;
 
     const MIB: usize = 1 << 20;
     const ENTRY_BYTES: usize = 100;

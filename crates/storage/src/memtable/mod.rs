@@ -42,7 +42,7 @@ mod write;
 
 use std::cell::{Cell, RefCell};
 
-use espalier_mutation::schema::TableMetadata;
+use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::ShardContext;
 
 pub use budget::{MAX_TRIE_BYTES, MemtableBudget};
@@ -64,7 +64,7 @@ pub(crate) use tombstone_runs::is_dead;
 pub(crate) use walk::walk_direction;
 pub(crate) use write::split_stored;
 
-use crate::{commitlog::LogPosition, index::MemtableIndexes};
+use crate::index::MemtableIndexes;
 use store::Store;
 
 /// The writes of one table on one shard since the last flush began.

@@ -10,7 +10,8 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_mutation::{
     ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader,
-    RangeTombstoneMarker, Unfiltered, UnfilteredStream, schema::TableMetadata,
+    RangeTombstoneMarker, Unfiltered, UnfilteredStream, encoding::body::BodyReader,
+    schema::TableMetadata,
 };
 
 use espalier_runtime::maybe_yield;
@@ -24,7 +25,7 @@ use super::{
     store::StoreSnapshot,
     walk::{At, View},
 };
-use crate::{StorageError, commitlog::BodyReader};
+use crate::StorageError;
 
 /// The fragments that are read at first if the number of wanted rows is unknown, and after a skip.
 const FIRST_FILL: usize = 16;

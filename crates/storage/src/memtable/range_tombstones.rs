@@ -6,7 +6,10 @@
 //! ends and raises the deletions between them.
 
 use bytes::Bytes;
-use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstone, schema::TableMetadata};
+use espalier_mutation::{
+    ClusteringBound, DeletionTime, RangeTombstone, encoding::body::put_values,
+    schema::TableMetadata,
+};
 use espalier_trie::cursor::Direction;
 
 use super::{
@@ -107,7 +110,7 @@ impl Memtable {
             return None;
         }
         let mut bytes = Vec::new();
-        crate::commitlog::put_values(&bound.values, &mut bytes);
+        put_values(&bound.values, &mut bytes);
         Some(Box::new(bytes.into()))
     }
 }

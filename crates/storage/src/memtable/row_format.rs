@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, pack_row,
-    reconcile::remove_dropped, schema::TableMetadata, unpack_row,
+    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row,
+    encoding::body::{BodyReader, put_values},
+    pack_row,
+    reconcile::remove_dropped,
+    schema::TableMetadata,
+    unpack_row,
 };
 
 use super::{content::Content, path, store::PartitionView, write::split_stored};
-use crate::{
-    StorageError,
-    commitlog::{BodyReader, put_values},
-};
+use crate::StorageError;
 
 /// The properties of the stored form that follow from a table's columns.
 #[derive(Clone, Copy)]

@@ -8,9 +8,10 @@ use super::{
     store::{StoreFull, StorePartition},
     tombstone_runs,
 };
-use crate::{StorageError, commitlog::put_values};
+use crate::StorageError;
 use espalier_mutation::{
-    DecoratedKeyRef, DeletionTime, PackError, PartitionUpdate, RowContent, schema::TableMetadata,
+    DecoratedKeyRef, DeletionTime, PackError, PartitionUpdate, RowContent,
+    encoding::body::put_values, schema::TableMetadata,
 };
 
 /// Buffers that are kept between writes, so that an ordinary write allocates nothing but its row.

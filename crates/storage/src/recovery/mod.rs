@@ -22,22 +22,20 @@ pub(crate) use schema::{SchemaContents, described_system_keyspaces, schema_of};
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
+use espalier_commitlog::{
+    CommitLogError, DiscardedIntervals, FoundSegment, KIND_COLUMNS, KIND_MARKER, KIND_MUTATION,
+    ReplayPolicy, Translation, decode_mutation, read_segment,
+};
 use espalier_mutation::{
-    Mutation,
+    LogPosition, Mutation,
+    encoding::body::{BodyError, BodyReader},
+    joined_intervals,
     schema::{Schema, TableId},
 };
 use espalier_runtime::file::FileSystem;
 use hashbrown::HashMap;
 
-use crate::{
-    StorageError,
-    commitlog::{
-        BodyError, BodyReader, DiscardedIntervals, FoundSegment, KIND_COLUMNS, KIND_MARKER,
-        KIND_MUTATION, LogPosition, ReplayPolicy, Translation, decode_mutation, joined,
-        read_segment,
-    },
-    table::TruncationRecord,
-};
+use crate::{StorageError, table::TruncationRecord};
 
 /// The state of a table on disk before its writes are replayed.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +76,8 @@ pub(crate) fn arrange(recovered: &mut TableRecoveries, discarded: &DiscardedInte
         }
     }
     for recovery in recovered.values_mut() {
-        recovery.flushed = joined(std::mem::take(&mut recovery.flushed), None, usize::MAX);
+        recovery.flushed =
+            joined_intervals(std::mem::take(&mut recovery.flushed), None, usize::MAX);
     }
 }
 
@@ -111,7 +110,7 @@ pub(crate) async fn replay_segments(
         let (mut mutations, mut skipped) = (0, 0);
         let mut holds_unreadable = false;
         let end = read_segment(file_system, &segment, policy, async |position, body| {
-            let corrupt = |error: BodyError| StorageError::CommitLogCorrupt {
+            let corrupt = |error: BodyError| CommitLogError::Corrupt {
                 path: segment.path.clone(),
                 offset: u64::from(position.offset),
                 reason: error.to_string(),
@@ -149,7 +148,7 @@ pub(crate) async fn replay_segments(
 /// `schema` lacks.
 ///
 /// # Errors
-/// [`StorageError::CommitLogCorrupt`] for damage, unless `policy` says to skip it; I/O errors; and
+/// [`CommitLogError::Corrupt`] for damage, unless `policy` says to skip it; I/O errors; and
 /// the errors of `apply`.
 pub async fn read_segments(
     file_system: &FileSystem,

@@ -18,7 +18,8 @@ use std::{
     sync::Arc,
 };
 
-use espalier_mutation::schema::TableMetadata;
+use espalier_commitlog::ColumnMapping;
+use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::{file::FileSystem, sync::Semaphore, time::Instant};
 use espalier_sstable::versions::{Version, VersionFeatures};
 use uuid::Uuid;
@@ -38,7 +39,6 @@ pub(crate) use view::TableView;
 use crate::{
     StorageError,
     cache::{CacheAccess, RowCache, TableCache},
-    commitlog::{ColumnMapping, LogPosition},
     compaction::{TableCompactions, strategy::CompactionStrategy},
     empty_ranges::EmptyRanges,
     flush::FlushClock,

@@ -9,7 +9,8 @@ use std::{
 };
 
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, schema::TableMetadata,
+    ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, LogPosition,
+    schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, time};
 use espalier_sstable::{
@@ -23,7 +24,7 @@ use espalier_sstable::{
 use uuid::Uuid;
 
 use super::Droppable;
-use crate::{StorageError, commitlog::LogPosition, read::ReadCommand};
+use crate::{StorageError, read::ReadCommand};
 
 /// Sizes of an SSTable's files in bytes.
 #[derive(Clone, Copy, Debug, Default)]

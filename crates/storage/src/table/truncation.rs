@@ -14,14 +14,12 @@
 
 use std::path::Path;
 
+use espalier_commitlog::checked_text::{checked_lines, with_checksum};
+use espalier_mutation::LogPosition;
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{Descriptor, SSTableId};
 
-use crate::{
-    StorageError,
-    checked_text::{checked_lines, with_checksum},
-    commitlog::LogPosition,
-};
+use crate::StorageError;
 
 /// File name in the table's directory.
 pub(crate) const FILE_NAME: &str = "truncated";

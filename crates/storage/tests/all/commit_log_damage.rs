@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use espalier_runtime::{file::FileSystem, time};
-use espalier_storage::{ReplayPolicy, StorageError};
+use espalier_storage::{CommitLogError, ReplayPolicy, StorageError};
 
 use crate::support::*;
 
@@ -64,7 +64,10 @@ fn any_flipped_bit_of_an_acknowledged_write_is_reported_with_its_place() {
             change(&file_system, &path, 0, content.clone()).await;
             change(&file_system, &path, offset, vec![content[offset] ^ bit]).await;
             let error = open(&file_system, configuration()).await.err();
-            let Some(StorageError::CommitLogCorrupt { path: named, offset: at, .. }) = error else {
+            let Some(StorageError::CommitLog(error)) = error else {
+                panic!("bit {bit} of byte {offset} of {end} went unseen: {error:?}");
+            };
+            let CommitLogError::Corrupt { path: named, offset: at, .. } = error else {
                 panic!("bit {bit} of byte {offset} of {end} went unseen: {error:?}");
             };
             assert_eq!(named, path);

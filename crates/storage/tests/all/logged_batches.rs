@@ -21,7 +21,7 @@ use espalier_runtime::{
     yield_now,
 };
 
-use espalier_storage::StorageError;
+use espalier_storage::{CommitLogError, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
@@ -256,7 +256,7 @@ fn a_whole_batch_that_is_given_up_is_an_error() {
                 }
                 match batch.await.unwrap_err() {
                     // The other shard owns the note.
-                    StorageError::CommitLogWrite(_) => {}
+                    StorageError::CommitLog(CommitLogError::Write(_)) => {}
                     error => break error,
                 }
             };

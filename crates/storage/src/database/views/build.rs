@@ -12,6 +12,7 @@
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
+use espalier_commitlog::EncodedMutation;
 use espalier_mutation::{
     Clustering, DecoratedKey, KeyBound, KeyRange, Mutation, PartitionUpdate, Row, Token,
     schema::{TableId, TableMetadata},
@@ -28,7 +29,6 @@ use super::{
 };
 use crate::{
     CommitLogSync, Database, StorageError,
-    commitlog::EncodedMutation,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
 };
 

@@ -61,11 +61,11 @@ impl Database {
         loop {
             if let Some(rows) = self.turn_rows(mutation)? {
                 let turn = self.take_turn(rows).await;
-                return self.write_with_views(mutation, turn).await?.wait().await;
+                return Ok(self.write_with_views(mutation, turn).await?.wait().await?);
             }
             // The views were dropped meanwhile, and others may come while the write waits for room.
             if let Some(ticket) = self.write_base(mutation).await? {
-                return ticket.wait().await;
+                return Ok(ticket.wait().await?);
             }
         }
     }

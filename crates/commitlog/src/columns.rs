@@ -14,50 +14,50 @@ use std::sync::Arc;
 use bytes::Bytes;
 use espalier_mutation::{
     Row,
+    encoding::body::{self, BodyError, BodyReader},
     reconcile::remove_dropped,
     schema::{ColumnId, ColumnKind, TableId, TableMetadata},
 };
 use hashbrown::HashMap;
 use uuid::Uuid;
 
-use super::{
-    layout::KIND_COLUMNS,
-    wire::{self, BodyError, BodyReader},
-};
+use super::layout::KIND_COLUMNS;
 
 /// The record that describes one version of a table.
 #[derive(Clone, Debug)]
 pub struct ColumnMapping {
     /// Number of the mapping within the log of a shard, unique for the life of the process.
-    pub(crate) number: u32,
+    pub number: u32,
     /// The record's body.
-    pub(crate) body: Bytes,
+    pub body: Bytes,
 }
 
 impl ColumnMapping {
-    pub(crate) fn new(number: u32, table: &TableMetadata) -> Self {
-        let mut body = vec![KIND_COLUMNS];
-        wire::put_vint(u64::from(number), &mut body);
-        body.extend_from_slice(table.id.0.as_bytes());
-        wire::put_bytes(table.keyspace.as_bytes(), &mut body);
-        wire::put_bytes(table.name.as_bytes(), &mut body);
+    /// Describes `table` under a number.
+    pub fn new(number: u32, table: &TableMetadata) -> Self {
+        let mut out = vec![KIND_COLUMNS];
+        body::put_vint(u64::from(number), &mut out);
+        out.extend_from_slice(table.id.0.as_bytes());
+        body::put_bytes(table.keyspace.as_bytes(), &mut out);
+        body::put_bytes(table.name.as_bytes(), &mut out);
         let columns = || table.static_columns().iter().chain(table.regular_columns());
-        wire::put_vint(columns().count() as u64, &mut body);
+        body::put_vint(columns().count() as u64, &mut out);
         for column in columns() {
-            wire::put_vint(u64::from(column.id.0), &mut body);
-            body.push(u8::from(column.kind == ColumnKind::Regular));
-            wire::put_bytes(column.name.as_bytes(), &mut body);
-            wire::put_bytes(column.column_type.cql_name().as_bytes(), &mut body);
+            body::put_vint(u64::from(column.id.0), &mut out);
+            out.push(u8::from(column.kind == ColumnKind::Regular));
+            body::put_bytes(column.name.as_bytes(), &mut out);
+            body::put_bytes(column.column_type.cql_name().as_bytes(), &mut out);
         }
-        Self { number, body: body.into() }
+        Self { number, body: out.into() }
     }
 }
 
 /// A mapping read from a segment, and its translation to the current schema.
-pub(crate) struct Translation {
-    pub(crate) table: TableId,
+pub struct Translation {
+    /// Id of the table.
+    pub table: TableId,
     /// The current table; `None` if it was dropped.
-    pub(crate) metadata: Option<Arc<TableMetadata>>,
+    pub metadata: Option<Arc<TableMetadata>>,
     /// The current table with its dropped columns: the replay keeps their cells written after the
     /// drop.
     with_dropped: Option<Arc<TableMetadata>>,
@@ -70,7 +70,11 @@ pub(crate) struct Translation {
 
 impl Translation {
     /// Decodes a mapping's body behind its kind. Returns the mapping's number too.
-    pub(crate) fn decode(
+    ///
+    /// # Errors
+    ///
+    /// Fails if the body is malformed.
+    pub fn decode(
         reader: &mut BodyReader,
         table_by_id: impl FnOnce(TableId) -> Option<Arc<TableMetadata>>,
     ) -> Result<(u32, Translation), BodyError> {

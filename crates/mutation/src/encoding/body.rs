@@ -1,8 +1,11 @@
-//! This module reads and writes the parts of record bodies. The reader checks every length against
-//! the remaining bytes before it uses it.
+//! The parts of record bodies of the commit log. Memtables keep clustering values in the same form.
+//!
+//! A number is a vint of 7 bits a byte, the lowest first. The reader checks every length against the
+//! remaining bytes before it uses it.
 
 use bytes::Bytes;
-use espalier_mutation::{BoundKind, Clustering, ClusteringBound, DeletionTime};
+
+use crate::{BoundKind, Clustering, ClusteringBound, DeletionTime};
 
 /// Error: the body of a record is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,8 +19,9 @@ pub struct BodyError {
     pub length: usize,
 }
 
+/// Appends a number.
 #[inline]
-pub(crate) fn put_vint(mut value: u64, out: &mut Vec<u8>) {
+pub fn put_vint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -25,15 +29,16 @@ pub(crate) fn put_vint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
+/// Appends the length of `bytes` and the bytes.
 #[inline]
-pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     put_vint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
 /// Appends the values of a clustering or of a bound. A value's length is stored plus one; 0 means
 /// null.
-pub(crate) fn put_values<V: AsRef<[u8]>>(values: &[Option<V>], out: &mut Vec<u8>) {
+pub fn put_values<V: AsRef<[u8]>>(values: &[Option<V>], out: &mut Vec<u8>) {
     put_vint(values.len() as u64, out);
     for value in values {
         match value {
@@ -47,40 +52,57 @@ pub(crate) fn put_values<V: AsRef<[u8]>>(values: &[Option<V>], out: &mut Vec<u8>
     }
 }
 
-pub(crate) fn put_deletion(deletion: DeletionTime, out: &mut Vec<u8>) {
+/// Appends a deletion: timestamp i64, local deletion time u32, little-endian.
+#[inline]
+pub fn put_deletion(deletion: DeletionTime, out: &mut Vec<u8>) {
     out.extend_from_slice(&deletion.marked_for_delete_at.to_le_bytes());
     out.extend_from_slice(&deletion.local_deletion_time.to_le_bytes());
 }
 
-pub(crate) fn put_bound(bound: &ClusteringBound, out: &mut Vec<u8>) {
+/// Appends a bound: its kind u8 and its values.
+#[inline]
+pub fn put_bound(bound: &ClusteringBound, out: &mut Vec<u8>) {
     out.push(bound.kind as u8);
     put_values(&bound.values, out);
 }
 
 /// Reads a body from its start. Returned bytes share the body's memory.
-pub(crate) struct BodyReader {
+pub struct BodyReader {
     body: Bytes,
     offset: usize,
 }
 
 impl BodyReader {
-    pub(crate) fn new(body: Bytes) -> Self {
+    /// Starts at the first byte of `body`.
+    #[inline]
+    pub fn new(body: Bytes) -> Self {
         Self { body, offset: 0 }
     }
 
-    pub(crate) fn error(&self, what: &'static str) -> BodyError {
+    /// Returns the error that names the present offset.
+    pub fn error(&self, what: &'static str) -> BodyError {
         BodyError { what, offset: self.offset, length: self.body.len() }
     }
 
-    pub(crate) fn is_at_end(&self) -> bool {
+    /// Returns whether all bytes were read.
+    #[inline]
+    pub fn is_at_end(&self) -> bool {
         self.offset == self.body.len()
     }
 
-    pub(crate) fn remaining(&self) -> usize {
+    /// Returns the number of bytes that were not read yet.
+    #[inline]
+    pub fn remaining(&self) -> usize {
         self.body.len() - self.offset
     }
 
-    pub(crate) fn take(&mut self, count: usize) -> Result<Bytes, BodyError> {
+    /// Returns the next `count` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they end before.
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Result<Bytes, BodyError> {
         if count > self.remaining() {
             return Err(self.error("a length beyond the end"));
         }
@@ -89,7 +111,13 @@ impl BodyReader {
         Ok(taken)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], BodyError> {
+    /// Reads `N` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], BodyError> {
         let rest = self.body.get(self.offset..).unwrap_or_default();
         let Some(array) = rest.first_chunk::<N>() else {
             return Err(self.error("an end too early"));
@@ -98,15 +126,33 @@ impl BodyReader {
         Ok(*array)
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, BodyError> {
+    /// Reads a byte.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    #[inline]
+    pub fn byte(&mut self) -> Result<u8, BodyError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, BodyError> {
+    /// Reads a little-endian u32.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, BodyError> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn vint(&mut self) -> Result<u64, BodyError> {
+    /// Reads a number.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before, or the number has more than 64 bits.
+    #[inline]
+    pub fn vint(&mut self) -> Result<u64, BodyError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -118,25 +164,47 @@ impl BodyReader {
         Err(self.error("an endless number"))
     }
 
-    pub(crate) fn vint_u32(&mut self) -> Result<u32, BodyError> {
+    /// Reads a number of up to 32 bits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before, or the number is larger.
+    #[inline]
+    pub fn vint_u32(&mut self) -> Result<u32, BodyError> {
         u32::try_from(self.vint()?).map_err(|_| self.error("a number over 32 bits"))
     }
 
     /// Reads a count of items that take at least one byte each. The check against the remaining
     /// bytes bounds the memory that the caller reserves.
-    pub(crate) fn count(&mut self) -> Result<usize, BodyError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the count is larger than the number of remaining bytes.
+    #[inline]
+    pub fn count(&mut self) -> Result<usize, BodyError> {
         match usize::try_from(self.vint()?) {
             Ok(count) if count <= self.remaining() => Ok(count),
             _ => Err(self.error("a count beyond the end")),
         }
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<Bytes, BodyError> {
+    /// Reads a length and that many bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    #[inline]
+    pub fn bytes(&mut self) -> Result<Bytes, BodyError> {
         let length = self.count()?;
         self.take(length)
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, BodyError> {
+    /// Reads a length and that many bytes of text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before or are not UTF-8.
+    pub fn text(&mut self) -> Result<String, BodyError> {
         let bytes = self.bytes()?;
         match std::str::from_utf8(&bytes) {
             Ok(text) => Ok(text.to_owned()),
@@ -144,12 +212,22 @@ impl BodyReader {
         }
     }
 
-    pub(crate) fn deletion(&mut self) -> Result<DeletionTime, BodyError> {
+    /// Reads a deletion.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    pub fn deletion(&mut self) -> Result<DeletionTime, BodyError> {
         let timestamp = i64::from_le_bytes(self.array()?);
         Ok(DeletionTime::new(timestamp, self.u32()?))
     }
 
-    pub(crate) fn values(&mut self) -> Result<Box<[Option<Bytes>]>, BodyError> {
+    /// Reads the values of a clustering or of a bound.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    pub fn values(&mut self) -> Result<Box<[Option<Bytes>]>, BodyError> {
         let count = self.count()?;
         (0..count)
             .map(|_| match self.vint()? {
@@ -162,11 +240,21 @@ impl BodyReader {
             .collect()
     }
 
-    pub(crate) fn clustering(&mut self) -> Result<Clustering, BodyError> {
+    /// Reads a clustering.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before.
+    pub fn clustering(&mut self) -> Result<Clustering, BodyError> {
         Ok(Clustering { values: self.values()? })
     }
 
-    pub(crate) fn bound(&mut self) -> Result<ClusteringBound, BodyError> {
+    /// Reads a bound.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before, or the kind is unknown.
+    pub fn bound(&mut self) -> Result<ClusteringBound, BodyError> {
         let number = self.byte()?;
         let kind =
             BoundKind::from_number(number).ok_or_else(|| self.error("an unknown kind of bound"))?;

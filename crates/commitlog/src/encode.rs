@@ -16,9 +16,9 @@
 
 use std::ops::Range;
 
-use espalier_mutation::{Mutation, PartitionUpdate, RowContent, pack_row};
+use espalier_mutation::{Mutation, PartitionUpdate, RowContent, encoding::body, pack_row};
 
-use super::{layout::KIND_MUTATION, wire};
+use super::layout::KIND_MUTATION;
 
 pub(crate) const UPDATE_DELETION: u8 = 1;
 pub(crate) const UPDATE_STATIC: u8 = 2;
@@ -29,8 +29,9 @@ pub(crate) const UPDATE_RANGES: u8 = 8;
 /// and allocate only to grow; the owner calls [`EncodedMutation::shrink_to`] after a large
 /// mutation.
 #[derive(Default)]
-pub(crate) struct EncodedMutation {
-    pub(crate) body: Vec<u8>,
+pub struct EncodedMutation {
+    /// The body.
+    pub body: Vec<u8>,
     /// Byte ranges in `body`: for each update in turn the static row, if any, then its rows in
     /// order.
     pub(crate) packed_rows: Vec<Range<u32>>,
@@ -39,11 +40,7 @@ pub(crate) struct EncodedMutation {
 impl EncodedMutation {
     /// Encodes `mutation`. `mapping_number` returns the column mapping's number for the update with
     /// the given index.
-    pub(crate) fn encode(
-        &mut self,
-        mutation: &Mutation,
-        mut mapping_number: impl FnMut(usize) -> u32,
-    ) {
+    pub fn encode(&mut self, mutation: &Mutation, mut mapping_number: impl FnMut(usize) -> u32) {
         self.begin(mutation.updates.len());
         for (index, update) in mutation.updates.iter().enumerate() {
             self.put_update(update, mapping_number(index));
@@ -52,7 +49,7 @@ impl EncodedMutation {
 
     /// Encodes a mutation that consists of one row.
     #[inline]
-    pub(crate) fn encode_row<V: AsRef<[u8]>>(
+    pub fn encode_row<V: AsRef<[u8]>>(
         &mut self,
         mapping: u32,
         key: &[u8],
@@ -61,13 +58,13 @@ impl EncodedMutation {
     ) {
         self.begin(1);
         self.put_head(mapping, key, UPDATE_ROWS);
-        wire::put_vint(1, &mut self.body);
+        body::put_vint(1, &mut self.body);
         self.put_row(clustering, row);
     }
 
     /// Packs one row of a table that is not logged; `body` is no record then.
     #[inline]
-    pub(crate) fn pack(&mut self, row: &impl RowContent) {
+    pub fn pack(&mut self, row: &impl RowContent) {
         self.body.clear();
         self.packed_rows.clear();
         self.put_packed(row);
@@ -78,17 +75,19 @@ impl EncodedMutation {
         self.body.clear();
         self.packed_rows.clear();
         self.body.push(KIND_MUTATION);
-        wire::put_vint(updates as u64, &mut self.body);
+        body::put_vint(updates as u64, &mut self.body);
     }
 
     /// Returns the packed bytes of row `index`, counted over the whole mutation.
-    pub(crate) fn packed_row(&self, index: usize) -> &[u8] {
+    #[inline]
+    pub fn packed_row(&self, index: usize) -> &[u8] {
         let range = self.packed_rows.get(index).cloned().unwrap_or_default();
         self.body.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
 
     /// Frees both buffers if `body` has a larger capacity than `bytes`.
-    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+    #[inline]
+    pub fn shrink_to(&mut self, bytes: usize) {
         if self.body.capacity() > bytes {
             self.body = Vec::new();
             self.packed_rows = Vec::new();
@@ -103,37 +102,37 @@ impl EncodedMutation {
             | flag(!update.range_tombstones.is_empty(), UPDATE_RANGES);
         self.put_head(mapping, &update.key.key, flags);
         if !update.deletion.is_live() {
-            wire::put_deletion(update.deletion, &mut self.body);
+            body::put_deletion(update.deletion, &mut self.body);
         }
         if let Some(row) = &update.static_row {
             self.put_packed(row);
         }
         if !update.rows.is_empty() {
-            wire::put_vint(update.rows.len() as u64, &mut self.body);
+            body::put_vint(update.rows.len() as u64, &mut self.body);
             for row in &update.rows {
                 self.put_row(&row.clustering.values, row);
             }
         }
         if !update.range_tombstones.is_empty() {
-            wire::put_vint(update.range_tombstones.len() as u64, &mut self.body);
+            body::put_vint(update.range_tombstones.len() as u64, &mut self.body);
             for tombstone in &update.range_tombstones {
-                wire::put_bound(&tombstone.start, &mut self.body);
-                wire::put_bound(&tombstone.end, &mut self.body);
-                wire::put_deletion(tombstone.deletion, &mut self.body);
+                body::put_bound(&tombstone.start, &mut self.body);
+                body::put_bound(&tombstone.end, &mut self.body);
+                body::put_deletion(tombstone.deletion, &mut self.body);
             }
         }
     }
 
     #[inline]
     fn put_head(&mut self, mapping: u32, key: &[u8], flags: u8) {
-        wire::put_vint(u64::from(mapping), &mut self.body);
-        wire::put_bytes(key, &mut self.body);
+        body::put_vint(u64::from(mapping), &mut self.body);
+        body::put_bytes(key, &mut self.body);
         self.body.push(flags);
     }
 
     #[inline]
     fn put_row<V: AsRef<[u8]>>(&mut self, clustering: &[Option<V>], row: &impl RowContent) {
-        wire::put_values(clustering, &mut self.body);
+        body::put_values(clustering, &mut self.body);
         self.put_packed(row);
     }
 

@@ -7,14 +7,14 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use bytes::Bytes;
+use espalier_mutation::LogPosition;
 use espalier_runtime::{file::FileSystem, maybe_yield};
 
 use super::{
-    LogKind, LogPosition, ReplayPolicy,
+    CommitLogError, LogKind, ReplayPolicy,
     layout::{HEADER_BYTES, SegmentHeader},
     reader::{Opened, Read, SegmentReader},
 };
-use crate::StorageError;
 
 /// A segment of an earlier run.
 #[derive(Clone, Debug)]
@@ -46,14 +46,14 @@ pub struct FoundSegments {
 /// damaged header is skipped and its file stays.
 ///
 /// # Errors
-/// [`StorageError::CommitLogCorrupt`] if a segment has an unknown version, or a damaged header
+/// [`CommitLogError::Corrupt`] if a segment has an unknown version, or a damaged header
 /// under [`ReplayPolicy::Stop`]; I/O errors of the directory and its files.
 pub async fn find_segments(
     file_system: &FileSystem,
     directory: &std::path::Path,
     kind: LogKind,
     policy: ReplayPolicy,
-) -> Result<FoundSegments, StorageError> {
+) -> Result<FoundSegments, CommitLogError> {
     let mut found = FoundSegments::default();
     // By shard count and shard: (header, path, first marker).
     let mut shards: BTreeMap<(u32, u32), Vec<(SegmentHeader, PathBuf, Option<LogPosition>)>> =
@@ -65,7 +65,7 @@ pub async fn find_segments(
             Opened::Unused => found.unused.push(entry.path),
             Opened::Damaged => {
                 let reason = "its header is damaged, but it has records".to_owned();
-                let error = StorageError::CommitLogCorrupt { path: entry.path, offset: 0, reason };
+                let error = CommitLogError::Corrupt { path: entry.path, offset: 0, reason };
                 match policy {
                     ReplayPolicy::Stop => return Err(error),
                     ReplayPolicy::Ignore => tracing::error!(
@@ -76,7 +76,7 @@ pub async fn find_segments(
                 }
             }
             Opened::Version(version) => {
-                return Err(StorageError::CommitLogCorrupt {
+                return Err(CommitLogError::Corrupt {
                     path: entry.path,
                     offset: 0,
                     reason: format!(
@@ -118,21 +118,24 @@ pub async fn find_segments(
 ///
 /// Damage that loses durable records is an error with file and offset, unless `policy` says to skip
 /// them. An error of `take` ends the reading.
-pub(crate) async fn read_segment(
+///
+/// # Errors
+///
+/// [`CommitLogError::Corrupt`] for such damage; I/O errors; and the errors of `take`.
+pub async fn read_segment<E: From<CommitLogError>>(
     file_system: &FileSystem,
     segment: &FoundSegment,
     policy: ReplayPolicy,
-    mut take: impl AsyncFnMut(LogPosition, Bytes) -> Result<(), StorageError>,
-) -> Result<u32, StorageError> {
-    let Opened::Segment(_, mut reader) =
-        SegmentReader::open(file_system, &segment.path, segment.id).await?
-    else {
+    mut take: impl AsyncFnMut(LogPosition, Bytes) -> Result<(), E>,
+) -> Result<u32, E> {
+    let opened = SegmentReader::open(file_system, &segment.path, segment.id).await;
+    let Opened::Segment(_, mut reader) = opened.map_err(CommitLogError::from)? else {
         return Ok(HEADER_BYTES as u32);
     };
     // Records behind the known end were not acknowledged, unless a disk failure came in between
     // under periodic sync. The replay takes all that are whole.
     loop {
-        match reader.next().await? {
+        match reader.next().await.map_err(CommitLogError::from)? {
             Read::Record { offset, body } => {
                 take(LogPosition { segment: segment.id, offset: offset as u32 }, body).await?;
                 maybe_yield().await;
@@ -140,16 +143,19 @@ pub(crate) async fn read_segment(
             Read::Nothing { offset, reason } => {
                 let durable = match segment.known_end {
                     Some(end) => end,
-                    None => reader.durable_offset_behind(offset).await?,
+                    None => {
+                        let behind = reader.durable_offset_behind(offset).await;
+                        behind.map_err(CommitLogError::from)?
+                    }
                 };
                 if u64::from(durable) > offset {
-                    let error = StorageError::CommitLogCorrupt {
+                    let error = CommitLogError::Corrupt {
                         path: reader.path().to_owned(),
                         offset,
                         reason: format!("{reason}, but the log was durable up to offset {durable}"),
                     };
                     match policy {
-                        ReplayPolicy::Stop => return Err(error),
+                        ReplayPolicy::Stop => return Err(error.into()),
                         ReplayPolicy::Ignore => {
                             tracing::error!(
                                 %error,

@@ -5,14 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use espalier_mutation::LogPosition;
 use espalier_runtime::file::{File, FileError, FileSystem};
 
-use super::{
-    LogPosition,
-    layout::{
-        HEADER_BYTES, HeaderError, MARKER_BODY_BYTES, MARKER_BYTES, MARKER_MAGIC, RECORD_OVERHEAD,
-        SegmentHeader, checksum_seed, decode_marker, record_checksum,
-    },
+use super::layout::{
+    HEADER_BYTES, HeaderError, MARKER_BODY_BYTES, MARKER_BYTES, MARKER_MAGIC, RECORD_OVERHEAD,
+    SegmentHeader, checksum_seed, decode_marker, record_checksum,
 };
 
 const WINDOW_BYTES: usize = 256 << 10;

@@ -1,14 +1,14 @@
 //! Small text files with a checksum of all other lines as the last line: `crc 1a2b3c4d`.
 
 /// Appends the checksum line.
-pub(crate) fn with_checksum(lines: String) -> String {
+pub fn with_checksum(lines: String) -> String {
     let crc = crc32fast::hash(lines.as_bytes());
     lines + &format!("crc {crc:08x}\n")
 }
 
 /// Returns the lines before the checksum without the last line end, or `None` if the checksum is
 /// wrong. `text` is without its last line end, too.
-pub(crate) fn checked_lines(text: &str) -> Option<&str> {
+pub fn checked_lines(text: &str) -> Option<&str> {
     let (lines, crc) = text.rsplit_once('\n')?;
     let crc = u32::from_str_radix(crc.strip_prefix("crc ")?, 16).ok()?;
     let is_theirs = crc32fast::hash(format!("{lines}\n").as_bytes()) == crc;

@@ -5,52 +5,57 @@
 //! gather in write buffers, and one sync makes a batch of them durable. A segment is needed until
 //! every memtable that holds a write of it is flushed; then its file is recycled or removed.
 //!
+//! Invariants: a ticket resolves with success only if its record is durable under `commitlog_sync`;
+//! positions of one log grow with time; a segment receives bytes only after its predecessor's last
+//! record is durable.
+//!
+//! The crate knows mutations and files, and neither tables nor memtables: its user says which
+//! segments hold unflushed writes ([`CommitLog::reclaim`]), and applies the mutations of a replay.
+//!
+//! Memory: 8 MiB of records that wait for the disk, a window of 256 KiB for each segment that a
+//! replay reads, and one waker for each waiting write.
+//!
 //! Lineage: the format is Espalier's own (`layout`, docs/formats/commit-log.md). Segments,
 //! positions and group commit follow Cassandra and ScyllaDB.
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `layout`, `wire` | byte formats of segments and records |
+//! | `layout` | byte format of segments; the parts of records are in `mutation` |
 //! | `encode`, `decode`, `columns` | records of mutations and column mappings |
 //! | `log`, `sync_batch`, `segment` | append path, tickets, files |
 //! | `writer`, `allocator` | the two background tasks |
 //! | `reader`, `replay` | replay after a restart |
 //! | `intervals`, `discarded` | intervals that SSTables hold or compactions purged |
+//! | [`checked_text`] | small text files with a checksum |
 
 mod allocator;
 mod barrier;
+pub mod checked_text;
 mod columns;
 mod configuration;
 mod decode;
 mod discarded;
 mod encode;
+mod error;
 mod intervals;
 mod layout;
 mod log;
-mod position;
 mod reader;
 mod replay;
 mod segment;
 mod sync_batch;
 #[cfg(test)]
 mod tests;
-mod wire;
 mod writer;
 
-pub use columns::ColumnMapping;
+pub use columns::{ColumnMapping, Translation};
 pub use configuration::{CommitLogConfiguration, CommitLogSync, ReplayPolicy};
-pub use layout::LogKind;
+pub use decode::decode_mutation;
+pub use discarded::{DiscardedIntervals, DiscardedIntervalsFile};
+pub use encode::EncodedMutation;
+pub use error::CommitLogError;
+pub use intervals::between;
+pub use layout::{KIND_COLUMNS, KIND_MARKER, KIND_MUTATION, LogKind};
 pub use log::{AppendError, Appended, CommitLog, CommitLogMetrics};
-pub use position::LogPosition;
-pub use replay::{FoundSegment, FoundSegments, find_segments};
-pub use sync_batch::CommitTicket;
-pub(crate) use sync_batch::SyncBatch;
-
-pub(crate) use columns::Translation;
-pub(crate) use decode::decode_mutation;
-pub(crate) use discarded::{DiscardedIntervals, DiscardedIntervalsFile};
-pub(crate) use encode::EncodedMutation;
-pub(crate) use intervals::{between, joined};
-pub(crate) use layout::{KIND_COLUMNS, KIND_MARKER, KIND_MUTATION};
-pub(crate) use replay::read_segment;
-pub(crate) use wire::{BodyError, BodyReader, put_bytes, put_values, put_vint};
+pub use replay::{FoundSegment, FoundSegments, find_segments, read_segment};
+pub use sync_batch::{CommitTicket, SyncBatch};

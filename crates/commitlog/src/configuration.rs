@@ -27,7 +27,7 @@ pub enum CommitLogSync {
 impl CommitLogSync {
     /// Returns the period of periodic sync, under which writes are acknowledged before they are
     /// synced.
-    pub(crate) fn period(self) -> Option<Duration> {
+    pub fn period(self) -> Option<Duration> {
         match self {
             Self::Periodic { period } => Some(period),
             _ => None,

@@ -1,5 +1,5 @@
 //! This module lets writes wait for durability: all writes of one sync batch share a [`SyncBatch`].
-//! Writes that are slowed down share further ones, which a timer resolves (`flush::write_pace`).
+//! Writes that are slowed down share further ones, which a timer resolves (the write pace of `storage`).
 //!
 //! Memory: one batch for each disk write under way, and one waker for each waiting write.
 
@@ -13,7 +13,7 @@ use std::{
 
 use espalier_runtime::{time, trace, trace_event};
 
-use crate::StorageError;
+use crate::CommitLogError;
 
 /// A ticket is a future that resolves when an applied write may be acknowledged to its client.
 ///
@@ -26,7 +26,7 @@ use crate::StorageError;
 ///    that covers its record; under `periodic`, and for tables without `durable_writes`, at once.
 /// 2. Its throttling turn has come, if flushes cannot keep up with writes at the moment.
 ///
-/// **Errors.** The ticket resolves with [`StorageError::CommitLogWrite`] if the write or the sync
+/// **Errors.** The ticket resolves with [`CommitLogError::Write`] if the write or the sync
 /// of its batch failed; it does not wait for its turn then. The write stays visible in the memtable
 /// and may or may not survive a crash, so the client must treat its outcome as unknown. All tickets
 /// of a failed batch, and of the batch that gathered behind it, receive the same error. A turn
@@ -59,19 +59,19 @@ pub struct CommitTicket {
 
 /// A batch of writes that are acknowledged together, by one sync or in one throttling turn.
 #[derive(Default)]
-pub(crate) struct SyncBatch {
+pub struct SyncBatch {
     state: RefCell<State>,
 }
 
 #[derive(Default)]
 struct State {
-    outcome: Option<Result<(), StorageError>>,
+    outcome: Option<Result<(), CommitLogError>>,
     wakers: Vec<Waker>,
 }
 
 impl SyncBatch {
     /// Resolves all waiting tickets with `outcome`. Only the first call has an effect.
-    pub(crate) fn resolve(&self, outcome: Result<(), StorageError>) {
+    pub fn resolve(&self, outcome: Result<(), CommitLogError>) {
         let mut state = self.state.borrow_mut();
         if state.outcome.is_some() {
             return;
@@ -85,6 +85,7 @@ impl SyncBatch {
 
 impl CommitTicket {
     /// Returns the ticket of a write that needs no waiting.
+    #[inline]
     pub fn acknowledged() -> Self {
         Self { durable: None, turn: None, slot: None }
     }
@@ -94,11 +95,13 @@ impl CommitTicket {
     }
 
     /// Returns this ticket, which then waits for `turn` as well, if there is one.
-    pub(crate) fn with_turn(self, turn: Option<Rc<SyncBatch>>) -> Self {
+    #[inline]
+    pub fn with_turn(self, turn: Option<Rc<SyncBatch>>) -> Self {
         Self { turn, ..self }
     }
 
     /// Returns whether the ticket would resolve at once with success.
+    #[inline]
     pub fn is_acknowledged(&self) -> bool {
         let mut sync_batches = self.durable.iter().chain(&self.turn);
         sync_batches.all(|sync_batch| matches!(sync_batch.state.borrow().outcome, Some(Ok(()))))
@@ -107,8 +110,8 @@ impl CommitTicket {
     /// Waits for the ticket, and reports the waiting time in µs to the request's trace.
     ///
     /// # Errors
-    /// [`StorageError::CommitLogWrite`] if the commit log could not write or sync the record.
-    pub async fn wait(self) -> Result<(), StorageError> {
+    /// [`CommitLogError::Write`] if the commit log could not write or sync the record.
+    pub async fn wait(self) -> Result<(), CommitLogError> {
         if !trace::is_on() {
             return self.await;
         }
@@ -139,7 +142,7 @@ impl CommitTicket {
         sync_batch: &mut Option<Rc<SyncBatch>>,
         slot: &mut Option<usize>,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), StorageError>> {
+    ) -> Poll<Result<(), CommitLogError>> {
         let Some(awaited) = sync_batch.clone() else { return Poll::Ready(Ok(())) };
         let mut state = awaited.state.borrow_mut();
         if let Some(outcome) = &state.outcome {
@@ -158,7 +161,7 @@ impl CommitTicket {
 }
 
 impl Future for CommitTicket {
-    type Output = Result<(), StorageError>;
+    type Output = Result<(), CommitLogError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { durable, turn, slot } = &mut *self;
@@ -208,10 +211,10 @@ mod tests {
         let (durable, turn) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
         let mut context = Context::from_waker(Waker::noop());
         let mut ticket = CommitTicket::of(&durable).with_turn(Some(turn));
-        durable.resolve(Err(StorageError::ShuttingDown));
+        durable.resolve(Err(CommitLogError::ShuttingDown));
         let Poll::Ready(outcome) = Pin::new(&mut ticket).poll(&mut context) else {
             panic!("the ticket waits for its turn after a failed sync")
         };
-        assert!(matches!(outcome, Err(StorageError::ShuttingDown)));
+        assert!(matches!(outcome, Err(CommitLogError::ShuttingDown)));
     }
 }

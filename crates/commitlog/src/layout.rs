@@ -23,7 +23,7 @@
 
 use crc32fast::Hasher;
 
-use super::LogPosition;
+use espalier_mutation::LogPosition;
 
 pub(crate) const HEADER_BYTES: usize = 32;
 pub(crate) const VERSION: u32 = 1;
@@ -32,9 +32,12 @@ const HEADER_MAGIC: [u8; 8] = *b"ESPALLOG";
 /// Bytes in front of each body: length and checksum.
 pub(crate) const RECORD_OVERHEAD: usize = 8;
 
-pub(crate) const KIND_MARKER: u8 = 1;
-pub(crate) const KIND_COLUMNS: u8 = 2;
-pub(crate) const KIND_MUTATION: u8 = 3;
+/// Kind of a record: a marker.
+pub const KIND_MARKER: u8 = 1;
+/// Kind of a record: a column mapping.
+pub const KIND_COLUMNS: u8 = 2;
+/// Kind of a record: a mutation.
+pub const KIND_MUTATION: u8 = 3;
 
 /// Eight arbitrary bytes that hardly occur by chance; the reader searches for them behind damage.
 pub(crate) const MARKER_MAGIC: [u8; 8] = [0xE5, 0xBA, 0x11, 0xE2, 0x10, 0x6D, 0xA2, 0x7C];

@@ -14,19 +14,20 @@
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
+use espalier_mutation::LogPosition;
 use espalier_runtime::{
     file::{FileError, TRICKLE_SYNC_BYTES},
     time,
 };
 
 use super::{
-    CommitLogSync, LogPosition,
+    CommitLogSync,
     layout::{self, MARKER_BYTES},
     log::{Shared, WriteBuffer},
     segment::Segment,
     sync_batch::SyncBatch,
 };
-use crate::StorageError;
+use crate::CommitLogError;
 
 /// Limits on the buffers kept for reuse: their number, and the capacity of each in bytes.
 const KEPT_BUFFERS: usize = 2;
@@ -284,7 +285,7 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
     // Under periodic sync, if every sync fails, the log abandons one segment in each period instead
     // of one in each batch.
     progress.last_sync = time::Instant::now();
-    let error = StorageError::CommitLogWrite(Arc::new(error));
+    let error = CommitLogError::Write(Arc::new(error));
     let (buffers, later) = {
         let mut state = shared.state.borrow_mut();
         state.write_failure = Some(error.clone());

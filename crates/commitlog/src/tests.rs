@@ -7,6 +7,7 @@ use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Cell, Clustering, ClusteringBound, ColumnData, ComplexColumn, DecoratedKey,
     DeletionTime, Liveness, Mutation, PartitionUpdate, RangeTombstone, Row,
+    encoding::body::{BodyError, BodyReader},
     schema::{ColumnId, TableBuilder, TableId, TableMetadata},
 };
 use espalier_types::CqlType;
@@ -14,8 +15,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{
-    BodyError, BodyReader, ColumnMapping, EncodedMutation, KIND_COLUMNS, KIND_MUTATION,
-    Translation, decode_mutation,
+    ColumnMapping, EncodedMutation, KIND_COLUMNS, KIND_MUTATION, Translation, decode_mutation,
 };
 
 fn table() -> TableMetadata {

@@ -1,18 +1,23 @@
 //! This module decodes the body of a mutation's record. See `encode` for the bytes.
 
 use espalier_mutation::{
-    Clustering, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row, unpack_row,
+    Clustering, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row,
+    encoding::body::{BodyError, BodyReader},
+    unpack_row,
 };
 
 use super::{
     columns::Translation,
     encode::{UPDATE_DELETION, UPDATE_RANGES, UPDATE_ROWS, UPDATE_STATIC},
-    wire::{BodyError, BodyReader},
 };
 
 /// Decodes a mutation's body behind its kind. Updates of tables that are gone are left out; the
 /// second value counts them.
-pub(crate) fn decode_mutation<'a>(
+///
+/// # Errors
+///
+/// Fails if the body is malformed or `translation` lacks a mapping that it names.
+pub fn decode_mutation<'a>(
     reader: &mut BodyReader,
     translation: impl Fn(u32) -> Option<&'a Translation>,
 ) -> Result<(Mutation, usize), BodyError> {

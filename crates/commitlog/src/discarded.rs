@@ -21,13 +21,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use espalier_mutation::schema::TableId;
+use espalier_mutation::{LogPosition, joined_intervals, schema::TableId};
 use espalier_runtime::file::FileSystem;
 use uuid::Uuid;
 
-use super::{LogPosition, ReplayPolicy, joined};
 use crate::{
-    StorageError,
+    CommitLogError, ReplayPolicy,
     checked_text::{checked_lines, with_checksum},
 };
 
@@ -38,16 +37,17 @@ const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 
 /// Discarded intervals of the commit log, by table.
-pub(crate) type DiscardedIntervals = BTreeMap<Uuid, Vec<(LogPosition, LogPosition)>>;
+pub type DiscardedIntervals = BTreeMap<Uuid, Vec<(LogPosition, LogPosition)>>;
 
 /// The discarded-intervals file of one shard.
-pub(crate) struct DiscardedIntervalsFile {
+pub struct DiscardedIntervalsFile {
     path: PathBuf,
     host: Uuid,
 }
 
 impl DiscardedIntervalsFile {
-    pub(crate) fn new(directory: &Path, shard: usize, host: Uuid) -> Self {
+    /// Names the file of a shard in the log's directory.
+    pub fn new(directory: &Path, shard: usize, host: Uuid) -> Self {
         Self { path: directory.join(format!("{PREFIX}{shard}")), host }
     }
 
@@ -56,15 +56,19 @@ impl DiscardedIntervalsFile {
     ///
     /// `oldest_segment` returns the oldest segment that still exists in the log of a table. It
     /// returns `None` if the table is gone; the table's intervals are removed then.
-    pub(crate) async fn add(
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or written. A damaged file is logged and written anew.
+    pub async fn add(
         &self,
         file_system: &FileSystem,
         table: TableId,
         intervals: &[(LogPosition, LogPosition)],
         oldest_segment: impl Fn(TableId) -> Option<u64>,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CommitLogError> {
         let mut discarded = match self.load(file_system).await {
-            Err(error @ StorageError::Corrupt { .. }) => {
+            Err(error @ CommitLogError::DiscardedIntervals(_)) => {
                 tracing::error!(
                     %error,
                     "discarded-intervals file damaged, rewriting it; purged rows may reappear \
@@ -77,14 +81,14 @@ impl DiscardedIntervalsFile {
         discarded.entry(table.0).or_default().extend(intervals);
         discarded.retain(|table, intervals| {
             let oldest = oldest_segment(TableId(*table));
-            *intervals = joined(std::mem::take(intervals), oldest, KEPT_INTERVALS);
+            *intervals = joined_intervals(std::mem::take(intervals), oldest, KEPT_INTERVALS);
             oldest.is_some()
         });
         Ok(file_system.write_atomically(&self.path, to_text(self.host, &discarded)).await?)
     }
 
     /// Loads the file. The result is empty if there is no file, or if it belongs to another node.
-    async fn load(&self, file_system: &FileSystem) -> Result<DiscardedIntervals, StorageError> {
+    async fn load(&self, file_system: &FileSystem) -> Result<DiscardedIntervals, CommitLogError> {
         let bytes = match file_system.read(&self.path).await {
             Ok(bytes) => bytes,
             Err(error) if error.is_not_found() => return Ok(DiscardedIntervals::new()),
@@ -93,24 +97,23 @@ impl DiscardedIntervalsFile {
         match std::str::from_utf8(&bytes).ok().and_then(parse) {
             Some((host, discarded)) if host == self.host => Ok(discarded),
             Some(_) => Ok(DiscardedIntervals::new()),
-            None => Err(StorageError::Corrupt {
-                what: self.path.display().to_string(),
-                reason: "not a valid discarded-intervals file; to start, remove it or set \
-                         commit_failure_policy: ignore; rows that compactions purged lately may \
-                         then reappear from the commit log"
-                    .into(),
-            }),
+            None => Err(CommitLogError::DiscardedIntervals(self.path.clone())),
         }
     }
 
     /// Loads the files of all shards of all earlier runs, whatever their number was. `policy`
     /// treats an unreadable file as it treats a damaged segment.
-    pub(crate) async fn load_all(
+    ///
+    /// # Errors
+    ///
+    /// [`CommitLogError::DiscardedIntervals`] for a damaged file under [`ReplayPolicy::Stop`]; I/O
+    /// errors.
+    pub async fn load_all(
         file_system: &FileSystem,
         directory: &Path,
         host: Uuid,
         policy: ReplayPolicy,
-    ) -> Result<DiscardedIntervals, StorageError> {
+    ) -> Result<DiscardedIntervals, CommitLogError> {
         let mut all = DiscardedIntervals::new();
         for entry in file_system.read_dir(directory).await? {
             // A temporary file that a crash has left does not parse: its name continues behind the
@@ -118,7 +121,9 @@ impl DiscardedIntervalsFile {
             let shard = entry.name.strip_prefix(PREFIX).and_then(|shard| shard.parse().ok());
             let Some(shard) = shard else { continue };
             let loaded = match Self::new(directory, shard, host).load(file_system).await {
-                Err(error @ StorageError::Corrupt { .. }) if policy == ReplayPolicy::Ignore => {
+                Err(error @ CommitLogError::DiscardedIntervals(_))
+                    if policy == ReplayPolicy::Ignore =>
+                {
                     tracing::error!(
                         %error,
                         "discarded-intervals file damaged, ignoring it (commit_failure_policy: \

@@ -25,6 +25,7 @@ use std::{
     },
 };
 
+use espalier_mutation::LogPosition;
 use espalier_runtime::{
     JoinHandle,
     file::{FileError, FileSystem},
@@ -33,12 +34,12 @@ use espalier_runtime::{
 };
 
 use super::{
-    ColumnMapping, CommitLogConfiguration, CommitTicket, LogPosition, between,
+    ColumnMapping, CommitLogConfiguration, CommitTicket, between,
     layout::{self, MARKER_BYTES, RECORD_OVERHEAD},
     segment::Segment,
     sync_batch::SyncBatch,
 };
-use crate::StorageError;
+use crate::CommitLogError;
 
 /// Bytes that may wait for the disk before appending stops (arbitrary: a few sync batches of a busy
 /// shard).
@@ -121,7 +122,7 @@ pub(super) struct State {
     /// All records before this position survive a crash.
     pub(super) durable: LogPosition,
     /// The error of the last write or sync that failed.
-    pub(super) write_failure: Option<StorageError>,
+    pub(super) write_failure: Option<CommitLogError>,
     /// The error of the last attempt to create a segment, if it failed.
     pub(super) allocation_failure: Option<Arc<FileError>>,
     /// Memory of written buffers, kept for reuse.
@@ -161,7 +162,7 @@ pub enum AppendError {
     /// succeed.
     NoRoom,
     /// The append failed, and a retry would fail too.
-    Failed(StorageError),
+    Failed(CommitLogError),
 }
 
 impl CommitLog {
@@ -228,10 +229,10 @@ impl CommitLog {
         let mut guard = self.shared.state.borrow_mut();
         let state = &mut *guard;
         if state.is_closing {
-            return Err(AppendError::Failed(StorageError::ShuttingDown));
+            return Err(AppendError::Failed(CommitLogError::ShuttingDown));
         }
         if needed > maximum {
-            let error = StorageError::MutationTooLarge { bytes: needed, maximum };
+            let error = CommitLogError::MutationTooLarge { bytes: needed, maximum };
             return Err(AppendError::Failed(error));
         }
         if state.pending_bytes >= MAX_PENDING_BYTES {
@@ -249,7 +250,7 @@ impl CommitLog {
         if !fits(&segment) {
             // A fresh segment is too small only if the missing mappings take half a segment.
             let bytes = needed + mapping_bytes(&segment);
-            let error = StorageError::MutationTooLarge { bytes, maximum };
+            let error = CommitLogError::MutationTooLarge { bytes, maximum };
             return Err(AppendError::Failed(error));
         }
         let was_idle = state.buffers.is_empty();
@@ -298,7 +299,7 @@ impl CommitLog {
         let Some(next) = state.ready.take() else {
             self.shared.allocator_work.notify_one();
             return Err(match &state.allocation_failure {
-                Some(failure) => AppendError::Failed(StorageError::CommitLogWrite(failure.clone())),
+                Some(failure) => AppendError::Failed(CommitLogError::Write(failure.clone())),
                 None => AppendError::NoRoom,
             });
         };
@@ -351,7 +352,7 @@ impl CommitLog {
 
     /// Returns the oldest segment that a restart would read, needed or not. If there is none, it
     /// returns the segment of [`CommitLog::position`], which is a lower limit.
-    pub(crate) fn oldest_on_disk(&self) -> u64 {
+    pub fn oldest_on_disk(&self) -> u64 {
         let state = self.shared.state.borrow();
         let live = state.live.front().map(|segment| segment.id);
         let unneeded = state.recyclable.iter().chain(&state.obsolete).chain(&state.unremovable);
