@@ -13,8 +13,9 @@ use espalier_cql::{
 };
 use espalier_runtime::ShardContext;
 use espalier_runtime::file::FileSystem;
-use espalier_storage::memtable::{MemtableKind, Structure};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
+use espalier_storage::{
+    Database, MemtableKind, SharedDatabase, StorageConfiguration, StorageError, Structure,
+};
 
 use super::BenchError;
 

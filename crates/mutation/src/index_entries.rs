@@ -12,11 +12,11 @@
 
 use espalier_types::{
     CqlType, TextAnalysis,
-    byte_comparable::{TERMINATOR, encode_ordered_clustering},
+    byte_comparable::{NEXT_COMPONENT, TERMINATOR, encode_escaped, encode_ordered_clustering},
 };
 
 use crate::{
-    CellRef, ColumnRef, ComplexColumn, DecoratedKeyRef, RowContent,
+    CellRef, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, RowContent, path,
     schema::{ColumnDefinition, ColumnKind, IndexMetadata, IndexPart, TableMetadata},
     split_composite,
 };
@@ -34,6 +34,14 @@ pub fn put_form(values: &[(&CqlType, &[u8])], out: &mut Vec<u8>) -> bool {
     let is_long = out.len() - start > MAX_FORM_BYTES;
     out.truncate(start + MAX_FORM_BYTES);
     is_long
+}
+
+/// Appends the value of an entry of an index: `40`, the escaped form, `38`. The place of the row
+/// follows ([`IndexedColumn::put_place`]).
+pub fn put_entry_value(form: &[u8], entry: &mut Vec<u8>) {
+    entry.push(NEXT_COMPONENT);
+    encode_escaped(form, entry);
+    entry.push(TERMINATOR);
 }
 
 /// A row whose values in an index are computed.
@@ -91,6 +99,22 @@ impl IndexedColumn {
         match indexed.row.columns().find(|(id, _)| *id == column.id)?.1 {
             ColumnRef::Simple(cell) => holds_value(&cell).then_some(cell.value),
             ColumnRef::Complex(_) => None,
+        }
+    }
+
+    /// Appends the place of a row in the table, behind the value of an entry: the path of its
+    /// partition, and that of the row if the index lists rows. There is no clustering for the
+    /// static row.
+    pub fn put_place<V: AsRef<[u8]>>(
+        &self,
+        comparator: &ClusteringComparator,
+        key: DecoratedKeyRef<'_>,
+        clustering: Option<&[Option<V>]>,
+        entry: &mut Vec<u8>,
+    ) {
+        path::put_partition(key, entry);
+        if let (Listed::Rows, Some(clustering)) = (self.listed(), clustering) {
+            path::put_row(comparator, clustering, entry);
         }
     }
 

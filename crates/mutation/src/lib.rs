@@ -23,6 +23,7 @@ mod log_position;
 pub mod murmur3;
 mod packed;
 mod partition_update;
+pub mod path;
 mod range_tombstones;
 pub mod reconcile;
 mod row;
@@ -40,7 +41,9 @@ pub use deletion::DeletionTime;
 pub use fragment::{
     Direction, PartitionHeader, RangeTombstoneMarker, Unfiltered, UnfilteredStream,
 };
-pub use index_entries::{IndexedColumn, IndexedRow, Listed, MAX_FORM_BYTES, put_form};
+pub use index_entries::{
+    IndexedColumn, IndexedRow, Listed, MAX_FORM_BYTES, put_entry_value, put_form,
+};
 pub use key::{
     CompositeError, DecoratedKey, DecoratedKeyRef, KeyBound, KeyRange, Token, build_composite,
     put_composite_component, split_composite,

@@ -3,9 +3,10 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use espalier_commitlog::{CommitLogSync, ReplayPolicy};
+use espalier_memtable::{MAX_TRIE_BYTES, MemtableConfigurations};
 use espalier_sstable::{VectorLimits, versions::VersionFeatures};
 
-use crate::{guardrails::Guardrails, memtable::MemtableConfigurations};
+use crate::guardrails::Guardrails;
 
 /// Settings of the whole node. Limits that shards share are divided by their number.
 #[derive(Clone, Debug)]
@@ -110,7 +111,7 @@ impl StorageConfiguration {
             commit_failure_policy: ReplayPolicy::Stop,
             memtable_bytes: 256 << 20,
             memtable_cleanup_threshold: 0.5,
-            memtable_trie_bytes: crate::memtable::MAX_TRIE_BYTES,
+            memtable_trie_bytes: MAX_TRIE_BYTES,
             memtables: MemtableConfigurations::default(),
             page_cache_bytes: 256 << 20,
             row_cache_bytes: 192 << 20,

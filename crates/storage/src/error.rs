@@ -4,9 +4,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use espalier_commitlog::CommitLogError;
-use espalier_mutation::{PackError, schema::TableId};
+use espalier_memtable::MemtableError;
+use espalier_mutation::schema::TableId;
 use espalier_runtime::file::FileError;
 use espalier_sstable::SSTableError;
+use espalier_types::DecodeError;
 
 /// A failed operation, with the object and the reason.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -109,14 +111,9 @@ pub enum StorageError {
     /// A file of a table is damaged; the text may name the partition.
     #[error("{0}")]
     Damaged(String),
-    /// A damaged row in memory, by a defect of this program or of the machine.
-    #[error("damaged row in the memtable of {table}: {source}")]
-    PackedRow {
-        /// Keyspace and table.
-        table: String,
-        /// Description of the damage.
-        source: PackError,
-    },
+    /// Damaged data in memory, by a defect of this program or of the machine.
+    #[error("{0}")]
+    Memtable(MemtableError),
     /// Inconsistent data on disk or in memory.
     #[error("{what}: {reason}")]
     Corrupt {
@@ -200,7 +197,28 @@ impl From<CommitLogError> for StorageError {
     }
 }
 
+impl From<MemtableError> for StorageError {
+    fn from(error: MemtableError) -> Self {
+        match error {
+            MemtableError::Full { bytes } => Self::MemtablesFull {
+                used_bytes: bytes,
+                limit_bytes: bytes,
+                reason: "the memtable's trie is full".into(),
+            },
+            error => Self::Memtable(error),
+        }
+    }
+}
+
 impl StorageError {
+    /// Returns the error for a malformed partition key in a store of this name.
+    pub(crate) fn malformed_key(store: &str) -> impl FnOnce(DecodeError) -> Self {
+        move |error| Self::Corrupt {
+            what: format!("a partition key in a {store}"),
+            reason: error.to_string(),
+        }
+    }
+
     /// Returns an error if an operation would change the tables that the node starts from.
     pub(crate) fn unless_needed_for_start(what: &'static str, keyspace: &str) -> Result<(), Self> {
         if crate::system::is_needed_for_start(keyspace) {

@@ -17,7 +17,6 @@ mod error;
 mod flush;
 pub mod guardrails;
 mod index;
-pub mod memtable;
 mod metrics;
 mod purge;
 mod read;
@@ -41,12 +40,12 @@ pub use database::{
 };
 pub use error::StorageError;
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
+pub use espalier_memtable::{
+    MemtableConfigurations, MemtableError, MemtableKind, MemtableMemory, RowLookup, Structure,
+};
 pub use espalier_sstable::{Top, VectorLimits};
 pub use guardrails::{Guardrails, Warnings};
 pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
-pub use memtable::{
-    MemtableConfigurations, MemtableKind, MemtableMemory, RowLookup, Structure, gives_values_back,
-};
 pub use metrics::StorageMetrics;
 pub use purge::{purge_deletion, purge_row};
 pub use read::{

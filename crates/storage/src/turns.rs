@@ -23,7 +23,7 @@
 use std::{cell::RefCell, hash::BuildHasher, rc::Rc, sync::LazyLock};
 
 use espalier_mutation::{
-    Clustering, DecoratedKeyRef,
+    Clustering, DecoratedKeyRef, path,
     schema::{TableId, TableMetadata},
 };
 use espalier_runtime::{
@@ -33,8 +33,6 @@ use espalier_runtime::{
 };
 use hashbrown::HashMap;
 use smallvec::SmallVec;
-
-use crate::memtable::path;
 
 /// Units of one key's semaphore. An exclusive turn takes all units, a shared turn takes one.
 const ALL_UNITS: usize = u32::MAX as usize;

@@ -1,6 +1,6 @@
 //! Memory of a memtable: structure and content, checked against the growth of the process.
 
-use espalier_storage::memtable::MemtableMemory;
+use espalier_storage::MemtableMemory;
 
 /// Memory of a memtable, and its contents.
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ use std::rc::Rc;
 use espalier_runtime::cpu::pin_current_thread;
 use espalier_runtime::{block_on, memory::resident_bytes, random::Generator};
 
-use espalier_storage::memtable::MemtableMemory;
+use espalier_storage::MemtableMemory;
 
 use super::BenchError;
 use super::arguments::{MemtableArguments, Part};

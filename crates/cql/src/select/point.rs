@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    PackedColumn,
+    PackedColumn, path,
     schema::{ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_runtime::trace;
-use espalier_storage::{Database, RowLookup, gives_values_back};
+use espalier_storage::{Database, RowLookup};
 use smallvec::SmallVec;
 
 use super::{PlannedSelect, SelectExpression, group::put};
@@ -50,7 +50,7 @@ impl PointSelect {
         // A point read returns the clustering as the statement has it. Where different bytes are
         // equal in the clustering order, the stored row has the bytes that were written first, and
         // these may differ from the statement's.
-        if !is_plain || select.table.is_counter() || !gives_values_back(select.table.comparator()) {
+        if !is_plain || select.table.is_counter() || !path::is_exact(select.table.comparator()) {
             return None;
         }
         let columns = select.selectors.iter().map(|selector| match selector {

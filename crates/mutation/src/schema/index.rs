@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use espalier_types::{CqlType, Similarity, TextAnalysis};
+use espalier_types::{CqlType, Similarity, TextAnalysis, similarity::floats};
 
 use super::{ColumnDefinition, TableMetadata};
 
@@ -36,6 +36,14 @@ pub struct VectorIndexOptions {
     pub similarity: Similarity,
     /// Whether searches take more time to miss fewer rows.
     pub optimizes_recall: bool,
+}
+
+impl VectorIndexOptions {
+    /// Returns whether a serialised vector can be in the index: for cosine, zero cannot.
+    pub fn is_indexable(&self, vector: &[u8]) -> bool {
+        vector.len() == self.dimension * size_of::<f32>()
+            && self.similarity.check(floats(vector)).is_ok()
+    }
 }
 
 /// The kind of an index in `system_schema.indexes`.

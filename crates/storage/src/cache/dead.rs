@@ -8,12 +8,12 @@
 
 use std::rc::Rc;
 
+use espalier_memtable::RowFormat;
 use espalier_mutation::{ColumnData, DecoratedKey, Row, schema::TableMetadata};
 
 use super::{CacheAccess, Inner};
 use crate::{
     StorageError,
-    memtable::RowFormat,
     purge::{PurgeLimits, purge_row},
     table::TableView,
 };

@@ -2,7 +2,7 @@
 
 use espalier_mutation::{
     ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row,
-    Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    Unfiltered, UnfilteredStream, path, reconcile::MergedPartition,
 };
 use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     StorageError,
-    memtable::path,
     purge::row_bytes,
     read::{ReadCommand, Source, file_sources, slices_behind},
     table::TableView,

@@ -211,11 +211,11 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use espalier_mutation::DeletionTime;
+    use espalier_memtable::MemtableBudget;
+    use espalier_mutation::{DeletionTime, path};
     use espalier_sstable::PageCache;
 
     use super::*;
-    use crate::memtable::{MemtableBudget, path};
 
     /// Headers used once cannot be evicted before their rows. If the rows were used again, the hand
     /// must not look for these headers alone.

@@ -1,7 +1,7 @@
 //! Reports to the operator which parts of a partition the row cache of a shard holds.
 
 use espalier_mutation::{
-    BoundKind, ClusteringBound, ClusteringComparator, DecoratedKey, DeletionTime,
+    BoundKind, ClusteringBound, ClusteringComparator, DecoratedKey, DeletionTime, path,
     schema::TableMetadata,
 };
 use espalier_runtime::maybe_yield;
@@ -12,7 +12,6 @@ use super::{
     entry::Entry,
     place::{FIRST, are_adjacent, is_row},
 };
-use crate::memtable::path;
 
 /// The maximum number of ranges in a report (arbitrary).
 const MAX_REPORTED_RANGES: usize = 256;

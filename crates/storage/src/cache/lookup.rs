@@ -1,16 +1,14 @@
 //! Look-ups of single entries.
 
+use espalier_memtable::{RowLookup, split_stored};
 use espalier_mutation::{
-    DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader,
+    DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader, path,
     schema::TableMetadata,
 };
 use espalier_runtime::trace_event;
 
 use super::{Inner, TableCache, Ticket, entry::Entry, partitions::are_continuous};
-use crate::{
-    StorageError,
-    memtable::{RowLookup, path, split_stored},
-};
+use crate::StorageError;
 
 impl TableCache {
     /// Calls `take` with a cached row, or with an empty result if the partition is known to be

@@ -2,7 +2,7 @@
 //! which it holds all rows.
 //!
 //! One trie for each shard holds all tables. A key is the table's number, followed by the path that
-//! a memtable uses (`memtable::path`); the value is an [`entry::Entry`]. docs/cache.md states the
+//! a memtable uses ([`espalier_mutation::path`]); the value is an [`entry::Entry`]. docs/cache.md states the
 //! rules by number; comments here cite them.
 //!
 //! | module | what it does |
@@ -46,6 +46,7 @@ mod walk;
 
 use std::{cell::RefCell, rc::Rc};
 
+use espalier_memtable::MemtableBudget;
 use espalier_sstable::PageCache;
 use espalier_trie::memory::InMemoryTrie;
 
@@ -59,8 +60,6 @@ pub(crate) use table::{TableCache, Ticket};
 use entry::{Entry, Owner};
 use eviction_ages::EvictionAges;
 use memory_split::GhostList;
-
-use crate::memtable::MemtableBudget;
 
 /// The counters and the content of a row cache, under the names of ScyllaDB's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,9 +12,10 @@
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
+use espalier_memtable::MemtableError;
 use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction,
-    PartitionHeader, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream,
+    PartitionHeader, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream, path,
 };
 use espalier_runtime::{maybe_yield, trace};
 use espalier_trie::memory::{Snapshot, Subtrie};
@@ -30,7 +31,6 @@ use super::{
 };
 use crate::{
     StorageError,
-    memtable::path,
     read::{ReadCommand, record_fragment},
     table::TableView,
 };
@@ -168,7 +168,7 @@ impl CachedPartition {
         let comparator = self.command.table.comparator();
         let is_forward = self.command.direction == Direction::Forward;
         let mut bound = path::bound(comparator, place)
-            .map_err(|error| crate::memtable::corrupt(&self.command.table, &error))?;
+            .map_err(|error| MemtableError::corrupt(&self.command.table, &error))?;
         let is_behind = if is_row(place) { is_forward } else { bound.kind.weight() > 0 };
         bound.kind = match (is_behind, is_forward) {
             (true, true) => BoundKind::ExclusiveStart,

@@ -9,15 +9,16 @@
 
 use std::{borrow::Cow, collections::VecDeque};
 
-use espalier_mutation::{DecoratedKey, KeyBound, KeyRange, Row, schema::TableMetadata};
+use espalier_mutation::{
+    DecoratedKey, KeyBound, KeyRange, Row,
+    path::{self, BEHIND, TOP},
+    schema::TableMetadata,
+};
 use espalier_runtime::maybe_yield;
 use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
 
 use super::{CacheAccess, Inner, TableCache, Ticket, entry::Entry};
-use crate::{
-    StorageError,
-    memtable::path::{self, BEHIND, TOP},
-};
+use crate::StorageError;
 
 /// The length of the table's number, with which all paths of a table begin.
 pub(super) const NUMBER_BYTES: usize = 4;
@@ -139,7 +140,8 @@ impl TableCache {
                         Some(Some(self.format().row_of(table, &[], entry.row_bytes())?))
                     }
                 };
-                let key = path::partition_key(key, entry.is_header(), "row cache")?;
+                let key = path::partition_key(key, entry.is_header())
+                    .map_err(StorageError::malformed_key("row cache"))?;
                 partitions.push_back(ContinuousPartition { key, only_row });
             }
         }
@@ -190,7 +192,8 @@ impl TableCache {
         if entry.is_fence() {
             return Ok(Continuity::Unknown(path::token_bound(&found)));
         }
-        let key = path::partition_key(&found, entry.is_header(), "row cache")?;
+        let key = path::partition_key(&found, entry.is_header())
+            .map_err(StorageError::malformed_key("row cache"))?;
         Ok(Continuity::Unknown(Some(KeyBound::BeforeKey(key))))
     }
 }

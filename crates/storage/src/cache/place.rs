@@ -1,7 +1,7 @@
 //! Places: positions in a partition, encoded as paths. A row's values end with the byte 38, a
 //! bound's with 20 (before the row) or 60 (behind it).
 
-use crate::memtable::path::{BOTTOM, TOP};
+use espalier_mutation::path::{BOTTOM, TOP};
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR};
 
 /// The positions before and behind all rows.

@@ -8,7 +8,7 @@ use std::{cell::Cell, rc::Rc};
 
 use espalier_mutation::{
     ClusteringBound, DecoratedKey, DeletionTime, Direction, KeyRange, PartitionHeader, Unfiltered,
-    UnfilteredStream, reconcile::MergedPartition,
+    UnfilteredStream, path, reconcile::MergedPartition,
 };
 
 use super::{
@@ -20,7 +20,6 @@ use super::{
 };
 use crate::{
     StorageError,
-    memtable::path,
     read::{ReadCommand, Source},
     table::TableView,
 };

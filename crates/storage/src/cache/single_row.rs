@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction,
-    PackedRow, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    PackedRow, Row, Unfiltered, UnfilteredStream, path, reconcile::MergedPartition,
     schema::TableMetadata,
 };
 use espalier_runtime::trace;
@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     StorageError,
-    memtable::path,
     read::{ReadCommand, Source, file_sources, record_fragment},
     table::TableView,
 };

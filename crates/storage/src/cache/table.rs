@@ -9,10 +9,10 @@
 
 use std::cell::{Cell, RefCell};
 
-use espalier_mutation::{DecoratedKeyRef, schema::TableMetadata};
+use espalier_memtable::RowFormat;
+use espalier_mutation::{DecoratedKeyRef, path, schema::TableMetadata};
 
 use super::{RowCache, RowCacheMetrics};
-use crate::memtable::{RowFormat, path};
 
 /// One table's part of its shard's row cache.
 pub(crate) struct TableCache {

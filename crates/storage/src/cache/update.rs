@@ -16,15 +16,13 @@ use super::{
     place::{FIRST, LAST},
     populate::CHANGED_AT_ONCE,
 };
-use crate::{
-    StorageError,
-    memtable::{
-        Memtable, MemtablePartition, is_covered, merge_packed, path, replaces, split_stored,
-    },
+use crate::StorageError;
+use espalier_memtable::{
+    Memtable, MemtablePartition, is_covered, merge_packed, replaces, split_stored,
 };
 use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyBound, PartitionHeader,
-    Row, Unfiltered, UnfilteredStream, schema::TableMetadata,
+    Row, Unfiltered, UnfilteredStream, path, schema::TableMetadata,
 };
 use espalier_runtime::maybe_yield;
 
@@ -401,6 +399,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use espalier_memtable::MemtableBudget;
     use espalier_mutation::{
         pack_row,
         schema::{TableBuilder, TableId},
@@ -410,7 +409,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{cache::RowCache, memtable::MemtableBudget};
+    use crate::cache::RowCache;
 
     #[test]
     fn what_cannot_be_merged_is_known_no_more() {

@@ -1,5 +1,6 @@
 //! Walks over the cached entries of a partition from one position on, in either direction.
 
+use espalier_memtable::walk_direction;
 use espalier_mutation::{DeletionTime, Direction};
 use espalier_trie::{
     cursor::Entries,
@@ -7,7 +8,6 @@ use espalier_trie::{
 };
 
 use super::entry::Entry;
-use crate::memtable::walk_direction;
 
 /// A walk over the entries of a partition behind some position.
 pub(super) struct Walk<'a> {

@@ -3,6 +3,7 @@
 use std::{cell::Cell, num::NonZeroU64, rc::Rc};
 
 use espalier_commitlog::CommitLog;
+use espalier_memtable::{Memtable, MemtableBudget};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, sync::Notify};
 use espalier_sstable::{
@@ -17,7 +18,6 @@ use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
     flush::{FlushEstimate, WritePace},
-    memtable::{Memtable, MemtableBudget},
     table::Table,
 };
 

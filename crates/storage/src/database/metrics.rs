@@ -3,14 +3,11 @@
 use std::cell::Cell;
 
 use espalier_commitlog::CommitLogMetrics;
+use espalier_memtable::{MemtableMemory, MemtableReader};
 use espalier_mutation::schema::TableMetadata;
 
 use super::Database;
-use crate::{
-    compaction::CompactionBacklog,
-    memtable::{MemtableMemory, MemtableReader},
-    metrics::StorageMetrics,
-};
+use crate::{compaction::CompactionBacklog, metrics::StorageMetrics};
 
 #[derive(Default)]
 pub(super) struct Counters {

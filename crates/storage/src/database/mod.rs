@@ -82,6 +82,7 @@ use std::{
 };
 
 use espalier_commitlog::{CommitLog, EncodedMutation, FoundSegment};
+use espalier_memtable::{MemtableBudget, MemtableFactory};
 use espalier_mutation::schema::{Schema, TableId};
 use espalier_runtime::{
     ShardContext,
@@ -97,7 +98,6 @@ use crate::{
     cache::RowCache,
     compaction::Throughput,
     flush::{FlushEstimate, WritePace},
-    memtable::{MemtableBudget, MemtableFactory},
     table::Table,
     turns::Turns,
 };

@@ -21,6 +21,7 @@ use espalier_commitlog::{
     CommitLog, CommitLogConfiguration, CommitLogSync, DiscardedIntervals, DiscardedIntervalsFile,
     FoundSegment, LogKind, find_segments,
 };
+use espalier_memtable::{MemtableBudget, MemtableFactory};
 use espalier_mutation::{
     KeyRange,
     schema::{Schema, TableId},
@@ -44,7 +45,6 @@ use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
     compaction::Throughput,
-    memtable::{MemtableBudget, MemtableFactory},
     read::{ReadCommand, ReadTarget},
     recovery::{
         Recovered, SchemaContents, TableRecoveries, TableRecovery, arrange, load_or_make_host_id,
@@ -146,7 +146,7 @@ impl Database {
             awaiting_flush: Default::default(),
             flush_estimate: Default::default(),
             write_pace: Default::default(),
-            memtables: MemtableFactory::new(context, configuration.clone(), budget),
+            memtables: MemtableFactory::new(context, configuration.memtables.clone(), budget),
             row_cache,
             page_cache,
             default_sstable_features: sstable_features,

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use espalier_memtable::{Found, RowLookup};
 use espalier_mutation::{
     DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Token, schema::TableMetadata,
 };
@@ -12,7 +13,6 @@ use super::Database;
 use crate::{
     StorageError,
     cache::add_cached_row,
-    memtable::{Found, RowLookup},
     purge::row_bytes,
     read::{
         PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard,

@@ -364,7 +364,8 @@ impl Database {
             }
             let packed = |index| encoder.packed_row(first_row + index);
             table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
-            memtable.apply(&table.metadata(), update, packed).map_err(WriteError::Failed)?;
+            let applied = memtable.apply(&table.metadata(), update, packed);
+            applied.map_err(|error| WriteError::Failed(error.into()))?;
             trace_event!(
                 "Adding to {} memtable: {} rows",
                 table.metadata().name,
@@ -438,7 +439,8 @@ impl Database {
         let packed = encoder.packed_row(0);
         let metadata = table.borrow_metadata();
         table.empty_ranges().record_row(&metadata, key, clustering, row, packed);
-        memtable.apply_row(&metadata, key, clustering, row, packed).map_err(WriteError::Failed)?;
+        let applied = memtable.apply_row(&metadata, key, clustering, row, packed);
+        applied.map_err(|error| WriteError::Failed(error.into()))?;
         trace_event!("Adding to {} memtable: 1 row", metadata.name);
         Ok(self.end_write(&mut encoder, ticket))
     }

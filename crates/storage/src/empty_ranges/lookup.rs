@@ -4,12 +4,12 @@
 use std::rc::Rc;
 
 use espalier_mutation::{
-    ClusteringBound, DecoratedKey, Direction, PositionRef, reconcile::KnownEmpty,
+    ClusteringBound, DecoratedKey, Direction, PositionRef, path, reconcile::KnownEmpty,
 };
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_ordered_clustering};
 
 use super::{EmptyRangeAccess, EmptyRanges, Place, place::path_of, ranges::RangeList};
-use crate::{memtable::path, read::ReadCommand};
+use crate::read::ReadCommand;
 
 /// The empty ranges at the moment when a read opens the sources of a partition.
 #[derive(Default)]

@@ -42,8 +42,9 @@ use std::{
     rc::Rc,
 };
 
+use espalier_memtable::is_dead;
 use espalier_mutation::{
-    DecoratedKeyRef, KeyBound, PartitionUpdate, RowContent, schema::TableMetadata,
+    DecoratedKeyRef, KeyBound, PartitionUpdate, RowContent, path, schema::TableMetadata,
 };
 use espalier_runtime::sync::Notify;
 
@@ -56,10 +57,7 @@ use place::path_of;
 use queue::Queue;
 use ranges::RangeList;
 
-use crate::{
-    memtable::{is_dead, path},
-    read::ReadPosition,
-};
+use crate::read::ReadPosition;
 
 /// The maximum number of rows noted while recorders are active. If more are written, the findings
 /// of these recorders are dropped.

@@ -3,9 +3,9 @@
 
 use std::{cmp::Ordering, rc::Rc};
 
-use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, schema::TableMetadata};
+use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, path, schema::TableMetadata};
 
-use crate::{StorageError, memtable::path};
+use crate::StorageError;
 
 /// The path behind all partitions.
 const END: &[u8] = &[path::BEHIND];
@@ -119,7 +119,7 @@ impl Place {
         if partition.is_empty() || rest == [path::BEHIND] {
             return Ok(None);
         }
-        Ok(Some((path::partition_key(partition, true, "cached empty range")?, rest)))
+        Ok(Some((partition_key(partition)?, rest)))
     }
 
     /// Returns the bound from which a scan of partitions finds all rows behind the place; `None` if
@@ -132,12 +132,16 @@ impl Place {
         if partition.is_empty() {
             return Ok(Some(path::token_bound(&self.path).unwrap_or(KeyBound::Unbounded)));
         }
-        let key = path::partition_key(partition, true, "cached empty range")?;
+        let key = partition_key(partition)?;
         Ok(Some(match rest {
             [path::BEHIND] => KeyBound::AfterKey(key),
             _ => KeyBound::BeforeKey(key),
         }))
     }
+}
+
+fn partition_key(partition: &[u8]) -> Result<DecoratedKey, StorageError> {
+    path::partition_key(partition, true).map_err(StorageError::malformed_key("cached empty range"))
 }
 
 impl PartialEq for Place {

@@ -3,8 +3,9 @@
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
+use espalier_memtable::MemtableError;
 use espalier_mutation::{
-    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, KeyBound, KeyRange,
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, KeyBound, KeyRange, path,
     schema::TableId,
 };
 use espalier_runtime::time::{self, Instant};
@@ -12,7 +13,6 @@ use espalier_runtime::time::{self, Instant};
 use super::Place;
 use crate::{
     Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
-    memtable::path,
     read::{TableAccess, read_on_shard},
     table::Table,
 };
@@ -81,7 +81,7 @@ async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<()
     {
         let near = match rest.first() {
             Some(first) if *first >= path::BOTTOM => path::bound(metadata.comparator(), rest)
-                .map_err(|error| crate::memtable::corrupt(&metadata, &error))?,
+                .map_err(|error| MemtableError::corrupt(&metadata, &error))?,
             _ => ClusteringBound { kind: BoundKind::InclusiveStart, values: [].into() },
         };
         let slice = ClusteringSlice { start: near, end: ClusteringBound::top() };

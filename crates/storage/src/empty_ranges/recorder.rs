@@ -3,10 +3,10 @@
 //! Usually visible rows follow one another, and then the recorder costs one comparison a row:
 //! places are built only after a fragment was dropped.
 
-use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound};
+use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound, path};
 
 use super::{EmptyAtOpening, EmptyRangeAccess, Place, place::path_of};
-use crate::{memtable::path, read::ReadCommand};
+use crate::read::ReadCommand;
 
 /// A recorder of runs of dead rows during a read. The read goes forward over partitions, or in
 /// either direction within one partition.

@@ -2,6 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use espalier_memtable::{Memtable, MemtablePartition, OnlyRows};
 use espalier_mutation::{
     CellRef, ClusteringSlices, DecoratedKey, Direction, KeyBound, PackedColumn, PackedRow, RowRef,
     UnfilteredStream,
@@ -12,11 +13,7 @@ use espalier_sstable::SSTableWriter;
 use smallvec::SmallVec;
 
 use super::pace::FlushPace;
-use crate::{
-    Database, StorageError,
-    flush::FlushProgress,
-    memtable::{Memtable, MemtablePartition, OnlyRows},
-};
+use crate::{Database, StorageError, flush::FlushProgress};
 
 /// Partitions and rows between two reports of the progress.
 const ITEMS_BETWEEN_RECORDS: u64 = 64;

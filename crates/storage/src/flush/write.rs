@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
+use espalier_memtable::{Memtable, MemtableStatistics};
 use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::file::FileError;
 use espalier_sstable::{
@@ -15,7 +16,6 @@ use crate::{
     Database, StorageError,
     flush::FlushProgress,
     index::write_memtable,
-    memtable::{Memtable, MemtableStatistics},
     table::{SSTable, Table},
 };
 

@@ -22,13 +22,14 @@ use std::{
 };
 
 use espalier_commitlog::SyncBatch;
+use espalier_memtable::MemtableBudget;
 use espalier_runtime::{
     sync::Notify,
     time::{self, Instant},
 };
 
 use super::FlushEstimate;
-use crate::{Database, memtable::MemtableBudget};
+use crate::Database;
 
 /// Acknowledgements leave in steps of this length, so that many writes share a turn of the event
 /// loop and a message to their client.

@@ -7,12 +7,12 @@
 
 use std::{rc::Rc, time::Duration};
 
+use espalier_memtable::Memtable;
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::time;
 
 use crate::{
     Database,
-    memtable::Memtable,
     table::{SSTable, Table},
 };
 

@@ -10,7 +10,7 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{IndexedColumn, Listed, schema::TableMetadata};
+use espalier_mutation::{IndexedColumn, Listed, put_entry_value, schema::TableMetadata};
 use espalier_runtime::maybe_yield;
 
 use super::{
@@ -105,7 +105,7 @@ impl Candidates {
                         return None;
                     }
                     let mut value = Vec::new();
-                    entry::put_value(form, &mut value);
+                    put_entry_value(form, &mut value);
                     let value: Rc<[u8]> = value.into();
                     let stream = |source| Stream::new(source, value.clone());
                     streams.extend(sources(&value)?.into_iter().map(stream));

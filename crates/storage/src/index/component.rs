@@ -4,20 +4,17 @@
 //! Memory of a compaction: [`SEGMENT_BYTES`] for each index. Entries beyond that begin another
 //! segment of the component.
 
+use espalier_memtable::Memtable;
 use espalier_mutation::{
-    DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, Unfiltered,
+    DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, Unfiltered, put_entry_value,
     schema::{IndexMetadata, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, maybe_yield};
 use espalier_sstable::{SSTableWriter, SecondaryIndexWriter, VectorLimits};
 use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
 
-use super::{
-    entry,
-    memory::put_place,
-    vector_component::{VectorBuilder, VectorComponent},
-};
-use crate::{StorageError, memtable::Memtable};
+use super::vector_component::{VectorBuilder, VectorComponent};
+use crate::StorageError;
 
 /// The bytes of entries that are sorted at a time. Arbitrary: a tenth of a GiB of Data.db has about
 /// as many.
@@ -157,8 +154,8 @@ impl IndexBuilders {
             let mut outcome = Ok(false);
             column.for_each_value(&indexed, form, |form| {
                 entry.clear();
-                entry::put_value(form, entry);
-                put_place(table, column, key.borrowed(), clustering, entry);
+                put_entry_value(form, entry);
+                column.put_place(table.comparator(), key.borrowed(), clustering, entry);
                 if outcome.is_ok() {
                     outcome = entries.put(entry, ());
                 }
@@ -172,7 +169,7 @@ impl IndexBuilders {
         for builder in vectors {
             if let Some(vector) = builder.column.vector(&indexed) {
                 entry.clear();
-                put_place(table, &builder.column, key.borrowed(), clustering, entry);
+                builder.column.put_place(table.comparator(), key.borrowed(), clustering, entry);
                 builder.add(entry, vector);
             }
         }

@@ -9,34 +9,13 @@
 //! Entries of one value are in the order of the table. The order of the values is that of their
 //! forms (`put_form` of the mutation crate), also if a form was cut.
 
-use espalier_mutation::{Clustering, ClusteringComparator, DecoratedKey, DecoratedKeyRef};
-use espalier_types::byte_comparable::{NEXT_COMPONENT, TERMINATOR, decode_escaped, encode_escaped};
+use espalier_mutation::{Clustering, ClusteringComparator, DecoratedKey, path};
+use espalier_types::byte_comparable::{TERMINATOR, decode_escaped};
 
-use crate::{StorageError, memtable::path};
+use crate::StorageError;
 
 /// Greater than the byte behind any value in an entry.
 pub(super) const BEHIND: u8 = path::BEHIND;
-
-/// Appends the value of an entry.
-pub(super) fn put_value(form: &[u8], entry: &mut Vec<u8>) {
-    entry.push(NEXT_COMPONENT);
-    encode_escaped(form, entry);
-    entry.push(TERMINATOR);
-}
-
-/// Appends the partition of an entry.
-pub(super) fn put_partition(key: DecoratedKeyRef<'_>, entry: &mut Vec<u8>) {
-    path::put_partition(key, entry);
-}
-
-/// Appends the row of an entry.
-pub(super) fn put_row<V: AsRef<[u8]>>(
-    comparator: &ClusteringComparator,
-    clustering: &[Option<V>],
-    entry: &mut Vec<u8>,
-) {
-    path::put_row(comparator, clustering, entry);
-}
 
 /// Returns the length of the value at the beginning of an entry.
 pub(super) fn value_length(entry: &[u8]) -> Result<usize, StorageError> {
@@ -59,8 +38,8 @@ fn escaped_length(bytes: &[u8], head: usize) -> Option<usize> {
 
 /// Decodes the partition of an entry.
 pub(super) fn partition_key(partition: &[u8]) -> Result<DecoratedKey, StorageError> {
-    path::partition_key(partition, true, "secondary index")
-        .map_err(|error| corrupt(&error.to_string()))
+    path::partition_key(partition, true)
+        .map_err(|error| corrupt(&format!("a partition key in a secondary index: {error}")))
 }
 
 /// Decodes the row of an entry.
@@ -86,6 +65,7 @@ pub(super) fn is_malformed(error: &StorageError) -> bool {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use espalier_mutation::put_entry_value;
     use espalier_types::CqlType;
     use proptest::prelude::*;
 
@@ -102,9 +82,9 @@ mod tests {
             let key = DecoratedKey::new(key.into());
             let row = [Some(Bytes::from(value))];
             let mut entry = Vec::new();
-            put_value(&form, &mut entry);
-            put_partition(key.borrowed(), &mut entry);
-            put_row(&comparator, &row, &mut entry);
+            put_entry_value(&form, &mut entry);
+            path::put_partition(key.borrowed(), &mut entry);
+            path::put_row(&comparator, &row, &mut entry);
             let (_, place) = entry.split_at(value_length(&entry).unwrap());
             let (partition, rest) = split_place(place).unwrap();
             prop_assert_eq!(partition_key(partition).unwrap(), key);

@@ -3,12 +3,11 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `entry` | the bytes of an entry |
-//! | `memory` | the entries of a memtable, which writes add |
 //! | `component`, `vector_component` | the entries of an SSTable, which a flush or a compaction writes |
 //! | `search` | what a read looks for |
 //! | `source`, `candidates` | cursors over the entries, and their union in the order of the table |
 //! | `range` | the places of a range of values, sorted in passes |
-//! | `vectors`, `nearest` | the vectors of a memtable, and a search for the most similar ones |
+//! | `nearest` | a search for the most similar vectors |
 //! | `read` | a read of the rows that the entries name |
 //! | `build`, `failures` | the background task that indexes SSTables without entries |
 //!
@@ -21,7 +20,6 @@ mod candidates;
 mod component;
 mod entry;
 mod failures;
-mod memory;
 mod nearest;
 mod range;
 mod read;
@@ -29,12 +27,10 @@ mod search;
 mod source;
 mod union;
 mod vector_component;
-mod vectors;
 
 pub(crate) use build::run as run_builder;
 pub(crate) use component::{IndexBuilders, write_memtable};
 pub(crate) use failures::IndexFailures;
-pub(crate) use memory::MemtableIndexes;
 pub(crate) use range::DearRanges;
 pub(crate) use read::{Indexed, read_indexed};
 pub use search::{FormBound, IndexSearch, IndexTerm, IndexValues};

@@ -13,6 +13,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use espalier_memtable::Memtable;
 use espalier_mutation::schema::VectorIndexOptions;
 use espalier_runtime::maybe_yield;
 use espalier_sstable::{NearestSearch, Neighbor, Top, VectorLimits};
@@ -21,7 +22,6 @@ use espalier_types::similarity::floats;
 use super::{candidates::Places, source::report_damaged};
 use crate::{
     StorageError,
-    memtable::Memtable,
     table::{SSTable, TableView},
 };
 

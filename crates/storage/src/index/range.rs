@@ -17,6 +17,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
 };
 
+use espalier_mutation::put_entry_value;
 use espalier_runtime::maybe_yield;
 
 use super::{
@@ -236,7 +237,7 @@ impl Kept {
 /// Returns the entry at a bound: no entry before the bound is above it, none behind is below.
 fn near(bound: &FormBound, is_upper: bool) -> Vec<u8> {
     let mut value = Vec::new();
-    entry::put_value(&bound.form, &mut value);
+    put_entry_value(&bound.form, &mut value);
     if bound.inclusive == is_upper {
         value.push(BEHIND);
     }

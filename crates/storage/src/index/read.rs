@@ -5,6 +5,7 @@ use std::sync::Arc;
 use espalier_mutation::{
     Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, Direction, KeyBound, KeyRange,
     Listed,
+    path::{self, BEHIND, put_key_bound},
 };
 
 use espalier_runtime::{trace, trace_event};
@@ -16,7 +17,6 @@ use super::{
 };
 use crate::{
     ReadCommand, ReadPosition, ReadResult, ReadTarget, StorageError,
-    memtable::path::{BEHIND, put_key_bound},
     read::{Remaining, TableAccess, read_one},
 };
 
@@ -137,11 +137,11 @@ fn bounds(command: &ReadCommand, own: &KeyRange, listed: Listed) -> (Vec<u8>, Op
 /// Returns the place at which a read resumes behind a position.
 fn place_behind(command: &ReadCommand, position: &ReadPosition, listed: Listed) -> Vec<u8> {
     let mut place = Vec::new();
-    entry::put_partition(position.key.borrowed(), &mut place);
+    path::put_partition(position.key.borrowed(), &mut place);
     match (&position.clustering, listed) {
         (None, _) => place.push(BEHIND),
         (Some(last), Listed::Rows) => {
-            entry::put_row(command.table.comparator(), &last.values, &mut place);
+            path::put_row(command.table.comparator(), &last.values, &mut place);
             place.push(0);
         }
         // The rest of the partition.

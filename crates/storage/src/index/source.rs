@@ -2,11 +2,11 @@
 
 use std::{collections::VecDeque, rc::Rc};
 
+use espalier_memtable::Memtable;
 use espalier_sstable::{EntryCursor, SSTableError};
 
 use crate::{
     StorageError,
-    memtable::Memtable,
     table::{SSTable, TableView},
 };
 

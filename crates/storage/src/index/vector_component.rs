@@ -6,13 +6,14 @@
 //! Memory of a compaction: [`SEGMENT_BYTES`] for each index. Vectors beyond that begin another
 //! segment.
 
+use espalier_memtable::Memtable;
 use espalier_mutation::{IndexedColumn, schema::VectorIndexOptions};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{SSTableWriter, VectorIndexWriter, VectorLimits, VectorPoints};
 use espalier_types::similarity::floats;
 
-use super::{component::ENTRIES_AT_ONCE, vectors::is_indexable};
-use crate::{StorageError, memtable::Memtable};
+use super::component::ENTRIES_AT_ONCE;
+use crate::StorageError;
 
 /// The bytes of vectors, with their places and graph, that are collected at a time (arbitrary): a
 /// quarter of a million vectors of 128 components.
@@ -110,7 +111,7 @@ impl VectorBuilder {
 
     /// Adds the vector of a row.
     pub(super) fn add(&mut self, place: &[u8], vector: &[u8]) {
-        if is_indexable(&self.of.options, vector) {
+        if self.of.options.is_indexable(vector) {
             self.vector.clear();
             self.vector.extend(floats(vector));
             self.points.push(place, &self.vector);

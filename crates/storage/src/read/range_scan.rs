@@ -10,6 +10,7 @@
 
 use std::rc::Rc;
 
+use espalier_memtable::NextInMemory;
 use espalier_mutation::{DecoratedKey, DeletionTime, Direction, KeyBound, KeyRange};
 use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{ColumnSelection, Scan};
@@ -21,10 +22,7 @@ use super::{
     source::Source,
     trace::{record_partition, trace_scanned},
 };
-use crate::{
-    StorageError, cache::ScanFill, empty_ranges::EmptyRangeAccess, memtable::NextInMemory,
-    table::TableView,
-};
+use crate::{StorageError, cache::ScanFill, empty_ranges::EmptyRangeAccess, table::TableView};
 
 /// A scan over the partitions of a range.
 pub(crate) struct RangeScan<'a> {

@@ -2,6 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use espalier_memtable::MemtablePartition;
 use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream};
 use espalier_runtime::{trace, trace_event};
 use futures_util::future::LocalBoxFuture;
@@ -20,7 +21,6 @@ use crate::{
     cache::{CacheAccess, CachedPartition, read_single_row},
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder},
     index::{Indexed, read_indexed},
-    memtable::MemtablePartition,
     table::{SSTable, TableView},
 };
 

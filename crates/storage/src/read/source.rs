@@ -1,5 +1,6 @@
 //! The stream of one partition from any source.
 
+use espalier_memtable::MemtablePartition;
 use espalier_mutation::{
     ClusteringBound, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered, UnfilteredStream,
 };
@@ -9,7 +10,6 @@ use super::trace::{record_fragment, record_skip};
 use crate::{
     StorageError,
     cache::{CachedPartition, FilledPartition},
-    memtable::MemtablePartition,
 };
 use espalier_runtime::{maybe_yield, trace};
 
@@ -79,7 +79,7 @@ impl UnfilteredStream for Source<'_> {
             record_skip();
         }
         match self {
-            Self::Memtable(partition) => partition.skip_to(position).await,
+            Self::Memtable(partition) => Ok(partition.skip_to(position).await?),
             Self::SSTable(partition) => Ok(partition.skip_to(position).await?),
             Self::Cached(partition) => partition.skip_to(position).await,
             Self::Scanned(partition) => Ok(partition.skip_to(position).await?),

@@ -2,6 +2,7 @@
 //!
 //! Nothing here runs unless the request is traced; callers check that first.
 
+use espalier_memtable::RowLookup;
 use espalier_mutation::{
     Cell, CellRef, ColumnData, DecoratedKeyRef, DeletionTime, PackedColumn, Row, Unfiltered,
 };
@@ -9,10 +10,7 @@ use espalier_runtime::{time, trace, trace_event};
 use espalier_sstable::Presence;
 
 use super::ReadResult;
-use crate::{
-    memtable::RowLookup,
-    table::{SSTable, TableView},
-};
+use crate::table::{SSTable, TableView};
 
 const ROWS: &str = "rows";
 const PARTITION_TOMBSTONES: &str = "partition tombstones";

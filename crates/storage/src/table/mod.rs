@@ -19,6 +19,7 @@ use std::{
 };
 
 use espalier_commitlog::ColumnMapping;
+use espalier_memtable::{Memtable, MemtableFactory};
 use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::{file::FileSystem, sync::Semaphore, time::Instant};
 use espalier_sstable::versions::{Version, VersionFeatures};
@@ -43,7 +44,6 @@ use crate::{
     empty_ranges::EmptyRanges,
     flush::FlushClock,
     index::IndexFailures,
-    memtable::{Memtable, MemtableFactory},
     system::SCHEMA_KEYSPACE,
 };
 

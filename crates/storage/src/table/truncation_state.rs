@@ -3,11 +3,12 @@
 
 use std::rc::Rc;
 
+use espalier_memtable::Memtable;
 use espalier_runtime::sync::Permit;
 use espalier_sstable::Descriptor;
 
 use super::{SSTable, Table};
-use crate::{compaction::CompactionPause, memtable::Memtable};
+use crate::compaction::CompactionPause;
 
 #[derive(Default)]
 pub(super) struct TruncationState {

@@ -3,14 +3,11 @@
 
 use std::rc::Rc;
 
+use espalier_memtable::{Memtable, NextInMemory};
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 
 use super::{SSTable, SSTableSet};
-use crate::{
-    StorageError,
-    index::DearRanges,
-    memtable::{Memtable, NextInMemory},
-};
+use crate::{StorageError, index::DearRanges};
 
 /// The memtables and SSTables of a table.
 #[derive(Clone)]

@@ -11,13 +11,14 @@ use std::{
     thread,
 };
 
+use espalier_memtable::MemtableReader;
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, DeletionTime, Direction, Mutation, PartitionUpdate,
     RangeTombstone,
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, random::Generator, time::Instant};
-use espalier_storage::{MemtableKind, memtable::MemtableReader, memtable::Structure};
+use espalier_storage::{MemtableKind, Structure};
 use espalier_types::CqlType;
 use uuid::Uuid;
 

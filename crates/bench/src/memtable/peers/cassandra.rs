@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::memory::total_bytes;
-use espalier_storage::memtable::MemtableMemory;
+use espalier_storage::MemtableMemory;
 use serde_json::Value;
 
 use super::CASSANDRA;

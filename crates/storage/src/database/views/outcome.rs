@@ -18,6 +18,7 @@
 
 use std::sync::Arc;
 
+use espalier_memtable::MemtablePartition;
 use espalier_mutation::{
     Cell, ClusteringSlice, ClusteringSlices, ColumnData, ComplexColumn, DecoratedKey, DeletionTime,
     Direction, PartitionHeader, PartitionUpdate, Row, Unfiltered, UnfilteredStream,
@@ -31,7 +32,6 @@ use super::{
 };
 use crate::{
     Database, StorageError,
-    memtable::MemtablePartition,
     purge::keep_live,
     read::{ColumnSelection, ReadCommand, ReadTarget, Source, may_hold, sources_of},
     table::TableView,

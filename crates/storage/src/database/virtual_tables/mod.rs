@@ -14,6 +14,7 @@ pub use clients::{ClientEncryption, ClientSession, ConnectedClient};
 use std::{rc::Rc, sync::Arc};
 
 use bytes::Bytes;
+use espalier_memtable::{Memtable, MemtableBudget, MemtableKind};
 use espalier_mutation::{
     Clustering, DecoratedKey, KeyRange, PartitionUpdate, Row, build_composite, pack_row,
     schema::TableMetadata,
@@ -23,7 +24,6 @@ use espalier_runtime::{ShardContext, maybe_yield, time, trace, trace_event};
 use super::Database;
 use crate::{
     StorageError,
-    memtable::{Memtable, MemtableBudget, MemtableKind},
     read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, trace_result},
     system::{RowWriter, SYSTEM_KEYSPACE, VIEWS_KEYSPACE},
     table::TableView,

@@ -1,17 +1,17 @@
 //! Views of one partition, at present or in a snapshot, and walks over its rows and over its
 //! deletion branch.
 
-use espalier_mutation::{DeletionTime, Direction};
+use espalier_mutation::{DeletionTime, Direction, path};
 use espalier_trie::cursor::Direction as WalkDirection;
 
 use super::{
     content::{Boundary, Content},
-    path, range_tombstones,
+    range_tombstones,
     store::{Entries, PartitionView},
 };
 
 /// Converts the direction of a stream into that of a walk.
-pub(crate) fn walk_direction(direction: Direction) -> WalkDirection {
+pub fn walk_direction(direction: Direction) -> WalkDirection {
     match direction {
         Direction::Forward => WalkDirection::Forward,
         Direction::Reverse => WalkDirection::Reverse,

@@ -1,8 +1,15 @@
 //! Memtables: the newest writes of a table's part on one shard, in one trie down to the row, or in
 //! another ordered map that the table asks for (`store`).
 //!
-//! The trie's path is token, partition key, clustering; the contents are packed rows, partition
-//! deletions, and the boundaries of range deletions (`path`). "Trie Memtables in Cassandra"
+//! The trie's path is token, partition key, clustering ([`espalier_mutation::path`]); the contents
+//! are packed rows, partition deletions, and the boundaries of range deletions. Beside the rows are
+//! the entries of the table's secondary indexes.
+//!
+//! The crate knows neither the commit log nor files. Its user logs a write, applies it here, and
+//! records the position in the log ([`Memtable::add_position`]); a flush reads the partitions in
+//! order.
+//!
+//! **Lineage.** "Trie Memtables in Cassandra"
 //! (Lambov, VLDB 2022) describes a trie of partitions, and names the extension down to rows as the
 //! next step.
 //!
@@ -17,8 +24,10 @@
 
 mod budget;
 mod content;
+mod error;
 mod factory;
 mod freeing;
+mod index_entries;
 mod indexes;
 mod kind;
 mod lookup;
@@ -26,7 +35,6 @@ mod memory;
 mod merge;
 mod only_rows;
 mod partition;
-pub(crate) mod path;
 mod range_tombstones;
 mod reader;
 mod row_format;
@@ -37,6 +45,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod tombstone_runs;
+mod vectors;
 mod walk;
 mod write;
 
@@ -46,25 +55,24 @@ use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::ShardContext;
 
 pub use budget::{MAX_TRIE_BYTES, MemtableBudget};
-pub use factory::MemtableConfigurations;
-pub(crate) use factory::MemtableFactory;
+pub use error::MemtableError;
+pub use factory::{MemtableConfigurations, MemtableFactory};
+pub use index_entries::MemtableIndexes;
 pub use kind::{MemtableKind, Structure};
-pub(crate) use lookup::Found;
-pub use lookup::RowLookup;
+pub use lookup::{Found, RowLookup};
 pub use memory::MemtableMemory;
-pub(crate) use merge::{is_covered, merge_packed, replaces};
-pub(crate) use only_rows::OnlyRows;
+pub use merge::{is_covered, merge_packed, replaces};
+pub use only_rows::OnlyRows;
 pub use partition::MemtablePartition;
-pub use path::is_exact as gives_values_back;
 pub use reader::{MemtableReader, PartitionSnapshot};
-pub(crate) use row_format::{RowFormat, corrupt};
-pub(crate) use scan::NextInMemory;
+pub use row_format::RowFormat;
+pub use scan::NextInMemory;
 pub use statistics::MemtableStatistics;
-pub(crate) use tombstone_runs::is_dead;
-pub(crate) use walk::walk_direction;
-pub(crate) use write::split_stored;
+pub use tombstone_runs::is_dead;
+pub use vectors::MemtableVectors;
+pub use walk::walk_direction;
+pub use write::split_stored;
 
-use crate::index::MemtableIndexes;
 use store::Store;
 
 /// The writes of one table on one shard since the last flush began.
@@ -119,18 +127,19 @@ impl Memtable {
     }
 
     /// Returns whether nothing was written.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.store.borrow().is_empty()
     }
 
     /// Records that another memtable takes the writes.
-    pub(crate) fn freeze(&self) {
+    pub fn freeze(&self) {
         self.is_frozen.set(true);
     }
 
     /// Returns whether another memtable takes the writes.
     #[inline]
-    pub(crate) fn is_frozen(&self) -> bool {
+    pub fn is_frozen(&self) -> bool {
         self.is_frozen.get()
     }
 
@@ -149,13 +158,13 @@ impl Memtable {
     /// whatever the budget. So a memtable may hold more than 2 GiB, and writes have room while the
     /// previous flush ends.
     #[inline]
-    pub(crate) fn wants_flush(&self) -> bool {
+    pub fn wants_flush(&self) -> bool {
         self.fullest_bytes() > self.budget.trie_bytes() / 8 * 5
     }
 
     /// Returns whether nothing more should be written before the memtable is flushed.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.fullest_bytes() > self.budget.trie_bytes() / 8 * 7
     }
 
@@ -171,12 +180,12 @@ impl Memtable {
     }
 
     /// Returns the greatest write timestamp in µs; `i64::MIN` if there is none.
-    pub(crate) fn maximum_timestamp(&self) -> i64 {
+    pub fn maximum_timestamp(&self) -> i64 {
         self.statistics.borrow().maximum_timestamp
     }
 
     /// Returns the least write timestamp in µs; `i64::MAX` if there is none.
-    pub(crate) fn minimum_timestamp(&self) -> i64 {
+    pub fn minimum_timestamp(&self) -> i64 {
         self.statistics.borrow().minimum_timestamp
     }
 
@@ -187,7 +196,8 @@ impl Memtable {
     }
 
     /// Records that the memtable holds a write of the log.
-    pub(crate) fn add_position(&self, start: LogPosition, end: LogPosition) {
+    #[inline]
+    pub fn add_position(&self, start: LogPosition, end: LogPosition) {
         self.positions.set(Some(match self.positions.get() {
             Some((first, last)) => (first.min(start), last.max(end)),
             None => (start, end),

@@ -2,8 +2,7 @@
 
 use espalier_mutation::{DecoratedKeyRef, PartitionUpdate, RowContent, schema::TableMetadata};
 
-use super::{Memtable, store::StoreFull};
-use crate::index::MemtableIndexes;
+use super::{Memtable, index_entries::MemtableIndexes, store::StoreFull};
 
 impl Memtable {
     /// Adds the entries of an update.
@@ -36,33 +35,29 @@ impl Memtable {
 
     /// Returns the number of indexes that the memtable has the entries of.
     #[inline]
-    pub(crate) fn index_count(&self) -> usize {
+    pub fn index_count(&self) -> usize {
         self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().count())
     }
 
     /// Returns about how many bytes the entries of an update have.
-    pub(crate) fn index_entry_bytes(
-        &self,
-        table: &TableMetadata,
-        update: &PartitionUpdate,
-    ) -> usize {
+    pub fn index_entry_bytes(&self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
         let indexes = self.indexes.as_ref();
         indexes.map_or(0, |indexes| indexes.borrow_mut().entry_bytes(table, update))
     }
 
     /// Returns names and signatures of the indexes that the memtable has the entries of.
-    pub(crate) fn index_names(&self) -> Vec<(String, String)> {
+    pub fn index_names(&self) -> Vec<(String, String)> {
         self.indexes.as_ref().map_or_else(Vec::new, |indexes| indexes.borrow().names())
     }
 
     /// Returns whether the memtable has the entries of an index.
-    pub(crate) fn has_index(&self, name: &str, signature: &str) -> bool {
+    pub fn has_index(&self, name: &str, signature: &str) -> bool {
         self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().has(name, signature))
     }
 
     /// Collects entries of an index, from the first one that is not below `from`: up to `most`, and
     /// those that begin with `start` alone.
-    pub(crate) fn index_entries(
+    pub fn index_entries(
         &self,
         name: &str,
         (from, start): (&[u8], &[u8]),
@@ -74,7 +69,7 @@ impl Memtable {
 
     /// Calls `visit` with the entries of all indexes, if there are any. The caller must not wait
     /// meanwhile.
-    pub(crate) fn with_indexes<R>(&self, visit: impl FnOnce(&MemtableIndexes) -> R) -> Option<R> {
+    pub fn with_indexes<R>(&self, visit: impl FnOnce(&MemtableIndexes) -> R) -> Option<R> {
         self.indexes.as_ref().map(|indexes| visit(&indexes.borrow()))
     }
 

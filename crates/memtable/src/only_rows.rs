@@ -5,11 +5,11 @@
 //! row. Here some dozens of partitions follow one seek, and their rows are copied into one buffer,
 //! so that the cache misses of fetching them overlap.
 
-use espalier_mutation::{DecoratedKey, KeyBound};
+use espalier_mutation::{DecoratedKey, KeyBound, path};
 use espalier_trie::{cursor::Direction, prefetch::prefetch_range};
 
-use super::{Memtable, content::Content, path};
-use crate::StorageError;
+use super::{Memtable, content::Content, error::partition_key};
+use crate::MemtableError;
 
 /// Partitions taken at a time: some microseconds.
 const AT_ONCE: usize = 32;
@@ -18,7 +18,7 @@ const BYTES_AT_ONCE: usize = 64 << 10;
 
 /// Partitions that have a row and nothing else.
 #[derive(Default)]
-pub(crate) struct OnlyRows {
+pub struct OnlyRows {
     /// The keys, each with the end of its row in `bytes`.
     keys: Vec<(DecoratedKey, usize)>,
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct OnlyRows {
 
 impl OnlyRows {
     /// Iterates over keys and packed rows, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&DecoratedKey, &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&DecoratedKey, &[u8])> {
         let mut start = 0;
         self.keys.iter().map(move |(key, end)| {
             let row = self.bytes.get(start..*end).unwrap_or_default();
@@ -36,7 +36,7 @@ impl OnlyRows {
     }
 
     /// Returns the last key.
-    pub(crate) fn last(&self) -> Option<&DecoratedKey> {
+    pub fn last(&self) -> Option<&DecoratedKey> {
         self.keys.last().map(|(key, _)| key)
     }
 }
@@ -44,11 +44,15 @@ impl OnlyRows {
 impl Memtable {
     /// Fills `rows` with the partitions behind a bound, as long as each is a row and nothing else.
     /// Finds none in tables with more rows in a partition.
-    pub(crate) fn next_only_rows(
+    ///
+    /// # Errors
+    ///
+    /// Fails if a key is damaged.
+    pub fn next_only_rows(
         &self,
         bound: &KeyBound,
         rows: &mut OnlyRows,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), MemtableError> {
         rows.keys.clear();
         rows.bytes.clear();
         if !self.format.is_single_row {
@@ -72,7 +76,7 @@ impl Memtable {
                 prefetch_range(bytes, 0, bytes.len().min(super::lookup::LIKELY_BYTES));
             }
             length += bytes.len();
-            rows.keys.push((path::partition_key(key, false, "memtable")?, length));
+            rows.keys.push((partition_key(key, false)?, length));
             *row = bytes;
         }
         rows.bytes.reserve(length);

@@ -3,15 +3,15 @@
 use super::{
     Memtable,
     content::Content,
-    merge, path,
+    merge,
     range_tombstones::deletion_before,
     store::{StoreFull, StorePartition},
     tombstone_runs,
 };
-use crate::StorageError;
+use crate::MemtableError;
 use espalier_mutation::{
     DecoratedKeyRef, DeletionTime, PackError, PartitionUpdate, RowContent,
-    encoding::body::put_values, schema::TableMetadata,
+    encoding::body::put_values, path, schema::TableMetadata,
 };
 
 /// Buffers that are kept between writes, so that an ordinary write allocates nothing but its row.
@@ -36,7 +36,7 @@ struct Change {
 
 /// Splits the bytes of a stored row into the kept clustering values and the packed row.
 #[inline]
-pub(crate) fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
+pub fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
     if is_exact {
         return (&[], bytes);
     }
@@ -48,12 +48,16 @@ impl Memtable {
     /// Applies an update. `packed` returns the packed form of the static row, if there is one, and
     /// of the rows, which are counted together. It never yields: readers of this shard see all of
     /// the update or nothing.
-    pub(crate) fn apply<'p>(
+    ///
+    /// # Errors
+    ///
+    /// [`MemtableError::Full`] if a trie is full; [`MemtableError::PackedRow`] if a row is damaged.
+    pub fn apply<'p>(
         &self,
         table: &TableMetadata,
         update: &PartitionUpdate,
         packed: impl Fn(usize) -> &'p [u8],
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), MemtableError> {
         let outcome = self.apply_inner(table, update, packed);
         self.settle();
         outcome.map_err(|failure| self.error(table, failure))
@@ -61,29 +65,29 @@ impl Memtable {
 
     /// Applies the write of one row, as [`Self::apply`] does with an update of nothing else.
     /// `packed` is its packed form.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::apply`].
     #[inline]
-    pub(crate) fn apply_row<V: AsRef<[u8]>>(
+    pub fn apply_row<V: AsRef<[u8]>>(
         &self,
         table: &TableMetadata,
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
         row: &impl RowContent,
         packed: &[u8],
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), MemtableError> {
         let outcome = self.apply_row_inner(table, key, clustering, row, packed);
         self.settle();
         outcome.map_err(|failure| self.error(table, failure))
     }
 
     #[cold]
-    fn error(&self, table: &TableMetadata, failure: Failure) -> StorageError {
+    fn error(&self, table: &TableMetadata, failure: Failure) -> MemtableError {
         match failure {
-            Failure::Full => StorageError::MemtablesFull {
-                used_bytes: self.memory_bytes(),
-                limit_bytes: self.memory_bytes(),
-                reason: "the memtable's trie is full".into(),
-            },
-            Failure::Packed(source) => StorageError::PackedRow {
+            Failure::Full => MemtableError::Full { bytes: self.memory_bytes() },
+            Failure::Packed(source) => MemtableError::PackedRow {
                 table: format!("{}.{}", table.keyspace, table.name),
                 source,
             },

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    CellRef, DecoratedKeyRef, DeletionTime, PackedRow,
+    CellRef, DecoratedKeyRef, DeletionTime, PackedRow, path,
     schema::{DroppedColumn, TableMetadata},
 };
 
 use espalier_trie::prefetch::prefetch_range;
 
-use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
+use super::{Memtable, content::Content, range_tombstones, write::split_stored};
 
 /// Bytes at the start of a row on the heap that a look-up prefetches.
 pub(super) const LIKELY_BYTES: usize = 256;
@@ -65,9 +65,8 @@ impl RowLookup<'_> {
     }
 }
 
-/// The result of a look-up in one memtable. The contract is that of
-/// [`crate::Database::try_read_row`].
-pub(crate) enum Found<R> {
+/// The result of a look-up in one memtable. The row is not reconciled with other sources.
+pub enum Found<R> {
     /// The partition does not exist.
     NoPartition,
     /// The partition exists. The value is the result of the caller's function for the row.
@@ -80,14 +79,14 @@ impl Memtable {
     /// Returns whether some cells may be older than the drop of a column that was added again.
     /// Reads and flushes must then remove these cells from the rows.
     #[inline]
-    pub(crate) fn may_hold_dropped(&self, table: &TableMetadata) -> bool {
+    pub fn may_hold_dropped(&self, table: &TableMetadata) -> bool {
         let newest = table.newest_former_drop_us();
         newest != i64::MIN && self.statistics.borrow().minimum_timestamp <= newest
     }
 
     /// Returns the table as a flush writes it: with the dropped columns for which the memtable may
     /// have cells written after the drop.
-    pub(crate) fn table_to_write(&self, table: &Arc<TableMetadata>) -> Arc<TableMetadata> {
+    pub fn table_to_write(&self, table: &Arc<TableMetadata>) -> Arc<TableMetadata> {
         let statistics = self.statistics.borrow();
         let is_kept = |id, dropped: &DroppedColumn| {
             statistics.has_column(id) && !dropped.deletes(statistics.maximum_timestamp)
@@ -97,7 +96,7 @@ impl Memtable {
 
     /// Returns whether the memtable has anything of the partition. `partition` is a buffer for its
     /// path.
-    pub(crate) fn has(&self, key: DecoratedKeyRef<'_>, partition: &mut Vec<u8>) -> bool {
+    pub fn has(&self, key: DecoratedKeyRef<'_>, partition: &mut Vec<u8>) -> bool {
         partition.clear();
         path::put_partition(key, partition);
         let store = self.store.borrow();
@@ -113,7 +112,7 @@ impl Memtable {
 
     /// Calls `take` with the row. `buffer` holds the path, so that nothing is allocated.
     #[inline]
-    pub(crate) fn look_up<V: AsRef<[u8]>, R>(
+    pub fn look_up<V: AsRef<[u8]>, R>(
         &self,
         table: &TableMetadata,
         key: DecoratedKeyRef<'_>,
@@ -166,12 +165,12 @@ impl Memtable {
     }
 
     /// Returns whether [`Memtable::look_ahead`] does anything.
-    pub(crate) fn looks_ahead(&self) -> bool {
+    pub fn looks_ahead(&self) -> bool {
         self.store.borrow().looks_ahead()
     }
 
     /// Prefetches the memory that look-ups of these rows will read. `rows` gives their paths.
-    pub(crate) fn look_ahead<'path>(&self, rows: impl IntoIterator<Item = &'path [u8]>) {
+    pub fn look_ahead<'path>(&self, rows: impl IntoIterator<Item = &'path [u8]>) {
         self.store.borrow().look_ahead(rows, |content| {
             if let Content::Heap(bytes) = content {
                 prefetch_range(bytes, 0, bytes.len().min(LIKELY_BYTES));

@@ -1,12 +1,11 @@
 //! Makes memtables of the kind that a table asks for.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, rc::Rc};
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::ShardContext;
 
 use super::{Memtable, MemtableBudget, MemtableKind, Structure};
-use crate::StorageConfiguration;
 
 /// The configuration of tables that name no other.
 const DEFAULT: &str = "default";
@@ -41,26 +40,28 @@ impl MemtableConfigurations {
 
 /// Makes a core's memtables. Clones share the budget.
 #[derive(Clone)]
-pub(crate) struct MemtableFactory {
+pub struct MemtableFactory {
     context: ShardContext,
-    configuration: Arc<StorageConfiguration>,
+    configurations: Rc<MemtableConfigurations>,
     budget: MemtableBudget,
 }
 
 impl MemtableFactory {
-    pub(crate) fn new(
+    /// Makes the memtables of a core from the kinds in `configurations`. They take their memory from
+    /// `budget`.
+    pub fn new(
         context: ShardContext,
-        configuration: Arc<StorageConfiguration>,
+        configurations: MemtableConfigurations,
         budget: MemtableBudget,
     ) -> Self {
-        Self { context, configuration, budget }
+        Self { context, configurations: Rc::new(configurations), budget }
     }
 
     /// Makes an empty memtable. If the table's configuration no longer exists, the memtable has the
     /// default one.
-    pub(crate) fn make(&self, table: &TableMetadata) -> Rc<Memtable> {
+    pub fn make(&self, table: &TableMetadata) -> Rc<Memtable> {
         let name = &table.options.memtable;
-        let kinds = &self.configuration.memtables;
+        let kinds = &self.configurations;
         let kind = kinds.get(name).unwrap_or_else(|| {
             tracing::warn!(
                 keyspace = table.keyspace,

@@ -1,4 +1,5 @@
-//! The keys of the memtable's trie.
+//! The byte-comparable paths of partitions, rows and bounds: the keys of the memtable's trie, which
+//! the row cache, secondary indexes, empty ranges and turns use as well.
 //!
 //! ```text
 //! partition   40 token 40 escaped key 38
@@ -16,11 +17,6 @@
 //! rows compare by their bytes. After a common prefix of values comes a bound before it (20), the
 //! end of a row (38), another value (3E, 3F, 40 or 41) or a bound behind it (60), in this order.
 
-use crate::StorageError;
-use espalier_mutation::{
-    BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, DecoratedKeyRef,
-    Direction, KeyBound, Token,
-};
 use espalier_types::{
     CqlType, DecodeError,
     byte_comparable::{
@@ -29,36 +25,42 @@ use espalier_types::{
     },
 };
 
+use crate::{
+    BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, DecoratedKeyRef,
+    Direction, KeyBound, Token,
+};
+
 /// Leads to the boundaries of range deletions.
-pub(crate) const DELETIONS: u8 = 0x10;
+pub const DELETIONS: u8 = 0x10;
 /// Leads to the tombstone runs.
-pub(crate) const TOMBSTONE_RUNS: u8 = 0x14;
+pub const TOMBSTONE_RUNS: u8 = 0x14;
 /// Leads to the static row.
-pub(crate) const STATIC: u8 = 0x18;
+pub const STATIC: u8 = 0x18;
 /// The least byte with which a row's clustering can begin.
-pub(crate) const FIRST_ROW: u8 = TERMINATOR;
+pub const FIRST_ROW: u8 = TERMINATOR;
 
 /// Greater than any byte that follows a partition's path or a token in a key.
-pub(crate) const BEHIND: u8 = 0xFF;
+pub const BEHIND: u8 = 0xFF;
 
-/// The bounds before and behind all rows.
-pub(crate) const BOTTOM: u8 = LT_NEXT;
-pub(crate) const TOP: u8 = GT_NEXT;
+/// The bound before all rows.
+pub const BOTTOM: u8 = LT_NEXT;
+/// The bound behind all rows.
+pub const TOP: u8 = GT_NEXT;
 
 /// Appends the path of a partition.
 #[inline]
-pub(crate) fn put_partition(key: DecoratedKeyRef<'_>, path: &mut Vec<u8>) {
+pub fn put_partition(key: DecoratedKeyRef<'_>, path: &mut Vec<u8>) {
     encode_decorated_key(key.token.0, key.key, path);
 }
 
 /// Appends the common beginning of the paths of all partitions with a token.
-pub(crate) fn put_token(token: Token, path: &mut Vec<u8>) {
+pub fn put_token(token: Token, path: &mut Vec<u8>) {
     path.push(NEXT_COMPONENT);
     path.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
 }
 
 /// Returns the bound at a token, from its path.
-pub(crate) fn token_bound(path: &[u8]) -> Option<KeyBound> {
+pub fn token_bound(path: &[u8]) -> Option<KeyBound> {
     let (token, rest) = path.strip_prefix(&[NEXT_COMPONENT])?.split_first_chunk::<8>()?;
     let token = Token(i64::from_be_bytes(*token) ^ i64::MIN);
     match rest {
@@ -70,7 +72,7 @@ pub(crate) fn token_bound(path: &[u8]) -> Option<KeyBound> {
 
 /// Appends the path from which a seek finds the first partition behind the bound. All partitions
 /// before the bound have smaller paths; no partition behind it has a smaller path.
-pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
+pub fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
     match bound {
         KeyBound::Unbounded => {}
         KeyBound::BeforeToken(token) => put_token(*token, path),
@@ -88,27 +90,24 @@ pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
 
 /// Returns the key of the partition to which the entry at `path` belongs. If `is_own`, `path` is
 /// the partition's own path. Otherwise it is the path of the partition's only row, in a table
-/// without clustering columns; that path is one byte longer. Errors name the `store`.
-pub(crate) fn partition_key(
-    path: &[u8],
-    is_own: bool,
-    store: &str,
-) -> Result<DecoratedKey, StorageError> {
+/// without clustering columns; that path is one byte longer.
+///
+/// # Errors
+///
+/// Fails if the path is malformed.
+pub fn partition_key(path: &[u8], is_own: bool) -> Result<DecoratedKey, DecodeError> {
     let partition = if is_own {
         path
     } else {
         path.split_last().map(|(_, partition)| partition).unwrap_or_default()
     };
-    let (token, key) = decode_decorated_key(partition).map_err(|error| StorageError::Corrupt {
-        what: format!("a partition key in a {store}"),
-        reason: error.to_string(),
-    })?;
+    let (token, key) = decode_decorated_key(partition)?;
     Ok(DecoratedKey { token: Token(token), key: key.into() })
 }
 
 /// Appends the path of a row within its partition.
 #[inline]
-pub(crate) fn put_row<V: AsRef<[u8]>>(
+pub fn put_row<V: AsRef<[u8]>>(
     comparator: &ClusteringComparator,
     values: &[Option<V>],
     path: &mut Vec<u8>,
@@ -117,17 +116,17 @@ pub(crate) fn put_row<V: AsRef<[u8]>>(
 }
 
 /// Appends a bound, as in the deletion branch (without [`DELETIONS`]).
-pub(crate) fn put_bound(
-    comparator: &ClusteringComparator,
-    bound: &ClusteringBound,
-    path: &mut Vec<u8>,
-) {
+pub fn put_bound(comparator: &ClusteringComparator, bound: &ClusteringBound, path: &mut Vec<u8>) {
     let terminator = if bound.kind.weight() < 0 { LT_NEXT } else { GT_NEXT };
     encode_ordered_clustering(&comparator.types, &bound.values, terminator, path);
 }
 
 /// Returns the clustering of a row from its path within the partition.
-pub(crate) fn clustering(
+///
+/// # Errors
+///
+/// Fails if the path is malformed.
+pub fn clustering(
     comparator: &ClusteringComparator,
     path: &[u8],
 ) -> Result<Clustering, DecodeError> {
@@ -138,7 +137,11 @@ pub(crate) fn clustering(
 /// Returns a bound from its path in the deletion branch. The path does not say whether the bound
 /// starts or ends a deletion, so the kind is always a start. The caller knows the deletions on both
 /// sides.
-pub(crate) fn bound(
+///
+/// # Errors
+///
+/// Fails if the path is malformed.
+pub fn bound(
     comparator: &ClusteringComparator,
     path: &[u8],
 ) -> Result<ClusteringBound, DecodeError> {
@@ -148,7 +151,11 @@ pub(crate) fn bound(
 
 /// Returns the far end of a range that is walked in `direction`. If `path` is a bound, the range
 /// ends there. If it is a row, the range includes the row.
-pub(crate) fn far_end(
+///
+/// # Errors
+///
+/// Fails if the path is malformed.
+pub fn far_end(
     comparator: &ClusteringComparator,
     path: &[u8],
     direction: Direction,
@@ -164,7 +171,7 @@ pub(crate) fn far_end(
 }
 
 /// Returns the start kind of a bound with this terminator.
-pub(crate) fn kind_of(terminator: u8) -> BoundKind {
+pub fn kind_of(terminator: u8) -> BoundKind {
     if terminator == LT_NEXT { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart }
 }
 

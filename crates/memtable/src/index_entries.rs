@@ -4,7 +4,7 @@
 //! shard alone and have no readers on other threads. Their memory counts as that of the memtable.
 
 use espalier_mutation::{
-    DecoratedKeyRef, IndexedColumn, IndexedRow, Listed, PartitionUpdate, RowContent,
+    DecoratedKeyRef, IndexedColumn, IndexedRow, PartitionUpdate, RowContent, put_entry_value,
     schema::{IndexMetadata, TableMetadata, VectorIndexOptions},
 };
 use espalier_trie::{
@@ -12,8 +12,7 @@ use espalier_trie::{
     memory::{InMemoryTrie, TrieFull},
 };
 
-use super::{entry, vectors::MemtableVectors};
-use crate::memtable::MemtableBudget;
+use crate::{MemtableBudget, vectors::MemtableVectors};
 
 /// The entries of one index.
 struct Trie {
@@ -23,7 +22,7 @@ struct Trie {
 }
 
 /// The entries of all indexes of a memtable.
-pub(crate) struct MemtableIndexes {
+pub struct MemtableIndexes {
     /// The names and signatures of the indexes, in the order of the table.
     names: Vec<(String, String)>,
     tries: Vec<Trie>,
@@ -88,8 +87,8 @@ impl MemtableIndexes {
             let mut outcome = Ok(());
             column.for_each_value(&row, form, |form| {
                 entry.clear();
-                entry::put_value(form, entry);
-                put_place(table, column, key, clustering, entry);
+                put_entry_value(form, entry);
+                column.put_place(table.comparator(), key, clustering, entry);
                 if outcome.is_ok() {
                     outcome = entries.put(entry, ()).map(|_| ());
                 }
@@ -99,7 +98,7 @@ impl MemtableIndexes {
         for vectors in vectors {
             if let Some(vector) = vectors.column.vector(&row) {
                 entry.clear();
-                put_place(table, &vectors.column, key, clustering, entry);
+                vectors.column.put_place(table.comparator(), key, clustering, entry);
                 vectors.add(entry, vector);
             }
         }
@@ -121,7 +120,7 @@ impl MemtableIndexes {
             let indexed = IndexedRow { key, clustering, row };
             for Trie { column, .. } in &*tries {
                 entry.clear();
-                put_place(table, column, key, clustering, entry);
+                column.put_place(table.comparator(), key, clustering, entry);
                 column.for_each_value(&indexed, form, |form| {
                     bytes = bytes.saturating_add(form.len() + entry.len());
                 });
@@ -129,7 +128,7 @@ impl MemtableIndexes {
             for MemtableVectors { column, .. } in &*vectors {
                 if let Some(vector) = column.vector(&indexed) {
                     entry.clear();
-                    put_place(table, column, key, clustering, entry);
+                    column.put_place(table.comparator(), key, clustering, entry);
                     bytes = bytes.saturating_add(vector.len() + entry.len());
                 }
             }
@@ -166,12 +165,12 @@ impl MemtableIndexes {
     }
 
     /// Returns the properties of an index if it is on vectors.
-    pub(crate) fn vector_options(&self, name: &str) -> Option<VectorIndexOptions> {
+    pub fn vector_options(&self, name: &str) -> Option<VectorIndexOptions> {
         self.vectors_of(name).map(|vectors| vectors.options)
     }
 
     /// Returns the vectors of an index, if it is on vectors.
-    pub(super) fn vectors_of(&self, name: &str) -> Option<&MemtableVectors> {
+    pub fn vectors_of(&self, name: &str) -> Option<&MemtableVectors> {
         self.vectors.iter().find(|vectors| vectors.name == name)
     }
 
@@ -196,19 +195,5 @@ impl MemtableIndexes {
             found.push(entry.to_vec());
         }
         found
-    }
-}
-
-/// Appends the place of a row, behind the value of an entry.
-pub(super) fn put_place<V: AsRef<[u8]>>(
-    table: &TableMetadata,
-    column: &IndexedColumn,
-    key: DecoratedKeyRef<'_>,
-    clustering: Option<&[Option<V>]>,
-    entry: &mut Vec<u8>,
-) {
-    entry::put_partition(key, entry);
-    if let (Listed::Rows, Some(clustering)) = (column.listed(), clustering) {
-        entry::put_row(table.comparator(), clustering, entry);
     }
 }

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    ClusteringBound, DeletionTime, RangeTombstone, encoding::body::put_values,
+    ClusteringBound, DeletionTime, RangeTombstone, encoding::body::put_values, path,
     schema::TableMetadata,
 };
 use espalier_trie::cursor::Direction;
@@ -15,7 +15,6 @@ use espalier_trie::cursor::Direction;
 use super::{
     Memtable,
     content::{Boundary, Content},
-    path,
     store::{PartitionView, StoreFull, StorePartition},
 };
 

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row,
+    Clustering, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row, path,
     reconcile::apply_deletion, schema::TableMetadata,
 };
 use espalier_trie::{
@@ -23,12 +23,12 @@ use espalier_trie::{
 use super::{
     Memtable,
     content::Content,
-    path, range_tombstones,
-    row_format::{RowFormat, corrupt},
+    range_tombstones,
+    row_format::RowFormat,
     store::{PartMap, PartitionView},
     walk::walk_direction,
 };
-use crate::StorageError;
+use crate::MemtableError;
 
 /// A handle to read a memtable from another thread: it may be sent there and cloned.
 #[derive(Clone)]
@@ -55,7 +55,10 @@ impl MemtableReader {
     /// # Errors
     ///
     /// Returns an error if the stored static row cannot be decoded.
-    pub fn partition(&self, key: &DecoratedKey) -> Result<Option<PartitionSnapshot>, StorageError> {
+    pub fn partition(
+        &self,
+        key: &DecoratedKey,
+    ) -> Result<Option<PartitionSnapshot>, MemtableError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key.borrowed(), &mut prefix);
         let part = self.map.map_or(0, |map| map.index(&prefix));
@@ -92,7 +95,7 @@ impl PartitionSnapshot {
     /// # Errors
     ///
     /// Returns an error if the stored row cannot be decoded.
-    pub fn row(&self, clustering: &Clustering) -> Result<Option<Row>, StorageError> {
+    pub fn row(&self, clustering: &Clustering) -> Result<Option<Row>, MemtableError> {
         let mut row_path = Vec::new();
         path::put_row(self.table.comparator(), &clustering.values, &mut row_path);
         match self.snapshot.subtrie().get(&row_path) {
@@ -120,9 +123,9 @@ impl PartitionSnapshot {
         self.header.deletion.max(range)
     }
 
-    fn reconciled(&self, row_path: &[u8], content: &Content) -> Result<Option<Row>, StorageError> {
+    fn reconciled(&self, row_path: &[u8], content: &Content) -> Result<Option<Row>, MemtableError> {
         if content.row_bytes().is_none() {
-            return Err(corrupt(&self.table, &NoRow));
+            return Err(MemtableError::corrupt(&self.table, &NoRow));
         }
         let mut row = self.format.row(&self.table, row_path, content)?;
         let deletion = self.deletion_at(self.snapshot.subtrie(), row_path);
@@ -141,7 +144,7 @@ pub struct SnapshotRows<'a> {
 }
 
 impl Iterator for SnapshotRows<'_> {
-    type Item = Result<Row, StorageError>;
+    type Item = Result<Row, MemtableError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

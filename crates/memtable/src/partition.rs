@@ -10,7 +10,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_mutation::{
     ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader,
-    RangeTombstoneMarker, Unfiltered, UnfilteredStream, encoding::body::BodyReader,
+    RangeTombstoneMarker, Unfiltered, UnfilteredStream, encoding::body::BodyReader, path,
     schema::TableMetadata,
 };
 
@@ -19,13 +19,11 @@ use espalier_runtime::maybe_yield;
 use super::{
     Memtable,
     content::Boundary,
-    path,
-    row_format::corrupt,
     run_ahead::TombstoneRunAhead,
     store::StoreSnapshot,
     walk::{At, View},
 };
-use crate::StorageError;
+use crate::MemtableError;
 
 /// The fragments that are read at first if the number of wanted rows is unknown, and after a skip.
 const FIRST_FILL: usize = 16;
@@ -87,7 +85,7 @@ impl MemtablePartition {
         slices: &Arc<ClusteringSlices>,
         direction: Direction,
         wanted_rows: usize,
-    ) -> Result<Option<Self>, StorageError> {
+    ) -> Result<Option<Self>, MemtableError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key.borrowed(), &mut prefix);
         let header =
@@ -123,7 +121,7 @@ impl MemtablePartition {
 
     /// Reads the next fragments into the buffer, or none if the next [`SLICES_OF_A_FILL`] slices
     /// have none.
-    fn fill(&mut self) -> Result<(), StorageError> {
+    fn fill(&mut self) -> Result<(), MemtableError> {
         let result = self.with_view(Self::fill_from);
         if self.is_done() {
             self.release_snapshot();
@@ -159,7 +157,7 @@ impl MemtablePartition {
         }
     }
 
-    fn fill_from(&mut self, view: View<'_>) -> Result<(), StorageError> {
+    fn fill_from(&mut self, view: View<'_>) -> Result<(), MemtableError> {
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(MAX_FILL);
         self.filled_bytes = 0;
@@ -220,7 +218,7 @@ impl MemtablePartition {
         view: &View<'_>,
         range: &mut Range,
         wanted: usize,
-    ) -> Result<bool, StorageError> {
+    ) -> Result<bool, MemtableError> {
         let far = std::mem::take(&mut range.far);
         let mut rows = view.rows(self.direction, &range.at, &far);
         let mut boundaries = view.boundaries(self.direction, &range.at, &far);
@@ -275,13 +273,13 @@ impl Drop for MemtablePartition {
 }
 
 impl UnfilteredStream for MemtablePartition {
-    type Error = StorageError;
+    type Error = MemtableError;
 
     fn header(&self) -> &PartitionHeader {
         &self.header
     }
 
-    async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, MemtableError> {
         while self.buffer.is_empty() && !self.is_done() {
             // The caller may drop all that it gets, and not yield itself.
             maybe_yield().await;
@@ -300,7 +298,7 @@ impl UnfilteredStream for MemtablePartition {
         path::far_end(self.table.comparator(), far, self.direction).ok()
     }
 
-    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), MemtableError> {
         self.next_fill = FIRST_FILL;
         let comparator = self.table.comparator();
         let is_forward = self.direction == Direction::Forward;
@@ -331,12 +329,13 @@ fn bound(
     table: &TableMetadata,
     bound_path: &[u8],
     boundary: &Boundary,
-) -> Result<ClusteringBound, StorageError> {
+) -> Result<ClusteringBound, MemtableError> {
     let Some(kept) = &boundary.kept_values else {
-        return path::bound(table.comparator(), bound_path).map_err(|error| corrupt(table, &error));
+        return path::bound(table.comparator(), bound_path)
+            .map_err(|error| MemtableError::corrupt(table, &error));
     };
     let kind = path::kind_of(bound_path.last().copied().unwrap_or_default());
     let mut reader = BodyReader::new(Bytes::clone(kept));
-    let values = reader.values().map_err(|error| corrupt(table, &error))?;
+    let values = reader.values().map_err(|error| MemtableError::corrupt(table, &error))?;
     Ok(ClusteringBound { kind, values })
 }

@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_mutation::{
     Cell, Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction,
-    Liveness, PartitionUpdate, Row, Unfiltered, UnfilteredStream, pack_row,
+    Liveness, PartitionUpdate, Row, Unfiltered, UnfilteredStream, pack_row, path,
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{ShardContext, block_on, preempt::force_every_yield, yield_now};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{
     Memtable, MemtableBudget, MemtableKind, MemtablePartition, Structure,
-    partition::SLICES_OF_A_FILL, path,
+    partition::SLICES_OF_A_FILL,
 };
 
 const ROWS: i32 = 200;

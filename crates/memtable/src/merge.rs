@@ -11,7 +11,7 @@ use espalier_mutation::{
 /// Returns whether `new` stays as it is and replaces all of `old`: the usual overwrite of the same
 /// simple columns by a later write. Returns `false` in all cases that need a closer look.
 #[inline]
-pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
+pub fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     if table.is_counter() {
         return false;
     }
@@ -46,7 +46,11 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
 /// Reconciles two packed rows and packs the result into `out`. Drops the shares of a counter that
 /// `active`, the deletion over the row, covers: in a merged cell, a deleted share would get the
 /// timestamp of a newer one and come back.
-pub(crate) fn merge_packed(
+///
+/// # Errors
+///
+/// Fails if one of the rows is damaged.
+pub fn merge_packed(
     table: &TableMetadata,
     old: &[u8],
     new: &[u8],
@@ -73,7 +77,7 @@ pub(crate) fn merge_packed(
 
 /// Returns whether a deletion leaves nothing of a packed row. Returns `false` for counters, which
 /// stay.
-pub(crate) fn is_covered(table: &TableMetadata, packed: &[u8], deletion: DeletionTime) -> bool {
+pub fn is_covered(table: &TableMetadata, packed: &[u8], deletion: DeletionTime) -> bool {
     !table.is_counter()
         && unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed))
             .is_ok_and(|mut row| !apply_deletion(&mut row, deletion))

@@ -8,7 +8,7 @@ use espalier_sstable::{ChunkedBytes, ChunkedRows};
 use espalier_types::similarity::floats;
 
 /// The vectors of one index.
-pub(super) struct MemtableVectors {
+pub struct MemtableVectors {
     pub(super) name: String,
     pub(super) column: IndexedColumn,
     pub(super) options: VectorIndexOptions,
@@ -25,20 +25,20 @@ impl MemtableVectors {
     /// Adds a vector and the place of its row. Leaves out one that cannot be indexed, as zero for
     /// cosine.
     pub(super) fn add(&mut self, place: &[u8], vector: &[u8]) {
-        if is_indexable(&self.options, vector) {
+        if self.options.is_indexable(vector) {
             self.vectors.push(floats(vector));
             self.places.push(place);
         }
     }
 
     /// Returns up to `most` vectors from number `from` on.
-    pub(super) fn vectors(&self, from: usize, most: usize) -> impl Iterator<Item = &[f32]> {
+    pub fn vectors(&self, from: usize, most: usize) -> impl Iterator<Item = &[f32]> {
         let end = from.saturating_add(most).min(self.vectors.len());
         (from..end).map(|number| self.vectors.row(number))
     }
 
     /// Returns the place of a vector.
-    pub(super) fn place(&self, number: usize) -> Option<&[u8]> {
+    pub fn place(&self, number: usize) -> Option<&[u8]> {
         self.places.get(number)
     }
 
@@ -49,10 +49,4 @@ impl MemtableVectors {
     pub(super) fn used_bytes(&self) -> usize {
         self.vectors.used_bytes() + self.places.used_bytes()
     }
-}
-
-/// Returns whether a serialised vector can be in an index.
-pub(super) fn is_indexable(options: &VectorIndexOptions, vector: &[u8]) -> bool {
-    vector.len() == options.dimension * size_of::<f32>()
-        && options.similarity.check(floats(vector)).is_ok()
 }

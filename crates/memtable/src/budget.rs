@@ -71,7 +71,7 @@ impl MemtableBudget {
     /// Refills the chunk pool on a helper thread if it runs low. A write that needs a new chunk
     /// would wait for the system, which was measured to hold the core for tens of milliseconds.
     #[inline]
-    pub(crate) fn refill_chunk_pool(&self) {
+    pub fn refill_chunk_pool(&self) {
         if self.shared.chunk_pool.is_one_wanted() {
             self.add_pooled_chunk();
         }
@@ -95,7 +95,7 @@ impl MemtableBudget {
     }
 
     /// Returns the pool of chunks that freed memtables have left to the next ones.
-    pub(crate) fn chunk_pool(&self) -> &Arc<ChunkPool> {
+    pub fn chunk_pool(&self) -> &Arc<ChunkPool> {
         &self.shared.chunk_pool
     }
 
@@ -117,7 +117,7 @@ impl MemtableBudget {
 
     /// Returns the bytes in use that are not being freed.
     #[inline]
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.shared.used_bytes.get().saturating_sub(self.shared.leaving_bytes.get())
     }
 
@@ -128,37 +128,37 @@ impl MemtableBudget {
     }
 
     /// Returns whether memtables of this total size are a reason to flush.
-    pub(crate) fn is_flush_due(&self, active_bytes: usize) -> bool {
+    pub fn is_flush_due(&self, active_bytes: usize) -> bool {
         active_bytes >= self.shared.flush_bytes
     }
 
     /// Returns the bytes held at which a flush begins.
-    pub(crate) fn flush_bytes(&self) -> usize {
+    pub fn flush_bytes(&self) -> usize {
         self.shared.flush_bytes
     }
 
     /// Returns the bytes that should be held at most: writers are slowed down so that a flush ends
     /// before more are held.
-    pub(crate) fn wanted_bytes(&self) -> usize {
+    pub fn wanted_bytes(&self) -> usize {
         let (limit, flush) = (self.shared.limit_bytes, self.shared.flush_bytes);
         limit - limit.saturating_sub(flush) / MARGIN_PART
     }
 
     /// Returns the bytes that may still be taken while flushes keep up, within
     /// [`Self::wanted_bytes`] and the limit.
-    pub(crate) fn room_bytes(&self) -> usize {
+    pub fn room_bytes(&self) -> usize {
         let held = self.wanted_bytes().saturating_sub(self.held_bytes());
         held.min(self.shared.limit_bytes.saturating_sub(self.shared.used_bytes.get()))
     }
 
     /// Returns whether there is less free memory than there should be, so that deferrable work
     /// should leave the core to flushes.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.held_bytes() > self.wanted_bytes() || !self.has_room()
     }
 
     /// Returns the sum of all bytes ever taken.
-    pub(crate) fn grown_bytes(&self) -> u64 {
+    pub fn grown_bytes(&self) -> u64 {
         self.shared.grown_bytes.get()
     }
 
@@ -168,29 +168,31 @@ impl MemtableBudget {
     }
 
     /// Wakes the writes that wait for room, so that they check again.
-    pub(crate) fn wake_waiters(&self) {
+    pub fn wake_waiters(&self) {
         self.shared.room.notify_all();
     }
 
+    /// Takes bytes from the budget.
     #[inline]
-    pub(crate) fn grow(&self, bytes: usize) {
+    pub fn grow(&self, bytes: usize) {
         self.shared.used_bytes.set(self.shared.used_bytes.get() + bytes);
         self.shared.grown_bytes.set(self.shared.grown_bytes.get() + bytes as u64);
     }
 
     /// Records that so many bytes are about to be given back. No flush is needed to free them, nor
     /// is there a reason to slow down writers before the limit is near.
-    pub(crate) fn begin_freeing(&self, bytes: usize) {
+    pub fn begin_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get() + bytes);
     }
 
     /// Gives back so many of the bytes that were being freed.
-    pub(crate) fn end_freeing(&self, bytes: usize) {
+    pub fn end_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get().saturating_sub(bytes));
         self.shrink(bytes);
     }
 
-    pub(crate) fn shrink(&self, bytes: usize) {
+    /// Gives bytes back.
+    pub fn shrink(&self, bytes: usize) {
         self.shared.used_bytes.set(self.shared.used_bytes.get().saturating_sub(bytes));
         self.shared.room.notify_all();
     }

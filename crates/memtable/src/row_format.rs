@@ -4,27 +4,28 @@ use bytes::Bytes;
 use espalier_mutation::{
     Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row,
     encoding::body::{BodyReader, put_values},
-    pack_row,
+    pack_row, path,
     reconcile::remove_dropped,
     schema::TableMetadata,
     unpack_row,
 };
 
-use super::{content::Content, path, store::PartitionView, write::split_stored};
-use crate::StorageError;
+use super::{content::Content, store::PartitionView, write::split_stored};
+use crate::MemtableError;
 
 /// The properties of the stored form that follow from a table's columns.
 #[derive(Clone, Copy)]
-pub(crate) struct RowFormat {
+pub struct RowFormat {
     /// Whether paths preserve clusterings byte for byte.
-    pub(crate) is_exact: bool,
+    pub is_exact: bool,
     /// Whether a partition is a single row, and so needs no content of its own: the table has no
     /// clustering and no static columns.
-    pub(crate) is_single_row: bool,
+    pub is_single_row: bool,
 }
 
 impl RowFormat {
-    pub(crate) fn of(table: &TableMetadata) -> Self {
+    /// Determines the form of a table's rows.
+    pub fn of(table: &TableMetadata) -> Self {
         Self {
             is_exact: path::is_exact(table.comparator()),
             is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),
@@ -37,7 +38,7 @@ impl RowFormat {
         table: &TableMetadata,
         key: &DecoratedKey,
         partition: PartitionView<'_>,
-    ) -> Result<Option<PartitionHeader>, StorageError> {
+    ) -> Result<Option<PartitionHeader>, MemtableError> {
         let deletion = match partition.get(&[]) {
             Some(Content::Partition(deletion)) => *deletion,
             _ if self.is_single_row && partition.get(&[path::FIRST_ROW]).is_some() => {
@@ -61,32 +62,36 @@ impl RowFormat {
         table: &TableMetadata,
         row_path: &[u8],
         content: &Content,
-    ) -> Result<Row, StorageError> {
+    ) -> Result<Row, MemtableError> {
         self.row_of(table, row_path, content.row_bytes().unwrap_or_default())
     }
 
     /// Decodes the bytes of a stored row, without the cells of dropped columns. `row_path` is empty
     /// for a static row.
-    pub(crate) fn row_of(
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are damaged.
+    pub fn row_of(
         self,
         table: &TableMetadata,
         row_path: &[u8],
         stored: &[u8],
-    ) -> Result<Row, StorageError> {
+    ) -> Result<Row, MemtableError> {
         let (kept, packed) = split_stored(self.is_exact, stored);
         let clustering = if row_path.is_empty() || self.is_single_row {
             Clustering::empty()
         } else if self.is_exact {
             path::clustering(table.comparator(), row_path)
-                .map_err(|error| corrupt(table, &error))?
+                .map_err(|error| MemtableError::corrupt(table, &error))?
         } else {
             let mut reader = BodyReader::new(Bytes::copy_from_slice(kept));
-            reader.clustering().map_err(|error| corrupt(table, &error))?
+            reader.clustering().map_err(|error| MemtableError::corrupt(table, &error))?
         };
         let mut row =
             unpack_row(clustering, &Bytes::copy_from_slice(packed)).map_err(|source| {
                 let table = format!("{}.{}", table.keyspace, table.name);
-                StorageError::PackedRow { table, source }
+                MemtableError::PackedRow { table, source }
             })?;
         remove_dropped(table, &mut row);
         Ok(row)
@@ -94,7 +99,7 @@ impl RowFormat {
 
     /// Appends the bytes that are stored for a row or static row: the values that its path does not
     /// preserve, and its packed form.
-    pub(crate) fn store_row(self, row: &Row, out: &mut Vec<u8>) {
+    pub fn store_row(self, row: &Row, out: &mut Vec<u8>) {
         if !self.is_exact {
             let start = out.len();
             out.extend_from_slice(&[0; 4]);
@@ -103,12 +108,5 @@ impl RowFormat {
             out[start..start + 4].copy_from_slice(&length.to_le_bytes());
         }
         pack_row(row, out);
-    }
-}
-
-pub(crate) fn corrupt(table: &TableMetadata, error: &dyn std::error::Error) -> StorageError {
-    StorageError::Corrupt {
-        what: format!("the memtable of {}.{}", table.keyspace, table.name),
-        reason: error.to_string(),
     }
 }

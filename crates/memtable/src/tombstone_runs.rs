@@ -14,12 +14,11 @@
 //! **Memory bound.** One key for each run, which has at least two adjacent dead rows. Cost: a write
 //! of a tombstone takes three more seeks, any other write one, if its partition has runs.
 
-use espalier_mutation::{Direction, PackedRow};
+use espalier_mutation::{Direction, PackedRow, path};
 
 use super::{
     Memtable,
     content::Content,
-    path,
     store::{Entries, PartitionView, StoreFull, StorePartition},
     walk::walk_direction,
 };
@@ -38,7 +37,7 @@ pub(super) type Run = (Vec<u8>, Vec<u8>);
 /// Returns [`PackedRow::is_dead_for_ever`], or `false` for a malformed row, which the decoder will
 /// report.
 #[inline]
-pub(crate) fn is_dead(packed: &[u8]) -> bool {
+pub fn is_dead(packed: &[u8]) -> bool {
     PackedRow::new(packed).is_ok_and(|row| row.is_dead_for_ever())
 }
 
