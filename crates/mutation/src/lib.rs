@@ -24,6 +24,7 @@ pub mod murmur3;
 mod packed;
 mod partition_update;
 pub mod path;
+pub mod purge;
 mod range_tombstones;
 pub mod reconcile;
 mod row;

@@ -47,6 +47,26 @@ pub struct ComplexColumn {
 }
 
 impl Row {
+    /// Returns the bytes of the row's values, with an estimate for each cell; they bound a page.
+    pub fn page_bytes(&self) -> usize {
+        /// Overhead of a cell besides its value, in bytes; an estimate.
+        const CELL_BYTES: usize = 16;
+        let clustering: usize = self.clustering.values.iter().flatten().map(Bytes::len).sum();
+        let cells: usize = self
+            .columns
+            .iter()
+            .map(|(_, data)| match data {
+                ColumnData::Simple(cell) => cell.value.len() + CELL_BYTES,
+                ColumnData::Complex(column) => column
+                    .cells
+                    .iter()
+                    .map(|(path, cell)| path.len() + cell.value.len() + CELL_BYTES)
+                    .sum(),
+            })
+            .sum();
+        clustering + cells
+    }
+
     /// Makes a row without liveness, deletion or columns.
     pub fn empty(clustering: Clustering) -> Self {
         Self {

@@ -18,6 +18,7 @@
 //! | [`compression`] | CompressionInfo.db and the algorithms |
 //! | `page_cache` | pages and chunks in memory |
 //! | `writer`, `reader` | an SSTable as a whole |
+//! | `opened` | an SSTable in use by a shard, and sets of them |
 //! | [`verify`] | whether the components agree with each other |
 //! | [`dump`] | content as text |
 //!
@@ -34,6 +35,7 @@ mod error;
 pub mod filter;
 pub mod index;
 mod input;
+mod opened;
 mod page_cache;
 mod reader;
 pub mod scylla;
@@ -54,6 +56,7 @@ pub use data::{
     writer::ChunkFormat,
 };
 pub use error::{FileName, Result, SSTableError};
+pub use opened::{BytesOnDisk, Droppable, SSTable, SSTableSet, set_commit_log_facts};
 pub use page_cache::{PageCache, PageCacheMetrics, PartMetrics};
 pub use reader::{
     Ahead, CachedRow, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream,

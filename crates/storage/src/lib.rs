@@ -7,7 +7,6 @@
 //! read   Database::read  -> memtables + SSTables -> MergedPartition -> live rows
 //! ```
 
-mod background_share;
 mod cache;
 pub mod compaction;
 mod configuration;
@@ -18,7 +17,6 @@ mod flush;
 pub mod guardrails;
 mod index;
 mod metrics;
-mod purge;
 mod read;
 mod recovery;
 mod shared;
@@ -47,7 +45,6 @@ pub use espalier_sstable::{Top, VectorLimits};
 pub use guardrails::{Guardrails, Warnings};
 pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
 pub use metrics::StorageMetrics;
-pub use purge::{purge_deletion, purge_row};
 pub use read::{
     ColumnSelection, FragmentVisitor, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
     ReadResult, ReadTarget, Visit,

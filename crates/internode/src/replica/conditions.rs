@@ -8,10 +8,10 @@
 use bytes::Bytes;
 use espalier_mutation::{
     ColumnData, ComplexColumn, Row,
+    purge::purge_row,
     schema::{ColumnDefinition, ColumnId, ColumnKind, TableMetadata},
     split_composite,
 };
-use espalier_storage::purge_row;
 use espalier_types::{CqlType, collection};
 
 use super::ReadFailure;

@@ -1,7 +1,10 @@
 //! Leaves out the tombstones whose grace has passed, by the second that the command gives.
 
-use espalier_mutation::{DeletionTime, RangeTombstoneMarker, Row, schema::TableMetadata};
-use espalier_storage::{purge_deletion, purge_row};
+use espalier_mutation::{
+    DeletionTime, RangeTombstoneMarker, Row,
+    purge::{purge_deletion, purge_row},
+    schema::TableMetadata,
+};
 
 /// The compaction option that keeps the tombstones of unrepaired data. No data here is repaired.
 const ONLY_REPAIRED: &str = "only_purge_repaired_tombstones";

@@ -9,14 +9,16 @@
 use std::rc::Rc;
 
 use espalier_memtable::RowFormat;
-use espalier_mutation::{ColumnData, DecoratedKey, Row, schema::TableMetadata};
+use espalier_mutation::{
+    ColumnData, DecoratedKey, Row,
+    purge::{PurgeLimits, purge_row},
+    schema::TableMetadata,
+};
+
+use espalier_runtime::time;
 
 use super::{CacheAccess, Inner};
-use crate::{
-    StorageError,
-    purge::{PurgeLimits, purge_row},
-    table::TableView,
-};
+use crate::{StorageError, table::TableView};
 
 /// Rows that one fill removes without yielding: some ten microseconds.
 const REMOVED_AT_ONCE: usize = 64;
@@ -30,7 +32,7 @@ pub(super) struct DeadRows {
 
 impl DeadRows {
     pub(super) fn new(table: &TableMetadata) -> Self {
-        Self { limits: PurgeLimits::of(table), places: Vec::new() }
+        Self { limits: PurgeLimits::at(table, time::now_seconds()), places: Vec::new() }
     }
 
     /// Examines a row that the reader has met.

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     StorageError,
-    purge::row_bytes,
     read::{ReadCommand, Source, file_sources, slices_behind},
     table::TableView,
 };
@@ -206,7 +205,7 @@ impl CachedPartition {
                     self.misses += 1;
                     self.filler().add_row(&range.at, &place, disk.open, &row).await;
                     // The row waits in the buffer whether or not it was added to the cache.
-                    let bytes = row_bytes(&row);
+                    let bytes = row.page_bytes();
                     self.filled_bytes += bytes;
                     added.add(bytes);
                     self.buffer.push_back(Unfiltered::Row(row));

@@ -11,10 +11,11 @@ use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     Direction, KeyRange,
+    purge::PurgeLimits,
     reconcile::{MergedPartition, merge_headers},
     schema::TableMetadata,
 };
-use espalier_sstable::{Ahead, RawRow, SSTableWriter, Scan, UniformEnd};
+use espalier_sstable::{Ahead, RawRow, SSTable, SSTableWriter, Scan, UniformEnd};
 use smallvec::SmallVec;
 
 use super::{
@@ -25,7 +26,7 @@ use super::{
     progress::Running,
     purged::{PurgedPartition, purge_header},
 };
-use crate::{StorageError, purge::PurgeLimits, table::SSTable};
+use crate::StorageError;
 
 /// Rows between two checks of the clock and of a stop request.
 const ROWS_BETWEEN_LOOKS: u32 = 16;

@@ -7,10 +7,10 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange, schema::TableMetadata};
-use espalier_sstable::{Scan, WHOLE_READ_AHEAD_BYTES};
+use espalier_sstable::{SSTable, Scan, WHOLE_READ_AHEAD_BYTES};
 
 use super::strategy::depth;
-use crate::{StorageError, read::Source, table::SSTable};
+use crate::{StorageError, read::Source};
 
 /// Minimum number of bytes of Data.db that are read at once from each file.
 const MIN_READ_AHEAD_BYTES: usize = 64 << 10;

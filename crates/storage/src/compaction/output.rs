@@ -8,16 +8,12 @@ use espalier_mutation::{
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableWriter, WriterOptions,
-    WrittenSSTable,
+    Descriptor, EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WriterOptions,
+    WrittenSSTable, set_commit_log_facts,
 };
 
 use super::{strategy::Split, transaction::Transaction};
-use crate::{
-    Database, StorageError,
-    index::IndexBuilders,
-    table::{SSTable, Table, set_commit_log_facts},
-};
+use crate::{Database, StorageError, index::IndexBuilders, table::Table};
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,9 @@
 use std::rc::{Rc, Weak};
 
 use espalier_mutation::DecoratedKey;
+use espalier_sstable::{SSTable, SSTableSet};
 
-use crate::table::{SSTable, SSTableSet, Table, TableView};
+use crate::table::{Table, TableView};
 
 /// The memtables and SSTables of a table that are not compacted, at each moment.
 pub(crate) struct Outside {

@@ -14,16 +14,14 @@
 use std::{future::poll_fn, pin::pin, rc::Rc, task::Poll, time::Duration};
 
 use espalier_runtime::{
+    background_share::{BackgroundShare, Slice},
     file::DiskWaits,
     time::{self, Instant},
     yield_now,
 };
 
 use super::{backlog::CompactionBacklog, copy::Ended, progress::Running};
-use crate::{
-    Database,
-    background_share::{BackgroundShare, Slice},
-};
+use crate::Database;
 
 /// Pause between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);

@@ -5,10 +5,10 @@ use std::{cell::Cell, rc::Rc, time::Duration};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{sync::Notify, time::Instant};
+use espalier_sstable::{SSTable, SSTableSet};
 use uuid::Uuid;
 
 use super::kind::CompactionKind;
-use crate::table::{SSTable, SSTableSet};
 
 /// A snapshot of a compaction under way.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,13 +1,13 @@
 //! This module purges a partition: it removes tombstones and expired data that are old enough and
 //! cover nothing outside of the compaction.
 
-use espalier_mutation::{DecoratedKey, PartitionHeader, Unfiltered, UnfilteredStream};
-
-use super::overlap::Outside;
-use crate::{
-    StorageError,
+use espalier_mutation::{
+    DecoratedKey, PartitionHeader, Unfiltered, UnfilteredStream,
     purge::{PurgeLimits, purge_deletion, purge_row},
 };
+
+use super::overlap::Outside;
+use crate::StorageError;
 
 /// Decides which deletions of a partition are purged.
 struct Decision<'a> {

@@ -3,7 +3,8 @@
 
 use std::{collections::HashMap, rc::Rc, time::Duration};
 
-use espalier_mutation::schema::TableId;
+use espalier_mutation::{purge::PurgeLimits, schema::TableId};
+use espalier_sstable::{Droppable, SSTable, SSTableSet};
 
 use espalier_runtime::{
     spawn_local,
@@ -20,11 +21,7 @@ use super::{
     },
     task,
 };
-use crate::{
-    Database, StorageError,
-    purge::PurgeLimits,
-    table::{Droppable, SSTable, SSTableSet, Table},
-};
+use crate::{Database, StorageError, table::Table};
 
 /// Interval of the periodic check.
 const TICK: Duration = Duration::from_secs(60);
@@ -227,7 +224,7 @@ fn next_of(
     if let Some(job) = split_job(database, table, room) {
         return Some(job);
     }
-    let limits = PurgeLimits::of(&table.metadata());
+    let limits = PurgeLimits::at(&table.metadata(), time::now_seconds());
     let may_be_expired =
         |file: &&Rc<SSTable>| file.maximum_local_deletion_time() < limits.gc_before_s;
     let old: Vec<_> = candidates.idle.iter().filter(may_be_expired).cloned().collect();
@@ -436,7 +433,7 @@ fn tokens_of(database: &Database, table: &Table) -> (i64, i64) {
 pub(crate) fn candidates_of(database: &Database, table: &Rc<Table>) -> TableCandidates {
     let view = table.view();
     let tokens = tokens_of(database, table);
-    let limits = PurgeLimits::of(&table.metadata());
+    let limits = PurgeLimits::at(&table.metadata(), time::now_seconds());
     let mut candidates = TableCandidates {
         idle: Vec::new(),
         idle_info: Vec::new(),

@@ -10,7 +10,9 @@ use std::{
 };
 
 use espalier_mutation::{DecoratedKey, KeyRange};
-use espalier_sstable::{Component, IndexedPartition, Inspection, SSTableError, SSTableReader};
+use espalier_sstable::{
+    Component, IndexedPartition, Inspection, SSTable, SSTableError, SSTableReader,
+};
 use espalier_types::{CqlType, literal::to_cql_literal};
 
 use super::{
@@ -20,7 +22,7 @@ use super::{
     pace::Pace,
     progress::Running,
 };
-use crate::{StorageError, table::SSTable};
+use crate::StorageError;
 
 /// Maximum number of faults reported for a file, because a fault of a whole file shows in many
 /// places.

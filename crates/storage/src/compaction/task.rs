@@ -8,10 +8,11 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     KeyRange,
+    purge::PurgeLimits,
     schema::{DroppedColumn, TableMetadata},
 };
-use espalier_runtime::time::Instant;
-use espalier_sstable::{Descriptor, WrittenSSTable};
+use espalier_runtime::time::{self, Instant};
+use espalier_sstable::{Descriptor, SSTable, SSTableSet, WrittenSSTable};
 
 use super::{
     copy::{Ended, Merge},
@@ -25,11 +26,7 @@ use super::{
     strategy::Split,
     transaction::{CommitFailure, Transaction},
 };
-use crate::{
-    Database, StorageError,
-    purge::PurgeLimits,
-    table::{SSTable, SSTableSet, Table},
-};
+use crate::{Database, StorageError, table::Table};
 
 /// The plan of a compaction.
 pub(crate) struct Job {
@@ -124,9 +121,9 @@ impl Task<'_> {
         if self.is_split() || self.scrub.is_some() {
             // Purge nothing. The deletions in a file that is split may cover data on any shard, and
             // a scrub changes only damaged data.
-            PurgeLimits { now_s: 0, gc_before_s: 0 }
+            PurgeLimits::NONE
         } else {
-            PurgeLimits::of(&self.metadata)
+            PurgeLimits::at(&self.metadata, time::now_seconds())
         }
     }
 

@@ -1,6 +1,9 @@
 //! This module validates a file: it reads all its contents and changes nothing.
 
-use espalier_sstable::verify::{Severity, verify_watched};
+use espalier_sstable::{
+    SSTable,
+    verify::{Severity, verify_watched},
+};
 
 use super::{
     copy::Ended,
@@ -8,7 +11,7 @@ use super::{
     progress::Running,
     scrub::{Scrub, fault_of, next_place, read_whole},
 };
-use crate::{Database, StorageError, table::SSTable};
+use crate::{Database, StorageError};
 
 /// Validates the files of a scrub. Returns false if it was stopped.
 pub(crate) async fn validate(

@@ -6,7 +6,7 @@ use std::{
 };
 
 use espalier_mutation::schema::TableId;
-use espalier_sstable::Component;
+use espalier_sstable::{Component, SSTable};
 use futures_util::future::LocalBoxFuture;
 
 use super::{Database, compaction::StopRequests, first_failure::FirstFailure, one_file::Taken};
@@ -15,7 +15,7 @@ use crate::{
     compaction::{
         CompactionKind, Job, candidates_of, compaction_id, perform, split_plan, strategy::Split,
     },
-    table::{SSTable, Table},
+    table::Table,
 };
 
 /// A range of tokens behind `after`, up to and including `through`, on the ring. If

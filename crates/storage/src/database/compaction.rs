@@ -9,6 +9,7 @@ use std::{
 use espalier_commitlog::DiscardedIntervalsFile;
 use espalier_mutation::{LogPosition, schema::TableId};
 use espalier_runtime::{spawn_local, sync::Notify};
+use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
 use super::{Database, first_failure::FirstFailure};
@@ -19,7 +20,7 @@ use crate::{
         candidates_of, flush_pause, history_update, pending,
     },
     system::is_virtual,
-    table::{SSTable, Table},
+    table::Table,
 };
 
 /// Maximum read-ahead of one compaction, in bytes.

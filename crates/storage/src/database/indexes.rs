@@ -7,16 +7,12 @@ use espalier_mutation::{
     schema::{Schema, TableMetadata},
 };
 use espalier_runtime::time;
+use espalier_sstable::SSTable;
 
 use uuid::Uuid;
 
 use super::Database;
-use crate::{
-    StorageError,
-    compaction::CompactionKind,
-    system::index_info_update,
-    table::{SSTable, Table},
-};
+use crate::{StorageError, compaction::CompactionKind, system::index_info_update, table::Table};
 
 /// An SSTable for which the last build of its index entries failed.
 pub(super) struct FailedIndexBuild {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, rc::Rc, sync::Arc};
 
 use espalier_commitlog::ColumnMapping;
 use espalier_mutation::schema::{Schema, TableMetadata};
-use espalier_sstable::Component;
+use espalier_sstable::{Component, SSTable};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Database, open::FoundTables};
@@ -12,7 +12,7 @@ use crate::{
     StorageError,
     empty_ranges::EmptyRanges,
     system::{SCHEMA_KEYSPACE, is_virtual},
-    table::{SSTable, Table},
+    table::Table,
 };
 
 /// Maximum number of tables whose SSTables are opened at once on a shard; most of it waits for the

@@ -9,10 +9,11 @@
 use std::{cell::RefMut, ops::Range, rc::Rc};
 
 use espalier_mutation::{DecoratedKeyRef, Token, murmur3, path, schema::TableMetadata};
+use espalier_sstable::SSTable;
 use espalier_trie::memory::LOOK_AHEAD_KEYS;
 
 use super::Database;
-use crate::table::{SSTable, Table};
+use crate::table::Table;
 
 /// Minimum size of a table that is worth looking ahead in, in bytes. A smaller one is mostly in the
 /// processor's cache. Builds with assertions always look ahead, so that tests do.

@@ -2,13 +2,15 @@
 
 use std::rc::Rc;
 
+use espalier_sstable::SSTable;
+
 use super::{Database, compaction::StopRequests};
 use crate::{
     StorageError,
     compaction::{
         CompactionKind, RunningGuard, compaction_id, rewrite_plan, split_plan, strategy::Split,
     },
-    table::{SSTable, Table},
+    table::Table,
 };
 
 /// The outcome of [`Database::take_one`].

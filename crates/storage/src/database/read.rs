@@ -4,22 +4,21 @@ use std::rc::Rc;
 
 use espalier_memtable::{Found, RowLookup};
 use espalier_mutation::{
-    DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Token, schema::TableMetadata,
+    DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Row, Token, schema::TableMetadata,
 };
 use espalier_runtime::{trace, trace_event};
-use espalier_sstable::{CachedRow, PointLookup, PointRow, PointScratch};
+use espalier_sstable::{CachedRow, PointLookup, PointRow, PointScratch, SSTable};
 
 use super::Database;
 use crate::{
     StorageError,
     cache::add_cached_row,
-    purge::row_bytes,
     read::{
         PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard,
         trace_point, trace_point_sources, trace_result,
     },
     system::{SCHEMA_KEYSPACE, is_made_when_read},
-    table::{SSTable, TableView},
+    table::TableView,
 };
 
 /// Maximum disk reads of one look-up before the general path takes over: some levels of both
@@ -371,5 +370,5 @@ pub(super) fn trace_command(command: &ReadCommand, sstables: usize) {
 
 fn partition_bytes(partition: &PartitionRows) -> usize {
     let static_row = if partition.rows.is_empty() { &partition.static_row } else { &None };
-    partition.rows.iter().chain(static_row).map(row_bytes).sum()
+    partition.rows.iter().chain(static_row).map(Row::page_bytes).sum()
 }

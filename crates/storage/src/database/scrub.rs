@@ -4,6 +4,7 @@ use std::rc::{Rc, Weak};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
+use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
 use crate::{
     StorageError,
     compaction::{CompactionKind, Job, Scrub, ScrubMode, ScrubReport, perform, validate},
-    table::{SNAPSHOTS, SSTable, Table},
+    table::{SNAPSHOTS, Table},
 };
 
 impl Database {

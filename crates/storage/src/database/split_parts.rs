@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use espalier_mutation::schema::TableId;
-use espalier_sstable::Descriptor;
+use espalier_sstable::{Descriptor, SSTable};
 use uuid::Uuid;
 
 use super::Database;
-use crate::{StorageError, table::SSTable};
+use crate::StorageError;
 
 impl Database {
     /// Opens the parts of a split file, each on the shards that own some of it.

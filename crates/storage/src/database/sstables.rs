@@ -3,10 +3,10 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_sstable::Descriptor;
+use espalier_sstable::{Descriptor, SSTable};
 
 use super::Database;
-use crate::{StorageError, table::SSTable};
+use crate::StorageError;
 
 impl Database {
     /// Opens an SSTable for this shard.
@@ -16,6 +16,7 @@ impl Database {
         descriptor: Descriptor,
     ) -> Result<Rc<SSTable>, StorageError> {
         let inner = &self.inner;
-        SSTable::open(&inner.file_system, table, descriptor, &inner.page_cache).await.map(Rc::new)
+        let opened = SSTable::open(&inner.file_system, table, descriptor, &inner.page_cache).await;
+        Ok(Rc::new(opened?))
     }
 }

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use espalier_runtime::maybe_yield;
-use espalier_sstable::versions::Version;
+use espalier_sstable::{BytesOnDisk, SSTable, versions::Version};
 
 use super::Database;
-use crate::table::{BytesOnDisk, SSTable, Table};
+use crate::table::Table;
 
 /// Statistics of a table on all shards. The shards count at slightly different moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

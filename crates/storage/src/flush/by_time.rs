@@ -4,9 +4,10 @@
 
 use std::{cell::Cell, time::Duration};
 
-use espalier_runtime::time::Instant;
+use espalier_mutation::purge::PurgeLimits;
+use espalier_runtime::time::{self, Instant};
 
-use crate::{Database, purge::PurgeLimits, table::Table};
+use crate::{Database, table::Table};
 
 /// Interval of the check.
 pub(super) const TICK: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ pub(super) fn is_due(database: &Database, table: &Table) -> bool {
     }
     // A compaction purges data, but only data in files.
     let is_compacted = autocompaction && table.compaction_strategy().is_enabled();
-    let limits = PurgeLimits::of(&metadata);
+    let limits = PurgeLimits::at(&metadata, time::now_seconds());
     is_compacted
         && rest >= REST
         && !table.is_schema()

@@ -8,12 +8,14 @@
 
 use std::time::Duration;
 
-use espalier_runtime::{maybe_yield, time::Instant, yield_now};
-
-use crate::{
-    Database,
+use espalier_runtime::{
     background_share::{BackgroundShare, Slice},
+    maybe_yield,
+    time::Instant,
+    yield_now,
 };
+
+use crate::Database;
 
 /// Rows and partitions between two readings of the clock.
 const ITEMS_BETWEEN_LOOKS: u32 = 16;

@@ -6,18 +6,14 @@ use espalier_memtable::{Memtable, MemtableStatistics};
 use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::file::FileError;
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableWriter, WriterOptions,
+    Descriptor, EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WriterOptions,
     components::remove_sstable,
+    set_commit_log_facts,
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
 };
 
 use super::{copy::Copy, pace::FlushPace};
-use crate::{
-    Database, StorageError,
-    flush::FlushProgress,
-    index::write_memtable,
-    table::{SSTable, Table},
-};
+use crate::{Database, StorageError, flush::FlushProgress, index::write_memtable, table::Table};
 
 impl Database {
     /// Writes all memtables of the table on this shard to SSTables. Waits for a flush of the table
@@ -213,7 +209,7 @@ impl Database {
             Some((first, last)) => self.log_intervals(table, first, last),
             None => Vec::new(),
         };
-        crate::table::set_commit_log_facts(&mut options.facts, &intervals, self.host_id());
+        set_commit_log_facts(&mut options.facts, &intervals, self.host_id());
         Ok(options)
     }
 

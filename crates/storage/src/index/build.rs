@@ -10,11 +10,9 @@ use std::{rc::Rc, time::Duration};
 use espalier_memtable::Memtable;
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::time;
+use espalier_sstable::SSTable;
 
-use crate::{
-    Database,
-    table::{SSTable, Table},
-};
+use crate::{Database, table::Table};
 
 /// The time between two looks for SSTables without entries. Arbitrary; CREATE INDEX wakes the task.
 const INTERVAL: Duration = Duration::from_secs(30);

@@ -10,9 +10,8 @@ use std::{
 };
 
 use espalier_runtime::time::Instant;
+use espalier_sstable::SSTable;
 use uuid::Uuid;
-
-use crate::table::SSTable;
 
 /// The pause after the first failure. Arbitrary.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);

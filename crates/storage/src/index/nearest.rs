@@ -16,14 +16,11 @@ use bytes::Bytes;
 use espalier_memtable::Memtable;
 use espalier_mutation::schema::VectorIndexOptions;
 use espalier_runtime::maybe_yield;
-use espalier_sstable::{NearestSearch, Neighbor, Top, VectorLimits};
+use espalier_sstable::{NearestSearch, Neighbor, SSTable, Top, VectorLimits};
 use espalier_types::similarity::floats;
 
 use super::{candidates::Places, source::report_damaged};
-use crate::{
-    StorageError,
-    table::{SSTable, TableView},
-};
+use crate::{StorageError, table::TableView};
 
 /// Nodes whose links a search of a graph follows at least; it follows more if the graph needs it.
 const MIN_WIDTH: usize = 64;

@@ -3,12 +3,9 @@
 use std::{collections::VecDeque, rc::Rc};
 
 use espalier_memtable::Memtable;
-use espalier_sstable::{EntryCursor, SSTableError};
+use espalier_sstable::{EntryCursor, SSTable, SSTableError};
 
-use crate::{
-    StorageError,
-    table::{SSTable, TableView},
-};
+use crate::{StorageError, table::TableView};
 
 /// Entries that are copied from a memtable at a time, at most. Each portion costs one descent; the
 /// first one has one entry, each later one twice as many as the one before.

@@ -7,7 +7,7 @@ use espalier_mutation::{
     schema::{ColumnId, TableMetadata},
 };
 
-use crate::{IndexSearch, purge::row_bytes};
+use crate::IndexSearch;
 
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]
@@ -169,6 +169,6 @@ pub struct PartitionRows {
 impl PartitionRows {
     /// Returns the bytes of the rows as [`ReadLimits::bytes`] counts them.
     pub fn bytes(&self) -> usize {
-        self.static_row.iter().chain(&self.rows).map(row_bytes).sum()
+        self.static_row.iter().chain(&self.rows).map(Row::page_bytes).sum()
     }
 }

@@ -4,6 +4,7 @@
 //! Memory bound: the result, which the limits bound, and one fragment of each source.
 
 mod command;
+mod live_row;
 mod partition;
 mod range_read;
 mod range_scan;
@@ -18,6 +19,7 @@ pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
 
+pub(crate) use live_row::keep_live;
 pub(crate) use partition::{Opened, Remaining};
 pub(crate) use resume::slices_behind;
 pub(crate) use shard_read::{

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     StorageError,
     empty_ranges::{EmptyAtOpening, EmptyRangeRecorder},
-    purge::{keep_live, row_bytes},
+    read::keep_live,
 };
 
 /// The limits that are left for the rest of a read.
@@ -156,7 +156,7 @@ pub(crate) async fn read_partition(
         if static_row.is_none() || resumed.has_rows || !is_whole || stopped.is_some() {
             return Ok((None, stopped));
         }
-        remaining.take_row(static_row.as_ref().map_or(0, row_bytes), 0);
+        remaining.take_row(static_row.as_ref().map_or(0, Row::page_bytes), 0);
         if remaining.is_used_up() {
             stopped =
                 Some(ReadPosition { key: key.clone(), clustering: None, rows_of_partition: 1 });
@@ -226,7 +226,7 @@ impl<'a> RowWalk<'a> {
                 recorder.meet_row(key, &row.clustering);
             }
             self.rows_of_partition += 1;
-            remaining.take_row(row_bytes(&row), now_dropped);
+            remaining.take_row(row.page_bytes(), now_dropped);
             let clustering = row.clustering.clone();
             self.rows.push(row);
             if remaining.is_used_up() {

@@ -5,6 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use espalier_memtable::MemtablePartition;
 use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream};
 use espalier_runtime::{trace, trace_event};
+use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
@@ -21,7 +22,7 @@ use crate::{
     cache::{CacheAccess, CachedPartition, read_single_row},
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder},
     index::{Indexed, read_indexed},
-    table::{SSTable, TableView},
+    table::TableView,
 };
 
 /// The data of a read: a snapshot of the table, and the caches as of the same moment.
@@ -221,7 +222,9 @@ async fn add_file_sources(
         if !may_hold(sstable, command, key, slices) {
             continue;
         }
-        if let Some(stream) = sstable.read_partition(key, slices, command).await? {
+        if let Some(stream) =
+            sstable.read_partition(key, slices, command.direction, command.bypass_cache).await?
+        {
             let deletion = stream.header().deletion;
             if trace::is_on() {
                 trace_sstable(sstable, deletion, is_traced_in_detail(command));

@@ -99,7 +99,9 @@ pub(super) async fn single_row_source(
         if !may_hold(sstable, command, key, slices) {
             continue;
         }
-        if let Some(stream) = sstable.read_partition(key, slices, command).await? {
+        if let Some(stream) =
+            sstable.read_partition(key, slices, command.direction, command.bypass_cache).await?
+        {
             if trace::is_on() {
                 trace_sstable(sstable, stream.header().deletion, true);
             }

@@ -7,10 +7,10 @@ use espalier_mutation::{
     Cell, CellRef, ColumnData, DecoratedKeyRef, DeletionTime, PackedColumn, Row, Unfiltered,
 };
 use espalier_runtime::{time, trace, trace_event};
-use espalier_sstable::Presence;
+use espalier_sstable::{Presence, SSTable};
 
 use super::ReadResult;
-use crate::table::{SSTable, TableView};
+use crate::table::TableView;
 
 const ROWS: &str = "rows";
 const PARTITION_TOMBSTONES: &str = "partition tombstones";

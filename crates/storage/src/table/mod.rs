@@ -2,10 +2,9 @@
 //! flushed, and the SSTables.
 
 mod directory;
-mod droppable;
+#[cfg(test)]
+mod droppable_tests;
 mod pending_import;
-mod sstable;
-mod sstable_set;
 mod truncation;
 mod truncation_state;
 mod view;
@@ -22,17 +21,17 @@ use espalier_commitlog::ColumnMapping;
 use espalier_memtable::{Memtable, MemtableFactory};
 use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::{file::FileSystem, sync::Semaphore, time::Instant};
-use espalier_sstable::versions::{Version, VersionFeatures};
+use espalier_sstable::{
+    SSTable,
+    versions::{Version, VersionFeatures},
+};
 use uuid::Uuid;
 
 pub(crate) use directory::{
     BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
     remove_dropped_directory,
 };
-pub(crate) use droppable::Droppable;
 use pending_import::PendingImport;
-pub(crate) use sstable::{BytesOnDisk, SSTable, set_commit_log_facts};
-pub(crate) use sstable_set::SSTableSet;
 pub(crate) use truncation::TruncationRecord;
 use truncation_state::TruncationState;
 pub(crate) use view::TableView;

@@ -6,7 +6,9 @@
 
 use std::rc::Rc;
 
-use super::{SSTable, Table};
+use espalier_sstable::SSTable;
+
+use super::Table;
 use crate::{StorageError, compaction::CompactionPause};
 
 #[derive(Default)]

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use espalier_memtable::Memtable;
 use espalier_runtime::sync::Permit;
-use espalier_sstable::Descriptor;
+use espalier_sstable::{Descriptor, SSTable};
 
-use super::{SSTable, Table};
+use super::Table;
 use crate::compaction::CompactionPause;
 
 #[derive(Default)]

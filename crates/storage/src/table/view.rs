@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use espalier_memtable::{Memtable, NextInMemory};
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
+use espalier_sstable::{SSTable, SSTableSet};
 
-use super::{SSTable, SSTableSet};
 use crate::{StorageError, index::DearRanges};
 
 /// The memtables and SSTables of a table.

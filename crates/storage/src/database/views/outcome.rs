@@ -32,8 +32,7 @@ use super::{
 };
 use crate::{
     Database, StorageError,
-    purge::keep_live,
-    read::{ColumnSelection, ReadCommand, ReadTarget, Source, may_hold, sources_of},
+    read::{ColumnSelection, ReadCommand, ReadTarget, Source, keep_live, may_hold, sources_of},
     table::TableView,
 };
 
@@ -232,7 +231,9 @@ async fn newest_stored(
     // SSTables are sorted by descending maximum timestamp.
     let newer = stored.sstables.iter().take_while(|file| file.maximum_timestamp() > floor_us);
     for sstable in newer.filter(|sstable| may_hold(sstable, &command, key, &command.slices)) {
-        let opened = sstable.read_partition(key, &command.slices, &command).await?;
+        let opened = sstable
+            .read_partition(key, &command.slices, command.direction, command.bypass_cache)
+            .await?;
         sources.extend(opened.map(|opened| Source::SSTable(Box::new(opened))));
     }
     let mut newest = Newest { of_all: i64::MIN, of_shadowable: i64::MIN };

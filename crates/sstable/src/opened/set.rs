@@ -1,4 +1,4 @@
-//! This module provides a set of SSTables compared by identity.
+//! A set of SSTables, compared by identity.
 
 use std::{collections::HashSet, rc::Rc};
 
@@ -6,14 +6,16 @@ use super::SSTable;
 
 /// A set of SSTables, by their addresses. It does not own them, and is valid only while another
 /// owner keeps them alive.
-pub(crate) struct SSTableSet(HashSet<*const SSTable>);
+pub struct SSTableSet(HashSet<*const SSTable>);
 
 impl SSTableSet {
-    pub(crate) fn of<'a>(sstables: impl IntoIterator<Item = &'a Rc<SSTable>>) -> Self {
+    /// Makes a set.
+    pub fn of<'a>(sstables: impl IntoIterator<Item = &'a Rc<SSTable>>) -> Self {
         Self(sstables.into_iter().map(Rc::as_ptr).collect())
     }
 
-    pub(crate) fn has(&self, sstable: &Rc<SSTable>) -> bool {
+    /// Returns whether the set has the SSTable.
+    pub fn has(&self, sstable: &Rc<SSTable>) -> bool {
         self.0.contains(&Rc::as_ptr(sstable))
     }
 }

@@ -1,29 +1,29 @@
-//! This module estimates from an SSTable's statistics how much of its data can be purged.
+//! Estimates from an SSTable's statistics how much of its data can be purged.
 //!
 //! The statistics have one histogram for the times of all data that is deleted or expires, cells or
 //! not, and one for the cells of partitions. The excess of the first over the second are deletions
 //! of more than a cell, and some other times. These others are subtracted as far as they can be
 //! known, because a deletion that is counted twice causes useless rewrites of whole files.
 
-use espalier_sstable::Statistics;
+use crate::Statistics;
 
 /// An estimate of the data of a file that is old enough at some second to be purged.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Droppable {
+pub struct Droppable {
     /// Number of all cells and deletions.
-    pub(crate) cells: u64,
+    pub cells: u64,
     /// Share of them that is old enough.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
     /// Number of row deletions, at least. A range deletion counts as one: the number of rows that
     /// it covers is unknown.
-    pub(crate) row_deletions: u64,
+    pub row_deletions: u64,
     /// Number of partition deletions.
-    pub(crate) partition_deletions: u64,
+    pub partition_deletions: u64,
 }
 
 impl Droppable {
     /// Estimates the data older than the second `before_s`.
-    pub(crate) fn of(statistics: &Statistics, before_s: u32) -> Self {
+    pub fn of(statistics: &Statistics, before_s: u32) -> Self {
         let stats = &statistics.stats;
         let bins = &stats.drop_times.bins;
         let old = bins.iter().take_while(|(second, _)| *second < u64::from(before_s));
@@ -66,6 +66,3 @@ fn others(statistics: &Statistics) -> u64 {
     let of_a_row = u64::from(statistics.stats.max_ttl > 0) + collections;
     statistics.stats.total_rows.saturating_mul(of_a_row)
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,10 +9,10 @@ use espalier_mutation::{
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{block_on, file::FileSystem};
+use espalier_sstable::Droppable;
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-use super::Droppable;
 use crate::test_database::{create, open, table};
 
 const THEN: u32 = 1_700_000_000;

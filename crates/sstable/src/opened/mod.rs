@@ -1,7 +1,10 @@
-//! This module represents an SSTable that one shard has opened.
+//! An SSTable that one shard has opened, with the facts that reads and compactions need.
 //!
 //! If the keys of a file span the ranges of several shards, each of these shards opens it and reads
 //! only its own part.
+
+mod droppable;
+mod set;
 
 use std::{
     cell::{Cell, OnceCell},
@@ -9,34 +12,35 @@ use std::{
 };
 
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, LogPosition,
+    ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction, LogPosition,
     schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, time};
-use espalier_sstable::{
-    ColumnSelection, Component, Descriptor, PageCache, PartitionStream, SSTableId, SSTableReader,
-    WriterFacts,
+use uuid::Uuid;
+
+pub use droppable::Droppable;
+pub use set::SSTableSet;
+
+use crate::{
+    ColumnSelection, Component, Descriptor, PageCache, PartitionStream, Result, SSTableError,
+    SSTableId, SSTableReader, WriterFacts,
     statistics::{
         CommitLogInterval, CommitLogPosition, StatsComponent,
         estimated_histogram::EstimatedHistogram,
     },
 };
-use uuid::Uuid;
-
-use super::Droppable;
-use crate::{StorageError, read::ReadCommand};
 
 /// Sizes of an SSTable's files in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BytesOnDisk {
+pub struct BytesOnDisk {
     /// Size of all files.
-    pub(crate) all: u64,
+    pub all: u64,
     /// Size of Filter.db.
-    pub(crate) filter: u64,
+    pub filter: u64,
 }
 
 /// An opened SSTable, with the facts that reads need before they touch the disk.
-pub(crate) struct SSTable {
+pub struct SSTable {
     reader: SSTableReader,
     /// Modification time of Data.db, in milliseconds since 1970.
     made_ms: i64,
@@ -47,12 +51,17 @@ pub(crate) struct SSTable {
 }
 
 impl SSTable {
-    pub(crate) async fn open(
+    /// Opens the files of a descriptor. Rows are read in the version `table`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file is missing, damaged or of another table.
+    pub async fn open(
         file_system: &FileSystem,
         table: &Arc<TableMetadata>,
         descriptor: Descriptor,
         cache: &PageCache,
-    ) -> Result<Self, StorageError> {
+    ) -> Result<Self> {
         let table = Some(table.clone());
         let data = descriptor.path(&Component::Data);
         let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
@@ -64,11 +73,15 @@ impl SSTable {
         Ok(Self { reader, made_ms, bytes_on_disk: OnceCell::new(), is_suspect: Cell::new(false) })
     }
 
-    pub(crate) fn reader(&self) -> &SSTableReader {
+    /// Returns the reader.
+    #[inline]
+    pub fn reader(&self) -> &SSTableReader {
         &self.reader
     }
 
-    pub(crate) fn descriptor(&self) -> &Descriptor {
+    /// Returns directory, version and name.
+    #[inline]
+    pub fn descriptor(&self) -> &Descriptor {
         self.reader.descriptor()
     }
 
@@ -77,29 +90,33 @@ impl SSTable {
     }
 
     /// Returns the greatest write timestamp in µs.
-    pub(crate) fn maximum_timestamp(&self) -> i64 {
+    #[inline]
+    pub fn maximum_timestamp(&self) -> i64 {
         self.reader.maximum_timestamp()
     }
 
     /// Returns the least write timestamp in µs.
-    pub(crate) fn minimum_timestamp(&self) -> i64 {
+    #[inline]
+    pub fn minimum_timestamp(&self) -> i64 {
         self.stats().min_timestamp
     }
 
     /// Returns the latest second at which any data expires or was deleted; `u32::MAX` if some data
     /// lives on.
-    pub(crate) fn maximum_local_deletion_time(&self) -> u32 {
+    #[inline]
+    pub fn maximum_local_deletion_time(&self) -> u32 {
         self.stats().max_local_deletion_time
     }
 
     /// Returns the tokens of the first and the last partition.
-    pub(crate) fn tokens(&self) -> (i64, i64) {
+    #[inline]
+    pub fn tokens(&self) -> (i64, i64) {
         (self.reader.first_key().token.0, self.reader.last_key().token.0)
     }
 
     /// Returns an upper limit of the bytes of Data.db and its index after a rewrite: the present
     /// size, or the uncompressed size if the table's compression has changed since.
-    pub(crate) fn bytes_rewritten(&self) -> u64 {
+    pub fn bytes_rewritten(&self) -> u64 {
         let reader = &self.reader;
         let table = reader.table();
         let wanted = table.options.compression_options().ok().flatten();
@@ -119,20 +136,19 @@ impl SSTable {
 
     /// Returns whether automatic compactions avoid this SSTable, because they would fail on it. A
     /// scrub or a restart ends that.
-    pub(crate) fn is_suspect(&self) -> bool {
+    pub fn is_suspect(&self) -> bool {
         self.is_suspect.get()
     }
 
     /// Clears the suspicion: a validating scrub has found the SSTable intact.
-    pub(crate) fn set_right(&self) {
+    pub fn set_right(&self) {
         self.is_suspect.set(false);
     }
 
     /// Marks the SSTable as suspect if a compaction's error concerns one of its files. A rejected
     /// output concerns every input, because the fault may come from any of them. Returns whether
     /// the error concerns this SSTable.
-    pub(crate) fn suspect(&self, error: &StorageError) -> bool {
-        let StorageError::SSTable(error) = error else { return false };
+    pub fn suspect(&self, error: &SSTableError) -> bool {
         let mut components = self.reader.components().iter();
         let is_meant = error.is_rejected()
             || components.any(|component| error.is_about(&self.descriptor().path(component)));
@@ -141,12 +157,12 @@ impl SSTable {
     }
 
     /// Returns the age in seconds.
-    pub(crate) fn age_s(&self) -> u64 {
+    pub fn age_s(&self) -> u64 {
         u64::try_from(time::now_millis().saturating_sub(self.made_ms)).unwrap_or(0) / 1000
     }
 
     /// Returns the generation number in the file name; 0 (the oldest) for names without a number.
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         match self.descriptor().id {
             SSTableId::Generation(number) => number.get(),
             SSTableId::Uuid(_) => 0,
@@ -154,7 +170,7 @@ impl SSTable {
     }
 
     /// Returns the sizes of the files.
-    pub(crate) async fn bytes_on_disk(&self, file_system: &FileSystem) -> BytesOnDisk {
+    pub async fn bytes_on_disk(&self, file_system: &FileSystem) -> BytesOnDisk {
         if let Some(bytes) = self.bytes_on_disk.get() {
             return *bytes;
         }
@@ -180,74 +196,78 @@ impl SSTable {
     }
 
     /// Returns the histogram of partition sizes in bytes before compression, from the statistics.
-    pub(crate) fn partition_sizes(&self) -> &EstimatedHistogram {
+    pub fn partition_sizes(&self) -> &EstimatedHistogram {
         &self.stats().partition_sizes
     }
 
     /// Returns the level of a leveled compaction.
-    pub(crate) fn level(&self) -> u32 {
+    pub fn level(&self) -> u32 {
         self.stats().level
     }
 
-    pub(crate) fn row_count(&self) -> u64 {
+    /// Returns the number of rows.
+    pub fn row_count(&self) -> u64 {
         self.stats().total_rows
     }
 
-    pub(crate) fn droppable(&self, before_s: u32) -> Droppable {
+    /// Estimates the data that is older than the second `before_s`.
+    pub fn droppable(&self, before_s: u32) -> Droppable {
         Droppable::of(self.reader.statistics(), before_s)
     }
 
     /// Returns whether the key range and the filter admit the partition.
     #[inline]
-    pub(crate) fn may_contain(&self, key: DecoratedKeyRef<'_>) -> bool {
+    pub fn may_contain(&self, key: DecoratedKeyRef<'_>) -> bool {
         self.reader.may_contain(key)
     }
 
     /// Returns whether the key range admits the partition.
     #[inline]
-    pub(crate) fn spans(&self, key: DecoratedKeyRef<'_>) -> bool {
+    pub fn spans(&self, key: DecoratedKeyRef<'_>) -> bool {
         self.reader.spans(key)
     }
 
     /// Returns whether the filter admits the key with this hash.
     #[inline]
-    pub(crate) fn passes_filter(&self, hash: (u64, u64)) -> bool {
+    pub fn passes_filter(&self, hash: (u64, u64)) -> bool {
         self.reader.passes_filter(hash)
     }
 
     /// Prefetches the memory that the filter reads for this hash.
     #[inline]
-    pub(crate) fn look_ahead_in_filter(&self, hash: (u64, u64)) {
+    pub fn look_ahead_in_filter(&self, hash: (u64, u64)) {
         self.reader.look_ahead_in_filter(hash);
     }
 
     /// Reads a partition, through the page cache or (with `bypass_cache`) around it.
-    pub(crate) async fn read_partition(
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index or the beginning of the partition cannot be read.
+    pub async fn read_partition(
         &self,
         key: &DecoratedKey,
         slices: &Arc<ClusteringSlices>,
-        command: &ReadCommand,
-    ) -> Result<Option<PartitionStream>, StorageError> {
-        let (slices, direction, all) = (slices.clone(), command.direction, &ColumnSelection::All);
-        Ok(if !command.bypass_cache {
-            self.reader.read_partition(key, slices, direction, all).await?
+        direction: Direction,
+        bypass_cache: bool,
+    ) -> Result<Option<PartitionStream>> {
+        let (slices, all) = (slices.clone(), &ColumnSelection::All);
+        if !bypass_cache {
+            self.reader.read_partition(key, slices, direction, all).await
         } else {
-            self.reader.read_partition_privately(key, slices, direction, all).await?
-        })
+            self.reader.read_partition_privately(key, slices, direction, all).await
+        }
     }
 
     /// Returns whether its keys overlap the token range from `first` to `last`, both included.
-    pub(crate) fn overlaps(&self, first: i64, last: i64) -> bool {
+    #[inline]
+    pub fn overlaps(&self, first: i64, last: i64) -> bool {
         self.reader.first_key().token.0 <= last && first <= self.reader.last_key().token.0
     }
 
     /// Returns whether any partition may have rows, range deletions or a partition deletion in the
     /// slices.
-    pub(crate) fn may_contain_slices(
-        &self,
-        table: &TableMetadata,
-        slices: &ClusteringSlices,
-    ) -> bool {
+    pub fn may_contain_slices(&self, table: &TableMetadata, slices: &ClusteringSlices) -> bool {
         let stats = self.stats();
         if slices.is_all() || stats.has_partition_deletions || table.has_static_columns() {
             return true;
@@ -263,13 +283,14 @@ impl SSTable {
     }
 
     /// Returns whether a partition deletion covers all data of the SSTable.
-    pub(crate) fn is_covered_by(&self, deletion: DeletionTime) -> bool {
+    #[inline]
+    pub fn is_covered_by(&self, deletion: DeletionTime) -> bool {
         deletion.deletes(self.maximum_timestamp())
     }
 
     /// Returns the intervals of this node's commit log that the SSTable holds; none if another node
     /// wrote it.
-    pub(crate) fn commit_log_intervals(&self, host: Uuid) -> Vec<(LogPosition, LogPosition)> {
+    pub fn commit_log_intervals(&self, host: Uuid) -> Vec<(LogPosition, LogPosition)> {
         if self.stats().originating_host_id != Some(host) {
             return Vec::new();
         }
@@ -283,7 +304,7 @@ impl SSTable {
 }
 
 /// Records the intervals of this node's commit log that an SSTable holds in its statistics.
-pub(crate) fn set_commit_log_facts(
+pub fn set_commit_log_facts(
     facts: &mut WriterFacts,
     intervals: &[(LogPosition, LogPosition)],
     host: Uuid,

@@ -2,29 +2,29 @@
 //! serves readers, which remove everything dead, and compactions, which keep tombstones as long as
 //! they may cover something elsewhere. Source: docs/formats/data.md.
 
-use espalier_mutation::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
-use espalier_runtime::time;
-
-use crate::ColumnSelection;
+use crate::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
 
 /// The ages at which dead data may be removed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PurgeLimits {
+pub struct PurgeLimits {
     /// Second since 1970 up to which cells have expired.
-    pub(crate) now_s: u32,
+    pub now_s: u32,
     /// Deletions before this second since 1970 are old enough to be removed.
-    pub(crate) gc_before_s: u32,
+    pub gc_before_s: u32,
 }
 
 impl PurgeLimits {
-    /// Returns the limits from the table's options and the clock.
-    pub(crate) fn of(table: &TableMetadata) -> Self {
-        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    /// Limits that let nothing be removed.
+    pub const NONE: Self = Self { now_s: 0, gc_before_s: 0 };
+
+    /// Returns the limits from the table's options at a second since 1970.
+    pub fn at(table: &TableMetadata, now_s: i64) -> Self {
+        let now_s = u32::try_from(now_s).unwrap_or(0);
         Self { now_s, gc_before_s: now_s.saturating_sub(table.options.gc_grace_seconds) }
     }
 
     /// Returns whether a deletion or expiration at a second is old enough.
-    pub(crate) fn are_old_enough(self, second: u32) -> bool {
+    pub fn are_old_enough(self, second: u32) -> bool {
         second < self.gc_before_s
     }
 }
@@ -77,48 +77,11 @@ fn stays(cell: &mut Cell, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool)
     !may_go(cell.timestamp, written_s)
 }
 
-/// Removes everything dead from a row, for a reader. Returns whether the row exists; if it does,
-/// only the selected columns are left.
-pub(crate) fn keep_live(
-    row: &mut Row,
-    table: &TableMetadata,
-    selection: &ColumnSelection,
-    now_s: u32,
-) -> bool {
-    purge_row(row, now_s, &mut |_, _| true);
-    row.columns.retain(|(id, _)| table.column_by_id(*id).is_some());
-    let exists = !row.liveness.is_none() || !row.columns.is_empty();
-    if exists && let ColumnSelection::Only(_) = selection {
-        row.columns.retain(|(id, _)| selection.contains(*id));
-    }
-    exists
-}
-
-/// Returns the bytes of a row's values, which bound a page.
-pub(crate) fn row_bytes(row: &Row) -> usize {
-    /// Overhead of a cell besides its value, in bytes; an estimate.
-    const CELL_BYTES: usize = 16;
-    let clustering: usize = row.clustering.values.iter().flatten().map(bytes::Bytes::len).sum();
-    let cells: usize = row
-        .columns
-        .iter()
-        .map(|(_, data)| match data {
-            ColumnData::Simple(cell) => cell.value.len() + CELL_BYTES,
-            ColumnData::Complex(column) => column
-                .cells
-                .iter()
-                .map(|(path, cell)| path.len() + cell.value.len() + CELL_BYTES)
-                .sum(),
-        })
-        .sum();
-    clustering + cells
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Clustering, ComplexColumn, schema::ColumnId};
     use bytes::Bytes;
-    use espalier_mutation::{Clustering, ComplexColumn, schema::ColumnId};
 
     const NOW: u32 = 1000;
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use espalier_runtime::time::{self, Instant};
+use crate::time::{self, Instant};
 
 /// Duration of a slice. It is shorter than the budget of a task, because no request waits for
 /// background work.
@@ -22,28 +22,30 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const IDLE_PART: u32 = 4;
 
 /// Limits one task to a share of core and disk.
-pub(crate) struct BackgroundShare {
+pub struct BackgroundShare {
     slice_began: Instant,
 }
 
 /// The use of core and disk in one slice.
 #[derive(Clone, Copy)]
-pub(crate) struct Slice {
+pub struct Slice {
     /// Time for which the task worked.
-    pub(crate) worked: Duration,
+    pub worked: Duration,
     /// Time for which the task waited for the disk while other reads waited, too.
-    pub(crate) waited: Duration,
+    pub waited: Duration,
 }
 
 impl BackgroundShare {
-    pub(crate) fn new() -> Self {
+    /// Starts the first slice.
+    #[allow(clippy::new_without_default)] // A default would read the clock.
+    pub fn new() -> Self {
         Self { slice_began: Instant::now() }
     }
 
     /// Returns how long the task has worked, or `None` if its slice is not over. `waited` is the
     /// part of the slice that it waited for the disk.
     #[inline]
-    pub(crate) fn worked(&self, waited: Duration) -> Option<Duration> {
+    pub fn worked(&self, waited: Duration) -> Option<Duration> {
         let elapsed = self.slice_began.elapsed();
         (elapsed >= SLICE).then(|| elapsed.saturating_sub(waited).min(MAX_WORK))
     }
@@ -51,7 +53,7 @@ impl BackgroundShare {
     /// Rests after a slice, until the task has had no more than `share` of the time. `left` is the
     /// time at which it left the core to others. Ends early if no other task wants the core, or if
     /// `is_ended` returns true.
-    pub(crate) async fn rest(
+    pub async fn rest(
         &mut self,
         slice: Slice,
         left: Instant,
@@ -72,14 +74,14 @@ impl BackgroundShare {
     }
 
     /// Starts a slice, after a wait that does not count.
-    pub(crate) fn begin_slice(&mut self) {
+    pub fn begin_slice(&mut self) {
         self.slice_began = Instant::now();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use espalier_runtime::{block_on, time::ManualClock};
+    use crate::{block_on, time::ManualClock};
 
     use super::*;
 
