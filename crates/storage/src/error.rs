@@ -4,6 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use espalier_commitlog::CommitLogError;
+use espalier_compaction::CompactionError;
 use espalier_memtable::MemtableError;
 use espalier_mutation::schema::TableId;
 use espalier_runtime::file::FileError;
@@ -193,6 +194,17 @@ impl From<CommitLogError> for StorageError {
             CommitLogError::File(error) => Self::File(error),
             CommitLogError::ShuttingDown => Self::ShuttingDown,
             error => Self::CommitLog(error),
+        }
+    }
+}
+
+impl From<CompactionError> for StorageError {
+    fn from(error: CompactionError) -> Self {
+        match error {
+            CompactionError::SSTable(error) => Self::SSTable(error),
+            CompactionError::File(error) => Self::File(error),
+            CompactionError::Damaged(what) => Self::Damaged(what),
+            CompactionError::Corrupt { what, reason } => Self::Corrupt { what, reason },
         }
     }
 }

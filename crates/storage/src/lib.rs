@@ -8,7 +8,7 @@
 //! ```
 
 mod cache;
-pub mod compaction;
+mod compaction;
 mod configuration;
 mod database;
 mod empty_ranges;
@@ -28,9 +28,6 @@ mod turns;
 pub mod units;
 
 pub use cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
-pub use compaction::{
-    CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,
-};
 pub use configuration::StorageConfiguration;
 pub use database::{
     ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead,
@@ -38,6 +35,9 @@ pub use database::{
 };
 pub use error::StorageError;
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
+pub use espalier_compaction::{
+    CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,
+};
 pub use espalier_memtable::{
     MemtableConfigurations, MemtableError, MemtableKind, MemtableMemory, RowLookup, Structure,
 };

@@ -2,10 +2,10 @@
 //! week as in Cassandra.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use espalier_compaction::CompactionOutcome;
 use espalier_mutation::{ColumnData, DecoratedKey, Mutation, PartitionUpdate};
 use espalier_runtime::time;
 
-use super::outcome::CompactionOutcome;
 use crate::system::{RowWriter, SYSTEM_KEYSPACE, table};
 
 /// Time to live of a row in seconds.

@@ -3,6 +3,12 @@
 
 use std::{collections::HashMap, rc::Rc, time::Duration};
 
+use espalier_compaction::{
+    CompactionKind, Outside, compaction_id,
+    strategy::{
+        CompactionCandidates, CompactionStrategy, PickedCompaction, SSTableInfo, Split, depth,
+    },
+};
 use espalier_mutation::{purge::PurgeLimits, schema::TableId};
 use espalier_sstable::{Droppable, SSTable, SSTableSet};
 
@@ -12,15 +18,7 @@ use espalier_runtime::{
     token_range_of_shard,
 };
 
-use super::{
-    CompactionKind, Job, compaction_id,
-    outcome::Outcome,
-    overlap::Outside,
-    strategy::{
-        CompactionCandidates, CompactionStrategy, PickedCompaction, SSTableInfo, Split, depth,
-    },
-    task,
-};
+use super::exchange::{self, Job, Outcome};
 use crate::{Database, StorageError, table::Table};
 
 /// Interval of the periodic check.
@@ -120,7 +118,11 @@ async fn begin_wanted(database: &Database) {
             let inputs = job.guard.running.inputs.clone();
             if let Err(error) = perform(&database, &table, job).await {
                 let name = &table.metadata().name;
-                let suspects = inputs.iter().filter(|input| input.suspect(&error));
+                let is_suspect = |input: &&Rc<SSTable>| match &error {
+                    StorageError::SSTable(error) => input.suspect(error),
+                    _ => false,
+                };
+                let suspects = inputs.iter().filter(is_suspect);
                 let suspects: Vec<String> =
                     suspects.map(|input| input.descriptor().to_string()).collect();
                 if suspects.is_empty() {
@@ -155,7 +157,7 @@ pub(crate) async fn perform(
     job: Job,
 ) -> Result<bool, StorageError> {
     // Boxed because the future is large and rarely created.
-    let outcome = Box::pin(task::run(database, table, job)).await;
+    let outcome = Box::pin(exchange::run(database, table, job)).await;
     match &outcome {
         Ok(Outcome::Done(outcome)) => {
             tracing::debug!(
@@ -229,7 +231,8 @@ fn next_of(
         |file: &&Rc<SSTable>| file.maximum_local_deletion_time() < limits.gc_before_s;
     let old: Vec<_> = candidates.idle.iter().filter(may_be_expired).cloned().collect();
     if !old.is_empty() {
-        let expired = Outside::new(table, &old).expired_inputs(limits.gc_before_s);
+        let expired = Outside::new(table.clone(), &old, table.metadata().is_counter())
+            .expired_inputs(limits.gc_before_s);
         if !expired.is_empty() {
             let job = begin(expired, 0, Split::Never);
             job.iter().for_each(|job| job.guard.running.reads_only(&[]));

@@ -5,6 +5,7 @@ use std::{
     rc::Rc,
 };
 
+use espalier_compaction::{CompactionKind, compaction_id, strategy::Split};
 use espalier_mutation::schema::TableId;
 use espalier_sstable::{Component, SSTable};
 use futures_util::future::LocalBoxFuture;
@@ -12,9 +13,7 @@ use futures_util::future::LocalBoxFuture;
 use super::{Database, compaction::StopRequests, first_failure::FirstFailure, one_file::Taken};
 use crate::{
     StorageError,
-    compaction::{
-        CompactionKind, Job, candidates_of, compaction_id, perform, split_plan, strategy::Split,
-    },
+    compaction::{Job, candidates_of, perform, split_plan},
     table::Table,
 };
 

@@ -7,6 +7,9 @@ use std::{
 };
 
 use espalier_commitlog::DiscardedIntervalsFile;
+use espalier_compaction::{
+    CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, Running, flush_pause,
+};
 use espalier_mutation::{LogPosition, schema::TableId};
 use espalier_runtime::{spawn_local, sync::Notify};
 use espalier_sstable::SSTable;
@@ -15,10 +18,7 @@ use futures_util::future::LocalBoxFuture;
 use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
-    compaction::{
-        CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, Running,
-        candidates_of, flush_pause, history_update, pending,
-    },
+    compaction::{candidates_of, history_update, pending},
     system::is_virtual,
     table::Table,
 };

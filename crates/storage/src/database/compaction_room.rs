@@ -1,11 +1,9 @@
 //! Checks whether a table's disk has room for a compaction, and how full it is.
 
+use espalier_compaction::Running;
+
 use super::Database;
-use crate::{
-    StorageError,
-    compaction::{RESERVED_BYTES, Running},
-    table::Table,
-};
+use crate::{StorageError, compaction::RESERVED_BYTES, table::Table};
 
 impl Database {
     /// Returns the used percentage of the disk with the data, rounded up.

@@ -7,7 +7,7 @@ use espalier_memtable::{Memtable, MemtableBudget};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, sync::Notify};
 use espalier_sstable::{
-    Descriptor, SSTableId, components::components_found, versions::VersionFeatures,
+    Descriptor, SSTableError, SSTableId, components::components_found, versions::VersionFeatures,
 };
 use futures_util::{
     future::LocalBoxFuture,
@@ -202,7 +202,7 @@ impl Database {
         &self,
         table: TableId,
         named: impl Fn(SSTableId) -> Descriptor,
-    ) -> Result<Descriptor, StorageError> {
+    ) -> Result<Descriptor, SSTableError> {
         loop {
             let number = self.inner.shared.next_generation(table) - 1;
             let id = SSTableId::Generation(NonZeroU64::MIN.saturating_add(number));

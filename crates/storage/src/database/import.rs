@@ -13,6 +13,7 @@ use std::{
     sync::Arc,
 };
 
+use espalier_compaction::{dead_sets, recover};
 use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
@@ -24,12 +25,7 @@ use espalier_sstable::{
 use futures_util::future::LocalBoxFuture;
 
 use super::Database;
-use crate::{
-    StorageError,
-    compaction::{dead_sets, recover},
-    system::is_virtual,
-    table::Table,
-};
+use crate::{StorageError, system::is_virtual, table::Table};
 
 /// Directory below a table's directory in which ScyllaDB looks for files to load.
 const UPLOAD: &str = "upload";

@@ -2,6 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use espalier_compaction::CompactionKind;
 use espalier_mutation::{
     Mutation,
     schema::{Schema, TableMetadata},
@@ -12,7 +13,7 @@ use espalier_sstable::SSTable;
 use uuid::Uuid;
 
 use super::Database;
-use crate::{StorageError, compaction::CompactionKind, system::index_info_update, table::Table};
+use crate::{StorageError, system::index_info_update, table::Table};
 
 /// An SSTable for which the last build of its index entries failed.
 pub(super) struct FailedIndexBuild {

@@ -3,11 +3,12 @@
 use std::cell::Cell;
 
 use espalier_commitlog::CommitLogMetrics;
+use espalier_compaction::CompactionBacklog;
 use espalier_memtable::{MemtableMemory, MemtableReader};
 use espalier_mutation::schema::TableMetadata;
 
 use super::Database;
-use crate::{compaction::CompactionBacklog, metrics::StorageMetrics};
+use crate::metrics::StorageMetrics;
 
 #[derive(Default)]
 pub(super) struct Counters {

@@ -82,6 +82,7 @@ use std::{
 };
 
 use espalier_commitlog::{CommitLog, EncodedMutation, FoundSegment};
+use espalier_compaction::Throughput;
 use espalier_memtable::{MemtableBudget, MemtableFactory};
 use espalier_mutation::schema::{Schema, TableId};
 use espalier_runtime::{
@@ -96,7 +97,6 @@ use uuid::Uuid;
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
-    compaction::Throughput,
     flush::{FlushEstimate, WritePace},
     table::Table,
     turns::Turns,

@@ -2,14 +2,13 @@
 
 use std::rc::Rc;
 
+use espalier_compaction::{CompactionKind, RunningGuard, compaction_id, strategy::Split};
 use espalier_sstable::SSTable;
 
 use super::{Database, compaction::StopRequests};
 use crate::{
     StorageError,
-    compaction::{
-        CompactionKind, RunningGuard, compaction_id, rewrite_plan, split_plan, strategy::Split,
-    },
+    compaction::{rewrite_plan, split_plan},
     table::Table,
 };
 

@@ -21,6 +21,7 @@ use espalier_commitlog::{
     CommitLog, CommitLogConfiguration, CommitLogSync, DiscardedIntervals, DiscardedIntervalsFile,
     FoundSegment, LogKind, find_segments,
 };
+use espalier_compaction::Throughput;
 use espalier_memtable::{MemtableBudget, MemtableFactory};
 use espalier_mutation::{
     KeyRange,
@@ -44,7 +45,6 @@ use super::{Database, Inner, registry, turn_calls::MAX_TURN_CALLS, views::ViewWo
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
-    compaction::Throughput,
     read::{ReadCommand, ReadTarget},
     recovery::{
         Recovered, SchemaContents, TableRecoveries, TableRecovery, arrange, load_or_make_host_id,
@@ -255,7 +255,7 @@ impl Database {
 
     async fn find_table(&self, directory: TableDirectory) -> Result<FoundTable, StorageError> {
         let inner = &self.inner;
-        crate::compaction::recover(&inner.file_system, &directory.path).await?;
+        espalier_compaction::recover(&inner.file_system, &directory.path).await?;
         let files = find_sstables(&inner.file_system, &directory.path).await?;
         let (mut sstables, incomplete) = (files.sealed, files.incomplete);
         for descriptor in &sstables {

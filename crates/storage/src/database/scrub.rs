@@ -2,6 +2,7 @@
 
 use std::rc::{Rc, Weak};
 
+use espalier_compaction::{CompactionKind, Scrub, ScrubMode, ScrubReport, validate};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
 use espalier_sstable::SSTable;
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     StorageError,
-    compaction::{CompactionKind, Job, Scrub, ScrubMode, ScrubReport, perform, validate},
+    compaction::{Job, load_of, perform},
     table::{SNAPSHOTS, Table},
 };
 
@@ -146,7 +147,9 @@ impl Database {
         let done = match mode {
             ScrubMode::Validate => {
                 guard.running.writes_nothing();
-                validate(self, &guard.running, &scrub).await
+                validate(self.file_system(), &load_of(self), &guard.running, &scrub)
+                    .await
+                    .map_err(StorageError::from)
             }
             ScrubMode::Abort | ScrubMode::Skip => {
                 match self.check_room(table, &guard.running).await {

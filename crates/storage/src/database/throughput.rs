@@ -1,7 +1,8 @@
 //! `compaction_throughput`: read from the settings at start, changeable while the node runs.
 
+use espalier_compaction::Throughput;
+
 use super::Database;
-use crate::compaction::Throughput;
 
 /// Name of the setting.
 const SETTING: &str = "compaction_throughput";

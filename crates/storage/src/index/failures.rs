@@ -58,7 +58,7 @@ impl IndexFailures {
             return failure.pause;
         }
         failures.push(Failure {
-            id: crate::compaction::compaction_id(),
+            id: espalier_compaction::compaction_id(),
             sstable: Rc::downgrade(sstable),
             pause: FIRST_PAUSE,
             retry_at: now + FIRST_PAUSE,

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `entry` | the bytes of an entry |
-//! | `component`, `vector_component` | the entries of an SSTable, which a flush or a compaction writes |
+//! | `component`, `vector_component` | the entries of an SSTable, which a flush writes |
 //! | `search` | what a read looks for |
 //! | `source`, `candidates` | cursors over the entries, and their union in the order of the table |
 //! | `range` | the places of a range of values, sorted in passes |
@@ -29,7 +29,7 @@ mod union;
 mod vector_component;
 
 pub(crate) use build::run as run_builder;
-pub(crate) use component::{IndexBuilders, write_memtable};
+pub(crate) use component::write_memtable;
 pub(crate) use failures::IndexFailures;
 pub(crate) use range::DearRanges;
 pub(crate) use read::{Indexed, read_indexed};

@@ -18,6 +18,7 @@ use std::{
 };
 
 use espalier_commitlog::ColumnMapping;
+use espalier_compaction::{TableCompactions, strategy::CompactionStrategy};
 use espalier_memtable::{Memtable, MemtableFactory};
 use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::{file::FileSystem, sync::Semaphore, time::Instant};
@@ -39,7 +40,6 @@ pub(crate) use view::TableView;
 use crate::{
     StorageError,
     cache::{CacheAccess, RowCache, TableCache},
-    compaction::{TableCompactions, strategy::CompactionStrategy},
     empty_ranges::EmptyRanges,
     flush::FlushClock,
     index::IndexFailures,

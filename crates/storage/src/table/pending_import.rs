@@ -6,10 +6,11 @@
 
 use std::rc::Rc;
 
+use espalier_compaction::CompactionPause;
 use espalier_sstable::SSTable;
 
 use super::Table;
-use crate::{StorageError, compaction::CompactionPause};
+use crate::StorageError;
 
 #[derive(Default)]
 pub(super) struct PendingImport {

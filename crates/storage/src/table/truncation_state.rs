@@ -3,12 +3,12 @@
 
 use std::rc::Rc;
 
+use espalier_compaction::CompactionPause;
 use espalier_memtable::Memtable;
 use espalier_runtime::sync::Permit;
 use espalier_sstable::{Descriptor, SSTable};
 
 use super::Table;
-use crate::compaction::CompactionPause;
 
 #[derive(Default)]
 pub(super) struct TruncationState {

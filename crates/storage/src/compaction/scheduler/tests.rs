@@ -1,6 +1,7 @@
 //! These tests check which compaction begins next.
 
 use bytes::Bytes;
+use espalier_compaction::strategy::{PickedCompaction, Split};
 use espalier_mutation::{
     Cell, Clustering, ColumnData, DecoratedKey, Liveness, Mutation, PartitionUpdate, Row,
     schema::{TableBuilder, TableId, TableMetadata, TableOptions},
@@ -12,7 +13,6 @@ use uuid::Uuid;
 use super::{CONCURRENT, CONCURRENT_WITH_SHORT, Room, max_bytes_of_next, next_job, within};
 use crate::{
     Database,
-    compaction::strategy::{PickedCompaction, Split},
     test_database::{create, open},
 };
 

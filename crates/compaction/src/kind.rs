@@ -37,7 +37,7 @@ impl CompactionKind {
     }
 
     /// Returns the word in the name of its transaction log, which Cassandra must know.
-    pub(super) fn log_word(self) -> &'static str {
+    pub(crate) fn log_word(self) -> &'static str {
         match self {
             Self::Upgrade => "upgrade_sstables",
             Self::Scrub => "scrub",

@@ -1,4 +1,4 @@
-//! This module tracks the compactions under way, for the scheduler, the operator and other
+//! Tracks the compactions under way, for the scheduler, the operator and other
 //! compactions.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
@@ -40,17 +40,21 @@ pub struct CompactionProgress {
 }
 
 /// A compaction that holds files of a table.
-pub(crate) struct Running {
-    pub(crate) id: Uuid,
-    pub(crate) kind: CompactionKind,
+pub struct Running {
+    /// Its id.
+    pub id: Uuid,
+    /// Why it runs.
+    pub kind: CompactionKind,
     /// The request that has to wait for this compaction, such as a major compaction that waits for
     /// a split.
-    pub(crate) asked_for: Cell<Option<CompactionKind>>,
-    pub(crate) inputs: Vec<Rc<SSTable>>,
+    pub asked_for: Cell<Option<CompactionKind>>,
+    /// The files that it reads and replaces.
+    pub inputs: Vec<Rc<SSTable>>,
     held: SSTableSet,
     /// Bytes of Data.db to read, before compression.
-    pub(crate) total_bytes: Cell<u64>,
-    pub(crate) completed_bytes: Cell<u64>,
+    pub total_bytes: Cell<u64>,
+    /// Bytes of them that were read.
+    pub completed_bytes: Cell<u64>,
     /// Upper limit of the bytes of all files to write.
     output_bytes: Cell<u64>,
     /// Whether a check has found room for the outputs on the disk.
@@ -61,18 +65,18 @@ pub(crate) struct Running {
 
 impl Running {
     /// Records that the compaction reads and rewrites only these inputs.
-    pub(crate) fn reads_only(&self, inputs: &[Rc<SSTable>]) {
+    pub fn reads_only(&self, inputs: &[Rc<SSTable>]) {
         self.total_bytes.set(inputs.iter().map(|input| input.reader().data_length()).sum());
         self.output_bytes.set(inputs.iter().map(|input| input.bytes_rewritten()).sum());
     }
 
     /// Records that the compaction has written all its outputs.
-    pub(crate) fn writes_nothing(&self) {
+    pub fn writes_nothing(&self) {
         self.output_bytes.set(0);
     }
 
     /// Returns an upper limit of the bytes that it has still to write, as stored.
-    pub(crate) fn bytes_to_come(&self) -> u64 {
+    pub fn bytes_to_come(&self) -> u64 {
         let total = self.total_bytes.get().max(1);
         let left = total.saturating_sub(self.completed_bytes.get());
         (u128::from(self.output_bytes.get()) * u128::from(left) / u128::from(total)) as u64
@@ -80,28 +84,31 @@ impl Running {
 
     /// Returns the part of [`Running::bytes_to_come`] that the compaction `id` must leave free. If
     /// two compactions ask for room at once, the one with the lesser id has it.
-    pub(crate) fn bytes_to_come_before(&self, id: Uuid) -> u64 {
+    pub fn bytes_to_come_before(&self, id: Uuid) -> u64 {
         let is_before = self.has_room.get() || self.id < id;
         if is_before && self.id != id { self.bytes_to_come() } else { 0 }
     }
 
-    pub(crate) fn set_has_room(&self) {
+    /// Records that a check has found room for the outputs.
+    pub fn set_has_room(&self) {
         self.has_room.set(true);
     }
 
-    pub(crate) fn remaining(&self) -> Option<Duration> {
+    /// Returns the estimated time left, at the average speed so far; `None` before the first byte.
+    pub fn remaining(&self) -> Option<Duration> {
         let completed = Some(self.completed_bytes.get()).filter(|bytes| *bytes > 0)?;
         let left = self.total_bytes.get().saturating_sub(completed);
         let remaining_s = self.began.elapsed().as_secs_f64() * left as f64 / completed as f64;
         Duration::try_from_secs_f64(remaining_s).ok()
     }
 
-    pub(crate) fn total_stored_bytes(&self) -> u64 {
+    /// Returns the bytes of Data.db to read, as stored.
+    pub fn total_stored_bytes(&self) -> u64 {
         self.inputs.iter().map(|input| input.reader().stored_data_length()).sum()
     }
 
     /// Converts bytes of its inputs before compression to stored bytes, by the average ratio.
-    pub(super) fn as_stored(&self, plain_bytes: u64) -> u64 {
+    pub(crate) fn as_stored(&self, plain_bytes: u64) -> u64 {
         let all_bytes: u64 = self.inputs.iter().map(|input| input.reader().data_length()).sum();
         let stored = u128::from(self.total_stored_bytes()) * u128::from(plain_bytes);
         (stored / u128::from(all_bytes.max(1))) as u64
@@ -113,19 +120,20 @@ impl Running {
         kinds.contains(&self.kind) || asked_for.is_some_and(|kind| kinds.contains(&kind))
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// Returns whether the compaction was asked to stop.
+    pub fn is_stopped(&self) -> bool {
         self.is_stopped.get()
     }
 
     /// Requests that the compaction ends without an effect.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.is_stopped.set(true);
     }
 }
 
 /// The compactions of a table on a shard, and the reasons why none may begin.
 #[derive(Default)]
-pub(crate) struct TableCompactions {
+pub struct TableCompactions {
     running: std::cell::RefCell<Vec<Rc<Running>>>,
     pauses: Cell<usize>,
     /// Whether the outcome of a commit is unknown. If so, the present files must stay until the
@@ -136,30 +144,31 @@ pub(crate) struct TableCompactions {
     stopped_by: [Cell<u64>; CompactionKind::ALL.len()],
     ended: Notify,
     /// No automatic compaction begins before this time.
-    pub(super) retry_at: Cell<Option<Instant>>,
+    pub retry_at: Cell<Option<Instant>>,
     /// The lack of disk space is not logged again before this time.
-    pub(super) next_warning_at: Cell<Option<Instant>>,
+    pub next_warning_at: Cell<Option<Instant>>,
 }
 
 /// Keeps a compaction registered; dropped at its end.
-pub(crate) struct RunningGuard {
+pub struct RunningGuard {
     compactions: Rc<TableCompactions>,
-    pub(crate) running: Rc<Running>,
+    /// The compaction.
+    pub running: Rc<Running>,
 }
 
 /// Prevents compactions of the table on this shard while it exists.
-pub(crate) struct CompactionPause(Rc<TableCompactions>);
+pub struct CompactionPause(Rc<TableCompactions>);
 
 impl TableCompactions {
     /// Returns for how long no automatic compaction begins, because one has failed or had no room.
-    pub(crate) fn until_retry(&self) -> Option<Duration> {
+    pub fn until_retry(&self) -> Option<Duration> {
         let now = Instant::now();
         self.retry_at.get().filter(|at| now < *at).map(|at| at.since(now))
     }
 
     /// Reserves files for a compaction; `None` if one of them is reserved already, or no compaction
     /// may begin.
-    pub(crate) fn begin(
+    pub fn begin(
         self: &Rc<Self>,
         id: Uuid,
         kind: CompactionKind,
@@ -190,18 +199,19 @@ impl TableCompactions {
     }
 
     /// Returns whether a compaction has reserved the file.
-    pub(crate) fn is_busy(&self, sstable: &Rc<SSTable>) -> bool {
+    pub fn is_busy(&self, sstable: &Rc<SSTable>) -> bool {
         let running = self.running.borrow();
         running.iter().any(|running| running.held.has(sstable))
     }
 
-    pub(crate) fn running(&self) -> Vec<Rc<Running>> {
+    /// Returns the running compactions.
+    pub fn running(&self) -> Vec<Rc<Running>> {
         self.running.borrow().clone()
     }
 
     /// Stops compactions of these kinds of this table, by the stop request with number `request` on
     /// this shard.
-    pub(crate) fn stop(&self, request: u64, kinds: &[CompactionKind]) {
+    pub fn stop(&self, request: u64, kinds: &[CompactionKind]) {
         kinds.iter().for_each(|kind| self.stopped_by[*kind as usize].set(request));
         let running = self.running.borrow();
         let meant = running.iter().filter(|running| running.is_meant_by(kinds));
@@ -212,27 +222,28 @@ impl TableCompactions {
     }
 
     /// Returns whether a stop request later than `request` meant this kind.
-    pub(crate) fn is_stopped_since(&self, request: u64, kind: CompactionKind) -> bool {
+    pub fn is_stopped_since(&self, request: u64, kind: CompactionKind) -> bool {
         self.stopped_by[kind as usize].get() > request
     }
 
-    pub(crate) fn set_undecided(&self) {
+    /// Records that the outcome of a commit is unknown: no compaction may begin before the next start.
+    pub fn set_undecided(&self) {
         self.is_undecided.set(true);
     }
 
     /// Returns whether no compaction may begin before the next start.
-    pub(crate) fn is_undecided(&self) -> bool {
+    pub fn is_undecided(&self) -> bool {
         self.is_undecided.get()
     }
 
     /// Waits until a compaction or a pause has ended.
-    pub(crate) async fn wait_for_end(&self) {
+    pub async fn wait_for_end(&self) {
         self.ended.notified().await;
     }
 
     /// Stops the running compactions, waits for their ends, and prevents new ones while the result
     /// exists.
-    pub(crate) async fn pause(self: &Rc<Self>) -> CompactionPause {
+    pub async fn pause(self: &Rc<Self>) -> CompactionPause {
         self.pauses.set(self.pauses.get() + 1);
         let pause = CompactionPause(self.clone());
         self.running.borrow().iter().for_each(|running| running.stop());

@@ -1,4 +1,4 @@
-//! This module merges the partitions of several SSTables in order.
+//! Merges the partitions of several SSTables in order.
 //!
 //! Memory: each file that spans the current position takes a piece of Data.db and a row. The caller
 //! limits the size of all pieces together; each piece has at least 64 KiB. Other files are not
@@ -6,11 +6,15 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange, schema::TableMetadata};
-use espalier_sstable::{SSTable, Scan, WHOLE_READ_AHEAD_BYTES};
+use espalier_mutation::{
+    ClusteringBound, ClusteringSlices, DecoratedKey, KeyRange, PartitionHeader, Unfiltered,
+    UnfilteredStream, schema::TableMetadata,
+};
+use espalier_runtime::maybe_yield;
+use espalier_sstable::{SSTable, SSTableError, Scan, ScannedPartition, WHOLE_READ_AHEAD_BYTES};
 
 use super::strategy::depth;
-use crate::{StorageError, read::Source};
+use crate::CompactionError;
 
 /// Minimum number of bytes of Data.db that are read at once from each file.
 const MIN_READ_AHEAD_BYTES: usize = 64 << 10;
@@ -63,7 +67,7 @@ impl MergedScans {
     }
 
     /// Advances to the next partition. Returns false behind the last one.
-    pub(crate) async fn next_partition(&mut self) -> Result<bool, StorageError> {
+    pub(crate) async fn next_partition(&mut self) -> Result<bool, CompactionError> {
         loop {
             // Advance the scans at the current partition, or a newly opened scan to its first one.
             // A scan that fails stays in the list.
@@ -102,7 +106,7 @@ impl MergedScans {
     }
 
     /// Opens a file; its scan stands at its beginning.
-    async fn open(&mut self, file: &SSTable) -> Result<(), StorageError> {
+    async fn open(&mut self, file: &SSTable) -> Result<(), CompactionError> {
         let all = Arc::new(ClusteringSlices::all());
         let scan = file.reader().scan_as(&self.table, self.range.clone(), all);
         let mut scan = scan.await?;
@@ -119,7 +123,7 @@ impl MergedScans {
 
     /// Moves to the partition that begins at `position` of Data.db, behind the current one. There
     /// must be only one file.
-    pub(super) async fn go_to(&mut self, position: u64) -> Result<bool, StorageError> {
+    pub(super) async fn go_to(&mut self, position: u64) -> Result<bool, CompactionError> {
         if self.scans.is_empty()
             && let Some(file) = self.ahead.pop()
         {
@@ -144,8 +148,8 @@ impl MergedScans {
     }
 
     /// Returns the streams of the current partition.
-    pub(crate) fn sources(&mut self) -> Vec<Source<'_>> {
-        self.standing().filter_map(|scan| scan.partition().map(Source::Scanned)).collect()
+    pub(crate) fn sources(&mut self) -> Vec<InputPartition<'_>> {
+        self.standing().filter_map(|scan| scan.partition().map(InputPartition)).collect()
     }
 
     /// Returns the bytes of Data.db before compression that were passed.
@@ -165,4 +169,34 @@ fn key_in(scans: &[Option<Scan>], index: usize) -> Option<&DecoratedKey> {
 
 fn position_in(scans: &[Option<Scan>], index: usize) -> u64 {
     scan_in(scans, index).map_or(0, Scan::position)
+}
+
+/// The current partition of one input.
+pub(crate) struct InputPartition<'scan>(ScannedPartition<'scan>);
+
+impl UnfilteredStream for InputPartition<'_> {
+    type Error = SSTableError;
+
+    fn header(&self) -> &PartitionHeader {
+        self.0.header()
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, SSTableError> {
+        // The yield is here, not behind the merge, because the merge may drop many fragments before
+        // it returns one.
+        maybe_yield().await;
+        self.0.next().await
+    }
+
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), SSTableError> {
+        self.0.skip_to(position).await
+    }
+
+    fn empty_until(&self) -> Option<ClusteringBound> {
+        self.0.empty_until()
+    }
+
+    fn maximum_timestamp(&self) -> i64 {
+        self.0.maximum_timestamp()
+    }
 }

@@ -1,4 +1,4 @@
-//! This module runs one compaction, from its inputs to the exchange of the files.
+//! Runs one compaction, from its inputs to the exchange of the files.
 //!
 //! A reader sees the old files or the new ones. Reads under way keep the old ones, which are
 //! unlinked but open. The files are exchanged on disk first (see [`Transaction`]), then in the
@@ -6,26 +6,15 @@
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
-use espalier_mutation::{
-    KeyRange,
-    purge::PurgeLimits,
-    schema::{DroppedColumn, TableMetadata},
+use espalier_compaction::{
+    CommitFailure, CompactionKind, CompactionOutcome, Merged, Running, RunningGuard, Scrub,
+    Transaction, merge, strategy::Split,
 };
-use espalier_runtime::time::{self, Instant};
-use espalier_sstable::{Descriptor, SSTable, SSTableSet, WrittenSSTable};
+use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::time::Instant;
+use espalier_sstable::{Descriptor, SSTable, WrittenSSTable};
 
-use super::{
-    copy::{Ended, Merge},
-    kind::CompactionKind,
-    outcome::{CompactionOutcome, Outcome},
-    output::Outputs,
-    overlap::Outside,
-    pace::Pace,
-    progress::{Running, RunningGuard},
-    scrub::Scrub,
-    strategy::Split,
-    transaction::{CommitFailure, Transaction},
-};
+use super::surroundings::context_of;
 use crate::{Database, StorageError, table::Table};
 
 /// The plan of a compaction.
@@ -37,23 +26,16 @@ pub(crate) struct Job {
     pub(crate) scrub: Option<Rc<Scrub>>,
 }
 
-/// Returns the table as a compaction reads and writes it: with the dropped columns for which an
-/// input may have cells after the drop.
-fn table_to_write(table: &Arc<TableMetadata>, inputs: &[Rc<SSTable>]) -> Arc<TableMetadata> {
-    let is_kept = |_, dropped: &DroppedColumn| {
-        inputs.iter().any(|input| {
-            let reader = input.reader();
-            let header = &reader.statistics().header;
-            let mut columns = header.static_columns.iter().chain(&header.regular_columns);
-            !dropped.deletes(reader.maximum_timestamp())
-                && columns.any(|column| column.name == dropped.name)
-        })
-    };
-    table.with_dropped(is_kept).map_or_else(|| table.clone(), Arc::new)
+/// The end of a compaction that did not fail.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Done(Box<CompactionOutcome>),
+    /// Stopped by request, without an effect.
+    Stopped,
 }
 
 /// Runs the compaction.
-pub(crate) async fn run(
+pub(super) async fn run(
     database: &Database,
     table: &Rc<Table>,
     job: Job,
@@ -61,12 +43,20 @@ pub(crate) async fn run(
     let Job { guard, level, split, scrub } = job;
     let (running, started, metadata) = (&*guard.running, Instant::now(), table.metadata());
     let task = Task { database, table, metadata, running, scrub, started };
-    let Some(merged) = task.merge(level, split).await? else { return Ok(Outcome::Stopped) };
-    let Merged { written, transaction, partitions } = merged;
+    let context = context_of(database, table, &task.metadata);
+    let merged = merge(context, running, level, split, task.scrub.as_deref()).await?;
+    let Some(merged) = merged else { return Ok(Outcome::Stopped) };
+    let Merged { written, transaction, discarded, partitions } = merged;
     // An abort keeps its turn until the outputs are removed.
     let _turn;
     let aborted = 'abort: {
-        let (written, opened) = match task.open(written).await {
+        if !discarded.is_empty()
+            && written.is_ok()
+            && let Err(error) = database.record_discarded(table, &discarded).await
+        {
+            break 'abort Err(error);
+        }
+        let (written, opened) = match task.open(written.map_err(StorageError::from)).await {
             Ok(Some(outputs)) => outputs,
             Ok(None) => break 'abort Ok(Outcome::Stopped),
             Err(error) => break 'abort Err(error),
@@ -81,15 +71,16 @@ pub(crate) async fn run(
                 finish(transaction, &removed).await;
                 return Ok(Outcome::Done(Box::new(outcome)));
             }
-            Err(CommitFailure::Undone(error)) => Err(error),
+            Err(CommitFailure::Undone(error)) => Err(error.into()),
             Err(CommitFailure::Unknown(error)) => {
+                let error = error.into();
                 task.leave_undecided(&error).await;
                 return Err(error);
             }
         }
     };
     task.unstage().await;
-    abort(transaction).await;
+    transaction.abort_or_warn().await;
     aborted
 }
 
@@ -103,80 +94,9 @@ struct Task<'a> {
     started: Instant,
 }
 
-/// The result of a merge.
-struct Merged {
-    /// The sealed outputs.
-    written: Result<Vec<WrittenSSTable>, StorageError>,
-    transaction: Transaction,
-    /// Number of partitions by the number of inputs that they were merged from.
-    partitions: BTreeMap<i32, i64>,
-}
-
 impl Task<'_> {
     fn is_split(&self) -> bool {
         self.running.kind == CompactionKind::Split
-    }
-
-    fn purge_limits(&self) -> PurgeLimits {
-        if self.is_split() || self.scrub.is_some() {
-            // Purge nothing. The deletions in a file that is split may cover data on any shard, and
-            // a scrub changes only damaged data.
-            PurgeLimits::NONE
-        } else {
-            PurgeLimits::at(&self.metadata, time::now_seconds())
-        }
-    }
-
-    /// Merges the inputs into new files. Returns `None` if the compaction was stopped.
-    async fn merge(&self, level: u32, split: Split) -> Result<Option<Merged>, StorageError> {
-        let (database, table, running) = (self.database, self.table, self.running);
-        let limits = self.purge_limits();
-        let mut outside = Outside::new(table, &running.inputs);
-        let expired = outside.expired_inputs(limits.gc_before_s);
-        let expired = SSTableSet::of(&expired);
-        let read: Vec<Rc<SSTable>> =
-            running.inputs.iter().filter(|input| !expired.has(input)).cloned().collect();
-        if running.total_bytes.get() == 0 && !read.is_empty() {
-            // All inputs had expired when room was requested, and then an older write arrived.
-            return Ok(None);
-        }
-        running.reads_only(&read);
-        let transaction = self.begin().await?;
-        let plan = (level, split);
-        let inputs = (read.as_slice(), running.inputs.as_slice());
-        let written_as = table_to_write(&self.metadata, &read);
-        let mut outputs =
-            Outputs::new(database, table, &written_as, inputs, plan, limits.now_s, transaction);
-        let pace = Pace::new(database);
-        let waits = pace.waits();
-        let read_ahead_bytes = database.read_ahead_bytes();
-        let mut merge = Merge::new(running, &written_as, limits, outside, pace, read_ahead_bytes);
-        let merged = waits.of(async {
-            match (&self.scrub, read.as_slice()) {
-                (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await,
-                _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await,
-            }
-        });
-        let merged = merged.await;
-        let partitions = merge.into_partitions();
-        if let Err(ended) = merged {
-            abort(outputs.give_up()).await;
-            return match ended {
-                Ended::Stopped => Ok(None),
-                Ended::Failed(error) => Err(error),
-            };
-        }
-        // A scrub leaves out unreadable data, which is not dead.
-        let (written, transaction) = outputs.finish(self.scrub.is_none()).await;
-        running.writes_nothing();
-        Ok(Some(Merged { written, transaction, partitions }))
-    }
-
-    async fn begin(&self) -> Result<Transaction, StorageError> {
-        let version = self.database.sstable_features(self.table).version.to_string();
-        let (file_system, directory) = (self.database.file_system(), &self.table.directory);
-        let operation = self.running.kind.log_word();
-        Transaction::begin(file_system, directory, &version, operation, self.running.id).await
     }
 
     /// Opens the outputs: those of a split on the shards that own them, others here. Returns `None`
@@ -273,16 +193,6 @@ async fn open(
         opened.push(database.open_sstable(metadata, output.descriptor.clone()).await?);
     }
     Ok(opened)
-}
-
-async fn abort(transaction: Transaction) {
-    if let Err(error) = transaction.abort().await {
-        tracing::warn!(
-            %error,
-            "compaction: cannot remove the outputs of a failed compaction; the next start removes \
-            them"
-        );
-    }
 }
 
 async fn finish(transaction: Transaction, removed: &[Descriptor]) {

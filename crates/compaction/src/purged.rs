@@ -1,4 +1,4 @@
-//! This module purges a partition: it removes tombstones and expired data that are old enough and
+//! Purges a partition: removes tombstones and expired data that are old enough and
 //! cover nothing outside of the compaction.
 
 use espalier_mutation::{
@@ -7,7 +7,6 @@ use espalier_mutation::{
 };
 
 use super::overlap::Outside;
-use crate::StorageError;
 
 /// Decides which deletions of a partition are purged.
 struct Decision<'a> {
@@ -56,7 +55,7 @@ pub(crate) struct PurgedPartition<'a, S> {
     decision: Decision<'a>,
 }
 
-impl<'a, S: UnfilteredStream<Error = StorageError>> PurgedPartition<'a, S> {
+impl<'a, S: UnfilteredStream> PurgedPartition<'a, S> {
     pub(crate) fn new(inner: S, limits: PurgeLimits, outside: &'a mut Outside) -> Self {
         let mut header = inner.header().clone();
         let mut decision = Decision { limits, outside, uncovered_below: None };
@@ -68,7 +67,7 @@ impl<'a, S: UnfilteredStream<Error = StorageError>> PurgedPartition<'a, S> {
         &self.header
     }
 
-    pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let Self { header, inner, decision } = self;
         let now_s = decision.limits.now_s;
         let may_go = &mut |timestamp, second| decision.may_go(&header.key, timestamp, second);

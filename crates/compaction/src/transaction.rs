@@ -32,7 +32,7 @@ use espalier_sstable::{
 };
 use uuid::Uuid;
 
-use crate::StorageError;
+use crate::CompactionError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -106,7 +106,7 @@ impl Record {
 
 /// A log being written. The owner must end it by `commit` and `finish`, or by `abort`; the next
 /// start undoes a log that was only dropped.
-pub(crate) struct Transaction {
+pub struct Transaction {
     file_system: FileSystem,
     directory: PathBuf,
     path: PathBuf,
@@ -115,22 +115,26 @@ pub(crate) struct Transaction {
 }
 
 /// The result of a failed commit.
-pub(crate) enum CommitFailure {
+pub enum CommitFailure {
     /// The transaction has no effect.
-    Undone(StorageError),
+    Undone(CompactionError),
     /// The next start may complete the transaction or undo it.
-    Unknown(StorageError),
+    Unknown(CompactionError),
 }
 
 impl Transaction {
     /// Creates an empty log.
-    pub(crate) async fn begin(
+    ///
+    /// # Errors
+    ///
+    /// Fails if the log cannot be made durable.
+    pub async fn begin(
         file_system: &FileSystem,
         directory: &Path,
         version: &str,
         operation: &str,
         id: Uuid,
-    ) -> Result<Self, StorageError> {
+    ) -> Result<Self, CompactionError> {
         let path = directory.join(format!("{version}_txn_{operation}_{id}.log"));
         let file = file_system.create_new(&path).await?;
         file_system.sync_dir(directory).await?;
@@ -138,7 +142,7 @@ impl Transaction {
         Ok(Self { file_system, directory, path, file, added: Vec::new() })
     }
 
-    async fn append(&self, records: &[Record]) -> Result<(), StorageError> {
+    async fn append(&self, records: &[Record]) -> Result<(), CompactionError> {
         let text: String = records.iter().map(Record::to_line).collect();
         self.file.append(text.into_bytes()).await?;
         Ok(self.file.sync_all().await?)
@@ -151,19 +155,27 @@ impl Transaction {
     }
 
     /// Records a set before its files are created.
-    pub(crate) async fn add(&mut self, descriptor: &Descriptor) -> Result<(), StorageError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the log cannot be written.
+    pub async fn add(&mut self, descriptor: &Descriptor) -> Result<(), CompactionError> {
         self.added.push(descriptor.clone());
         let path = Self::path_of(descriptor);
         self.append(&[Record { kind: Kind::Add, path, modified_ms: 0, files: 0 }]).await
     }
 
     /// Forgets the set that was recorded last, because its files were not created.
-    pub(crate) fn forget_last(&mut self) {
+    pub fn forget_last(&mut self) {
         self.added.pop();
     }
 
     /// Commits: from its return on the added sets are valid and the removed ones are garbage.
-    pub(crate) async fn commit(&self, removed: &[Descriptor]) -> Result<(), CommitFailure> {
+    ///
+    /// # Errors
+    ///
+    /// [`CommitFailure`] says whether the transaction may still have an effect.
+    pub async fn commit(&self, removed: &[Descriptor]) -> Result<(), CommitFailure> {
         let prepared = async {
             let mut records = Vec::new();
             for descriptor in removed {
@@ -180,7 +192,7 @@ impl Transaction {
         }
     }
 
-    async fn removal(&self, descriptor: &Descriptor) -> Result<Record, StorageError> {
+    async fn removal(&self, descriptor: &Descriptor) -> Result<Record, CompactionError> {
         let files = files_found(&self.file_system, descriptor).await?;
         let modified_ms = youngest_ms(&files);
         let files = i32::try_from(files.len()).unwrap_or(i32::MAX);
@@ -189,17 +201,36 @@ impl Transaction {
     }
 
     /// Completes a committed transaction: removes the dead sets, then the log.
-    pub(crate) async fn finish(self, removed: &[Descriptor]) -> Result<(), StorageError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be removed; the next start removes it.
+    pub async fn finish(self, removed: &[Descriptor]) -> Result<(), CompactionError> {
         let Self { file_system, directory, path, file, .. } = self;
         drop(file);
         end(&file_system, &directory, &path, removed).await
     }
 
     /// Aborts the transaction: removes the added sets, then the log.
-    pub(crate) async fn abort(self) -> Result<(), StorageError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be removed; the next start removes it.
+    pub async fn abort(self) -> Result<(), CompactionError> {
         let Self { file_system, directory, path, file, added } = self;
         drop(file);
         end(&file_system, &directory, &path, &added).await
+    }
+
+    /// Aborts the transaction, and logs a failure: the next start removes the added sets then.
+    pub async fn abort_or_warn(self) {
+        if let Err(error) = self.abort().await {
+            tracing::warn!(
+                %error,
+                "compaction: cannot remove the outputs of a failed compaction; the next start \
+                removes them"
+            );
+        }
     }
 }
 
@@ -213,7 +244,7 @@ async fn end(
     directory: &Path,
     log: &Path,
     dead: &[Descriptor],
-) -> Result<(), StorageError> {
+) -> Result<(), CompactionError> {
     for descriptor in dead {
         remove_sstable(file_system, descriptor).await?;
     }
@@ -223,10 +254,11 @@ async fn end(
 
 /// Completes or undoes all transactions in a table's directory. Called at start, before its
 /// SSTables are listed.
-pub(crate) async fn recover(
-    file_system: &FileSystem,
-    directory: &Path,
-) -> Result<(), StorageError> {
+///
+/// # Errors
+///
+/// Fails if a log is damaged, or a file cannot be read or removed.
+pub async fn recover(file_system: &FileSystem, directory: &Path) -> Result<(), CompactionError> {
     for log in logs_in(file_system, directory).await? {
         let Leftover { is_committed, dead, changed } =
             leftover_of(file_system, directory, &log).await?;
@@ -251,10 +283,14 @@ pub(crate) async fn recover(
 
 /// Returns the sets of a directory that its logs declare garbage, so that an import can skip them.
 /// The result includes sets that have changed since, because a copy may have got new times.
-pub(crate) async fn dead_sets(
+///
+/// # Errors
+///
+/// Fails if a log is damaged or cannot be read.
+pub async fn dead_sets(
     file_system: &FileSystem,
     directory: &Path,
-) -> Result<Vec<Descriptor>, StorageError> {
+) -> Result<Vec<Descriptor>, CompactionError> {
     let mut dead = Vec::new();
     for log in logs_in(file_system, directory).await? {
         let Leftover { dead: of_log, changed, .. } =
@@ -271,7 +307,10 @@ pub(crate) async fn dead_sets(
     Ok(dead)
 }
 
-async fn logs_in(file_system: &FileSystem, directory: &Path) -> Result<Vec<PathBuf>, StorageError> {
+async fn logs_in(
+    file_system: &FileSystem,
+    directory: &Path,
+) -> Result<Vec<PathBuf>, CompactionError> {
     let mut entries = file_system.read_dir(directory).await?;
     entries.retain(|entry| {
         !entry.is_directory && entry.name.ends_with(".log") && entry.name.contains("_txn_")
@@ -291,9 +330,9 @@ async fn leftover_of(
     file_system: &FileSystem,
     directory: &Path,
     log: &Path,
-) -> Result<Leftover, StorageError> {
+) -> Result<Leftover, CompactionError> {
     let bytes = file_system.read(log).await?;
-    let corrupt = |reason| StorageError::Corrupt { what: log.display().to_string(), reason };
+    let corrupt = |reason| CompactionError::Corrupt { what: log.display().to_string(), reason };
     let Parsed { records, damage } = parse(&bytes).map_err(corrupt)?;
     let is_committed = records.last().is_some_and(|record| record.kind == Kind::Commit);
     let (mut dead, mut changed) = (Vec::new(), Vec::new());
@@ -359,7 +398,7 @@ struct Parsed {
 }
 
 /// Returns a new compaction id: a timeuuid, as in Cassandra.
-pub(crate) fn compaction_id() -> Uuid {
+pub fn compaction_id() -> Uuid {
     let micros = u64::try_from(time::next_timestamp_micros()).unwrap_or(0);
     let context = uuid::timestamp::context::NoContext;
     let (seconds, rest) = (micros / 1_000_000, (micros % 1_000_000) as u32 * 1000);

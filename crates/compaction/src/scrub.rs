@@ -22,7 +22,7 @@ use super::{
     pace::Pace,
     progress::Running,
 };
-use crate::StorageError;
+use crate::CompactionError;
 
 /// Maximum number of faults reported for a file, because a fault of a whole file shows in many
 /// places.
@@ -57,7 +57,8 @@ pub struct ScrubReport {
 }
 
 impl ScrubReport {
-    pub(crate) fn add(&mut self, other: Self) {
+    /// Adds another report.
+    pub fn add(&mut self, other: Self) {
         self.is_stopped |= other.is_stopped;
         self.sstables += other.sstables;
         self.damaged_sstables += other.damaged_sstables;
@@ -68,8 +69,9 @@ impl ScrubReport {
 
 /// The scrub of one file.
 #[derive(Debug)]
-pub(crate) struct Scrub {
-    pub(crate) mode: ScrubMode,
+pub struct Scrub {
+    /// Its reaction to damage.
+    pub mode: ScrubMode,
     /// Keyspace and table.
     table: String,
     faults: RefCell<Vec<String>>,
@@ -78,17 +80,19 @@ pub(crate) struct Scrub {
 }
 
 impl Scrub {
-    pub(crate) fn new(mode: ScrubMode, table: String) -> Self {
+    /// Begins the scrub of a file of `table`, which is named with its keyspace.
+    pub fn new(mode: ScrubMode, table: String) -> Self {
         let (faults, fault_count, left_out) = Default::default();
         Self { mode, table, faults, fault_count, left_out }
     }
 
-    pub(crate) fn has_left_out(&self) -> bool {
+    /// Returns whether any partition was left out.
+    pub fn has_left_out(&self) -> bool {
         self.left_out.get() > 0
     }
 
     /// Logs a fault and adds it to the report.
-    pub(super) fn report_fault(&self, what: String) {
+    pub(crate) fn report_fault(&self, what: String) {
         self.fault_count.set(self.fault_count.get() + 1);
         if self.fault_count.get() <= MAX_REPORTED {
             tracing::warn!(table = self.table, "scrub: {what}");
@@ -97,7 +101,7 @@ impl Scrub {
     }
 
     /// Returns the report, and moves the collected faults into it.
-    pub(crate) fn report(&self) -> ScrubReport {
+    pub fn report(&self) -> ScrubReport {
         let (count, left_out) = (self.fault_count.get(), self.left_out.get());
         if count > MAX_REPORTED {
             let more = count - MAX_REPORTED;
@@ -118,7 +122,7 @@ impl Scrub {
 
 impl Merge<'_> {
     /// Copies the partitions that can be read.
-    pub(super) async fn scrub(
+    pub(crate) async fn scrub(
         &mut self,
         input: &Rc<SSTable>,
         scrub: &Scrub,
@@ -139,14 +143,14 @@ impl Merge<'_> {
                             format!("two reads of {place:?} returned different partitions");
                         let what = reader.descriptor().path(&Component::Data);
                         let what = what.display().to_string();
-                        return Err(StorageError::Corrupt { what, reason }.into());
+                        return Err(CompactionError::Corrupt { what, reason }.into());
                     }
                     self.copy_partition(&mut scans, outputs).await?;
                 }
                 Err(error) => {
                     let fault = fault_of(reader, &place, inspection.entered_key(), error)?;
                     if scrub.mode != ScrubMode::Skip {
-                        return Err(StorageError::Damaged(fault).into());
+                        return Err(CompactionError::Damaged(fault).into());
                     }
                     scrub.left_out.set(scrub.left_out.get() + 1);
                     scrub.report_fault(format!("{fault}; the partition is left out"));
@@ -159,12 +163,12 @@ impl Merge<'_> {
 }
 
 /// Returns the next partition according to the index.
-pub(super) async fn next_place(
+pub(crate) async fn next_place(
     reader: &SSTableReader,
     inspection: &mut Inspection<'_>,
-) -> Result<Option<IndexedPartition>, StorageError> {
+) -> Result<Option<IndexedPartition>, CompactionError> {
     inspection.next_partition().await.map_err(|error| match error {
-        SSTableError::Corrupt { .. } => StorageError::Damaged(format!(
+        SSTableError::Corrupt { .. } => CompactionError::Damaged(format!(
             "{error}: without the index the partitions of {} cannot be found",
             reader.descriptor()
         )),
@@ -173,7 +177,7 @@ pub(super) async fn next_place(
 }
 
 /// Reads the current partition to its end. The inner error describes its damage.
-pub(super) async fn read_whole(
+pub(crate) async fn read_whole(
     inspection: &mut Inspection<'_>,
     rows: &mut u32,
     running: &Running,
@@ -194,12 +198,12 @@ pub(super) async fn read_whole(
 }
 
 /// Describes the damage of a partition. Returns the error if it does not concern Data.db.
-pub(super) fn fault_of(
+pub(crate) fn fault_of(
     reader: &SSTableReader,
     place: &IndexedPartition,
     entered: Option<&DecoratedKey>,
     error: SSTableError,
-) -> Result<String, StorageError> {
+) -> Result<String, CompactionError> {
     let is_of_data = matches!(error, SSTableError::Corrupt { .. })
         && error.is_about(&reader.descriptor().path(&Component::Data));
     if !is_of_data {

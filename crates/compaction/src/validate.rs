@@ -1,5 +1,8 @@
-//! This module validates a file: it reads all its contents and changes nothing.
+//! Validates a file: reads all its contents and changes nothing.
 
+use std::rc::Rc;
+
+use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     SSTable,
     verify::{Severity, verify_watched},
@@ -11,18 +14,23 @@ use super::{
     progress::Running,
     scrub::{Scrub, fault_of, next_place, read_whole},
 };
-use crate::{Database, StorageError};
+use crate::{CompactionError, ShardLoad};
 
 /// Validates the files of a scrub. Returns false if it was stopped.
-pub(crate) async fn validate(
-    database: &Database,
+///
+/// # Errors
+///
+/// Fails if a file cannot be read at all; damage is reported to the scrub.
+pub async fn validate(
+    file_system: &FileSystem,
+    load: &Rc<dyn ShardLoad>,
     running: &Running,
     scrub: &Scrub,
-) -> Result<bool, StorageError> {
+) -> Result<bool, CompactionError> {
     for input in &running.inputs {
-        let pace = Pace::new(database);
+        let pace = Pace::new(load.clone());
         let waits = pace.waits();
-        match waits.of(validate_one(database, input, running, scrub, pace)).await {
+        match waits.of(validate_one(file_system, input, running, scrub, pace)).await {
             Ok(()) => {}
             Err(Ended::Stopped) => return Ok(false),
             Err(Ended::Failed(error)) => return Err(error),
@@ -32,14 +40,14 @@ pub(crate) async fn validate(
 }
 
 async fn validate_one(
-    database: &Database,
+    file_system: &FileSystem,
     input: &SSTable,
     running: &Running,
     scrub: &Scrub,
     mut pace: Pace,
 ) -> Result<(), Ended> {
     let watch = &mut |done, _| running.completed_bytes.set(done);
-    let verification = verify_watched(database.file_system(), input.descriptor(), false, watch);
+    let verification = verify_watched(file_system, input.descriptor(), false, watch);
     let report = pace.paced(verification, running).await??;
     for problem in report.problems {
         match problem.severity {
@@ -58,7 +66,7 @@ async fn validate_one(
         let place = match next_place(reader, &mut inspection).await {
             Ok(Some(place)) => place,
             Ok(None) => return Ok(()),
-            Err(StorageError::Damaged(what)) => {
+            Err(CompactionError::Damaged(what)) => {
                 scrub.report_fault(what);
                 return Ok(());
             }

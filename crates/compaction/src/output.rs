@@ -1,4 +1,4 @@
-//! This module writes the outputs of a compaction, one SSTable after another. Each is recorded in
+//! Writes the outputs of a compaction, one SSTable after another. Each is recorded in
 //! the transaction before its files are created.
 
 use std::{rc::Rc, sync::Arc};
@@ -8,15 +8,15 @@ use espalier_mutation::{
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WriterOptions,
+    EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, VectorLimits,
     WrittenSSTable, set_commit_log_facts,
 };
+use uuid::Uuid;
 
-use super::{strategy::Split, transaction::Transaction};
-use crate::{Database, StorageError, index::IndexBuilders, table::Table};
-
-#[cfg(test)]
-mod tests;
+use crate::{
+    CompactionContext, CompactionError, OutputFactory, Transaction, index_entries::IndexBuilders,
+    strategy::Split,
+};
 
 /// Maximum number of commit log intervals that an output carries on although the files of their
 /// segments are removed (arbitrary: far beyond the number that can be on its way to the disk).
@@ -24,8 +24,10 @@ const KEPT_INTERVALS: usize = 256;
 
 /// The outputs of a compaction so far.
 pub(crate) struct Outputs {
-    database: Database,
-    table: Rc<Table>,
+    file_system: FileSystem,
+    factory: Rc<dyn OutputFactory>,
+    host: Uuid,
+    vector_limits: VectorLimits,
     metadata: Arc<TableMetadata>,
     template: Template,
     split: Split,
@@ -37,27 +39,30 @@ pub(crate) struct Outputs {
 
 /// An output that is being written, with the entries of its rows.
 pub(crate) struct Output {
-    pub(super) writer: SSTableWriter,
-    pub(super) indexes: IndexBuilders,
+    pub(crate) writer: SSTableWriter,
+    pub(crate) indexes: IndexBuilders,
     file_system: FileSystem,
     metadata: Arc<TableMetadata>,
 }
 
 impl Output {
     /// Begins a partition.
-    pub(super) fn start_partition(&mut self, header: PartitionHeader) -> Result<(), StorageError> {
+    pub(crate) fn start_partition(
+        &mut self,
+        header: PartitionHeader,
+    ) -> Result<(), CompactionError> {
         self.indexes.start_partition(&self.metadata, &header)?;
         Ok(self.writer.start_partition(header)?)
     }
 
     /// Adds a fragment. The caller must call [`Self::make_room`] next.
-    pub(super) fn put(&mut self, fragment: Unfiltered) -> Result<(), StorageError> {
+    pub(crate) fn put(&mut self, fragment: Unfiltered) -> Result<(), CompactionError> {
         self.indexes.add(&self.metadata, &fragment)?;
         Ok(self.writer.put(fragment)?)
     }
 
     /// Writes buffered bytes once they are many.
-    pub(super) async fn make_room(&mut self) -> Result<(), StorageError> {
+    pub(crate) async fn make_room(&mut self) -> Result<(), CompactionError> {
         if !self.indexes.is_empty() {
             self.indexes.make_room(&self.file_system, &self.writer).await?;
         }
@@ -82,8 +87,7 @@ struct Template {
 
 impl Outputs {
     pub(crate) fn new(
-        database: &Database,
-        table: &Rc<Table>,
+        context: &CompactionContext,
         metadata: &Arc<TableMetadata>,
         // The inputs to read, and all inputs to remove.
         (read, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
@@ -92,15 +96,26 @@ impl Outputs {
         now_s: u32,
         transaction: Transaction,
     ) -> Self {
-        let (database, table, metadata) = (database.clone(), table.clone(), metadata.clone());
-        let template = Template::of(&database, &table, &metadata, (read, all), level, now_s);
-        let (writer, written) = (None, Vec::new());
-        Self { database, table, metadata, template, split, transaction, writer, written }
+        Self {
+            file_system: context.file_system.clone(),
+            factory: context.outputs.clone(),
+            host: context.host,
+            vector_limits: context.vector_limits,
+            metadata: metadata.clone(),
+            template: Template::of(context, metadata, (read, all), level, now_s),
+            split,
+            transaction,
+            writer: None,
+            written: Vec::new(),
+        }
     }
 
     /// Returns the writer for a partition with this token. Seals the previous output if the
     /// partition belongs to the next one.
-    pub(crate) async fn writer_for(&mut self, token: Token) -> Result<&mut Output, StorageError> {
+    pub(crate) async fn writer_for(
+        &mut self,
+        token: Token,
+    ) -> Result<&mut Output, CompactionError> {
         let is_full = match (&self.writer, &self.split) {
             (None, _) | (_, Split::Never) => false,
             (Some(writer), Split::Bytes(bytes)) => {
@@ -123,15 +138,10 @@ impl Outputs {
         Ok(self.writer.insert(writer))
     }
 
-    async fn create(&mut self) -> Result<Output, StorageError> {
+    async fn create(&mut self) -> Result<Output, CompactionError> {
         let template = &self.template;
-        let mut features = self.database.sstable_features(&self.table);
-        if template.has_old_timestamps && !features.has_room_for_negative_deletions() {
-            features = features.with_room_for_negative_deletions();
-        }
-        let named = |id| Descriptor::new(self.table.directory.clone(), features, id);
-        let descriptor = self.database.next_descriptor(self.metadata.id, named).await?;
-        let mut options = WriterOptions::for_table(descriptor, self.metadata.clone())?;
+        let options = self.factory.next(&self.metadata, template.has_old_timestamps);
+        let mut options = options.await?;
         options.columns = template.columns.clone();
         options.encoding_stats = template.encoding_stats;
         let bytes = match self.split {
@@ -141,18 +151,13 @@ impl Outputs {
         };
         let partitions = bytes.min(template.plain_bytes as f64) * template.partitions_per_byte;
         options.estimated_partitions = (partitions.ceil() as u64).max(1);
-        let configuration = self.database.configuration();
-        options.column_index_size = configuration.column_index_size(features);
-        options.first_block_size = configuration.first_block_size(features);
-        options.summary_ratio = configuration.sstable_summary_ratio;
         options.facts.level = template.level;
         options.facts.repaired_at = template.repaired_at;
         if !template.intervals.is_empty() {
-            let host = self.database.host_id();
-            set_commit_log_facts(&mut options.facts, &template.intervals, host);
+            set_commit_log_facts(&mut options.facts, &template.intervals, self.host);
         }
         self.transaction.add(&options.descriptor).await?;
-        let created = SSTableWriter::create(self.database.file_system(), options).await;
+        let created = SSTableWriter::create(&self.file_system, options).await;
         if matches!(created, Err(SSTableError::NameTaken { .. })) {
             // The name was free a moment ago. The files that have it belong to another SSTable and
             // must not be removed.
@@ -160,16 +165,13 @@ impl Outputs {
         }
         Ok(Output {
             writer: created?,
-            indexes: IndexBuilders::new(
-                &self.metadata,
-                &self.database.configuration().vector_limits,
-            ),
-            file_system: self.database.file_system().clone(),
+            indexes: IndexBuilders::new(&self.metadata, &self.vector_limits),
+            file_system: self.file_system.clone(),
             metadata: self.metadata.clone(),
         })
     }
 
-    async fn seal(&mut self) -> Result<(), StorageError> {
+    async fn seal(&mut self) -> Result<(), CompactionError> {
         if let Some(output) = self.writer.take() {
             let Output { mut writer, indexes, file_system, .. } = *output;
             indexes.finish(&file_system, &mut writer).await?;
@@ -184,34 +186,19 @@ impl Outputs {
         Ok(())
     }
 
-    /// Seals the last output. Returns all outputs with data, and the transaction, which is not
-    /// committed yet.
+    /// Seals the last output. Returns all outputs with data, the transaction, which is not committed
+    /// yet, and the intervals of the commit log that no output can carry.
     pub(crate) async fn finish(
         mut self,
         // Whether the outputs lack only dead data. If they lack live data, the commit log may still
         // have to supply that data.
         has_left_out_dead_only: bool,
-    ) -> (Result<Vec<WrittenSSTable>, StorageError>, Transaction) {
-        let sealed = async {
-            self.seal().await?;
-            if self.written.is_empty() && has_left_out_dead_only {
-                self.record_discarded().await?;
-            }
-            Ok(())
-        };
-        let sealed = sealed.await;
-        (sealed.map(|()| self.written), self.transaction)
-    }
-
-    /// Adds the intervals of the inputs to the discarded intervals of the commit log, because no
-    /// output can carry them.
-    async fn record_discarded(&self) -> Result<(), StorageError> {
-        let intervals = &self.template.intervals;
-        if intervals.is_empty() {
-            Ok(())
-        } else {
-            self.database.record_discarded(&self.table, intervals).await
-        }
+    ) -> (Result<Vec<WrittenSSTable>, CompactionError>, Transaction, Vec<(LogPosition, LogPosition)>)
+    {
+        let sealed = self.seal().await;
+        let is_discarded = self.written.is_empty() && has_left_out_dead_only;
+        let discarded = if is_discarded { self.template.intervals } else { Vec::new() };
+        (sealed.map(|()| self.written), self.transaction, discarded)
     }
 
     /// Abandons the outputs. The transaction removes their files.
@@ -222,8 +209,7 @@ impl Outputs {
 
 impl Template {
     fn of(
-        database: &Database,
-        table: &Rc<Table>,
+        context: &CompactionContext,
         metadata: &TableMetadata,
         (inputs, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
         level: u32,
@@ -244,10 +230,9 @@ impl Template {
             stored_bytes += reader.stored_data_length();
         }
         let repaired = inputs.iter().map(|input| input.reader().statistics().stats.repaired_at);
-        let host = database.host_id();
         // Include the inputs that expired as a whole: their writes must not reappear from the log.
-        let intervals = all.iter().flat_map(|input| input.commit_log_intervals(host)).collect();
-        let oldest = database.oldest_segment_for(table);
+        let intervals =
+            all.iter().flat_map(|input| input.commit_log_intervals(context.host)).collect();
         let per = |count: u64| count as f64 / plain_bytes.max(1) as f64;
         Self {
             columns,
@@ -259,7 +244,7 @@ impl Template {
             level,
             // An output is repaired only if all its inputs are.
             repaired_at: repaired.min().unwrap_or(0),
-            intervals: joined_intervals(intervals, oldest, KEPT_INTERVALS),
+            intervals: joined_intervals(intervals, context.oldest_segment, KEPT_INTERVALS),
         }
     }
 }

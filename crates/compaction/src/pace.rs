@@ -20,8 +20,7 @@ use espalier_runtime::{
     yield_now,
 };
 
-use super::{backlog::CompactionBacklog, copy::Ended, progress::Running};
-use crate::Database;
+use crate::{CompactionBacklog, Running, ShardLoad, copy::Ended};
 
 /// Pause between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
@@ -44,8 +43,8 @@ const BURST_S: f64 = 1.0;
 /// Interval of the check for a stop while a compaction waits for `compaction_throughput`.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) struct Pace {
-    database: Database,
+pub(crate) struct Pace {
+    load: Rc<dyn ShardLoad>,
     slices: BackgroundShare,
     waits: Rc<DiskWaits>,
     /// Share of the core that all compactions of the shard want while other tasks are busy.
@@ -68,10 +67,9 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(database: &Database) -> Self {
+    pub(crate) fn new(load: Rc<dyn ShardLoad>) -> Self {
         let now = Instant::now();
         Self {
-            database: database.clone(),
             slices: BackgroundShare::new(),
             waits: Rc::default(),
             wanted_share: MIN_SHARE,
@@ -79,7 +77,8 @@ impl Pace {
             running: 1.0,
             share_found: None,
             started: now,
-            bytes_per_second: database.compaction_bytes_per_second(),
+            bytes_per_second: load.throughput().bytes_per_second(),
+            load,
             paid_s: 0.0,
             bytes: 0,
             times: 1,
@@ -87,13 +86,13 @@ impl Pace {
     }
 
     /// Returns the counter of the time for which the compaction waits for the disk.
-    pub(super) fn waits(&self) -> Rc<DiskWaits> {
+    pub(crate) fn waits(&self) -> Rc<DiskWaits> {
         self.waits.clone()
     }
 
     /// Ends the compaction if it was stopped, yields if the slice is over, and waits if it has read
     /// more than `compaction_throughput` allows.
-    pub(super) async fn look(&mut self, running: &Running) -> Result<(), Ended> {
+    pub(crate) async fn look(&mut self, running: &Running) -> Result<(), Ended> {
         self.keep(running).await;
         if running.is_stopped() {
             return Err(Ended::Stopped);
@@ -103,7 +102,7 @@ impl Pace {
 
     /// Runs work that yields by itself, and calls [`Self::look`] after each of its yields. Ends
     /// early if the compaction is stopped.
-    pub(super) async fn paced<T>(
+    pub(crate) async fn paced<T>(
         &mut self,
         work: impl Future<Output = T>,
         running: &Running,
@@ -133,7 +132,7 @@ impl Pace {
         let slice = Slice { worked, waited: self.waits.take_contended() };
         let left = Instant::now();
         yield_now().await;
-        if self.database.is_flush_urgent() {
+        if self.load.is_flush_urgent() {
             time::sleep(FLUSH_PAUSE).await;
         }
         let share = self.share();
@@ -143,12 +142,12 @@ impl Pace {
     /// Returns the share of the core for one of the running compactions.
     fn share(&mut self) -> f64 {
         if self.share_found.is_none_or(|at| at.elapsed() > BACKLOG_PERIOD) {
-            let backlog = self.database.compaction_backlog_here();
-            self.running = self.database.running_compactions().len().max(1) as f64;
+            let backlog = self.load.backlog();
+            self.running = self.load.running_compactions().max(1) as f64;
             (self.wanted_share, self.lag) = (wanted_share(backlog), backlog.lag());
             self.share_found = Some(Instant::now());
         }
-        let most = if self.database.is_flushing() {
+        let most = if self.load.is_flushing() {
             MAX_SHARE_BESIDE_FLUSH + (MAX_SHARE - MAX_SHARE_BESIDE_FLUSH) * self.lag
         } else {
             MAX_SHARE
@@ -157,7 +156,7 @@ impl Pace {
     }
 
     /// Sets the number of times that each byte is read.
-    pub(super) fn reads_times(&mut self, times: u64) {
+    pub(crate) fn reads_times(&mut self, times: u64) {
         self.times = times;
     }
 
@@ -171,15 +170,15 @@ impl Pace {
         self.bytes = bytes;
         let more = running.as_stored(more);
         let elapsed_s = self.started.elapsed().as_secs_f64();
-        let limit = self.database.compaction_bytes_per_second();
+        let limit = self.load.throughput().bytes_per_second();
         if limit != self.bytes_per_second {
             self.bytes_per_second = limit;
             // Bytes read under the previous limit count neither as debt nor as credit.
             self.paid_s = elapsed_s;
         }
         let Some(limit) = limit else { return Ok(()) };
-        let of_shard = limit as f64 / self.database.shard().count.max(1) as f64;
-        let others = self.database.running_compactions().len().max(1) as f64;
+        let of_shard = limit as f64 / self.load.shard_count().max(1) as f64;
+        let others = self.load.running_compactions().max(1) as f64;
         self.paid_s = self.paid_s.max(elapsed_s - BURST_S) + more as f64 * others / of_shard;
         loop {
             let left_s = self.paid_s - self.started.elapsed().as_secs_f64();
@@ -191,7 +190,7 @@ impl Pace {
             }
             let pause = Duration::from_secs_f64(left_s.min(POLL_INTERVAL.as_secs_f64()));
             // A change of the limit ends the pause, because its length depends on the old limit.
-            let changed = self.database.compaction_throughput().changed();
+            let changed = self.load.throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();
             self.slices.begin_slice();
             if is_changed {

@@ -6,28 +6,30 @@ use std::cell::Cell;
 use espalier_runtime::sync::Notify;
 
 /// A shard's view of the limit of the node.
-pub(crate) struct Throughput {
+pub struct Throughput {
     bytes_per_second: Cell<Option<u64>>,
     changed: Notify,
 }
 
 impl Throughput {
     /// Creates the limit in bytes per second for all shards together; `None` means no limit.
-    pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
+    pub fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second: Cell::new(bytes_per_second), changed: Notify::new() }
     }
 
-    pub(crate) fn bytes_per_second(&self) -> Option<u64> {
+    /// Returns the limit in bytes per second for all shards together; `None` means no limit.
+    pub fn bytes_per_second(&self) -> Option<u64> {
         self.bytes_per_second.get()
     }
 
-    pub(crate) fn set(&self, bytes_per_second: Option<u64>) {
+    /// Changes the limit, also for running compactions.
+    pub fn set(&self, bytes_per_second: Option<u64>) {
         self.bytes_per_second.set(bytes_per_second);
         self.changed.notify_all();
     }
 
     /// Waits until the limit changes.
-    pub(crate) async fn changed(&self) {
+    pub async fn changed(&self) {
         self.changed.notified().await;
     }
 }

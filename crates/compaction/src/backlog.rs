@@ -22,24 +22,24 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The compaction backlog of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CompactionBacklog {
+pub struct CompactionBacklog {
     /// Compactions that the strategies have picked and that have not begun.
-    pub(crate) pending: usize,
+    pub pending: usize,
     /// Score of the table with the highest one: the number of overlapping files beyond the
     /// strategy's normal state.
-    pub(crate) score: usize,
+    pub score: usize,
 }
 
 impl CompactionBacklog {
     /// Returns the lag: 0 up to half of [`DEEP_FILES`], rising to 1 where flushes begin to wait.
-    pub(crate) fn lag(self) -> f64 {
+    pub fn lag(self) -> f64 {
         let half = DEEP_FILES as f64 / 2.0;
         ((self.score as f64 - half) / half).clamp(0.0, 1.0)
     }
 }
 
 /// Returns how long a flush waits at this score.
-pub(crate) fn flush_pause(score: usize) -> Duration {
+pub fn flush_pause(score: usize) -> Duration {
     let more = score.saturating_sub(DEEP_FILES);
     let steady = PAUSE_OF_FILE * u32::try_from(more.min(STEADY_FILES)).unwrap_or(0);
     let doublings = more.saturating_sub(STEADY_FILES) as f64 / DOUBLING_FILES;

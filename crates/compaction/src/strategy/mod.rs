@@ -299,7 +299,7 @@ impl CompactionStrategy {
 }
 
 /// Returns the maximum number of the token ranges that hold one token.
-pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
+pub fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
     let mut ranges: Vec<(i64, i64)> = ranges.into_iter().collect();
     ranges.sort_unstable();
     let mut reaching = overlaps::Reaching::default();

@@ -1,4 +1,4 @@
-//! This module finds the data outside of a compaction. A deletion stays as long as that data may
+//! Finds the data outside of a compaction. A deletion stays as long as that data may
 //! hold something that the deletion covers.
 
 use std::rc::{Rc, Weak};
@@ -6,57 +6,58 @@ use std::rc::{Rc, Weak};
 use espalier_mutation::DecoratedKey;
 use espalier_sstable::{SSTable, SSTableSet};
 
-use crate::table::{Table, TableView};
+use crate::TableData;
 
 /// The memtables and SSTables of a table that are not compacted, at each moment.
-pub(crate) struct Outside {
-    table: Rc<Table>,
+pub struct Outside {
+    table: Rc<dyn TableData>,
     inputs: Vec<Rc<SSTable>>,
-    /// The view that `sstables` belongs to. The reference is weak, because a compaction outlasts
-    /// memtables and must not retain them.
-    view: Weak<TableView>,
+    /// All SSTables of the table when `sstables` was determined. The reference is weak, because a
+    /// compaction outlasts SSTables and must not retain them.
+    all: Option<Weak<[Rc<SSTable>]>>,
     sstables: Vec<Rc<SSTable>>,
     is_counter: bool,
     path: Vec<u8>,
 }
 
 impl Outside {
-    pub(crate) fn new(table: &Rc<Table>, inputs: &[Rc<SSTable>]) -> Self {
+    /// Finds the data of `table` that is not in `inputs`.
+    pub fn new(table: Rc<dyn TableData>, inputs: &[Rc<SSTable>], is_counter: bool) -> Self {
         let mut outside = Self {
-            table: table.clone(),
+            table,
             inputs: inputs.to_vec(),
             sstables: Vec::new(),
-            view: Weak::new(),
-            is_counter: table.metadata().is_counter(),
+            all: None,
+            is_counter,
             path: Vec::new(),
         };
         outside.refresh();
         outside
     }
 
-    fn other_sstables(&self, view: &TableView) -> Vec<Rc<SSTable>> {
+    fn other_sstables(&self, all: &[Rc<SSTable>]) -> Vec<Rc<SSTable>> {
         let inputs = SSTableSet::of(&self.inputs);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         for input in &self.inputs {
             let (from, to) = input.tokens();
             (first, last) = (first.min(from), last.max(to));
         }
-        let sstables = view.sstables.iter();
-        sstables
-            .filter(|other| !inputs.has(other) && other.overlaps(first, last))
-            .cloned()
-            .collect()
+        let is_outside = |other: &&Rc<SSTable>| !inputs.has(other) && other.overlaps(first, last);
+        all.iter().filter(is_outside).cloned().collect()
     }
 
     /// Updates the SSTables after flushes and other compactions, and releases SSTables that left
-    /// the view.
+    /// the table.
     pub(crate) fn refresh(&mut self) {
-        // While the weak reference exists, no other view can have its address.
-        let is_same = std::ptr::eq(self.view.as_ptr(), Rc::as_ptr(&self.table.borrow_view()));
+        let all = self.table.sstables();
+        // While the weak reference exists, no other list can have its address.
+        let is_same = self
+            .all
+            .as_ref()
+            .is_some_and(|known| std::ptr::addr_eq(known.as_ptr(), Rc::as_ptr(&all)));
         if !is_same {
-            let view = self.table.view();
-            self.sstables = self.other_sstables(&view);
-            self.view = Rc::downgrade(&view);
+            self.sstables = self.other_sstables(&all);
+            self.all = Some(Rc::downgrade(&all));
         }
     }
 
@@ -68,7 +69,7 @@ impl Outside {
         self.refresh();
         let sstables = self.sstables.iter().filter(|sstable| sstable.may_contain(key.borrowed()));
         let oldest = sstables.map(|sstable| sstable.minimum_timestamp()).min();
-        let in_memory = self.table.borrow_view().oldest_in_memory(key, &mut self.path);
+        let in_memory = self.table.oldest_in_memory(key, &mut self.path);
         match oldest.into_iter().chain(in_memory).min() {
             Some(_) if self.is_counter => i64::MIN,
             Some(oldest) => oldest,
@@ -78,7 +79,7 @@ impl Outside {
 
     /// Returns the inputs that hold only expired, purgeable data and cover no other data. They may
     /// cover data of other expired files, removed or not, because that data is expired as well.
-    pub(crate) fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
+    pub fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
         self.refresh();
         if self.is_counter {
             return Vec::new();
@@ -86,9 +87,7 @@ impl Outside {
         let is_dead = |sstable: &Rc<SSTable>| sstable.maximum_local_deletion_time() < gc_before_s;
         let (mut candidates, alive): (Vec<Rc<SSTable>>, Vec<_>) =
             self.inputs.iter().cloned().partition(is_dead);
-        let view = self.table.borrow_view();
-        let memtables = view.memtables().filter(|memtable| !memtable.is_empty());
-        let in_memory = memtables.map(|memtable| memtable.minimum_timestamp()).min();
+        let in_memory = self.table.minimum_timestamp_in_memory();
         let outside = self.sstables.iter().filter(|sstable| !is_dead(sstable));
         let mut others: Vec<&Rc<SSTable>> = alive.iter().chain(outside).collect();
         // Expired files are old: few others, if any, have timestamps as early.

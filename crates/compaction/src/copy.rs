@@ -1,4 +1,4 @@
-//! This module copies the inputs of a compaction to its outputs, partition by partition.
+//! Copies the inputs of a compaction to its outputs, partition by partition.
 //!
 //! Most rows are in one file only, or the row of one file hides the rows of all others. Such a row
 //! is copied raw, not decoded, if nothing of it can be purged. Most raw rows are uniform: all cells
@@ -26,7 +26,7 @@ use super::{
     progress::Running,
     purged::{PurgedPartition, purge_header},
 };
-use crate::StorageError;
+use crate::CompactionError;
 
 /// Rows between two checks of the clock and of a stop request.
 const ROWS_BETWEEN_LOOKS: u32 = 16;
@@ -35,12 +35,12 @@ const ROWS_BETWEEN_LOOKS: u32 = 16;
 const UNIFORM_ROWS_BETWEEN_YIELDS: u32 = 64;
 
 /// The reason why the merge ended early.
-pub(super) enum Ended {
+pub(crate) enum Ended {
     Stopped,
-    Failed(StorageError),
+    Failed(CompactionError),
 }
 
-impl<E: Into<StorageError>> From<E> for Ended {
+impl<E: Into<CompactionError>> From<E> for Ended {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -75,24 +75,24 @@ struct Began {
     written: u64,
 }
 
-pub(super) struct Merge<'a> {
-    pub(super) running: &'a Running,
-    pub(super) metadata: &'a Arc<TableMetadata>,
+pub(crate) struct Merge<'a> {
+    pub(crate) running: &'a Running,
+    pub(crate) metadata: &'a Arc<TableMetadata>,
     limits: PurgeLimits,
     outside: Outside,
     /// Number of partitions by the number of files that they were merged from.
     partitions: BTreeMap<i32, i64>,
-    pub(super) pace: Pace,
+    pub(crate) pace: Pace,
     /// Bytes of Data.db that are read at once from all inputs together.
-    pub(super) read_ahead_bytes: usize,
-    pub(super) rows: u32,
+    pub(crate) read_ahead_bytes: usize,
+    pub(crate) rows: u32,
     uniform_rows: u32,
     /// Progress at the start of the current partition.
     began: Began,
 }
 
 impl<'a> Merge<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         running: &'a Running,
         metadata: &'a Arc<TableMetadata>,
         limits: PurgeLimits,
@@ -115,11 +115,11 @@ impl<'a> Merge<'a> {
     }
 
     /// Returns the number of partitions by the number of files that they were merged from.
-    pub(super) fn into_partitions(self) -> BTreeMap<i32, i64> {
+    pub(crate) fn into_partitions(self) -> BTreeMap<i32, i64> {
         self.partitions
     }
 
-    pub(super) async fn copy(
+    pub(crate) async fn copy(
         &mut self,
         inputs: &[Rc<SSTable>],
         range: &KeyRange,
@@ -136,7 +136,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Copies the partition at which the scans stand.
-    pub(super) async fn copy_partition(
+    pub(crate) async fn copy_partition(
         &mut self,
         scans: &mut MergedScans,
         outputs: &mut Outputs,
@@ -332,7 +332,7 @@ fn report(running: &Running, read: u64, more: u64) {
 }
 
 /// Counts a row, and calls [`Pace::look`] after every [`ROWS_BETWEEN_LOOKS`] rows.
-pub(super) async fn count_row(
+pub(crate) async fn count_row(
     rows: &mut u32,
     running: &Running,
     pace: &mut Pace,

@@ -1,0 +1,67 @@
+//! Compaction merges many SSTables into few and purges tombstones, the data that they cover, and
+//! expired data.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`strategy`] | the choice of files to compact, by pure functions |
+//! | `run` | one compaction: inputs to sealed outputs |
+//! | `context` | its surroundings: plain facts and narrow interfaces |
+//! | `copy`, `merge`, `purged`, `output`, `index_entries`, `vector_entries` | its steps: merge partitions, purge, write files |
+//! | `scrub`, `validate` | rewrite or check of possibly damaged files, partition by partition |
+//! | `overlap` | data outside of the compaction that a deletion may still cover |
+//! | `transaction` | the log that makes the exchange atomic |
+//! | `kind`, `progress`, `outcome` | reasons of compactions, running and finished compactions |
+//! | `backlog` | how far compactions are behind, and how long flushes wait for them |
+//! | `pace`, `throughput` | limits on the core and the disk bandwidth that compactions take |
+//!
+//! The crate knows SSTables, and neither tables nor shards. Its user decides when to compact,
+//! reserves the inputs ([`TableCompactions`]), calls [`merge`], and exchanges the files in the
+//! transaction log and in the table.
+//!
+//! Invariants: an input stays as it is until the caller commits; an output is in the transaction log
+//! before it has a file; a deletion stays as long as data outside of the inputs may hold something
+//! that it covers.
+//!
+//! Memory: for each input that spans the current position 1 MiB of Data.db, a chunk and a row. The
+//! output takes as much memory as a flush needs, and 32 MiB for each secondary index. The reads of a
+//! compaction bypass the page cache.
+//!
+//! Lineage: the strategies and the transaction log are Cassandra's
+//! (docs/decisions/0021-compaction.md).
+
+mod backlog;
+mod context;
+mod copy;
+mod error;
+mod index_entries;
+mod kind;
+mod merge;
+mod outcome;
+mod output;
+mod overlap;
+mod pace;
+mod progress;
+mod purged;
+mod run;
+mod scrub;
+pub mod strategy;
+#[cfg(test)]
+mod tests;
+mod throughput;
+mod transaction;
+mod validate;
+mod vector_entries;
+
+pub use backlog::{CompactionBacklog, flush_pause};
+pub use context::{CompactionContext, OutputFactory, ShardLoad, TableData};
+pub use error::CompactionError;
+pub use kind::CompactionKind;
+pub use outcome::CompactionOutcome;
+pub use overlap::Outside;
+pub use progress::{CompactionPause, CompactionProgress, Running, RunningGuard, TableCompactions};
+pub use run::{Merged, merge};
+pub use scrub::{Scrub, ScrubMode, ScrubReport};
+pub use throughput::Throughput;
+pub use transaction::{CommitFailure, Transaction, compaction_id, dead_sets, recover};
+pub use validate::validate;
+pub use vector_entries::{VECTOR_SEGMENT_BYTES, VectorComponent};
