@@ -260,6 +260,32 @@ pub struct ClusteringSlices {
 }
 
 impl ClusteringSlices {
+    /// Returns the part of the slices behind a bound in the direction of a read.
+    pub fn behind(
+        &self,
+        comparator: &ClusteringComparator,
+        reached: ClusteringBound,
+        direction: Direction,
+    ) -> Self {
+        let rest = match direction {
+            Direction::Forward => ClusteringSlice { start: reached, end: ClusteringBound::top() },
+            Direction::Reverse => {
+                ClusteringSlice { start: ClusteringBound::bottom(), end: reached }
+            }
+        };
+        let cut = |slice: &ClusteringSlice| {
+            let starts_later =
+                comparator.compare(slice.start.position(), rest.start.position()).is_ge();
+            let ends_earlier =
+                comparator.compare(slice.end.position(), rest.end.position()).is_le();
+            let start = if starts_later { slice.start.clone() } else { rest.start.clone() };
+            let end = if ends_earlier { slice.end.clone() } else { rest.end.clone() };
+            ClusteringSlice { start, end }
+        };
+        let cut = self.slices.iter().map(cut).filter(|slice| !slice.is_empty(comparator));
+        Self { slices: cut.collect() }
+    }
+
     /// Makes the slices of the whole partition.
     pub fn all() -> Self {
         Self { slices: vec![ClusteringSlice::all()] }

@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use espalier_cache::CacheError;
 use espalier_commitlog::CommitLogError;
 use espalier_compaction::CompactionError;
 use espalier_memtable::MemtableError;
@@ -194,6 +195,15 @@ impl From<CommitLogError> for StorageError {
             CommitLogError::File(error) => Self::File(error),
             CommitLogError::ShuttingDown => Self::ShuttingDown,
             error => Self::CommitLog(error),
+        }
+    }
+}
+
+impl From<CacheError> for StorageError {
+    fn from(error: CacheError) -> Self {
+        match error {
+            CacheError::Row(error) => error.into(),
+            CacheError::Key(error) => Self::malformed_key("row cache")(error),
         }
     }
 }

@@ -7,7 +7,6 @@
 //! read   Database::read  -> memtables + SSTables -> MergedPartition -> live rows
 //! ```
 
-mod cache;
 mod compaction;
 mod configuration;
 mod database;
@@ -27,13 +26,13 @@ mod test_database;
 mod turns;
 pub mod units;
 
-pub use cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use configuration::StorageConfiguration;
 pub use database::{
     ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead,
     Orphan, PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
+pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
 pub use espalier_compaction::{
     CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,

@@ -1,9 +1,8 @@
 //! Counters and gauges as plain numbers; `/metrics` names them.
 
+use espalier_cache::RowCacheMetrics;
 use espalier_commitlog::CommitLogMetrics;
 use espalier_sstable::PartMetrics;
-
-use crate::cache::RowCacheMetrics;
 
 /// The counters and gauges of one shard, or the sums of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

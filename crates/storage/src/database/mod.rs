@@ -81,6 +81,7 @@ use std::{
     sync::Arc,
 };
 
+use espalier_cache::RowCache;
 use espalier_commitlog::{CommitLog, EncodedMutation, FoundSegment};
 use espalier_compaction::Throughput;
 use espalier_memtable::{MemtableBudget, MemtableFactory};
@@ -96,7 +97,6 @@ use uuid::Uuid;
 
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
-    cache::RowCache,
     flush::{FlushEstimate, WritePace},
     table::Table,
     turns::Turns,

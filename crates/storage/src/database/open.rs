@@ -17,6 +17,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use espalier_cache::RowCache;
 use espalier_commitlog::{
     CommitLog, CommitLogConfiguration, CommitLogSync, DiscardedIntervals, DiscardedIntervalsFile,
     FoundSegment, LogKind, find_segments,
@@ -44,7 +45,6 @@ use uuid::Uuid;
 use super::{Database, Inner, registry, turn_calls::MAX_TURN_CALLS, views::ViewWork};
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
-    cache::RowCache,
     read::{ReadCommand, ReadTarget},
     recovery::{
         Recovered, SchemaContents, TableRecoveries, TableRecovery, arrange, load_or_make_host_id,

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use espalier_cache::add_cached_row;
 use espalier_memtable::{Found, RowLookup};
 use espalier_mutation::{
     DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Row, Token, schema::TableMetadata,
@@ -12,7 +13,6 @@ use espalier_sstable::{CachedRow, PointLookup, PointRow, PointScratch, SSTable};
 use super::Database;
 use crate::{
     StorageError,
-    cache::add_cached_row,
     read::{
         PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard,
         trace_point, trace_point_sources, trace_result,

@@ -3,12 +3,13 @@
 //!
 //! Memory bound: the result, which the limits bound, and one fragment of each source.
 
+mod cached_source;
 mod command;
+mod continuous_scan;
 mod live_row;
 mod partition;
 mod range_read;
 mod range_scan;
-mod resume;
 mod shard_read;
 mod single_row;
 mod source;
@@ -21,11 +22,8 @@ pub use command::{
 
 pub(crate) use live_row::keep_live;
 pub(crate) use partition::{Opened, Remaining};
-pub(crate) use resume::slices_behind;
-pub(crate) use shard_read::{
-    TableAccess, file_sources, may_hold, memtable_sources, read_on_shard, read_one, sources_of,
-};
-pub(crate) use source::Source;
-pub(crate) use trace::{record_fragment, trace_point, trace_point_sources, trace_result};
+pub(crate) use shard_read::{TableAccess, may_hold, read_on_shard, read_one, sources_of};
+pub(crate) use source::{FileSource, Source};
+pub(crate) use trace::{trace_point, trace_point_sources, trace_result};
 pub(crate) use visit::visit_on_shard;
 pub use visit::{FragmentVisitor, Visit};

@@ -3,18 +3,19 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
+use espalier_cache::{CacheAccess, ScanFill};
+use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
 use espalier_runtime::{maybe_yield, trace, trace_event};
 
 use super::{
     ReadCommand, ReadPosition, ReadResult,
+    continuous_scan::{ContinuousScan, ContinuousStep},
     partition::{Opened, Remaining, Resumed, read_partition},
     range_scan::RangeScan,
     shard_read::{TableAccess, read_one},
 };
 use crate::{
     StorageError,
-    cache::{CacheAccess, ContinuousScan, ContinuousStep, ScanFill},
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder, Place},
     table::TableView,
 };
@@ -49,7 +50,7 @@ pub(super) async fn read_range(
     // Long scans leave the page cache unchanged.
     let bypass_cache = command.bypass_cache || !command.is_short();
     let command = &ReadCommand { bypass_cache, ..command.clone() };
-    let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(view)));
+    let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(&view.sstables)));
     let result = ReadResult::default();
     let mut read = RangeRead { view, command, cache, empty, recorder: None, remaining, result };
     if let Some(position) = &command.resume {
@@ -131,7 +132,11 @@ impl RangeRead<'_> {
                 Dead::Rest => return Ok(()),
                 Dead::Nothing => {
                     let fill = self.cache.as_ref();
-                    let fill = fill.and_then(|cache| ScanFill::new(cache, command, &range));
+                    // Scans return rows in ascending order only.
+                    let is_whole =
+                        command.direction == Direction::Forward && command.slices.is_all();
+                    let fill = fill.filter(|_| is_whole);
+                    let fill = fill.and_then(|cache| ScanFill::new(cache, &range));
                     let scan = RangeScan::new(view, command, range.clone(), fill).await?;
                     match self.scan_files(scan, &range).await? {
                         Some(start) => range.start = start,

@@ -10,6 +10,7 @@
 
 use std::rc::Rc;
 
+use espalier_cache::{ScanFill, ScannedSources};
 use espalier_memtable::NextInMemory;
 use espalier_mutation::{DecoratedKey, DeletionTime, Direction, KeyBound, KeyRange};
 use espalier_runtime::{trace, trace_event};
@@ -19,10 +20,10 @@ use futures_util::future::try_join_all;
 use super::{
     Opened, ReadCommand,
     shard_read::{memtable_sources, sources_of},
-    source::Source,
+    source::{FileSource, Source},
     trace::{record_partition, trace_scanned},
 };
-use crate::{StorageError, cache::ScanFill, empty_ranges::EmptyRangeAccess, table::TableView};
+use crate::{StorageError, empty_ranges::EmptyRangeAccess, table::TableView};
 
 /// A scan over the partitions of a range.
 pub(crate) struct RangeScan<'a> {
@@ -154,15 +155,25 @@ impl<'a> RangeScan<'a> {
                 if trace::is_on() {
                     record_partition(header.deletion);
                 }
-                scanned.extend(scan.partition().map(Source::Scanned));
+                scanned.extend(scan.partition().map(FileSource::Scanned));
             }
         }
         if let Some(fill) = &mut self.fill
             && !scanned.is_empty()
         {
-            scanned = fill.fill(command, key, scanned).await?;
+            match fill.fill(&command.table, key, scanned).await? {
+                ScannedSources::Unmerged(rest) => scanned = rest,
+                ScannedSources::Row(row) => {
+                    sources.push(Source::only_row(key.clone(), row));
+                    return Ok(sources);
+                }
+                ScannedSources::Filled(partition) => {
+                    sources.push(Source::Filled(partition));
+                    return Ok(sources);
+                }
+            }
         }
-        sources.extend(scanned);
+        sources.extend(scanned.into_iter().map(Source::File));
         Ok(sources)
     }
 }

@@ -2,24 +2,27 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use espalier_cache::CacheAccess;
 use espalier_memtable::MemtablePartition;
-use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream};
+use espalier_mutation::{
+    BoundKind, Clustering, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime,
+    Direction, KeyRange, UnfilteredStream,
+};
 use espalier_runtime::{trace, trace_event};
 use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
     PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
+    cached_source::cached_source,
     partition::{Opened, Remaining, Resumed, read_partition},
     range_read::read_range,
-    resume::{bound_behind, slices_behind},
     single_row::{only_row, single_row_source},
-    source::Source,
+    source::{FileSource, Source},
     trace::{trace_memtable, trace_presence, trace_rest_skipped, trace_sstable},
 };
 use crate::{
     StorageError,
-    cache::{CacheAccess, CachedPartition, read_single_row},
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder},
     index::{Indexed, read_indexed},
     table::TableView,
@@ -111,7 +114,7 @@ pub(crate) async fn read_one(
         let rows_of_partition = position.rows_of_partition;
         resumed = Resumed { has_rows: rows_of_partition > 0, rows_of_partition };
         let reached = bound_behind(last, command.direction);
-        slices = Arc::new(slices_behind(&slices, comparator, reached, command.direction));
+        slices = Arc::new(slices.behind(comparator, reached, command.direction));
         if slices.slices.is_empty() {
             return Ok(None);
         }
@@ -150,6 +153,12 @@ pub(crate) async fn read_one(
     Ok(stopped)
 }
 
+/// Returns the bound behind a row in the direction of the read.
+fn bound_behind(row: &Clustering, direction: Direction) -> ClusteringBound {
+    let kind = direction.order(BoundKind::ExclusiveStart, BoundKind::ExclusiveEnd).0;
+    ClusteringBound { kind, values: row.values.clone() }
+}
+
 /// Opens the streams that may hold something of a partition, newest first.
 pub(crate) async fn sources_of(
     view: &TableView,
@@ -157,8 +166,12 @@ pub(crate) async fn sources_of(
     key: &DecoratedKey,
     slices: &Arc<ClusteringSlices>,
 ) -> Result<Vec<Source<'static>>, StorageError> {
-    let sources = memtable_sources(view, command, key, slices)?;
-    add_file_sources(view, command, key, slices, sources).await
+    let mut sources = memtable_sources(view, command, key, slices)?;
+    let strongest =
+        sources.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion));
+    let files = file_sources(view, command, key, slices, strongest).await?;
+    sources.extend(files.into_iter().map(Source::File));
+    Ok(sources)
 }
 
 /// Returns whether a partition deletion in the memtables covers all SSTables.
@@ -173,43 +186,15 @@ pub(super) fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool
     is_covered
 }
 
-/// Opens the SSTables' content of a partition, from the row cache as far as it is continuous there.
-pub(super) async fn cached_source(
-    access: &CacheAccess,
-    view: &Rc<TableView>,
-    command: &ReadCommand,
-    key: &DecoratedKey,
-    slices: &Arc<ClusteringSlices>,
-) -> Result<Option<Source<'static>>, StorageError> {
-    let table = &command.table;
-    if table.clustering_columns().is_empty() && !table.has_static_columns() {
-        return read_single_row(access, view, command, key).await.map(Some);
-    }
-    let partition = CachedPartition::open(access, view, command, key, slices).await?;
-    Ok(partition.map(|partition| Source::Cached(Box::new(partition))))
-}
-
-/// Opens the streams of the SSTables.
+/// Opens the streams of the SSTables. `strongest` is a deletion over the partition from elsewhere.
 pub(crate) async fn file_sources(
     view: &TableView,
     command: &ReadCommand,
     key: &DecoratedKey,
     slices: &Arc<ClusteringSlices>,
-) -> Result<Vec<Source<'static>>, StorageError> {
-    add_file_sources(view, command, key, slices, Vec::new()).await
-}
-
-async fn add_file_sources(
-    view: &TableView,
-    command: &ReadCommand,
-    key: &DecoratedKey,
-    slices: &Arc<ClusteringSlices>,
-    mut sources: Vec<Source<'static>>,
-) -> Result<Vec<Source<'static>>, StorageError> {
-    let deletion = |sources: &[Source<'_>]| {
-        sources.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion))
-    };
-    let mut strongest = deletion(&sources);
+    mut strongest: DeletionTime,
+) -> Result<Vec<FileSource<'static>>, StorageError> {
+    let mut sources = Vec::new();
     for (index, sstable) in view.sstables.iter().enumerate() {
         // SSTables are sorted by descending maximum timestamp: after the first covered one, all are
         // covered.
@@ -230,7 +215,7 @@ async fn add_file_sources(
                 trace_sstable(sstable, deletion, is_traced_in_detail(command));
             }
             strongest = strongest.max(deletion);
-            sources.push(Source::SSTable(Box::new(stream)));
+            sources.push(FileSource::SSTable(Box::new(stream)));
         }
     }
     Ok(sources)

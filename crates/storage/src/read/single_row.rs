@@ -7,15 +7,17 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use espalier_cache::CacheAccess;
 use espalier_runtime::trace;
 
 use super::{
     ReadCommand,
-    shard_read::{cached_source, may_hold, memtable_sources},
-    source::Source,
+    cached_source::cached_source,
+    shard_read::{may_hold, memtable_sources},
+    source::{FileSource, Source},
     trace::{trace_rest_skipped, trace_sstable},
 };
-use crate::{StorageError, cache::CacheAccess, table::TableView};
+use crate::{StorageError, table::TableView};
 use espalier_mutation::{
     Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row,
     RowContent, Unfiltered, UnfilteredStream,
@@ -105,7 +107,7 @@ pub(super) async fn single_row_source(
             if trace::is_on() {
                 trace_sstable(sstable, stream.header().deletion, true);
             }
-            collected.add(Source::SSTable(Box::new(stream))).await?;
+            collected.add(Source::File(FileSource::SSTable(Box::new(stream)))).await?;
         }
     }
     Ok(collected.into_source(key))

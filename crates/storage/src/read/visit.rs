@@ -21,10 +21,9 @@ use futures_util::future::LocalBoxFuture;
 
 use super::{
     ReadCommand, ReadTarget,
+    cached_source::cached_source,
     range_scan::RangeScan,
-    shard_read::{
-        TableAccess, cached_source, intersection, is_all_covered, memtable_sources, sources_of,
-    },
+    shard_read::{TableAccess, intersection, is_all_covered, memtable_sources, sources_of},
     source::Source,
 };
 use crate::StorageError;

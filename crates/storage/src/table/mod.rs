@@ -17,6 +17,7 @@ use std::{
     sync::Arc,
 };
 
+use espalier_cache::{CacheAccess, RowCache, TableCache};
 use espalier_commitlog::ColumnMapping;
 use espalier_compaction::{TableCompactions, strategy::CompactionStrategy};
 use espalier_memtable::{Memtable, MemtableFactory};
@@ -38,11 +39,7 @@ use truncation_state::TruncationState;
 pub(crate) use view::TableView;
 
 use crate::{
-    StorageError,
-    cache::{CacheAccess, RowCache, TableCache},
-    empty_ranges::EmptyRanges,
-    flush::FlushClock,
-    index::IndexFailures,
+    StorageError, empty_ranges::EmptyRanges, flush::FlushClock, index::IndexFailures,
     system::SCHEMA_KEYSPACE,
 };
 

@@ -32,7 +32,10 @@ use super::{
 };
 use crate::{
     Database, StorageError,
-    read::{ColumnSelection, ReadCommand, ReadTarget, Source, keep_live, may_hold, sources_of},
+    read::{
+        ColumnSelection, FileSource, ReadCommand, ReadTarget, Source, keep_live, may_hold,
+        sources_of,
+    },
     table::TableView,
 };
 
@@ -234,7 +237,7 @@ async fn newest_stored(
         let opened = sstable
             .read_partition(key, &command.slices, command.direction, command.bypass_cache)
             .await?;
-        sources.extend(opened.map(|opened| Source::SSTable(Box::new(opened))));
+        sources.extend(opened.map(|opened| Source::File(FileSource::SSTable(Box::new(opened)))));
     }
     let mut newest = Newest { of_all: i64::MIN, of_shadowable: i64::MIN };
     for mut source in sources {

@@ -1,22 +1,18 @@
 //! Reads the gaps of the cache from files, and fills them.
 
 use espalier_mutation::{
-    ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row,
-    Unfiltered, UnfilteredStream, path, reconcile::MergedPartition,
+    ClusteringBound, ClusteringSlices, DeletionTime, Direction, PartitionHeader, Unfiltered,
+    UnfilteredStream, path,
 };
 use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
-use super::{
-    partition::{CachedPartition, MAX_FILL, Range, is_behind},
-    place::{are_adjacent, is_row},
+use crate::{
+    CacheError, CacheView,
+    disk::{Disk, Gap},
+    partition::{CachedPartition, MAX_FILL, Range},
+    place::{are_adjacent, is_behind, is_row},
     populate::Filler,
 };
-use crate::{
-    StorageError,
-    read::{ReadCommand, Source, file_sources, slices_behind},
-    table::TableView,
-};
-use std::sync::Arc;
 
 /// Rows that are added between two looks at the clock: some ten microseconds if other rows must be
 /// evicted to make room.
@@ -24,13 +20,6 @@ const ROWS_WITHOUT_PAUSE: usize = 16;
 /// Bytes of rows that are added between two looks at the clock, so that large rows are counted one
 /// by one.
 const BYTES_WITHOUT_PAUSE: usize = 16 << 10;
-
-/// A range that is not continuous: from the position reached to `end`, where either the cache has
-/// an entry (with a deletion and perhaps a row) or the slice ends.
-pub(super) struct Gap {
-    pub(super) end: Vec<u8>,
-    pub(super) entry: Option<(DeletionTime, Option<Row>)>,
-}
 
 /// How far a fill of a gap came.
 enum Outcome {
@@ -67,85 +56,17 @@ impl AddedSincePause {
     }
 }
 
-/// The rest of a partition in the files, from the first gap on.
-pub(super) struct Disk {
-    /// `None` if no file has data of the partition, or the stream is at its end.
-    stream: Option<MergedPartition<Source<'static>>>,
-    /// The next fragment and its position, if it was peeked at.
-    head: Option<(Vec<u8>, Unfiltered)>,
-    /// The deletion in force at the stream's position.
-    open: DeletionTime,
-    /// The path up to which the stream has skipped.
-    skipped_to: Vec<u8>,
-}
-
-impl Disk {
-    async fn open(
-        view: &TableView,
-        command: &ReadCommand,
-        key: &DecoratedKey,
-        slices: ClusteringSlices,
-    ) -> Result<Self, StorageError> {
-        let sources = file_sources(view, command, key, &Arc::new(slices)).await?;
-        let (table, direction) = (command.table.clone(), command.direction);
-        let stream = MergedPartition::new(table, direction, sources).await?;
-        let (head, open, skipped_to) = (None, DeletionTime::LIVE, Vec::new());
-        Ok(Self { stream, head, open, skipped_to })
-    }
-
-    /// Returns the position of the next fragment.
-    async fn look(&mut self, command: &ReadCommand) -> Result<Option<&Vec<u8>>, StorageError> {
-        if self.head.is_none()
-            && let Some(stream) = &mut self.stream
-        {
-            match stream.next().await? {
-                Some(fragment) => self.head = Some((place_of(command, &fragment), fragment)),
-                None => self.stream = None,
-            }
-        }
-        Ok(self.head.as_ref().map(|(place, _)| place))
-    }
-
-    /// Skips fragments before `position`, of which `target` is the path.
-    pub(super) async fn skip_to(
-        &mut self,
-        position: &ClusteringBound,
-        target: &[u8],
-        direction: Direction,
-    ) -> Result<(), StorageError> {
-        let is_ahead = |place: &Vec<u8>| is_behind(direction, target, place);
-        let is_needed = self.head.as_ref().is_none_or(|(place, _)| is_ahead(place))
-            && (self.skipped_to.is_empty() || is_ahead(&self.skipped_to));
-        if is_needed && let Some(stream) = &mut self.stream {
-            Box::pin(stream.skip_to(position)).await?;
-            self.skipped_to = target.to_vec();
-        }
-        Ok(())
-    }
-}
-
-/// Returns the path of a fragment within its partition.
-fn place_of(command: &ReadCommand, fragment: &Unfiltered) -> Vec<u8> {
-    let mut place = Vec::new();
-    let comparator = command.table.comparator();
-    match fragment {
-        Unfiltered::Row(row) => path::put_row(comparator, &row.clustering.values, &mut place),
-        Unfiltered::Marker(marker) => path::put_bound(comparator, &marker.position, &mut place),
-    }
-    place
-}
-
-impl CachedPartition {
+impl<V: CacheView> CachedPartition<V> {
     /// Opens a partition that has no entry in the cache. Returns `None` if no file has it.
-    pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, StorageError> {
+    pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, V::Error> {
         let slices = ClusteringSlices::clone(&self.slices);
-        let disk = Disk::open(&self.view, &self.command, &self.header.key, slices).await?;
+        let disk = Disk::open(&self.view, &self.header.key, slices).await?;
         let header = disk.stream.as_ref().map(|stream| stream.header().clone());
         self.disk = Some(disk);
         if self.access.may_add() {
             self.access.cache.add_header(&self.prefix, header.as_ref());
             if header.is_none() {
-                let comparator = self.command.table.comparator();
+                let comparator = self.view.table().comparator();
                 for slice in &self.slices.slices {
                     let (mut low, mut high) = (Vec::new(), Vec::new());
                     path::put_bound(comparator, &slice.start, &mut low);
@@ -160,14 +81,14 @@ impl CachedPartition {
     }
 
     /// Reads the gap on into the buffer.
-    pub(super) async fn read_gap(&mut self) -> Result<(), StorageError> {
+    pub(super) async fn read_gap(&mut self) -> Result<(), V::Error> {
         let (Some(gap), Some(mut range)) = (self.gap.take(), self.range.take()) else {
             return Ok(());
         };
         let wanted = self.next_fill.saturating_sub(1).max(1);
         self.next_fill = (self.next_fill * 4).min(MAX_FILL);
         self.filled_bytes = 0;
-        let direction = self.command.direction;
+        let direction = self.view.direction();
         let position = self.bound_at(&range.at)?;
         let mut disk = match self.disk.take() {
             Some(disk) => disk,
@@ -176,7 +97,7 @@ impl CachedPartition {
         disk.skip_to(&position, &position_path(&range.at, direction), direction).await?;
         let mut added = AddedSincePause::default();
         let outcome = loop {
-            let is_at_end = match disk.look(&self.command).await? {
+            let is_at_end = match disk.look(self.view.table().comparator()).await? {
                 None => true,
                 Some(place)
                     if !is_behind(direction, place, &range.at)
@@ -224,21 +145,21 @@ impl CachedPartition {
             }
         };
         self.disk = Some(disk);
-        self.leave_gap(outcome, range)
+        Ok(self.leave_gap(outcome, range)?)
     }
 
     /// Opens the rest of the partition in the files, from the first gap on.
-    async fn open_rest(&self, position: &ClusteringBound) -> Result<Disk, StorageError> {
+    async fn open_rest(&self, position: &ClusteringBound) -> Result<Disk<V::Stream>, V::Error> {
         if trace::is_on() {
             trace_event!("Row cache lacks the rows that follow; reading them from sstables");
         }
-        let (comparator, direction) = (self.command.table.comparator(), self.command.direction);
-        let rest = slices_behind(&self.slices, comparator, position.clone(), direction);
-        Disk::open(&self.view, &self.command, &self.header.key, rest).await
+        let (comparator, direction) = (self.view.table().comparator(), self.view.direction());
+        let rest = self.slices.behind(comparator, position.clone(), direction);
+        Disk::open(&self.view, &self.header.key, rest).await
     }
 
     /// Goes on behind the gap, or keeps it for the next fill.
-    fn leave_gap(&mut self, outcome: Outcome, mut range: Range) -> Result<(), StorageError> {
+    fn leave_gap(&mut self, outcome: Outcome, mut range: Range) -> Result<(), CacheError> {
         match outcome {
             Outcome::Given => self.range = Some(range),
             Outcome::More(gap) => {
@@ -258,7 +179,7 @@ impl CachedPartition {
     }
 
     fn filler(&self) -> Filler<'_> {
-        Filler { access: &self.access, prefix: &self.prefix, direction: self.command.direction }
+        Filler { access: &self.access, prefix: &self.prefix, direction: self.view.direction() }
     }
 }
 

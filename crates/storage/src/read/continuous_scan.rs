@@ -4,64 +4,18 @@
 //! The sequence of partitions has no snapshot: each step reads the present state, which is true of
 //! the view's files as long as the ticket is valid. Each single partition shows one state.
 
-use std::{cell::Cell, rc::Rc};
+use std::rc::Rc;
 
+use espalier_cache::{
+    CacheAccess, CachedPartition, ContinuousEnd, ContinuousRange, KnownPartition,
+};
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 use espalier_runtime::maybe_yield;
 
 use super::{
-    TableCache, Ticket,
-    partition::CachedPartition,
-    partitions::{Continuity, ContinuousEnd, ContinuousPartition, ContinuousRange},
+    Opened, ReadCommand, cached_source::ReadView, shard_read::memtable_sources, source::Source,
 };
-use crate::{
-    StorageError,
-    empty_ranges::EmptyRangeAccess,
-    read::{Opened, ReadCommand, Source, memtable_sources},
-    table::TableView,
-};
-
-/// The row cache of a table, with the ticket under which a read that begins may add to it.
-#[derive(Clone)]
-pub(crate) struct CacheAccess {
-    pub(crate) cache: Rc<TableCache>,
-    pub(crate) ticket: Ticket,
-    /// Set if the read is part of a scan.
-    pub(crate) scan: Option<ScanAccess>,
-}
-
-/// How a scan of partitions treats the cache. Entries that a scan finds do not count as used.
-#[derive(Clone)]
-pub(crate) struct ScanAccess {
-    /// Whether the scan may add the partitions that it reads.
-    pub(crate) adds: bool,
-    /// Whether a partition had to be read from the files.
-    pub(crate) has_missed: Rc<Cell<bool>>,
-}
-
-impl CacheAccess {
-    pub(crate) fn of_scan(&self, adds: bool) -> Self {
-        let scan = Some(ScanAccess { adds, has_missed: Rc::default() });
-        Self { scan, ..self.clone() }
-    }
-
-    /// Returns whether a partition has an entry, or would be added.
-    pub(crate) fn knows_or_adds(&self, key: &DecoratedKey) -> bool {
-        self.may_add()
-            || (self.cache.is_valid(self.ticket)
-                && matches!(self.cache.continuity(key), Ok(Continuity::Known)))
-    }
-
-    /// Returns whether the entries that the read finds count as used.
-    pub(super) fn is_use(&self) -> bool {
-        self.scan.is_none()
-    }
-
-    /// Returns whether the read may add data to the cache.
-    pub(super) fn may_add(&self) -> bool {
-        self.cache.is_valid(self.ticket) && self.scan.as_ref().is_none_or(|scan| scan.adds)
-    }
-}
+use crate::{StorageError, empty_ranges::EmptyRangeAccess, table::TableView};
 
 /// A scan of the partitions of a range in memory.
 pub(crate) struct ContinuousScan<'a> {
@@ -183,7 +137,7 @@ impl<'a> ContinuousScan<'a> {
 
     async fn of_cache(
         &self,
-        known: ContinuousPartition,
+        known: KnownPartition,
     ) -> Result<Option<Source<'static>>, StorageError> {
         let (access, command) = (&self.access, self.command);
         let key = known.key;
@@ -194,8 +148,8 @@ impl<'a> ContinuousScan<'a> {
             });
             return Ok(Some(Source::only_row(key, row)));
         }
-        let partition =
-            CachedPartition::open(access, self.view, command, &key, &command.slices).await?;
+        let view = ReadView::new(self.view, command);
+        let partition = CachedPartition::open(access, view, &key, &command.slices).await?;
         Ok(partition.map(|partition| Source::Cached(Box::new(partition))))
     }
 }

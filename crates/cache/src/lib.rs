@@ -11,37 +11,47 @@
 //! | `table` | a table's part: its number, its epoch, and which reads may add to it |
 //! | `lookup` | looks up a single row |
 //! | `walk` | iterates over the entries of a partition from a position on |
-//! | `partition`, `disk` | stream a partition from memory, and its gaps from files, and fill them |
+//! | `partition`, `disk`, `gaps` | stream a partition from memory, and its gaps from files, and fill them |
 //! | `partitions` | ranges of partitions that are continuous |
-//! | `scan`, `scan_fill` | scan partitions in memory, and add partitions that a scan reads |
-//! | `empty` | removes rows that hold only purgeable tombstones |
+//! | `scan_fill` | adds the partitions that a scan reads |
+//! | `access`, `view` | a read's access to the cache, and its narrow view of the table |
+//! | `dead` | removes rows that hold only purgeable tombstones |
 //! | `single_row` | partitions that consist of one row |
 //! | `populate` | adds rows and ranges |
 //! | `update` | applies a flushed memtable |
 //! | `explain` | reports the cached part of a partition to the operator |
 //! | `eviction_ages`, `evict` | choose and evict entries when memory is short |
-//! | `memory_split` | moves memory between rows and pages |
+//! | `ghost_list`, `memory_split` | moves memory between rows and pages |
+//!
+//! The crate knows SSTables and the form of rows in memtables. It sees a table only through
+//! [`CacheView`], and memtables only when a flush applies one.
+//!
+//! **Lineage.** ScyllaDB's row cache: continuity, versions, and the update by a flushed memtable.
 //!
 //! **Memory bound.** Used bytes, including the bytes that readers of older states retain, exceed
 //! the limit by at most the last insertion: an insertion is refused once the limit is reached.
 
+mod access;
 mod dead;
 mod disk;
 mod entry;
+mod error;
 mod evict;
 mod eviction_ages;
 mod explain;
+mod gaps;
+mod ghost_list;
 mod lookup;
 mod memory_split;
 mod partition;
 mod partitions;
 mod place;
 mod populate;
-mod scan;
 mod scan_fill;
 mod single_row;
 mod table;
 mod update;
+mod view;
 mod walk;
 
 use std::{cell::RefCell, rc::Rc};
@@ -50,16 +60,20 @@ use espalier_memtable::MemtableBudget;
 use espalier_sstable::PageCache;
 use espalier_trie::memory::InMemoryTrie;
 
+pub use access::{CacheAccess, ScanAccess};
+pub use error::CacheError;
 pub use explain::{CacheExplanation, ContinuousPartition, ExplainedRange};
-pub(crate) use partition::CachedPartition;
-pub(crate) use scan::{CacheAccess, ContinuousScan, ContinuousStep};
-pub(crate) use scan_fill::{FilledPartition, ScanFill};
-pub(crate) use single_row::{add_cached_row, read_single_row};
-pub(crate) use table::{TableCache, Ticket};
+pub use lookup::trace_look;
+pub use partition::CachedPartition;
+pub use partitions::{ContinuousEnd, ContinuousRange, KnownPartition};
+pub use scan_fill::{FilledPartition, ScanFill, ScannedSources};
+pub use single_row::{add_cached_row, only_row_of};
+pub use table::{TableCache, Ticket};
+pub use view::CacheView;
 
 use entry::{Entry, Owner};
 use eviction_ages::EvictionAges;
-use memory_split::GhostList;
+use ghost_list::GhostList;
 
 /// The counters and the content of a row cache, under the names of ScyllaDB's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,9 +138,9 @@ impl RowCacheMetrics {
 
 /// A shard's row cache. Clones share the same cache.
 #[derive(Clone)]
-pub(crate) struct RowCache(Rc<RefCell<Inner>>);
+pub struct RowCache(Rc<RefCell<Inner>>);
 
-pub(super) struct Inner {
+struct Inner {
     trie: InMemoryTrie<Entry>,
     /// The owner that rows on the heap are counted for.
     owner: Owner,
@@ -162,7 +176,7 @@ impl RowCache {
     /// Creates an empty cache of at most `limit_bytes`; 0 turns it off.
     ///
     /// The cache takes its memory from the page cache's budget of `budget_bytes`.
-    pub(crate) fn new(
+    pub fn new(
         limit_bytes: usize,
         pages: PageCache,
         budget_bytes: usize,
@@ -190,7 +204,7 @@ impl RowCache {
     }
 
     /// Returns the counters.
-    pub(crate) fn metrics(&self) -> RowCacheMetrics {
+    pub fn metrics(&self) -> RowCacheMetrics {
         let inner = self.0.borrow();
         RowCacheMetrics {
             used_bytes: inner.used_bytes() as u64,
@@ -201,7 +215,7 @@ impl RowCache {
 
     /// Changes the limit and evicts the excess at once. A limit of 0 evicts everything, but does
     /// not turn off a cache that is on.
-    pub(crate) fn set_limit(&self, limit_bytes: usize) {
+    pub fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
         inner.limit_bytes = limit_bytes.min(MAX_BYTES);
         inner.max_bytes = inner.limit_bytes;
@@ -226,7 +240,7 @@ impl RowCache {
     }
 
     /// Returns whether the cache is off, so that it can hold nothing.
-    pub(crate) fn is_off(&self) -> bool {
+    pub fn is_off(&self) -> bool {
         self.0.borrow().max_bytes == 0
     }
 }

@@ -8,14 +8,14 @@ use espalier_mutation::{
 use espalier_runtime::trace_event;
 
 use super::{Inner, TableCache, Ticket, entry::Entry, partitions::are_continuous};
-use crate::StorageError;
+use crate::CacheError;
 
 impl TableCache {
     /// Calls `take` with a cached row, or with an empty result if the partition is known to be
     /// absent or, for a partition of one row, to have no row. Returns `None` if the answer is not
-    /// known here. The contract is that of [`crate::Database::try_read_row`].
+    /// known here. The row is not reconciled with the memtables.
     #[inline]
-    pub(crate) fn look_up<V: AsRef<[u8]>, R>(
+    pub fn look_up<V: AsRef<[u8]>, R>(
         &self,
         table: &TableMetadata,
         key: DecoratedKeyRef<'_>,
@@ -69,7 +69,7 @@ impl TableCache {
     /// Prefetches the memory that look-ups of these rows will read into the processor's caches.
     /// `rows` gives their paths with the table's number in front. Calls `met` with the index of
     /// each row that has an entry.
-    pub(crate) fn look_ahead<'path>(
+    pub fn look_ahead<'path>(
         &self,
         rows: impl IntoIterator<Item = &'path [u8]>,
         mut met: impl FnMut(usize),
@@ -89,7 +89,7 @@ impl TableCache {
         key: &DecoratedKey,
         prefix: &[u8],
         is_use: bool,
-    ) -> Result<Option<Option<PartitionHeader>>, StorageError> {
+    ) -> Result<Option<Option<PartitionHeader>>, CacheError> {
         if !self.is_valid(ticket) {
             return Ok(None);
         }
@@ -132,7 +132,7 @@ fn packed(header: &Entry, is_exact: bool) -> Result<Option<PackedRow<'_>>, PackE
 
 /// Traces the result of a look-up of a partition in the cache. `None` means that the cache knows
 /// nothing of it, and `Some(None)` that no file has it.
-pub(super) fn trace_look<T>(found: &Option<Option<T>>) {
+pub fn trace_look<T>(found: &Option<Option<T>>) {
     match found {
         Some(Some(_)) => trace_event!("Partition found in row cache"),
         Some(None) => trace_event!("Partition found in row cache: no file has it"),

@@ -63,11 +63,7 @@ pub struct ExplainedRange {
 impl TableCache {
     /// Reports which parts of a partition the cache holds. The walk over a long partition yields,
     /// so the report may or may not show a change that happens during the walk.
-    pub(crate) async fn explain(
-        &self,
-        table: &TableMetadata,
-        key: &DecoratedKey,
-    ) -> CacheExplanation {
+    pub async fn explain(&self, table: &TableMetadata, key: &DecoratedKey) -> CacheExplanation {
         if self.cache.is_off() {
             return CacheExplanation::NodeIsOff;
         }

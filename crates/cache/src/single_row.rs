@@ -6,79 +6,26 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction,
-    PackedRow, Row, Unfiltered, UnfilteredStream, path, reconcile::MergedPartition,
-    schema::TableMetadata,
+    Clustering, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction, PackedRow, Row, Unfiltered,
+    UnfilteredStream, path, reconcile::MergedPartition, schema::TableMetadata,
 };
-use espalier_runtime::trace;
 use espalier_sstable::{PointRow, PointScratch};
 
-use super::{
-    CacheAccess, Inner, TableCache, entry::Entry, lookup::trace_look, partitions::are_continuous,
-    populate::min_bytes,
-};
 use crate::{
-    StorageError,
-    read::{ReadCommand, Source, file_sources, record_fragment},
-    table::TableView,
+    CacheError, Inner, TableCache, entry::Entry, partitions::are_continuous, populate::min_bytes,
 };
-
-/// Reads the files' part of a partition from the cache. On a miss, reads the files and adds the row
-/// to the cache.
-pub(crate) async fn read_single_row(
-    access: &CacheAccess,
-    view: &TableView,
-    command: &ReadCommand,
-    key: &DecoratedKey,
-) -> Result<Source<'static>, StorageError> {
-    let CacheAccess { cache, ticket, .. } = access;
-    let known = if cache.is_valid(*ticket) { cache.single_row(&command.table, key)? } else { None };
-    trace_look(&known);
-    let row = match known {
-        Some(row) => {
-            cache.count(|metrics| {
-                metrics.reads_without_misses += 1;
-                metrics.row_hits += 1;
-            });
-            if trace::is_on()
-                && let Some(row) = &row
-            {
-                record_fragment(&Unfiltered::Row(row.clone()));
-            }
-            row
-        }
-        None => {
-            let row = read_from_files(view, command, key).await?;
-            cache.count(|metrics| {
-                metrics.reads_with_misses += 1;
-                metrics.row_misses += 1;
-            });
-            if access.may_add() {
-                cache.add_single_row(key.borrowed(), row.as_ref());
-            }
-            row
-        }
-    };
-    Ok(Source::only_row(key.clone(), row))
-}
-
-async fn read_from_files(
-    view: &TableView,
-    command: &ReadCommand,
-    key: &DecoratedKey,
-) -> Result<Option<Row>, StorageError> {
-    let all = Arc::new(ClusteringSlices::all());
-    let sources = file_sources(view, command, key, &all).await?;
-    only_row_of(sources, &command.table, command.direction).await
-}
 
 /// Merges the sources of a partition of one row into that row. A partition deletion becomes the
 /// deletion of the row.
-pub(super) async fn only_row_of(
-    sources: Vec<Source<'_>>,
+///
+/// # Errors
+///
+/// The errors of the sources.
+pub async fn only_row_of<S: UnfilteredStream>(
+    sources: Vec<S>,
     table: &Arc<TableMetadata>,
     direction: Direction,
-) -> Result<Option<Row>, StorageError> {
+) -> Result<Option<Row>, S::Error> {
     let Some(mut merged) = MergedPartition::new(table.clone(), direction, sources).await? else {
         return Ok(None);
     };
@@ -97,7 +44,7 @@ pub(super) async fn only_row_of(
 }
 
 /// Adds the result of a look-up that read cached pages. The row is in one file only, or in none.
-pub(crate) fn add_cached_row<V: AsRef<[u8]>>(
+pub fn add_cached_row<V: AsRef<[u8]>>(
     cache: &TableCache,
     table: &TableMetadata,
     key: DecoratedKeyRef<'_>,
@@ -139,11 +86,15 @@ pub(crate) fn add_cached_row<V: AsRef<[u8]>>(
 impl TableCache {
     /// Returns the row of a partition of one row. Returns `None` if the cache does not know the
     /// partition, and `Some(None)` if there is no row.
-    fn single_row(
+    ///
+    /// # Errors
+    ///
+    /// Fails if the row is damaged.
+    pub fn single_row(
         &self,
         table: &TableMetadata,
         key: &DecoratedKey,
-    ) -> Result<Option<Option<Row>>, StorageError> {
+    ) -> Result<Option<Option<Row>>, CacheError> {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key.borrowed(), &mut buffer);
         buffer.push(path::FIRST_ROW);
@@ -157,12 +108,12 @@ impl TableCache {
         if !entry.is_row() {
             return Ok(Some(None));
         }
-        self.format().row_of(table, &[], entry.row_bytes()).map(|row| Some(Some(row)))
+        Ok(Some(Some(self.format().row_of(table, &[], entry.row_bytes())?)))
     }
 
     /// Adds a partition of one row, unless the row is too large. Returns the length in bytes, or
     /// for a row that is too large a lower bound of it.
-    pub(super) fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
+    pub fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);
         let least = row.map_or(0, min_bytes);

@@ -16,7 +16,7 @@ use super::{
     place::{FIRST, LAST},
     populate::CHANGED_AT_ONCE,
 };
-use crate::StorageError;
+use crate::CacheError;
 use espalier_memtable::{
     Memtable, MemtablePartition, is_covered, merge_packed, replaces, split_stored,
 };
@@ -36,12 +36,16 @@ struct Change<'a> {
 impl TableCache {
     /// Applies a flushed memtable, after its file has come into the table's view and a new epoch
     /// has begun. Yields after each step.
-    pub(crate) async fn update(
+    ///
+    /// # Errors
+    ///
+    /// Fails if data in memory is damaged; the caller then forgets the table's rows.
+    pub async fn update(
         self: &Rc<Self>,
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
         mut yield_core: impl AsyncFnMut(),
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CacheError> {
         let mut bound = KeyBound::Unbounded;
         loop {
             yield_core().await;
@@ -108,7 +112,7 @@ impl TableCache {
         &self,
         change: &Change<'_>,
         mut stream: MemtablePartition,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CacheError> {
         let deletion = stream.header().deletion;
         let mut row = match stream.next().await? {
             Some(Unfiltered::Row(row)) => row,
@@ -126,7 +130,7 @@ impl TableCache {
         change: &Change<'_>,
         mut stream: MemtablePartition,
         yield_core: &mut impl AsyncFnMut(),
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CacheError> {
         let (table, format) = (change.table, self.format());
         self.update_header(change, stream.header());
         let deletion = stream.header().deletion;
@@ -409,7 +413,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::cache::RowCache;
+    use crate::RowCache;
 
     #[test]
     fn what_cannot_be_merged_is_known_no_more() {

@@ -1,7 +1,10 @@
 //! Places: positions in a partition, encoded as paths. A row's values end with the byte 38, a
 //! bound's with 20 (before the row) or 60 (behind it).
 
-use espalier_mutation::path::{BOTTOM, TOP};
+use espalier_mutation::{
+    Direction,
+    path::{BOTTOM, TOP},
+};
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR};
 
 /// The positions before and behind all rows.
@@ -41,4 +44,12 @@ pub(super) fn are_adjacent(low: &[u8], high: &[u8]) -> bool {
         return false;
     };
     low == high && (*low_end == TERMINATOR || *high_end == TERMINATOR)
+}
+
+/// Returns whether `place` lies behind `other` in the given direction.
+pub(super) fn is_behind(direction: Direction, place: &[u8], other: &[u8]) -> bool {
+    match direction {
+        Direction::Forward => place > other,
+        Direction::Reverse => place < other,
+    }
 }

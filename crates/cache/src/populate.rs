@@ -13,7 +13,7 @@ use espalier_trie::cursor::Direction as WalkDirection;
 use super::{
     CacheAccess, Inner,
     entry::Entry,
-    memory_split::hash,
+    ghost_list::hash,
     place::{FIRST, are_adjacent, before, behind, is_row},
 };
 

@@ -15,7 +15,7 @@ use espalier_mutation::{DecoratedKeyRef, path, schema::TableMetadata};
 use super::{RowCache, RowCacheMetrics};
 
 /// One table's part of its shard's row cache.
-pub(crate) struct TableCache {
+pub struct TableCache {
     pub(super) cache: RowCache,
     number: Cell<u32>,
     epoch: Cell<u32>,
@@ -28,13 +28,14 @@ pub(crate) struct TableCache {
 /// The number and the epoch of the table when a read of files began. The read may add to the cache
 /// as long as both are unchanged. Cheap to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     pub(super) number: u32,
     epoch: u32,
 }
 
 impl TableCache {
-    pub(crate) fn new(cache: RowCache, table: &TableMetadata) -> Self {
+    /// Begins an empty part of `cache`.
+    pub fn new(cache: RowCache, table: &TableMetadata) -> Self {
         let is_enabled = is_enabled(table, &cache);
         Self {
             number: Cell::new(cache.new_number()),
@@ -48,7 +49,7 @@ impl TableCache {
 
     /// Returns whether reads may use the cache.
     #[inline]
-    pub(crate) fn is_enabled(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.is_enabled.get()
     }
 
@@ -59,30 +60,31 @@ impl TableCache {
 
     /// Returns the number with which the paths of all its entries begin.
     #[inline]
-    pub(crate) fn number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.number.get()
     }
 
     /// Returns a ticket. The caller takes it at the same moment as the table's view.
     #[inline]
-    pub(crate) fn ticket(&self) -> Ticket {
+    pub fn ticket(&self) -> Ticket {
         Ticket { number: self.number.get(), epoch: self.epoch.get() }
     }
 
+    /// Returns whether a read with this ticket sees the same files as the cache.
     #[inline]
-    pub(super) fn is_valid(&self, ticket: Ticket) -> bool {
+    pub fn is_valid(&self, ticket: Ticket) -> bool {
         self.ticket() == ticket
     }
 
     /// Begins a new epoch because the table has files with data that is not in the cache. Called at
     /// the moment when the files come into the table's view, before [`Self::update`] or after
     /// [`Self::forget`].
-    pub(crate) fn begin_epoch(&self) {
+    pub fn begin_epoch(&self) {
         self.epoch.set(self.epoch.get().wrapping_add(1));
     }
 
     /// Forgets all entries of the table.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         let old = self.number.replace(self.cache.new_number());
         self.cache.remove_later(old);
     }
@@ -90,7 +92,7 @@ impl TableCache {
     /// Switches to another version of the table. Keeps the entries if rows are encoded as before
     /// and caching is not switched on or off: while it is off, no read uses the entries, and they
     /// would only take memory.
-    pub(crate) fn alter(&self, table: &TableMetadata, has_same_rows: bool) {
+    pub fn alter(&self, table: &TableMetadata, has_same_rows: bool) {
         let is_enabled = is_enabled(table, &self.cache);
         let was_enabled = self.is_enabled.replace(is_enabled);
         if !has_same_rows || is_enabled != was_enabled {
@@ -107,7 +109,8 @@ impl TableCache {
         path::put_partition(key, path);
     }
 
-    pub(super) fn count(&self, change: impl FnOnce(&mut RowCacheMetrics)) {
+    /// Changes the counters of the cache.
+    pub fn count(&self, change: impl FnOnce(&mut RowCacheMetrics)) {
         change(&mut self.cache.0.borrow_mut().metrics);
     }
 }

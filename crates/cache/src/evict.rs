@@ -8,7 +8,7 @@
 use espalier_runtime::{maybe_yield, shard, spawn_local};
 use espalier_trie::cursor::Direction;
 
-use super::{Inner, RowCache, entry::Entry, memory_split::hash};
+use super::{Inner, RowCache, entry::Entry, ghost_list::hash};
 
 /// Entries that the hand passes in one step: some microseconds.
 const PASSED_AT_ONCE: usize = 48;

@@ -10,7 +10,7 @@
 //! Its values and clusterings exceed [`MAX_FILL_BYTES`] by at most one row, whether or not the
 //! row is added to the cache. The row behind a gap and the merge of the files come on top.
 
-use std::{collections::VecDeque, rc::Rc, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use espalier_memtable::MemtableError;
 use espalier_mutation::{
@@ -20,19 +20,14 @@ use espalier_mutation::{
 use espalier_runtime::{maybe_yield, trace};
 use espalier_trie::memory::{Snapshot, Subtrie};
 
-use super::{
-    CacheAccess, Inner,
+use crate::{
+    CacheAccess, CacheError, CacheView, Inner,
     dead::DeadRows,
     disk::{Disk, Gap},
     entry::Entry,
     lookup::trace_look,
-    place::{are_adjacent, is_row},
+    place::{are_adjacent, is_behind, is_row},
     walk::Walk,
-};
-use crate::{
-    StorageError,
-    read::{ReadCommand, record_fragment},
-    table::TableView,
 };
 
 const MIN_FILL: usize = 4;
@@ -44,10 +39,9 @@ const FREED_AT_ONCE: u32 = 512;
 
 /// A stream of one partition of a table with clustering or static columns. See
 /// [`UnfilteredStream`].
-pub(crate) struct CachedPartition {
+pub struct CachedPartition<V: CacheView> {
     pub(super) access: CacheAccess,
-    pub(super) view: Rc<TableView>,
-    pub(super) command: ReadCommand,
+    pub(super) view: V,
     /// The partition's path, with the table's number in front.
     pub(super) prefix: Vec<u8>,
     pub(super) header: PartitionHeader,
@@ -63,7 +57,7 @@ pub(crate) struct CachedPartition {
     /// Bytes of the fragments that the present fill has read.
     pub(super) filled_bytes: usize,
     pub(super) gap: Option<Gap>,
-    pub(super) disk: Option<Disk>,
+    pub(super) disk: Option<Disk<V::Stream>>,
     hits: u64,
     pub(super) misses: u64,
     dead_rows: DeadRows,
@@ -77,24 +71,26 @@ pub(super) struct Range {
     pub(super) open: DeletionTime,
 }
 
-impl CachedPartition {
+impl<V: CacheView> CachedPartition<V> {
     /// Opens the slices of a partition. Returns `None` if no file has data of it.
-    pub(crate) async fn open(
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read, or if data in the cache is damaged.
+    pub async fn open(
         access: &CacheAccess,
-        view: &Rc<TableView>,
-        command: &ReadCommand,
+        view: V,
         key: &DecoratedKey,
         slices: &Arc<ClusteringSlices>,
-    ) -> Result<Option<Self>, StorageError> {
+    ) -> Result<Option<Self>, V::Error> {
         let mut prefix = Vec::with_capacity(key.key.len() + 20);
         let CacheAccess { cache, ticket, .. } = access;
         cache.put_partition(ticket.number, key.borrowed(), &mut prefix);
-        let header = cache.header(*ticket, &command.table, key, &prefix, access.is_use())?;
-        let wanted = command.limits.rows.min(command.limits.rows_per_partition);
+        let header = cache.header(*ticket, view.table(), key, &prefix, access.is_use())?;
+        let (wanted, dead_rows) = (view.wanted_rows(), DeadRows::new(view.table()));
         let mut partition = Self {
             access: access.clone(),
-            view: view.clone(),
-            command: command.clone(),
+            view,
             prefix,
             header: PartitionHeader {
                 key: key.clone(),
@@ -113,7 +109,7 @@ impl CachedPartition {
             disk: None,
             hits: 0,
             misses: 0,
-            dead_rows: DeadRows::new(&command.table),
+            dead_rows,
         };
         trace_look(&header);
         partition.header = match header {
@@ -130,7 +126,7 @@ impl CachedPartition {
     }
 
     /// Reads from the cache for the first time, and takes a snapshot if there is more to come.
-    fn begin(&mut self) -> Result<(), StorageError> {
+    fn begin(&mut self) -> Result<(), CacheError> {
         if self.is_done() {
             return Ok(());
         }
@@ -164,11 +160,11 @@ impl CachedPartition {
 
     /// Returns the bound at a position or, at a row's position, the bound behind it in the
     /// direction of the walk.
-    pub(super) fn bound_at(&self, place: &[u8]) -> Result<ClusteringBound, StorageError> {
-        let comparator = self.command.table.comparator();
-        let is_forward = self.command.direction == Direction::Forward;
+    pub(super) fn bound_at(&self, place: &[u8]) -> Result<ClusteringBound, CacheError> {
+        let comparator = self.view.table().comparator();
+        let is_forward = self.view.direction() == Direction::Forward;
         let mut bound = path::bound(comparator, place)
-            .map_err(|error| MemtableError::corrupt(&self.command.table, &error))?;
+            .map_err(|error| MemtableError::corrupt(self.view.table(), &error))?;
         let is_behind = if is_row(place) { is_forward } else { bound.kind.weight() > 0 };
         bound.kind = match (is_behind, is_forward) {
             (true, true) => BoundKind::ExclusiveStart,
@@ -180,7 +176,7 @@ impl CachedPartition {
     }
 
     /// Reads cached rows into the buffer, until it is full or a gap begins.
-    fn fill(&mut self) -> Result<(), StorageError> {
+    fn fill(&mut self) -> Result<(), CacheError> {
         if self.is_from_files {
             let range = self.range.take().unwrap_or_else(|| self.enter_slice());
             if range.at == range.far {
@@ -209,8 +205,8 @@ impl CachedPartition {
             }
         };
         (self.snapshot, self.prefix) = (snapshot, prefix);
-        let Self { access, command, view, header, prefix, dead_rows, .. } = self;
-        dead_rows.remove(access, &command.table, view, &header.key, prefix)?;
+        let Self { access, view, header, prefix, dead_rows, .. } = self;
+        dead_rows.remove(access, view, &header.key, prefix)?;
         if self.is_done() {
             self.release_snapshot()
         } else {
@@ -223,7 +219,7 @@ impl CachedPartition {
         &mut self,
         partition: Subtrie<'a, Entry>,
         use_entry: &mut impl FnMut(&'a Entry),
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CacheError> {
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(MAX_FILL);
         self.filled_bytes = 0;
@@ -243,7 +239,7 @@ impl CachedPartition {
             }
         }
         if trace::is_on() {
-            self.buffer.iter().skip(before).for_each(record_fragment);
+            self.buffer.iter().skip(before).for_each(|fragment| self.view.record(fragment));
         }
         Ok(())
     }
@@ -253,9 +249,9 @@ impl CachedPartition {
     }
 
     fn enter_slice(&self) -> Range {
-        let (near, far) = self.slices.bounds(self.command.direction, self.slices_done);
+        let (near, far) = self.slices.bounds(self.view.direction(), self.slices_done);
         let mut range = Range { at: Vec::new(), far: Vec::new(), open: DeletionTime::LIVE };
-        let comparator = self.command.table.comparator();
+        let comparator = self.view.table().comparator();
         path::put_bound(comparator, near, &mut range.at);
         path::put_bound(comparator, far, &mut range.far);
         range
@@ -277,13 +273,13 @@ impl CachedPartition {
         &mut self,
         range: &mut Range,
         deletion: DeletionTime,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CacheError> {
         if range.open == deletion {
             return Ok(());
         }
         let position = self.bound_at(&range.at)?;
         let open = std::mem::replace(&mut range.open, deletion);
-        let direction = self.command.direction;
+        let direction = self.view.direction();
         let marker = RangeTombstoneMarker::of_change(position, open, deletion, direction);
         self.filled_bytes += range.at.len();
         self.buffer.push_back(Unfiltered::Marker(marker));
@@ -299,19 +295,19 @@ impl CachedPartition {
         wanted: usize,
         steps: &mut usize,
         use_entry: &mut impl FnMut(&'a Entry),
-    ) -> Result<bool, StorageError> {
-        let (mut walk, here) = Walk::new(partition, self.command.direction, &range.at);
+    ) -> Result<bool, CacheError> {
+        let (mut walk, here) = Walk::new(partition, self.view.direction(), &range.at);
         here.into_iter().for_each(&mut *use_entry);
         while !self.is_filled(wanted) && *steps > 0 {
             *steps -= 1;
             let step = walk.next(&range.at);
             let (end, entry) = match &step.entry {
-                Some((place, entry)) if is_behind(self.command.direction, &range.far, place) => {
+                Some((place, entry)) if is_behind(self.view.direction(), &range.far, place) => {
                     (place.clone(), Some(*entry))
                 }
                 _ => (range.far.clone(), None),
             };
-            let (low, high) = self.command.direction.order(&range.at, &end);
+            let (low, high) = self.view.direction().order(&range.at, &end);
             let is_nothing = low == high || are_adjacent(low, high);
             match step.range {
                 Some(deletion) => {
@@ -344,9 +340,9 @@ impl CachedPartition {
         &mut self,
         place: &[u8],
         entry: &Entry,
-    ) -> Result<(DeletionTime, Option<Row>), StorageError> {
+    ) -> Result<(DeletionTime, Option<Row>), CacheError> {
         self.filled_bytes += place.len() + entry.row_bytes().len();
-        let table = &self.command.table;
+        let table = self.view.table();
         let row = if entry.is_row() {
             Some(self.access.cache.format().row_of(table, place, entry.row_bytes())?)
         } else {
@@ -361,12 +357,12 @@ impl CachedPartition {
         range: &mut Range,
         place: Vec<u8>,
         (deletion, row): (DeletionTime, Option<Row>),
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CacheError> {
         if let Some(row) = row {
             // As far as the cache knows, the deletion applies to the row alone, so the marker
             // stands directly before the row.
             if range.open != deletion {
-                range.at = match self.command.direction {
+                range.at = match self.view.direction() {
                     Direction::Forward => super::place::before(&place),
                     Direction::Reverse => super::place::behind(&place),
                 };
@@ -388,15 +384,7 @@ impl CachedPartition {
     }
 }
 
-/// Returns whether `place` lies behind `other` in the given direction.
-pub(super) fn is_behind(direction: Direction, place: &[u8], other: &[u8]) -> bool {
-    match direction {
-        Direction::Forward => place > other,
-        Direction::Reverse => place < other,
-    }
-}
-
-impl Drop for CachedPartition {
+impl<V: CacheView> Drop for CachedPartition<V> {
     fn drop(&mut self) {
         self.release_snapshot();
         let (hits, misses, has_missed) = (self.hits, self.misses, self.disk.is_some());
@@ -417,14 +405,14 @@ impl Drop for CachedPartition {
     }
 }
 
-impl UnfilteredStream for CachedPartition {
-    type Error = StorageError;
+impl<V: CacheView> UnfilteredStream for CachedPartition<V> {
+    type Error = V::Error;
 
     fn header(&self) -> &PartitionHeader {
         &self.header
     }
 
-    async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, V::Error> {
         while self.buffer.is_empty() && !self.is_done() {
             maybe_yield().await;
             if self.gap.is_some() { Box::pin(self.read_gap()).await? } else { self.fill()? }
@@ -435,12 +423,12 @@ impl UnfilteredStream for CachedPartition {
     fn maximum_timestamp(&self) -> i64 {
         // SSTables are sorted by descending maximum timestamp, and the cache has no data that no
         // SSTable has.
-        self.view.sstables.first().map_or(i64::MAX, |newest| newest.maximum_timestamp())
+        self.view.maximum_timestamp()
     }
 
-    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
-        let comparator = self.command.table.comparator();
-        let direction = self.command.direction;
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), V::Error> {
+        let comparator = self.view.table().comparator();
+        let direction = self.view.direction();
         self.buffer.retain(|fragment| !fragment.is_row_before(position, comparator, direction));
         let mut target = Vec::new();
         path::put_bound(comparator, position, &mut target);

@@ -6,8 +6,6 @@
 //! Older data in files needs no check: the files have the tombstones too, and the range stays
 //! continuous, so reads do not go to the files.
 
-use std::rc::Rc;
-
 use espalier_memtable::RowFormat;
 use espalier_mutation::{
     ColumnData, DecoratedKey, Row,
@@ -17,8 +15,7 @@ use espalier_mutation::{
 
 use espalier_runtime::time;
 
-use super::{CacheAccess, Inner};
-use crate::{StorageError, table::TableView};
+use crate::{CacheAccess, CacheError, CacheView, Inner};
 
 /// Rows that one fill removes without yielding: some ten microseconds.
 const REMOVED_AT_ONCE: usize = 64;
@@ -66,23 +63,21 @@ impl DeadRows {
     pub(super) fn remove(
         &mut self,
         access: &CacheAccess,
-        table: &TableMetadata,
-        view: &Rc<TableView>,
+        view: &impl CacheView,
         key: &DecoratedKey,
         prefix: &[u8],
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), CacheError> {
         if self.places.is_empty() {
             return Ok(());
         }
-        let places = std::mem::take(&mut self.places);
+        let (places, table) = (std::mem::take(&mut self.places), view.table());
         // Counter tables are excluded, because a deleted counter stays dead whatever is written
         // later. If the view's memtable is frozen, this reader does not see the memtable that
         // replaced it. This reader then removes nothing; a later reader will.
-        if !access.cache.is_valid(access.ticket) || table.is_counter() || view.memtable.is_frozen()
-        {
+        if !access.cache.is_valid(access.ticket) || table.is_counter() || !view.sees_all_writes() {
             return Ok(());
         }
-        let uncovered_below = view.oldest_in_memory(key, &mut Vec::new()).unwrap_or(i64::MAX);
+        let uncovered_below = view.oldest_in_memory(key).unwrap_or(i64::MAX);
         let cache = &access.cache;
         let mut inner = cache.cache.0.borrow_mut();
         for place in places {
@@ -106,13 +101,13 @@ impl Inner {
         format: RowFormat,
         prefix: &[u8],
         place: &[u8],
-    ) -> Result<Option<Row>, StorageError> {
+    ) -> Result<Option<Row>, CacheError> {
         let Some(entry) = self.get(prefix, place) else { return Ok(None) };
         let is_within = entry.is_row()
             && entry.is_continuous()
             && self.successor(prefix, place).is_some_and(|(_, is_continuous, deletion)| {
                 is_continuous && deletion == entry.deletion()
             });
-        if is_within { format.row_of(table, place, entry.row_bytes()).map(Some) } else { Ok(None) }
+        if is_within { Ok(Some(format.row_of(table, place, entry.row_bytes())?)) } else { Ok(None) }
     }
 }

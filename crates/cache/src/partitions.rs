@@ -7,18 +7,17 @@
 //! if the files have no partition before it. A fence is an entry of the sequence where a range does
 //! not end at a partition: at a token, or behind all partitions.
 
-use std::{borrow::Cow, collections::VecDeque};
+use std::collections::VecDeque;
 
 use espalier_mutation::{
     DecoratedKey, KeyBound, KeyRange, Row,
     path::{self, BEHIND, TOP},
     schema::TableMetadata,
 };
-use espalier_runtime::maybe_yield;
 use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
 
-use super::{CacheAccess, Inner, TableCache, Ticket, entry::Entry};
-use crate::StorageError;
+use super::{Inner, TableCache, Ticket, entry::Entry};
+use crate::CacheError;
 
 /// The length of the table's number, with which all paths of a table begin.
 pub(super) const NUMBER_BYTES: usize = 4;
@@ -33,31 +32,34 @@ const COPIED_BYTES: usize = 128 << 10;
 const PASSED_AT_ONCE: usize = 1024;
 
 /// A batch of consecutive partitions from a continuous range.
-pub(super) struct ContinuousRange {
-    pub(super) partitions: VecDeque<ContinuousPartition>,
-    pub(super) end: ContinuousEnd,
+pub struct ContinuousRange {
+    /// The partitions.
+    pub partitions: VecDeque<KnownPartition>,
+    /// How the batch ends.
+    pub end: ContinuousEnd,
     /// The bound at which the next batch begins, if this one has passed only fences.
-    pub(super) passed: Option<KeyBound>,
+    pub passed: Option<KeyBound>,
 }
 
 impl ContinuousRange {
     /// Creates an empty batch, before the first read.
-    pub(super) fn to_be_read() -> Self {
+    pub fn to_be_read() -> Self {
         Self { partitions: VecDeque::new(), end: ContinuousEnd::More, passed: None }
     }
 }
 
 /// A partition that files have.
-pub(super) struct ContinuousPartition {
-    pub(super) key: DecoratedKey,
+pub struct KnownPartition {
+    /// Its key.
+    pub key: DecoratedKey,
     /// The whole partition, in a table whose partitions are one row: that row, if there is one.
     /// `None` in other tables.
-    pub(super) only_row: Option<Option<Row>>,
+    pub only_row: Option<Option<Row>>,
 }
 
 /// How a batch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ContinuousEnd {
+pub enum ContinuousEnd {
     /// The batch is full; the range may have more partitions.
     More,
     /// No more partitions follow, up to the end of the requested range.
@@ -79,13 +81,17 @@ pub(super) enum Continuity {
 impl TableCache {
     /// Returns a batch of the partitions of a range from a bound on, as far as the range is
     /// continuous.
-    pub(super) fn continuous_range(
+    ///
+    /// # Errors
+    ///
+    /// Fails if a key or a row in the cache is damaged.
+    pub fn continuous_range(
         &self,
         ticket: Ticket,
         table: &TableMetadata,
         range: &KeyRange,
         from: &KeyBound,
-    ) -> Result<ContinuousRange, StorageError> {
+    ) -> Result<ContinuousRange, CacheError> {
         let (mut partitions, mut end, mut passed) = (VecDeque::new(), ContinuousEnd::Unknown, None);
         let inner = self.cache.0.borrow();
         if !self.is_valid(ticket) || !inner.has_partition_ranges {
@@ -140,9 +146,8 @@ impl TableCache {
                         Some(Some(self.format().row_of(table, &[], entry.row_bytes())?))
                     }
                 };
-                let key = path::partition_key(key, entry.is_header())
-                    .map_err(StorageError::malformed_key("row cache"))?;
-                partitions.push_back(ContinuousPartition { key, only_row });
+                let key = path::partition_key(key, entry.is_header()).map_err(CacheError::Key)?;
+                partitions.push_back(KnownPartition { key, only_row });
             }
         }
         Ok(ContinuousRange { partitions, end, passed })
@@ -159,24 +164,8 @@ impl TableCache {
         found.starts_with(&path[NUMBER_BYTES..]).then_some(found)
     }
 
-    /// Records, as long as the access is valid, that each partition of the files between two
-    /// entries has an entry. See [`Inner::learn_some_partitions`].
-    pub(super) async fn learn_partitions(access: &CacheAccess, low: &[u8], high: &[u8]) {
-        let number = access.ticket.number;
-        let mut low = Cow::Borrowed(low);
-        while access.may_add() {
-            let cache = &access.cache.cache;
-            let reached = cache.0.borrow_mut().learn_some_partitions(number, &low, high);
-            match reached {
-                Some(reached) => low = Cow::Owned(reached),
-                None => return,
-            }
-            maybe_yield().await;
-        }
-    }
-
     /// Returns whether the cache knows a partition, by its key.
-    pub(super) fn continuity(&self, key: &DecoratedKey) -> Result<Continuity, StorageError> {
+    pub(super) fn continuity(&self, key: &DecoratedKey) -> Result<Continuity, CacheError> {
         let mut path = Vec::with_capacity(32);
         self.put_partition(self.ticket().number, key.borrowed(), &mut path);
         let inner = self.cache.0.borrow();
@@ -192,8 +181,7 @@ impl TableCache {
         if entry.is_fence() {
             return Ok(Continuity::Unknown(path::token_bound(&found)));
         }
-        let key = path::partition_key(&found, entry.is_header())
-            .map_err(StorageError::malformed_key("row cache"))?;
+        let key = path::partition_key(&found, entry.is_header()).map_err(CacheError::Key)?;
         Ok(Continuity::Unknown(Some(KeyBound::BeforeKey(key))))
     }
 }
@@ -233,7 +221,12 @@ impl Inner {
     /// A call works on some entries only, because there may be many entries of keys that are in no
     /// file. It returns the entry that it reached, from which the caller continues. It returns
     /// `None` if all is done, or if the cache does not have one of the two entries any more.
-    fn learn_some_partitions(&mut self, number: u32, low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn learn_some_partitions(
+        &mut self,
+        number: u32,
+        low: &[u8],
+        high: &[u8],
+    ) -> Option<Vec<u8>> {
         let number = number.to_be_bytes();
         let Self { trie, has_partition_ranges, .. } = self;
         let line = trie.subtrie(&number);

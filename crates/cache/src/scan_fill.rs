@@ -4,24 +4,21 @@
 //! Only scans of small tables add partitions. A scan of a large table would evict entries that are
 //! read more often (rule 16).
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    ClusteringBound, DecoratedKey, DeletionTime, Direction, KeyRange, PartitionHeader, Unfiltered,
-    UnfilteredStream, path, reconcile::MergedPartition,
+    ClusteringBound, DecoratedKey, DeletionTime, Direction, KeyRange, PartitionHeader, Row,
+    Unfiltered, UnfilteredStream, path, reconcile::MergedPartition, schema::TableMetadata,
 };
 
-use super::{
+use espalier_sstable::SSTable;
+
+use crate::{
     CacheAccess, TableCache,
     partitions::is_empty,
     place::{FIRST, LAST},
     populate::Filler,
     single_row::only_row_of,
-};
-use crate::{
-    StorageError,
-    read::{ReadCommand, Source},
-    table::TableView,
 };
 
 /// Scans keep only tables whose files hold at most 1/16 of the memory that rows may take
@@ -34,7 +31,7 @@ const ROW_BYTES: u64 = 64;
 const PARTITION_BYTES: u64 = 128;
 
 /// Adds the partitions that a scan reads.
-pub(crate) struct ScanFill {
+pub struct ScanFill {
     access: CacheAccess,
     range: KeyRange,
     /// The path, without the table's number, of the entry up to which the partitions of the scan
@@ -45,9 +42,9 @@ pub(crate) struct ScanFill {
 }
 
 impl TableCache {
-    /// Returns whether scans may add the partitions that they read from the files of a view.
-    pub(crate) fn may_keep_scanned(&self, view: &TableView) -> bool {
-        let bytes = view.sstables.iter().map(|sstable| {
+    /// Returns whether scans may add the partitions that they read from these files.
+    pub fn may_keep_scanned(&self, sstables: &[Rc<SSTable>]) -> bool {
+        let bytes = sstables.iter().map(|sstable| {
             let reader = sstable.reader();
             reader.data_length()
                 + reader.statistics().stats.total_rows * ROW_BYTES
@@ -62,19 +59,10 @@ impl TableCache {
 }
 
 impl ScanFill {
-    /// Prepares a scan of a range. Returns `None` if the scan adds nothing.
-    pub(crate) fn new(
-        access: &CacheAccess,
-        command: &ReadCommand,
-        range: &KeyRange,
-    ) -> Option<Self> {
-        // A scan of parts of partitions would add little, and scans return rows in ascending order
-        // only.
-        if !access.may_add() || command.direction == Direction::Reverse || !command.slices.is_all()
-        {
-            return None;
-        }
-        if is_empty(range) {
+    /// Prepares a scan of whole partitions of a range, in ascending order. Returns `None` if the
+    /// scan adds nothing. Scans of parts of partitions would add little.
+    pub fn new(access: &CacheAccess, range: &KeyRange) -> Option<Self> {
+        if !access.may_add() || is_empty(range) {
             return None;
         }
         let left_bytes = Rc::new(Cell::new(access.cache.scanned_bytes()));
@@ -84,22 +72,25 @@ impl ScanFill {
 
     /// Merges the streams of all files of the next partition into one that adds the fragments it
     /// returns.
-    pub(crate) async fn fill<'scan>(
+    ///
+    /// # Errors
+    ///
+    /// The errors of the streams.
+    pub async fn fill<S: UnfilteredStream>(
         &mut self,
-        command: &ReadCommand,
+        table: &Arc<TableMetadata>,
         key: &DecoratedKey,
-        scanned: Vec<Source<'scan>>,
-    ) -> Result<Vec<Source<'scan>>, StorageError> {
+        scanned: Vec<S>,
+    ) -> Result<ScannedSources<S>, S::Error> {
         if !self.access.may_add() || self.left_bytes.get() == 0 {
             self.reached = None;
-            return Ok(scanned);
+            return Ok(ScannedSources::Unmerged(scanned));
         }
         let cache = self.access.cache.clone();
-        let table = &command.table;
         let mut prefix = Vec::new();
         cache.put_partition(self.access.ticket.number, key.borrowed(), &mut prefix);
         if cache.format().is_single_row {
-            let row = only_row_of(scanned, table, command.direction).await?;
+            let row = only_row_of(scanned, table, Direction::Forward).await?;
             // The merge took time, so the ticket may be invalid meanwhile.
             if self.access.may_add() {
                 take(&self.left_bytes, cache.add_single_row(key.borrowed(), row.as_ref()));
@@ -110,27 +101,26 @@ impl ScanFill {
                 metrics.reads_with_misses += 1;
                 metrics.row_misses += u64::from(row.is_some());
             });
-            return Ok(vec![Source::only_row(key.clone(), row)]);
+            return Ok(ScannedSources::Row(row));
         }
-        let merged = MergedPartition::new(table.clone(), command.direction, scanned).await?;
-        let Some(stream) = merged else { return Ok(Vec::new()) };
+        let merged = MergedPartition::new(table.clone(), Direction::Forward, scanned).await?;
+        let Some(stream) = merged else { return Ok(ScannedSources::Unmerged(Vec::new())) };
         if self.access.may_add() {
             cache.add_header(&prefix, Some(stream.header()));
             take(&self.left_bytes, PARTITION_BYTES as usize);
             self.link(&prefix).await;
         }
-        let partition = FilledPartition {
+        Ok(ScannedSources::Filled(Box::new(FilledPartition {
             stream,
             access: self.access.clone(),
-            command: command.clone(),
+            table: table.clone(),
             prefix,
             at: FIRST.to_vec(),
             open: DeletionTime::LIVE,
             is_learning: true,
             left_bytes: self.left_bytes.clone(),
             rows: 0,
-        };
-        Ok(vec![Source::Filled(Box::new(partition))])
+        })))
     }
 
     /// Records that the files have nothing between the last partition and this entry, if the entry
@@ -138,19 +128,19 @@ impl ScanFill {
     async fn link(&mut self, entry: &[u8]) {
         let entry = entry.get(super::partitions::NUMBER_BYTES..).unwrap_or_default();
         if let Some(reached) = &self.reached {
-            TableCache::learn_partitions(&self.access, reached, entry).await;
+            self.access.learn_partitions(reached, entry).await;
         }
         self.reached = Some(entry.to_vec());
     }
 
     /// Records that the files have nothing more in the range.
-    pub(crate) async fn end(&mut self) {
+    pub async fn end(&mut self) {
         let number = self.access.ticket.number;
         if let Some(reached) = self.reached.take().filter(|_| self.access.may_add()) {
             let cache = &self.access.cache.cache;
             let fence = cache.0.borrow_mut().put_fence(number, &self.range.end, true);
             if let Some(fence) = fence {
-                TableCache::learn_partitions(&self.access, &reached, &fence).await;
+                self.access.learn_partitions(&reached, &fence).await;
             }
         }
     }
@@ -160,11 +150,21 @@ fn take(left_bytes: &Cell<usize>, bytes: usize) {
     left_bytes.set(left_bytes.get().saturating_sub(bytes));
 }
 
+/// The sources of a partition that a scan has reached.
+pub enum ScannedSources<S> {
+    /// The streams of the files: the scan adds nothing any more.
+    Unmerged(Vec<S>),
+    /// The row of a partition that is one row; `None` if the files have none.
+    Row(Option<Row>),
+    /// The merged partition, which is added as far as it is read.
+    Filled(Box<FilledPartition<S>>),
+}
+
 /// A partition merged from the scans of several files, which is added as far as it is read.
-pub(crate) struct FilledPartition<'scan> {
-    stream: MergedPartition<Source<'scan>>,
+pub struct FilledPartition<S> {
+    stream: MergedPartition<S>,
     access: CacheAccess,
-    command: ReadCommand,
+    table: Arc<TableMetadata>,
     prefix: Vec<u8>,
     /// The position up to which all fragments were added.
     at: Vec<u8>,
@@ -175,13 +175,13 @@ pub(crate) struct FilledPartition<'scan> {
     rows: u64,
 }
 
-impl FilledPartition<'_> {
+impl<S> FilledPartition<S> {
     async fn learn(&mut self, fragment: Option<&Unfiltered>) {
         self.is_learning = self.access.may_add() && self.left_bytes.get() > 0;
         if !self.is_learning {
             return;
         }
-        let comparator = self.command.table.comparator();
+        let comparator = self.table.comparator();
         let filler =
             Filler { access: &self.access, prefix: &self.prefix, direction: Direction::Forward };
         let mut place = Vec::new();
@@ -213,14 +213,14 @@ impl FilledPartition<'_> {
     }
 }
 
-impl UnfilteredStream for FilledPartition<'_> {
-    type Error = StorageError;
+impl<S: UnfilteredStream> UnfilteredStream for FilledPartition<S> {
+    type Error = S::Error;
 
     fn header(&self) -> &PartitionHeader {
         self.stream.header()
     }
 
-    async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+    async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let fragment = Box::pin(self.stream.next()).await?;
         self.rows += u64::from(matches!(fragment, Some(Unfiltered::Row(_))));
         if self.is_learning {
@@ -229,11 +229,11 @@ impl UnfilteredStream for FilledPartition<'_> {
         Ok(fragment)
     }
 
-    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), S::Error> {
         // Fragments that are skipped are not added, though the stream may still return some of
         // them.
         let mut target = Vec::new();
-        path::put_bound(self.command.table.comparator(), position, &mut target);
+        path::put_bound(self.table.comparator(), position, &mut target);
         if target > self.at {
             self.at = target;
         }
@@ -241,7 +241,7 @@ impl UnfilteredStream for FilledPartition<'_> {
     }
 }
 
-impl Drop for FilledPartition<'_> {
+impl<S> Drop for FilledPartition<S> {
     fn drop(&mut self) {
         let rows = self.rows;
         self.access.cache.count(|metrics| {
