@@ -2,8 +2,8 @@
 //! which it holds all rows.
 //!
 //! One trie for each shard holds all tables. A key is the table's number, followed by the path that
-//! a memtable uses ([`espalier_mutation::path`]); the value is an [`entry::Entry`]. docs/cache.md states the
-//! rules by number; comments here cite them.
+//! a memtable uses ([`espalier_mutation::path`]); the value is an [`entry::Entry`]. docs/cache.md
+//! states the rules by number; comments here cite them.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | `table` | a table's part: its number, its epoch, and which reads may add to it |
 //! | `lookup` | looks up a single row |
 //! | `walk` | iterates over the entries of a partition from a position on |
-//! | `partition`, `disk`, `gaps` | stream a partition from memory, and its gaps from files, and fill them |
+//! | `partition`, `disk`, `gaps` | stream a partition from memory, and read and fill its gaps |
 //! | `partitions` | ranges of partitions that are continuous |
 //! | `scan_fill` | adds the partitions that a scan reads |
 //! | `access`, `view` | a read's access to the cache, and its narrow view of the table |

@@ -8,7 +8,7 @@ use espalier_mutation::{
 
 use crate::CacheError;
 
-/// What one read sees of a table: the files at one moment, and facts about the memtables.
+/// One read's view of a table: the files at one moment, and facts about the memtables.
 #[allow(async_fn_in_trait)]
 pub trait CacheView {
     /// The error of a read of files.

@@ -9,7 +9,7 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use espalier_runtime::time;
 
-use super::{log::Shared, segment::Segment};
+use super::{segment::Segment, state::Shared};
 
 /// Pause after a failed attempt to create a segment (arbitrary): the longest wait after an operator
 /// has freed disk space.

@@ -22,7 +22,7 @@
 //! | --- | --- |
 //! | `layout` | byte format of segments; the parts of records are in `mutation` |
 //! | `encode`, `decode`, `columns` | records of mutations and column mappings |
-//! | `log`, `sync_batch`, `segment` | append path, tickets, files |
+//! | `log`, `state`, `sync_batch`, `segment` | append path, shared state, tickets, files |
 //! | `writer`, `allocator` | the two background tasks |
 //! | `reader`, `replay` | replay after a restart |
 //! | `intervals`, `discarded` | intervals that SSTables hold or compactions purged |
@@ -43,6 +43,7 @@ mod log;
 mod reader;
 mod replay;
 mod segment;
+mod state;
 mod sync_batch;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! This module lets writes wait for durability: all writes of one sync batch share a [`SyncBatch`].
-//! Writes that are slowed down share further ones, which a timer resolves (the write pace of `storage`).
+//! Writes that are slowed down share further ones, which a timer resolves (the write pace of
+//! `storage`).
 //!
 //! Memory: one batch for each disk write under way, and one waker for each waiting write.
 

@@ -23,8 +23,8 @@ use espalier_runtime::{
 use super::{
     CommitLogSync,
     layout::{self, MARKER_BYTES},
-    log::{Shared, WriteBuffer},
     segment::Segment,
+    state::{Shared, WriteBuffer},
     sync_batch::SyncBatch,
 };
 use crate::CommitLogError;

@@ -19,6 +19,7 @@ use espalier_sstable::{Ahead, RawRow, SSTable, SSTableWriter, Scan, UniformEnd};
 use smallvec::SmallVec;
 
 use super::{
+    ended::Ended,
     merge::MergedScans,
     output::{Output, Outputs},
     overlap::Outside,
@@ -26,25 +27,12 @@ use super::{
     progress::Running,
     purged::{PurgedPartition, purge_header},
 };
-use crate::CompactionError;
 
 /// Rows between two checks of the clock and of a stop request.
 const ROWS_BETWEEN_LOOKS: u32 = 16;
 /// Uniform rows between two such checks. Copying them is little work, and bounded by the rows in
 /// memory.
 const UNIFORM_ROWS_BETWEEN_YIELDS: u32 = 64;
-
-/// The reason why the merge ended early.
-pub(crate) enum Ended {
-    Stopped,
-    Failed(CompactionError),
-}
-
-impl<E: Into<CompactionError>> From<E> for Ended {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
-}
 
 /// Indices of scans among those at the current partition.
 type Standing = SmallVec<[usize; 8]>;

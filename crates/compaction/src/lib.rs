@@ -6,7 +6,8 @@
 //! | [`strategy`] | the choice of files to compact, by pure functions |
 //! | `run` | one compaction: inputs to sealed outputs |
 //! | `context` | its surroundings: plain facts and narrow interfaces |
-//! | `copy`, `merge`, `purged`, `output`, `index_entries`, `vector_entries` | its steps: merge partitions, purge, write files |
+//! | `copy`, `merge`, `purged` | its steps: merge partitions, and purge them |
+//! | `output`, `index_entries`, `vector_entries` | its outputs |
 //! | `scrub`, `validate` | rewrite or check of possibly damaged files, partition by partition |
 //! | `overlap` | data outside of the compaction that a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
@@ -18,13 +19,13 @@
 //! reserves the inputs ([`TableCompactions`]), calls [`merge`], and exchanges the files in the
 //! transaction log and in the table.
 //!
-//! Invariants: an input stays as it is until the caller commits; an output is in the transaction log
-//! before it has a file; a deletion stays as long as data outside of the inputs may hold something
-//! that it covers.
+//! Invariants: an input stays as it is until the caller commits; an output is in the transaction
+//! log before it has a file; a deletion stays as long as data outside of the inputs may hold
+//! something that it covers.
 //!
 //! Memory: for each input that spans the current position 1 MiB of Data.db, a chunk and a row. The
-//! output takes as much memory as a flush needs, and 32 MiB for each secondary index. The reads of a
-//! compaction bypass the page cache.
+//! output takes as much memory as a flush needs, and 32 MiB for each secondary index. The reads of
+//! a compaction bypass the page cache.
 //!
 //! Lineage: the strategies and the transaction log are Cassandra's
 //! (docs/decisions/0021-compaction.md).
@@ -32,6 +33,7 @@
 mod backlog;
 mod context;
 mod copy;
+mod ended;
 mod error;
 mod index_entries;
 mod kind;

@@ -186,8 +186,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Seals the last output. Returns all outputs with data, the transaction, which is not committed
-    /// yet, and the intervals of the commit log that no output can carry.
+    /// Seals the last output. Returns all outputs with data, the transaction, which is not
+    /// committed yet, and the intervals of the commit log that no output can carry.
     pub(crate) async fn finish(
         mut self,
         // Whether the outputs lack only dead data. If they lack live data, the commit log may still

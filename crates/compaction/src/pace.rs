@@ -20,7 +20,7 @@ use espalier_runtime::{
     yield_now,
 };
 
-use crate::{CompactionBacklog, Running, ShardLoad, copy::Ended};
+use crate::{CompactionBacklog, Running, ShardLoad, ended::Ended};
 
 /// Pause between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);

@@ -226,7 +226,8 @@ impl TableCompactions {
         self.stopped_by[kind as usize].get() > request
     }
 
-    /// Records that the outcome of a commit is unknown: no compaction may begin before the next start.
+    /// Records that the outcome of a commit is unknown: no compaction may begin before the next
+    /// start.
     pub fn set_undecided(&self) {
         self.is_undecided.set(true);
     }

@@ -12,10 +12,7 @@ use espalier_sstable::{SSTable, SSTableSet, WrittenSSTable};
 
 use crate::{
     CompactionContext, CompactionError, CompactionKind, Outside, Running, Scrub, Transaction,
-    copy::{Ended, Merge},
-    output::Outputs,
-    pace::Pace,
-    strategy::Split,
+    copy::Merge, ended::Ended, output::Outputs, pace::Pace, strategy::Split,
 };
 
 /// The result of a merge.

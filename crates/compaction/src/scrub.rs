@@ -16,7 +16,8 @@ use espalier_sstable::{
 use espalier_types::{CqlType, literal::to_cql_literal};
 
 use super::{
-    copy::{Ended, Merge, count_row},
+    copy::{Merge, count_row},
+    ended::Ended,
     merge::MergedScans,
     output::Outputs,
     pace::Pace,

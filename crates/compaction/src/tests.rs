@@ -241,7 +241,7 @@ fn a_deletion_goes_with_what_it_covers_unless_data_outside_may_be_older() {
     // A later write in a memtable cannot be covered, an earlier one may be.
     assert_eq!(compacted(&[old, new], &[], Some(21)), purged);
     assert_eq!(compacted(&[old, new], &[], Some(5)), stays);
-    // The same holds for a file that is not compacted, if it may have the partition.
+    // A file that is not compacted counts likewise, if it may have the partition.
     assert_eq!(compacted(&[old, new], &[("a", 21, Some("later"))], None), purged);
     assert_eq!(compacted(&[old, new], &[("a", 5, Some("earlier"))], None), stays);
 }

@@ -9,7 +9,7 @@ use espalier_sstable::{
 };
 
 use super::{
-    copy::Ended,
+    ended::Ended,
     pace::Pace,
     progress::Running,
     scrub::{Scrub, fault_of, next_place, read_whole},

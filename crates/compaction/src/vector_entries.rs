@@ -4,8 +4,8 @@
 //! A flush builds no graph, because a graph takes more time than all the rest, and writes would
 //! wait for the memory of the memtable. A compaction builds it.
 //!
-//! Memory of a compaction: [`VECTOR_SEGMENT_BYTES`] for each index. Vectors beyond that begin another
-//! segment.
+//! Memory of a compaction: [`VECTOR_SEGMENT_BYTES`] for each index. Vectors beyond that begin
+//! another segment.
 
 use espalier_mutation::{IndexedColumn, schema::VectorIndexOptions};
 use espalier_runtime::file::FileSystem;

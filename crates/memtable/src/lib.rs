@@ -23,6 +23,7 @@
 //! while a reader had a snapshot count until they are freed.
 
 mod budget;
+mod buffers;
 mod content;
 mod error;
 mod factory;
@@ -65,13 +66,12 @@ pub use merge::{is_covered, merge_packed, replaces};
 pub use only_rows::OnlyRows;
 pub use partition::MemtablePartition;
 pub use reader::{MemtableReader, PartitionSnapshot};
-pub use row_format::RowFormat;
+pub use row_format::{RowFormat, split_stored};
 pub use scan::NextInMemory;
 pub use statistics::MemtableStatistics;
 pub use tombstone_runs::is_dead;
 pub use vectors::MemtableVectors;
 pub use walk::walk_direction;
-pub use write::split_stored;
 
 use store::Store;
 
@@ -90,7 +90,7 @@ pub struct Memtable {
     format: RowFormat,
     /// Whether a reader had a snapshot when the present write began.
     is_read: Cell<bool>,
-    buffers: RefCell<write::Buffers>,
+    buffers: RefCell<buffers::Buffers>,
     budget: MemtableBudget,
     /// The bytes that the memtable has taken from the budget.
     counted_bytes: Cell<usize>,

@@ -9,7 +9,7 @@ use espalier_mutation::{
 
 use espalier_trie::prefetch::prefetch_range;
 
-use super::{Memtable, content::Content, range_tombstones, write::split_stored};
+use super::{Memtable, content::Content, range_tombstones, row_format::split_stored};
 
 /// Bytes at the start of a row on the heap that a look-up prefetches.
 pub(super) const LIKELY_BYTES: usize = 256;

@@ -10,7 +10,7 @@ use espalier_mutation::{
     unpack_row,
 };
 
-use super::{content::Content, store::PartitionView, write::split_stored};
+use super::{content::Content, store::PartitionView};
 use crate::MemtableError;
 
 /// The properties of the stored form that follow from a table's columns.
@@ -109,4 +109,14 @@ impl RowFormat {
         }
         pack_row(row, out);
     }
+}
+
+/// Splits the bytes of a stored row into the kept clustering values and the packed row.
+#[inline]
+pub fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
+    if is_exact {
+        return (&[], bytes);
+    }
+    let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return (&[], bytes) };
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize).unwrap_or((&[], rest))
 }

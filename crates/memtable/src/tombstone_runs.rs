@@ -138,7 +138,7 @@ impl Memtable {
         let is_exact = self.format.is_exact;
         let is_dead = |content: &Content| {
             let bytes = content.row_bytes().unwrap_or_default();
-            is_dead(super::write::split_stored(is_exact, bytes).1)
+            is_dead(super::row_format::split_stored(is_exact, bytes).1)
         };
         let view = partition.subtrie();
         if !view.get(at).is_some_and(is_dead) {

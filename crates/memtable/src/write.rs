@@ -2,9 +2,11 @@
 
 use super::{
     Memtable,
+    buffers::Buffers,
     content::Content,
     merge,
     range_tombstones::deletion_before,
+    row_format::split_stored,
     store::{StoreFull, StorePartition},
     tombstone_runs,
 };
@@ -14,17 +16,6 @@ use espalier_mutation::{
     encoding::body::put_values, path, schema::TableMetadata,
 };
 
-/// Buffers that are kept between writes, so that an ordinary write allocates nothing but its row.
-#[derive(Default)]
-pub(super) struct Buffers {
-    /// The path that is written to.
-    path: Vec<u8>,
-    /// The values of a clustering that its path does not preserve.
-    kept: Vec<u8>,
-    /// A merged row.
-    merged: Vec<u8>,
-}
-
 /// The effect of a write on a row.
 #[derive(Default)]
 struct Change {
@@ -32,16 +23,6 @@ struct Change {
     heap_before: usize,
     heap_after: usize,
     error: Option<PackError>,
-}
-
-/// Splits the bytes of a stored row into the kept clustering values and the packed row.
-#[inline]
-pub fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
-    if is_exact {
-        return (&[], bytes);
-    }
-    let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return (&[], bytes) };
-    rest.split_at_checked(u32::from_le_bytes(*length) as usize).unwrap_or((&[], rest))
 }
 
 impl Memtable {

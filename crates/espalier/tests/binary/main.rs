@@ -7,6 +7,7 @@ mod bench_index_formats;
 mod bench_memtable;
 mod bench_simple_query;
 mod decisions;
+mod layers;
 mod sstable_arguments;
 mod sstable_dump;
 mod sstable_lost_parts;

@@ -1,7 +1,7 @@
 //! The parts of record bodies of the commit log. Memtables keep clustering values in the same form.
 //!
-//! A number is a vint of 7 bits a byte, the lowest first. The reader checks every length against the
-//! remaining bytes before it uses it.
+//! A number is a vint of 7 bits a byte, the lowest first. The reader checks every length against
+//! the remaining bytes before it uses it.
 
 use bytes::Bytes;
 

@@ -1,6 +1,6 @@
 //! The serialised form of rows and markers, which Data.db and the messages between nodes share, and
-//! the parts of the commit log's records. Formats: docs/formats/data.md, docs/formats/commit-log.md;
-//! decision 0037.
+//! the parts of the commit log's records. Formats: docs/formats/data.md,
+//! docs/formats/commit-log.md; decision 0037.
 //!
 //! An SSTable has the lengths of a row beside its body, and describes columns and baselines once
 //! for a file. A message has no lengths, and describes both for each partition. The callers

@@ -1,11 +1,11 @@
-//! Schedules the compactions of a shard's tables, and exchanges their files in the tables. The crate
-//! `compaction` does the work of each.
+//! Schedules the compactions of a shard's tables, and exchanges their files in the tables. The
+//! crate `compaction` does the work of each.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | `scheduler` | asks the strategies after every flush, and begins their picks |
 //! | `exchange` | one compaction: merge, then exchange of the files |
-//! | `surroundings` | what a compaction sees of its table and shard |
+//! | `surroundings` | the table and the shard, as a compaction sees them |
 //! | `history` | `system.compaction_history` |
 //!
 //! Each shard compacts its own files.

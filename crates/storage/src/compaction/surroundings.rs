@@ -1,4 +1,4 @@
-//! What a compaction sees of its table and of its shard.
+//! The surroundings of a compaction: its table and its shard.
 
 use std::{rc::Rc, sync::Arc};
 
