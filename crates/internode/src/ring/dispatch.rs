@@ -30,7 +30,7 @@ impl RingMember {
         }
         let header = &message.header;
         let to = header.respond_to().ok().flatten().unwrap_or(from);
-        let outcome = self.check(from, &message).and_then(|is_wanted| {
+        let outcome = self.check(from, &message, &room).and_then(|is_wanted| {
             if !is_wanted {
                 return Ok(());
             }
@@ -53,8 +53,19 @@ impl RingMember {
 
     /// Checks a message before its payload is decoded, which may take much memory. Returns whether
     /// the node needs the payload.
-    fn check(&self, from: SocketAddr, message: &Message) -> Result<bool, Refusal> {
+    fn check(
+        &self,
+        from: SocketAddr,
+        message: &Message,
+        room: &Reservation,
+    ) -> Result<bool, Refusal> {
         let header = &message.header;
+        if !room.is_held() && !may_be_urgent(header.verb) {
+            let verb = header.verb;
+            return Err(Refusal::new(format!(
+                "this node does not serve {verb} over the connection for urgent messages"
+            )));
+        }
         match header.verb {
             Verb::GOSSIP_DIGEST_SYN
             | Verb::GOSSIP_DIGEST_ACK
@@ -184,6 +195,22 @@ impl RingMember {
             let payload = Payload::Failure(*reason);
             self.send(to, Queued::new(id, Verb::FAILURE_RSP, payload));
         }
+    }
+}
+
+/// Returns whether a message of this verb may arrive without room: Cassandra sends it over the
+/// connection for urgent messages, or its work ends at once.
+fn may_be_urgent(verb: Verb) -> bool {
+    match verb {
+        Verb::GOSSIP_DIGEST_SYN
+        | Verb::GOSSIP_DIGEST_ACK
+        | Verb::GOSSIP_DIGEST_ACK2
+        | Verb::GOSSIP_SHUTDOWN
+        | Verb::ECHO_REQ
+        | Verb::PING_REQ
+        | Verb::TRUNCATE_REQ => true,
+        // The payload of any other response is not decoded.
+        verb => verb.is_response() && verb != Verb::SCHEMA_PULL_RSP,
     }
 }
 

@@ -5,7 +5,7 @@
 //! larger than the whole room waits until it is alone.
 //!
 //! Connections for urgent messages reserve nothing, so that gossip goes on while writes wait. Their
-//! messages are small and done at once.
+//! messages are small; the member refuses those there whose work outlasts their arrival.
 
 use espalier_runtime::sync::{Permit, Semaphore};
 
@@ -33,7 +33,7 @@ pub(super) struct ConnectionRoom {
 /// Bytes that a message holds until it is dropped.
 #[derive(Default)]
 pub(super) struct Reservation {
-    _permits: Option<(Permit, Permit)>,
+    permits: Option<(Permit, Permit)>,
 }
 
 impl Default for Room {
@@ -50,6 +50,13 @@ impl Room {
     }
 }
 
+impl Reservation {
+    /// Returns whether the message has reserved its bytes; an urgent one has not.
+    pub fn is_held(&self) -> bool {
+        self.permits.is_some()
+    }
+}
+
 impl ConnectionRoom {
     /// Returns the maximum length of a message, in bytes.
     pub fn max_message_bytes(&self) -> usize {
@@ -61,7 +68,7 @@ impl ConnectionRoom {
         let Some((own, shared)) = &self.room else { return Reservation::default() };
         let own = own.acquire(bytes.min(MAX_BYTES_OF_CONNECTION)).await;
         let shared = shared.acquire(bytes.min(MAX_BYTES)).await;
-        Reservation { _permits: Some((own, shared)) }
+        Reservation { permits: Some((own, shared)) }
     }
 }
 
@@ -91,7 +98,7 @@ mod tests {
             let alone = fits(&large, DEFAULT_MAX_MESSAGE_BYTES).await.unwrap();
             assert!(fits(&small, 1).await.is_none());
             let urgent = all.connection(ConnectionKind::Urgent);
-            assert!(fits(&urgent, MAX_URGENT_BYTES).await.is_some());
+            assert!(!fits(&urgent, MAX_URGENT_BYTES).await.unwrap().is_held());
             drop(alone);
             assert!(fits(&small, 1).await.is_some());
         });

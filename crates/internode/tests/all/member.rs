@@ -2,7 +2,12 @@
 //! coordinator has left over, and answers a read with more than 64 KiB.
 
 use std::{
-    cell::RefCell, collections::BTreeMap, net::SocketAddr, rc::Rc, sync::Arc, time::Duration,
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -134,6 +139,8 @@ struct Peer {
     /// The messages that have arrived, with the kind of their connection.
     arrived: RefCell<Vec<(ConnectionKind, Message)>>,
     out: RefCell<Option<Rc<TcpStream>>>,
+    /// The kind of the connection that `send` opens.
+    sends: Cell<ConnectionKind>,
     /// The answer to each write.
     refuses: bool,
 }
@@ -152,7 +159,8 @@ impl Peer {
         let listener = TcpListener::bind(any, ListenOptions::default()).unwrap();
         let address = listener.local_address().unwrap();
         let (arrived, out) = (RefCell::default(), RefCell::default());
-        let peer = Rc::new(Self { address, arrived, out, refuses });
+        let sends = Cell::new(ConnectionKind::Small);
+        let peer = Rc::new(Self { address, arrived, out, sends, refuses });
         let accepting = Rc::clone(&peer);
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -242,7 +250,7 @@ impl Peer {
             None => {
                 let stream = Rc::new(TcpStream::connect(member).await.unwrap());
                 let mut bytes = Vec::new();
-                let (kind, framing) = (ConnectionKind::Small, Framing::Crc);
+                let (kind, framing) = (self.sends.get(), Framing::Crc);
                 let from = self.address;
                 Initiate { min_version: 12, max_version: 13, kind, framing, from }
                     .encode(&mut bytes);
@@ -342,6 +350,29 @@ fn a_left_over_batch_goes_to_all_replicas() {
             assert_eq!(*node.0.removed.borrow(), expected);
             member.stop().await;
         }
+    });
+}
+
+#[test]
+fn urgent_connections_carry_gossip_alone() {
+    block_on(async {
+        let node = Node::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        peer.out.take();
+        peer.sends.set(ConnectionKind::Urgent);
+        peer.send(own, 5, Verb::BATCH_STORE_REQ, Payload::BatchStore(recorded_batch())).await;
+        peer.send(own, 6, Verb::ECHO_REQ, Payload::None).await;
+        until("the answers", || {
+            peer.count(Verb::FAILURE_RSP) == 1 && peer.count(Verb::ECHO_RSP) > 0
+        })
+        .await;
+        assert!(node.0.batches.borrow().is_empty());
+        peer.out.take();
+        peer.sends.set(ConnectionKind::Small);
+        peer.send(own, 7, Verb::BATCH_STORE_REQ, Payload::BatchStore(recorded_batch())).await;
+        until("the batch", || peer.count(Verb::BATCH_STORE_RSP) == 1).await;
+        member.stop().await;
     });
 }
 
