@@ -13,10 +13,13 @@ use md5::{Digest as _, Md5};
 use uuid::{Builder, Uuid};
 
 use super::ReadFailure;
-use crate::payload::{
-    ClusteringFilter, Counted, DataRange, FailureReason, Position, ReadCommand, SelectedRows,
-    Selection,
-    check::{check_clustering, check_key},
+use crate::{
+    keyspaces::is_system,
+    payload::{
+        ClusteringFilter, Counted, DataRange, FailureReason, Position, ReadCommand, SelectedRows,
+        Selection,
+        check::{check_clustering, check_key},
+    },
 };
 
 /// A read of storage.
@@ -43,7 +46,7 @@ pub(super) fn parts(command: &ReadCommand) -> Result<Vec<Part>, ReadFailure> {
 
 /// Refuses the tables of which this node does not store all writes.
 fn check_table(table: &TableMetadata) -> Result<(), ReadFailure> {
-    let reason = if table.keyspace.starts_with("system") {
+    let reason = if is_system(&table.keyspace) {
         "reads of system keyspaces are not answered"
     } else if table.is_counter() {
         "reads of counters are not answered"

@@ -7,6 +7,7 @@ use espalier_runtime::{spawn_local, time};
 
 use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation};
 use crate::{
+    keyspaces::is_system,
     message::Verb,
     payload::{Hint, Mutation, Payload},
 };
@@ -75,7 +76,7 @@ impl RingMember {
         id: u64,
         (keyspace, table): (String, String),
     ) -> Result<(), Refusal> {
-        if keyspace.starts_with("system") {
+        if is_system(&keyspace) {
             return Err(Refusal::new("tables of system keyspaces are not truncated"));
         }
         let schema = self.backend.schema();
@@ -127,7 +128,7 @@ impl RingMember {
 pub(super) fn check(write: &Mutation) -> Result<(), Refusal> {
     for update in &write.updates {
         let table = &update.table;
-        let text = if table.keyspace.starts_with("system") {
+        let text = if is_system(&table.keyspace) {
             "writes to tables of system keyspaces are not stored"
         } else if table.is_counter() {
             "writes to counters are not stored"
