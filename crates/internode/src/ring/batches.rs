@@ -136,9 +136,9 @@ impl RingMember {
         let ring = TokenRing::of(&self.gossiper.borrow());
         let replicas = keyspace.and_then(|keyspace| ring.replicas(token, &keyspace.replication));
         let Some(replicas) = replicas.filter(|replicas| !replicas.is_empty()) else {
-            if self.warnings.is_due("batch of an unknown strategy") {
+            if self.warnings.is_due("batch of unknown replicas") {
                 let keyspace = &update.table.keyspace;
-                tracing::warn!(%keyspace, "the replicas of a left-over batch are unknown");
+                tracing::warn!(%keyspace, "the replicas of a left-over batch are unknown, keeping it");
             }
             return false;
         };

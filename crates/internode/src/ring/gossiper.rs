@@ -9,8 +9,8 @@
 //! 4. An endpoint whose heartbeat stands still for [`MAX_SILENCE`] is down. Cassandra decides by
 //!    the distribution of the intervals; its default conviction takes about as long.
 //! 5. An endpoint that has left the ring or was removed is never alive again in its generation. The
-//!    node forgets it after [`DEPARTED_LIMIT`], and an endpoint without a status after
-//!    [`MAX_SILENCE_WITHOUT_STATUS`]. Nodes that have not forgotten may tell it of them again.
+//!    node forgets it after [`DEPARTED_LIMIT`], and an endpoint without a status, or one that has
+//!    not ended its bootstrap, after [`MAX_SILENCE_WITHOUT_STATUS`]. Nodes that have not forgotten may tell it of them again.
 //!
 //! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
 
@@ -31,7 +31,8 @@ use crate::{
 /// The time without a new heartbeat after which an endpoint is down.
 pub const MAX_SILENCE: Duration = Duration::from_secs(20);
 
-/// The time without a new heartbeat after which an endpoint without a status is forgotten.
+/// The time without a new heartbeat after which an endpoint is forgotten that has no status or has
+/// not ended its bootstrap.
 pub const MAX_SILENCE_WITHOUT_STATUS: Duration = Duration::from_secs(30);
 
 /// The time after which an endpoint is forgotten that has left the ring. Cassandra nodes tell each
@@ -93,16 +94,16 @@ impl Endpoint {
         self.states.get(&kind).map(|value| value.value.as_str())
     }
 
-    /// Returns whether the endpoint has announced a status.
-    fn has_status(&self) -> bool {
+    /// Returns the name of the endpoint's status; empty if it has announced none.
+    pub fn status(&self) -> &str {
         use ApplicationState::{Status, StatusWithPort};
-        self.value(StatusWithPort).or(self.value(Status)).is_some()
+        let status = self.value(StatusWithPort).or(self.value(Status)).unwrap_or_default();
+        status.split(',').next().unwrap_or_default()
     }
 
     /// Returns whether the endpoint has left the ring or was removed from it.
     pub fn has_departed(&self) -> bool {
-        use ApplicationState::{Status, StatusWithPort};
-        is_departed(self.value(StatusWithPort).or(self.value(Status)).unwrap_or_default())
+        is_departed(self.status())
     }
 
     fn max_version(&self) -> i32 {
@@ -267,7 +268,7 @@ impl Gossiper {
         self.endpoints.retain(|address, endpoint| {
             let limit = if endpoint.has_departed() {
                 DEPARTED_LIMIT
-            } else if endpoint.has_status() {
+            } else if !matches!(endpoint.status(), "" | "BOOT" | "BOOT_REPLACE") {
                 return true;
             } else {
                 MAX_SILENCE_WITHOUT_STATUS

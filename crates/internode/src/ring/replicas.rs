@@ -2,7 +2,8 @@
 //!
 //! The node needs them only to finish batches of coordinators that have failed. The rules are those
 //! of SimpleStrategy and NetworkTopologyStrategy. Other strategies are unknown, and so is a data
-//! centre that asks for transient replicas.
+//! centre that asks for transient replicas. While a node joins, leaves or moves, writes belong to
+//! future replicas too, which this node does not compute: all replicas are unknown then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,6 +32,8 @@ pub struct TokenRing {
     nodes: Vec<RingNode>,
     /// The index of the node that has each token.
     owners: BTreeMap<Token, usize>,
+    /// Whether tokens are about to have other owners.
+    is_changing: bool,
 }
 
 impl TokenRing {
@@ -39,7 +42,15 @@ impl TokenRing {
         let mut ring = Self::default();
         for (address, endpoint) in gossiper.endpoints() {
             let tokens = endpoint.value(ApplicationState::Tokens).and_then(tokens_of);
-            let Some(tokens) = tokens.filter(|_| !endpoint.has_departed()) else { continue };
+            let tokens = match (endpoint.status(), tokens) {
+                ("LEFT" | "removed", _) | ("", None) => continue,
+                ("NORMAL" | "shutdown", Some(tokens)) => tokens,
+                // It joins, leaves, moves or is being removed, or has not told its status yet.
+                _ => {
+                    ring.is_changing = true;
+                    continue;
+                }
+            };
             let value = |kind| endpoint.value(kind).unwrap_or_default().to_owned();
             let data_center = value(ApplicationState::Dc);
             let node =
@@ -55,12 +66,15 @@ impl TokenRing {
         self.owners.extend(tokens.iter().map(|token| (*token, index)));
     }
 
-    /// Returns the replicas of a token; `None` if the strategy is unknown.
+    /// Returns the replicas of a token; `None` if the strategy is unknown or the ring is changing.
     pub fn replicas(
         &self,
         token: Token,
         replication: &BTreeMap<String, String>,
     ) -> Option<Vec<SocketAddr>> {
+        if self.is_changing {
+            return None;
+        }
         let class = replication.get("class")?.rsplit('.').next()?;
         let walk = self.owners.range(token..).chain(self.owners.range(..token));
         let nodes = walk.filter_map(|(_, index)| self.nodes.get(*index));
@@ -138,7 +152,10 @@ fn first_of<'n>(walk: impl Iterator<Item = &'n RingNode>, count: usize) -> Vec<S
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::payload::{EndpointState, GossipAck2, VersionedValue, gossip::tokens_value};
 
     fn at(host: u8) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, host], 7000))
@@ -175,6 +192,38 @@ mod tests {
         assert_eq!(replicas(&ring, 31, &simple("2")), Some(vec![1, 2]));
         assert_eq!(replicas(&ring, 0, &simple("9")), Some(vec![1, 2, 3]));
         assert_eq!(replicas(&ring, 0, &[("class", "LocalStrategy")]), None);
+    }
+
+    /// Returns the ring of gossip with nodes of these statuses, each at a token of its own.
+    fn gossiped(statuses: &[&str]) -> TokenRing {
+        use ApplicationState::{StatusWithPort, Tokens};
+        let mut gossiper = Gossiper::new(at(1), "ring", Vec::new(), 7);
+        gossiper.set(Tokens, tokens_value(&[Token(0)]));
+        gossiper.set(StatusWithPort, "NORMAL,0");
+        for (host, status) in (2..).zip(statuses) {
+            let mut values = vec![(Tokens, tokens_value(&[Token(i64::from(host) * 10)]))];
+            if !status.is_empty() {
+                values.push((StatusWithPort, (*status).to_owned()));
+            }
+            let states = values.into_iter();
+            let states = states.map(|(kind, value)| (kind, VersionedValue { value, version: 1 }));
+            let state = EndpointState { generation: 7, heartbeat: 1, states: states.collect() };
+            let ack = GossipAck2 { states: vec![(at(host), state)] };
+            gossiper.on_ack2(ack, Duration::ZERO);
+        }
+        TokenRing::of(&gossiper)
+    }
+
+    #[test]
+    fn a_ring_that_changes_has_unknown_replicas() {
+        let one = [("class", "SimpleStrategy"), ("replication_factor", "1")];
+        let normal = gossiped(&["NORMAL,20", "LEFT,30,1", "shutdown,true"]);
+        assert_eq!(replicas(&normal, 1, &one), Some(vec![2]));
+        assert_eq!(replicas(&normal, 21, &one), Some(vec![4]));
+        let changes = ["BOOT,20", "BOOT_REPLACE,20", "LEAVING,20", "MOVING,5", "removing,1", ""];
+        for status in changes {
+            assert_eq!(replicas(&gossiped(&["NORMAL,20", status]), 1, &one), None, "{status}");
+        }
     }
 
     #[test]

@@ -185,6 +185,7 @@ fn endpoints_that_are_no_members_are_forgotten() {
     let second = Duration::from_secs(1);
     assert!(known(None, MAX_SILENCE_WITHOUT_STATUS));
     assert!(!known(None, MAX_SILENCE_WITHOUT_STATUS + second));
+    assert!(!known(Some("BOOT,5"), MAX_SILENCE_WITHOUT_STATUS + second));
     assert!(known(Some("LEFT,5,1"), DEPARTED_LIMIT));
     assert!(!known(Some("LEFT,5,1"), DEPARTED_LIMIT + second));
     assert!(known(Some("NORMAL,5"), DEPARTED_LIMIT * 2));
