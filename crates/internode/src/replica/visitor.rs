@@ -166,12 +166,18 @@ impl ReplicaRead {
         Visit::End
     }
 
-    /// Looks at the clock and at the number of tombstones from time to time.
-    fn check(&mut self) -> Result<(), ReadFailure> {
+    /// Looks at the number of tombstones.
+    fn check(&self) -> Result<(), ReadFailure> {
         if let Some(count) = self.tombstones.too_many() {
             let text = format!("the read met {count} tombstones (see tombstone_failure_threshold)");
             return Err(ReadFailure::Refused(FailureReason::ReadTooManyTombstones, text));
         }
+        Ok(())
+    }
+
+    /// Counts a fragment that storage shows, also one that the answer leaves out, and looks at the
+    /// clock from time to time.
+    fn look(&mut self) -> Result<(), ReadFailure> {
         self.until_look -= 1;
         if self.until_look == 0 {
             self.until_look = FRAGMENTS_BETWEEN_LOOKS;
@@ -315,7 +321,7 @@ impl ReplicaRead {
 
 impl FragmentVisitor for ReplicaRead {
     fn begin(&mut self, header: &PartitionHeader) -> Visit {
-        if let Err(failure) = self.check() {
+        if let Err(failure) = self.look().and_then(|()| self.check()) {
             return self.fail(failure);
         }
         let command = Arc::clone(&self.command);
@@ -353,6 +359,9 @@ impl FragmentVisitor for ReplicaRead {
     }
 
     fn take(&mut self, fragment: Unfiltered) -> Visit {
+        if let Err(failure) = self.look() {
+            return self.fail(failure);
+        }
         let Some(mut current) = self.current.take() else { return Visit::NextPartition };
         let taken = match fragment {
             Unfiltered::Row(row) => self.take_row(&mut current, row),

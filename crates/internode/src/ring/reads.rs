@@ -26,6 +26,10 @@ const MAX_READS: usize = 64;
 /// Reads that wait. Arbitrary; each holds its decoded command.
 const MAX_WAITING: usize = 4096;
 
+/// Maximum time of a read. Arbitrary; Cassandra's coordinators give up after 5 to 10 s unless they
+/// are told otherwise.
+const MAX_READ_TIME: Duration = Duration::from_secs(60);
+
 /// The reads of a member in work.
 pub(super) struct Reads {
     turns: Semaphore,
@@ -70,9 +74,9 @@ impl RingMember {
         let is_wanted = flags.contains(MessageFlags::CALL_BACK_ON_FAILURE);
         let member = Rc::clone(self);
         spawn_local(async move {
-            let turn = member.reads.turns.acquire(1).await;
+            let turn = time::timeout_at(terms.deadline, member.reads.turns.acquire(1)).await;
             member.reads.waiting.set(member.reads.waiting.get() - 1);
-            let outcome = if Instant::now() >= terms.deadline {
+            let outcome = if turn.is_err() || Instant::now() >= terms.deadline {
                 Err(ReadFailure::Expired)
             } else {
                 member.backend.read(command, terms).await
@@ -107,12 +111,35 @@ impl RingMember {
     }
 }
 
-/// Returns the time until the sender gives up; `None` if it has.
+/// Returns the time until the sender gives up, at most [`MAX_READ_TIME`]; `None` if it has.
 ///
 /// The age of the message follows from the wall clocks of both nodes. A clock of the sender that is
 /// ahead makes the message as young as can be.
 fn time_left(header: &Header) -> Option<Duration> {
     let age_ms = (time::now_millis() as u32).wrapping_sub(header.created_ms) as i32;
     let left_ms = header.expires_in_ms.saturating_sub(u64::try_from(age_ms).unwrap_or(0));
-    (left_ms > 0).then(|| Duration::from_millis(left_ms))
+    (left_ms > 0).then(|| Duration::from_millis(left_ms).min(MAX_READ_TIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Verb;
+
+    #[test]
+    fn the_time_of_a_read_has_a_bound() {
+        let left = |age_ms: u32, expires_in_ms| {
+            time_left(&Header {
+                id: 1,
+                created_ms: (time::now_millis() as u32).wrapping_sub(age_ms),
+                expires_in_ms,
+                verb: Verb::READ_REQ,
+                flags: MessageFlags::default(),
+                parameters: Vec::new(),
+            })
+        };
+        assert_eq!(left(0, u64::MAX), Some(MAX_READ_TIME));
+        assert!(left(0, 5_000).unwrap() <= Duration::from_secs(5));
+        assert_eq!(left(5_000, 5_000), None);
+    }
 }

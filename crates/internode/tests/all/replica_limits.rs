@@ -132,6 +132,28 @@ fn a_read_ends_when_its_coordinator_gives_up() {
 }
 
 #[test]
+fn a_read_among_purged_rows_ends_when_its_coordinator_gives_up() {
+    block_on(async {
+        let (database, read) = (database().await, whole_partition());
+        let value = read.table.column("v").unwrap().id;
+        let mut update = PartitionUpdate::new(read.table.id, key_of(&read));
+        for number in 0i32..600 {
+            let place = Bytes::copy_from_slice(&number.to_be_bytes());
+            let mut row = Row::empty(Clustering::new([place]));
+            // The grace period of the table has passed long ago.
+            row.columns.push((value, ColumnData::Simple(Cell::tombstone(7, 1))));
+            update.rows.push(row);
+        }
+        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        let empty = answer(&database, read.clone(), terms()).await.unwrap();
+        assert_eq!(empty.response.partitions(&read).unwrap(), []);
+        let expired = ReadTerms { deadline: Instant::now(), ..terms() };
+        let outcome = answer(&database, read, expired).await;
+        assert_eq!(outcome.unwrap_err(), ReadFailure::Expired);
+    });
+}
+
+#[test]
 fn an_answer_beyond_its_memory_fails() {
     block_on(async {
         let (database, read) = (database().await, whole_partition());
