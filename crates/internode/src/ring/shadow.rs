@@ -56,6 +56,17 @@ pub enum JoinError {
         /// The host id of the other node.
         other: String,
     },
+    /// Another node has the host id.
+    #[error(
+        "the host id {host_id} belongs to the node {other} of the ring: do not start a copy of a \
+         node's directories"
+    )]
+    HostIdTaken {
+        /// The host id.
+        host_id: Uuid,
+        /// The address of the other node.
+        other: SocketAddr,
+    },
     /// Another node has a token.
     #[error(
         "the token {} belongs to the node {other} of the ring: give another initial_token, or \
@@ -124,6 +135,7 @@ impl RingMember {
         let ack = Payload::decode(header.verb, version, &message.payload, &*schema);
         if let Ok(Payload::GossipAck(ack)) = ack
             && !ack.states.is_empty()
+            && self.settings.seeds.contains(&from)
             && let Some(joining) = &mut *self.joining.borrow_mut()
         {
             joining.answer.get_or_insert((from, ack));
@@ -138,7 +150,7 @@ pub(super) fn question(cluster: &str) -> GossipSyn {
     GossipSyn { cluster, partitioner, digests: Vec::new() }
 }
 
-/// Checks that no other node of the ring has the address or a token. Returns the generation in
+/// Checks that no other node of the ring has the address, the host id or a token. Returns the generation in
 /// which the ring knows this node, if it does.
 ///
 /// A node that has left the ring or was removed has given up its place. One that is down has not.
@@ -169,6 +181,9 @@ pub(super) fn check(
                 return Err(JoinError::AddressTaken { address: own, other });
             }
             continue;
+        }
+        if value(ApplicationState::HostId).and_then(|id| id.parse().ok()) == Some(host_id) {
+            return Err(JoinError::HostIdTaken { host_id, other: *address });
         }
         let taken = value(ApplicationState::Tokens).and_then(tokens_of).unwrap_or_default();
         if let Some(token) = tokens.iter().find(|token| taken.contains(token)) {
@@ -223,6 +238,14 @@ mod tests {
             let expected = JoinError::AddressTaken { address: at(2), other: other.to_string() };
             assert_eq!(checked(&[taken]), Err(expected));
         }
+    }
+
+    #[test]
+    fn the_host_id_of_another_node_is_refused() {
+        let copy = (at(1), state(OWN, 4, "NORMAL,4"));
+        let expected = JoinError::HostIdTaken { host_id: OWN, other: at(1) };
+        assert_eq!(checked(&[copy]), Err(expected));
+        assert_eq!(checked(&[(at(1), state(OWN, 4, "LEFT,4,1790000000000"))]), Ok(None));
     }
 
     #[test]
