@@ -48,7 +48,7 @@ pub enum BenchCommand {
     /// The row cache: memory of a row, reads a second, how long its work holds the core, and the
     /// hits of a hot set beside a scan
     Cache(CacheArguments),
-    /// Searches by an index on vectors: the share of the nearest rows that they find, and their time
+    /// Searches by an index on vectors: the share of the nearest rows that they find, their time
     Vectors(VectorsArguments),
 }
 

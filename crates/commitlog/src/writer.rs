@@ -279,8 +279,8 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
         abandon(shared, &segment, end);
     }
     progress.dirty_bytes = 0;
-    // Only memtables hold these writes. Readers see them, and under periodic sync their clients have
-    // an acknowledgement, so they must be flushed.
+    // Only memtables hold these writes. Readers see them, and under periodic sync their clients
+    // have an acknowledgement, so they must be flushed.
     shared.pressure.notify_one();
     // Under periodic sync, if every sync fails, the log abandons one segment in each period instead
     // of one in each batch.

@@ -11,7 +11,8 @@
 //! **Keys.** A row is known by a 64-bit hash of its path in the memtable, where equal clusterings
 //! have equal bytes. Two rows with the same hash exclude each other needlessly, which costs waiting
 //! and is otherwise harmless. The hash has a random seed, so that clients cannot choose such rows.
-//! A turn on a row also shares the partition, so that a turn on all rows of a partition excludes it.
+//! A turn on a row also shares the partition, so that a turn on all rows of a partition excludes
+//! it.
 //!
 //! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them
 //! before it waits for anything else. The order is the same for all turns of the shard. Calls to

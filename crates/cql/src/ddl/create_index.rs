@@ -45,13 +45,9 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
         }
         return refuse(name.position, format!("Index '{name}' already exists"));
     }
-    if table.is_view() {
-        let message = "Secondary indexes on materialized views aren't supported";
-        return refuse(statement.table.position(), message.into());
-    }
-    if table.is_counter() {
-        let message = "Secondary indexes on counter tables aren't supported";
-        return refuse(statement.table.position(), message.into());
+    if let Some(kind) = kind_without_indexes(table) {
+        let message = format!("Secondary indexes on {kind} aren't supported");
+        return refuse(statement.table.position(), message);
     }
     let target = targets(context, table, statement, &class)?;
     let name = match &statement.name {
@@ -97,6 +93,14 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     let altered = table.rebuild().indexes(indexes).build();
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, &keyspace.name, table_name);
     Ok(Some((context.with_table(keyspace, altered), change)))
+}
+
+/// Returns the kind of a table that cannot have indexes; `None` if it can.
+fn kind_without_indexes(table: &TableMetadata) -> Option<&'static str> {
+    if table.is_view() {
+        return Some("materialized views");
+    }
+    table.is_counter().then_some("counter tables")
 }
 
 /// Executes DROP INDEX; returns `None` if the index does not exist.

@@ -79,7 +79,7 @@ impl PlannedModification {
 #[derive(Debug)]
 pub struct StoredRows {
     table: Arc<TableMetadata>,
-    /// What the reads of each partition have returned, by its key.
+    /// The results of the reads of each partition, by its key.
     partitions: HashMap<DecoratedKey, SmallVec<[PartitionRows; 1]>>,
 }
 

@@ -1,8 +1,8 @@
 //! SELECT: planned once, executed page by page.
 //!
 //! `plan` decides which columns are read and which expressions are computed for each row. `execute`
-//! drives storage reads, filters, groups and limits. `nearest` is the order by similarity. `paging` encodes the state that a client sends
-//! back for the next page.
+//! drives storage reads, filters, groups and limits. `nearest` is the order by similarity. `paging`
+//! encodes the state that a client sends back for the next page.
 
 mod cell_metadata;
 mod execute;

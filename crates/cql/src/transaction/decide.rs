@@ -51,8 +51,8 @@ impl Decision {
     /// Reads and decides.
     ///
     /// # Errors
-    /// A condition compares with null, an update has an invalid value, the rows or the answer exceed
-    /// 256 MiB, no later timestamp exists, or the storage fails.
+    /// A condition compares with null, an update has an invalid value, the rows or the answer
+    /// exceed 256 MiB, no later timestamp exists, or the storage fails.
     pub async fn make(
         database: &Database,
         request: &TransactionRequest,

@@ -176,7 +176,7 @@ async fn run(
     }
     if !plan.holds(&read).await? {
         trace_event!("The condition does not hold: nothing is written");
-        // What follows is only for the answer: it may read many rows, so others go on.
+        // The next read is for the answer alone. It may read many rows, so others go on.
         drop(turn);
         read.find_marked_row(database, &plan).await?;
         let schema = Some(database.schema()).filter(|_| request.applies_masks);

@@ -221,8 +221,8 @@ impl<'r> Plan<'r> {
         ReadCommand { slices: Arc::new(slices), limits, ..all }
     }
 
-    /// Returns the rows that operations on lists and numbers need. The rows with conditions are read
-    /// in any case. `None` is the static row.
+    /// Returns the rows that operations on lists and numbers need. The rows with conditions are
+    /// read in any case. `None` is the static row.
     pub fn rows_of_operations(&self) -> impl Iterator<Item = Option<&Clustering>> {
         self.statements.iter().flat_map(|statement| {
             let operations = statement.modification.operations.iter();

@@ -89,7 +89,8 @@ impl SecondaryIndex {
         self.file.length()
     }
 
-    /// Returns a cursor over each segment; none if the index is on vectors. With `bypass_cache`, they leave the page cache as it is.
+    /// Returns a cursor over each segment; none if the index is on vectors. With `bypass_cache`,
+    /// they leave the page cache as it is.
     pub fn cursors(&self, bypass_cache: bool) -> Vec<EntryCursor> {
         let caching = if bypass_cache { Caching::Private } else { Caching::Shared };
         let cursor = |root| {

@@ -18,8 +18,8 @@ pub struct VectorLimits {
     /// A segment has its vectors as they are up to this number of them. A search compares them all
     /// in less than a millisecond.
     pub max_exact: usize,
-    /// A segment has a graph from this number of vectors on, unless a flush writes it. With fewer, a
-    /// search of all codes is as fast.
+    /// A segment has a graph from this number of vectors on, unless a flush writes it. With fewer,
+    /// a search of all codes is as fast.
     pub min_graph: usize,
     /// A search follows a graph if the segment has this many vectors for each node whose links it
     /// would follow. Otherwise it compares all codes.

@@ -34,8 +34,8 @@ impl<'s> SegmentSearch<'s> {
         Self { index, segment, points }
     }
 
-    /// Returns the nodes that are most similar to the query, in descending order. Records in `top` if it
-    /// has left out others.
+    /// Returns the nodes that are most similar to the query, in descending order. Records in `top`
+    /// if it has left out others.
     pub(super) async fn run<T>(
         &self,
         query: &[f32],

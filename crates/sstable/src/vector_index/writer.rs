@@ -14,7 +14,7 @@ use super::{
     layout::{
         END_OF_PLACE_BYTES, FACT_BYTES, FIRST_ENTRY_BYTES, Form, Links, Segment, VectorDescription,
     },
-    points::{VectorLimits, VectorPoints, Vectors},
+    points::{Groups, VectorLimits, VectorPoints, Vectors},
     records::Records,
 };
 use crate::{
@@ -62,8 +62,8 @@ impl VectorIndexWriter {
         Ok(Self { component, file, description, min_graph: limits.min_graph })
     }
 
-    /// Writes a segment, with a graph if it has many vectors and `may_build_graph` is set. The graph
-    /// takes some hundred microseconds for each vector.
+    /// Writes a segment, with a graph if it has many vectors and `may_build_graph` is set. The
+    /// graph takes some hundred microseconds for each vector.
     ///
     /// # Errors
     /// Fails if a write fails.
@@ -117,8 +117,31 @@ impl VectorIndexWriter {
             }
             None => None,
         };
+        let (ends, places) = self.write_places(&points, groups.as_ref()).await?;
+        self.description.segments.push(Segment {
+            form,
+            count: count as u32,
+            nodes: nodes as u32,
+            firsts,
+            points: at,
+            links,
+            ends,
+            places,
+            places_length: points.places.total_length() as u64,
+        });
+        Ok(())
+    }
+
+    /// Writes the places of a segment's rows, in the order of `groups`, behind the ends of all of
+    /// them. Returns the positions of the ends and of the places.
+    async fn write_places(
+        &mut self,
+        points: &VectorPoints,
+        groups: Option<&Groups>,
+    ) -> Result<(u64, u64)> {
+        let count = points.len();
         let place = |index: usize| {
-            let added = match &groups {
+            let added = match groups {
                 Some(groups) => groups.order.get(index).map_or(0, |added| *added as usize),
                 None => index,
             };
@@ -137,18 +160,7 @@ impl VectorIndexWriter {
             self.file.flush_if_large().await?;
             maybe_yield().await;
         }
-        self.description.segments.push(Segment {
-            form,
-            count: count as u32,
-            nodes: nodes as u32,
-            firsts,
-            points: at,
-            links,
-            ends,
-            places,
-            places_length: points.places.total_length() as u64,
-        });
-        Ok(())
+        Ok((ends, places))
     }
 
     async fn write_graph(&mut self, codes: &super::codes::Codes) -> Result<Links> {

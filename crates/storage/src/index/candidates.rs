@@ -5,8 +5,8 @@
 //! [`Union`]. A search for a range of values ([`RangeSearch`]) or for near vectors
 //! ([`NearestPlaces`]) has to sort the places.
 //!
-//! Several terms for values meet by seeks: a place that the one lacks sends the other forward to the
-//! next place of the one. So the number of seeks is bounded by the entries of the rarest value.
+//! Several terms for values meet by seeks: a place that the one lacks sends the other forward to
+//! the next place of the one. So the entries of the rarest value bound the number of seeks.
 
 use std::rc::Rc;
 

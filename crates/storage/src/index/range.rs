@@ -95,8 +95,8 @@ struct Pass {
 
 impl Pass {
     /// Returns whether a scan of a table of `table_rows` rows meets `rows` rows of the range sooner
-    /// than the pass ends. The rows of the range are taken to be spread evenly over the table, which
-    /// is in the order of tokens.
+    /// than the pass ends. The estimate takes the rows of the range to be spread evenly over the
+    /// table, which is in the order of tokens.
     fn is_slower_than_scan(&self, rows: usize, table_rows: u64) -> bool {
         let rows_of_scan = table_rows.saturating_mul(rows as u64) / self.wanted.max(1);
         self.passed / ENTRIES_PER_ROW > rows_of_scan.saturating_mul(UNEVENNESS)

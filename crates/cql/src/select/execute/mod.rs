@@ -66,6 +66,11 @@ struct Execution<'s> {
     guard: Guard<'s>,
 }
 
+/// Cassandra's refusal of pages of a sorted read.
+const SORTED_PAGES: &str = "Cannot page queries with both ORDER BY and a IN restriction on the \
+partition key; you must either remove the ORDER BY or the IN and sort client side, or disable \
+paging for this query";
+
 /// Executes a SELECT and returns one page.
 ///
 /// # Errors
@@ -99,10 +104,7 @@ pub async fn execute(
     let page =
         PageLimits::new(select, options, database.configuration().query_tombstone_page_limit);
     if !select.sort.is_empty() && page.is_paged() {
-        return Err(Error::invalid(
-            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
-             the ORDER BY or the IN and sort client side, or disable paging for this query",
-        ));
+        return Err(Error::invalid(SORTED_PAGES));
     }
     let partitions = select.restrictions.partition.partitions(table, evaluation)?;
     if let Partitions::Keys(keys) = &partitions
@@ -126,21 +128,13 @@ pub async fn execute(
         per_partition_limit,
         last: None,
         partition_rows: resumed.as_ref().map_or(0, |position| position.rows_of_partition),
-        resumed: resumed.clone(),
+        resumed,
         chunks: 0,
         next: None,
         tombstones: TombstoneCount::default(),
         guard,
     };
-    if !slices.slices.is_empty() {
-        if let Some(nearest) = &select.nearest {
-            execution.read_nearest(database, nearest, partitions, slices, now_s).await?;
-        } else if select.sort.is_empty() {
-            execution.read_all(database, partitions, slices, resumed, now_s).await?;
-        } else {
-            execution.read_sorted(database, partitions, slices, now_s).await?;
-        }
-    }
+    execution.read(database, partitions, slices, now_s).await?;
     if select.is_aggregate
         && execution.next.is_none()
         && (execution.output.has_group() || select.group_by.is_none())
@@ -164,6 +158,25 @@ pub fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<B
 }
 
 impl Execution<'_> {
+    /// Reads the rows in the order of the statement.
+    async fn read(
+        &mut self,
+        database: &Database,
+        partitions: Partitions,
+        slices: Arc<ClusteringSlices>,
+        now_s: u32,
+    ) -> Result<()> {
+        match &self.select.nearest {
+            _ if slices.slices.is_empty() => Ok(()),
+            Some(nearest) => self.read_nearest(database, nearest, partitions, slices, now_s).await,
+            None if self.select.sort.is_empty() => {
+                let resume = self.resumed.clone();
+                self.read_all(database, partitions, slices, resume, now_s).await
+            }
+            None => self.read_sorted(database, partitions, slices, now_s).await,
+        }
+    }
+
     async fn read_all(
         &mut self,
         database: &Database,
