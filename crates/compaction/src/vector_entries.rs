@@ -14,8 +14,8 @@ use espalier_types::similarity::floats;
 
 use crate::CompactionError;
 
-/// The bytes of vectors, with their places and graph, that are collected at a time (arbitrary): a
-/// quarter of a million vectors of 128 components.
+/// The bytes of vectors, with their places and graph, that are collected at a time (arbitrary):
+/// about 175,000 different vectors of 128 components.
 pub const VECTOR_SEGMENT_BYTES: usize = 64 << 20;
 
 /// The component of an index on vectors.
