@@ -130,7 +130,8 @@ impl<'a> Merge<'a> {
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
-        let output = outputs.writer_for(token).await?;
+        // To seal the previous output may take as long as to build a graph.
+        let output = self.pace.paced(outputs.writer_for(token), self.running).await??;
         let read = self.running.completed_bytes.get();
         self.began = Began { read, of_standing: 0, written: output.writer.data_length() };
         let copied = {
@@ -166,12 +167,12 @@ impl<'a> Merge<'a> {
         if !has_begun {
             output.start_partition(partition.header().clone())?;
             // Partitions of static rows alone have entries, too.
-            output.make_room().await?;
+            self.pace.paced(output.make_room(), self.running).await??;
         }
         // The merge returns no purged fragments, however many there are; `paced` yields meanwhile.
         while let Some(fragment) = self.pace.paced(partition.next(), self.running).await?? {
             output.put(fragment)?;
-            output.make_room().await?;
+            self.pace.paced(output.make_room(), self.running).await??;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
             // The merge borrows the scans, so estimate the progress from the output: a merge writes
             // hardly more than it reads.

@@ -171,7 +171,8 @@ impl Outputs {
         })
     }
 
-    async fn seal(&mut self) -> Result<(), CompactionError> {
+    /// Finishes the output that is being written. It may build graphs of vectors meanwhile.
+    pub(crate) async fn seal(&mut self) -> Result<(), CompactionError> {
         if let Some(output) = self.writer.take() {
             let Output { mut writer, indexes, file_system, .. } = *output;
             indexes.finish(&file_system, &mut writer).await?;
@@ -186,8 +187,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Seals the last output. Returns all outputs with data, the transaction, which is not
-    /// committed yet, and the intervals of the commit log that no output can carry.
+    /// Seals the last output if it is not sealed. Returns all outputs with data, the transaction,
+    /// which is not committed yet, and the intervals of the commit log that no output can carry.
     pub(crate) async fn finish(
         mut self,
         // Whether the outputs lack only dead data. If they lack live data, the commit log may still

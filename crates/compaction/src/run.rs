@@ -85,9 +85,11 @@ pub async fn merge(
         Merge::new(running, &written_as, limits, outside, pace, context.read_ahead_bytes);
     let merged = waits.of(async {
         match (scrub, read.as_slice()) {
-            (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await,
-            _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await,
+            (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await?,
+            _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await?,
         }
+        merge.pace.paced(outputs.seal(), running).await??;
+        Ok::<(), Ended>(())
     });
     let merged = merged.await;
     let partitions = merge.into_partitions();

@@ -33,6 +33,7 @@ mod unreadable_tables;
 mod vector_damage;
 mod vector_histories;
 mod vector_refusals;
+mod vector_stops;
 mod view_builds;
 mod view_histories;
 mod virtual_tables;

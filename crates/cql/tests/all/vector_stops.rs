@@ -1,0 +1,54 @@
+//! A compaction that is stopped while it builds the graph of an index on vectors.
+
+use espalier_runtime::{block_on, file::FileSystem, spawn_local, time::Instant, yield_now};
+use espalier_storage::{CompactionKind, StorageConfiguration, StorageError, VectorLimits};
+
+use super::support::node::{execute, open_with, rows};
+
+const STATEMENTS: [&str; 3] = [
+    "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE k.t (k int PRIMARY KEY, v vector<float, 2>)
+        WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': false}",
+    "CREATE INDEX by_v ON k.t (v) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}",
+];
+
+#[test]
+fn a_compaction_stops_within_the_construction_of_a_graph() {
+    let file_system = FileSystem::simulated(1);
+    block_on(async {
+        let vector_limits = VectorLimits { max_exact: 10, min_graph: 20, graph_cost: 1 };
+        let configuration =
+            StorageConfiguration { vector_limits, ..StorageConfiguration::new("node") };
+        let (database, processor) = open_with(&file_system, configuration).await;
+        for statement in STATEMENTS {
+            execute(&processor, statement).await.unwrap();
+        }
+        for key in 0..600 {
+            let insert =
+                format!("INSERT INTO k.t (k, v) VALUES ({key}, [{}, {}])", key % 29, key / 29);
+            execute(&processor, &insert).await.unwrap();
+        }
+        database.flush("k", None).await.unwrap();
+        let begin = Instant::now();
+        database.compact("k", None, false).await.unwrap();
+        let whole = begin.elapsed();
+
+        let other = database.clone();
+        let asked = spawn_local(async move { other.compact("k", None, false).await });
+        // Nearly all of the time is that of the construction.
+        let begin = Instant::now();
+        while begin.elapsed() < whole / 4 {
+            yield_now().await;
+        }
+        assert_eq!(database.compactions().await.len(), 1);
+        let stop = Instant::now();
+        database.stop_compactions(&[CompactionKind::Major]).await;
+        let ended = asked.await;
+        assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
+        let waited = stop.elapsed();
+        assert!(waited < whole / 4, "{waited:?} of {whole:?}");
+        let query = "SELECT k FROM k.t ORDER BY v ANN OF [5, 0] LIMIT 1";
+        let (_, content) = rows(&processor, query, Some(1)).await;
+        assert_eq!(content, [0, 0, 0, 4, 0, 0, 0, 5]);
+    });
+}
