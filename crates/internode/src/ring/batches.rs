@@ -105,21 +105,8 @@ impl RingMember {
                 );
                 continue;
             }
-            let mut truncated = Vec::new();
-            for update in &mutation.updates {
-                let table = update.table.id;
-                match self.backend.truncated_at_us(table).await {
-                    Ok(at_us) if at_us.is_some_and(|at_us| at_us >= created_us) => {
-                        truncated.push(table);
-                    }
-                    Ok(_) => {}
-                    Err(_) => is_done = false,
-                }
-            }
-            mutation.updates.retain(|update| !truncated.contains(&update.table.id));
-            if !mutation.updates.is_empty() {
-                is_done &= self.write_to_replicas(mutation).await;
-            }
+            is_done &= self.drop_truncated(&mut mutation, created_us).await;
+            is_done &= self.write_to_replicas(mutation).await;
         }
         if is_done {
             tracing::info!(%id, "finished a batch of a coordinator that has failed");
@@ -127,18 +114,42 @@ impl RingMember {
         }
     }
 
-    /// Returns whether all replicas have taken a write.
-    async fn write_to_replicas(self: &Rc<Self>, mutation: Mutation) -> bool {
-        let Some(update) = mutation.updates.first() else { return true };
+    /// Removes the updates of a write to tables that were truncated after it. Returns whether the
+    /// node knows the truncations of each table.
+    pub(super) async fn drop_truncated(&self, mutation: &mut Mutation, created_us: i64) -> bool {
+        let (mut truncated, mut is_known) = (Vec::new(), true);
+        for update in &mutation.updates {
+            let table = update.table.id;
+            match self.backend.truncated_at_us(table).await {
+                Ok(at_us) if at_us.is_some_and(|at_us| at_us >= created_us) => {
+                    truncated.push(table);
+                }
+                Ok(_) => {}
+                Err(_) => is_known = false,
+            }
+        }
+        mutation.updates.retain(|update| !truncated.contains(&update.table.id));
+        is_known
+    }
+
+    /// Returns the replicas of a write, of which there is at least one; `None` if they are unknown.
+    pub(super) fn replicas_of(&self, mutation: &Mutation) -> Option<Vec<SocketAddr>> {
+        let update = mutation.updates.first()?;
         let token = DecoratedKey::new(update.partition.key.clone()).token;
         let schema = self.backend.schema();
-        let keyspace = schema.keyspace(&update.table.keyspace);
+        let keyspace = schema.keyspace(&update.table.keyspace)?;
         let ring = TokenRing::of(&self.gossiper.borrow());
-        let replicas = keyspace.and_then(|keyspace| ring.replicas(token, &keyspace.replication));
-        let Some(replicas) = replicas.filter(|replicas| !replicas.is_empty()) else {
+        let replicas = ring.replicas(token, &keyspace.replication);
+        replicas.filter(|replicas| !replicas.is_empty())
+    }
+
+    /// Returns whether all replicas have taken a write.
+    pub(super) async fn write_to_replicas(self: &Rc<Self>, mutation: Mutation) -> bool {
+        let Some(update) = mutation.updates.first() else { return true };
+        let Some(replicas) = self.replicas_of(&mutation) else {
             if self.warnings.is_due("batch of unknown replicas") {
                 let keyspace = &update.table.keyspace;
-                tracing::warn!(%keyspace, "the replicas of a left-over batch are unknown, keeping it");
+                tracing::warn!(%keyspace, "the replicas of a batch or hint are unknown, keeping it");
             }
             return false;
         };

@@ -32,6 +32,8 @@ impl RingMember {
     /// A hint that is older than the grace period of its tables is acknowledged and not stored, as
     /// in Cassandra: deletions after it may be purged. So are its writes to tables that were
     /// truncated after it.
+    ///
+    /// A hint of which this node is no replica any more goes to those that are.
     pub(super) fn store_hint(
         self: &Rc<Self>,
         to: SocketAddr,
@@ -57,9 +59,28 @@ impl RingMember {
             }
             return self.acknowledge(to, (id, verb), room, Box::pin(async { Ok(()) }));
         }
+        let own = self.settings.broadcast;
+        if self.replicas_of(&mutation).is_some_and(|replicas| !replicas.contains(&own)) {
+            let forwarding = Rc::clone(self).forward_hint(mutation, created_ms);
+            return self.acknowledge(to, (id, verb), room, Box::pin(forwarding));
+        }
         let write = mutation.into_mutation().map_err(Refusal::of)?;
         let storing = self.backend.store_unless_truncated(write, created_ms);
         self.acknowledge(to, (id, verb), room, storing)
+    }
+
+    /// Sends the write of a hint to the replicas that have taken this node's place.
+    async fn forward_hint(
+        self: Rc<Self>,
+        mut write: Mutation,
+        created_ms: i64,
+    ) -> Result<(), String> {
+        let created_us = created_ms.saturating_mul(1000);
+        if self.drop_truncated(&mut write, created_us).await && self.write_to_replicas(write).await
+        {
+            return Ok(());
+        }
+        Err("the node is no replica of a hint, and not all replicas have taken it".into())
     }
 
     /// Acknowledges a hint for a table that was dropped. The peer has the same schema, and no node

@@ -17,14 +17,14 @@ use espalier_internode::{
     handshake::{Accept, ConnectionKind, Framing, Initiate},
     message::{Header, Message, MessageFlags, Verb},
     payload::{
-        ApplicationState, Batch, EndpointState, FailureReason, GossipAck, Mutation as RingMutation,
-        Payload, ReadCommand, VersionedValue, gossip::tokens_value,
+        ApplicationState, Batch, EndpointState, FailureReason, GossipAck, Hint,
+        Mutation as RingMutation, Payload, ReadCommand, VersionedValue, gossip::tokens_value,
     },
     replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
     ring::{Backend, LocalFuture, LocalView, RingMember, RingSettings},
 };
 use espalier_mutation::{
-    Mutation, Token,
+    DecoratedKey, Mutation, Token,
     schema::{KeyspaceMetadata, Schema, TableId},
 };
 use espalier_runtime::{
@@ -115,11 +115,15 @@ impl Backend for Node {
     }
 }
 
-/// A keyspace with the tables of the recorded messages, on two replicas.
 fn of_two_replicas() -> Arc<Schema> {
+    of_replicas("2")
+}
+
+/// A keyspace with the tables of the recorded messages, on some replicas.
+fn of_replicas(count: &str) -> Arc<Schema> {
     let tables = schema().0.into_values().filter(|table| table.keyspace == "ks");
     let tables: BTreeMap<_, _> = tables.map(|table| (table.name.clone(), table)).collect();
-    let options = [("class", "SimpleStrategy"), ("replication_factor", "2")];
+    let options = [("class", "SimpleStrategy"), ("replication_factor", count)];
     let keyspace = KeyspaceMetadata {
         name: "ks".into(),
         replication: options.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
@@ -348,6 +352,44 @@ fn a_left_over_batch_goes_to_all_replicas() {
             time::sleep(Duration::from_millis(100)).await;
             let expected = if refuses { Vec::new() } else { vec![batch.id] };
             assert_eq!(*node.0.removed.borrow(), expected);
+            member.stop().await;
+        }
+    });
+}
+
+#[test]
+fn a_hint_of_another_replica_goes_to_it() {
+    block_on(async {
+        for refuses in [false, true] {
+            let node = Node::default();
+            *node.0.schema.borrow_mut() = Some(of_replicas("1"));
+            let (peer, own, member) = ring(&node, refuses).await;
+            let mutations = recorded_batch().mutations(&*of_replicas("1")).unwrap();
+            let mut mutation = mutations.into_iter().next().unwrap();
+            mutation.updates.truncate(1);
+            // The peer has the tokens from that of the member to its own; the member has the rest.
+            let mut keys = (1000..9999).map(|number: i32| Bytes::from(number.to_string()));
+            let mut key = |is_peers: bool| {
+                let is_there = |key: &Bytes| {
+                    let token = DecoratedKey::new(key.clone()).token.0;
+                    (1..=i64::MAX / 2).contains(&token) == is_peers
+                };
+                keys.find(is_there).unwrap()
+            };
+            for (id, is_peers) in [(5, true), (6, false)] {
+                let mut mutation = mutation.clone();
+                mutation.updates[0].partition.key = key(is_peers);
+                let (host, created_ms) = (Uuid::from_u128(1), time::now_millis());
+                let hint = Hint { host, created_ms, gc_grace_seconds: 864_000, mutation };
+                peer.send(own, id, Verb::HINT_REQ, Payload::Hint(hint)).await;
+            }
+            until("the answers", || {
+                peer.count(Verb::HINT_RSP) + peer.count(Verb::FAILURE_RSP) == 2
+            })
+            .await;
+            assert_eq!(peer.count(Verb::FAILURE_RSP), usize::from(refuses));
+            assert_eq!(peer.count(Verb::MUTATION_REQ), 1);
+            assert_eq!(node.0.stored.borrow().len(), 1);
             member.stop().await;
         }
     });
