@@ -10,7 +10,8 @@
 //!    the distribution of the intervals; its default conviction takes about as long.
 //! 5. An endpoint that has left the ring or was removed is never alive again in its generation. The
 //!    node forgets it after [`DEPARTED_LIMIT`], and an endpoint without a status, or one that has
-//!    not ended its bootstrap, after [`MAX_SILENCE_WITHOUT_STATUS`]. Nodes that have not forgotten may tell it of them again.
+//!    not ended its bootstrap, after [`MAX_SILENCE_WITHOUT_STATUS`]. Nodes that have not forgotten
+//!    may tell it of them again.
 //!
 //! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
 

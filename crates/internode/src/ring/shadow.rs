@@ -150,8 +150,8 @@ pub(super) fn question(cluster: &str) -> GossipSyn {
     GossipSyn { cluster, partitioner, digests: Vec::new() }
 }
 
-/// Checks that no other node of the ring has the address, the host id or a token. Returns the generation in
-/// which the ring knows this node, if it does.
+/// Checks that no other node of the ring has the address, the host id or a token. Returns the
+/// generation in which the ring knows this node, if it does.
 ///
 /// A node that has left the ring or was removed has given up its place. One that is down has not.
 pub(super) fn check(
