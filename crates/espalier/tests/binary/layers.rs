@@ -91,7 +91,7 @@ fn uses_of(text: &str) -> (Vec<(bool, String)>, String) {
     while let Some(line) = lines.next() {
         let item = line.trim_start();
         let (is_public, item) = match item.split_once("use ") {
-            Some((before, tree)) if before.is_empty() => (false, tree),
+            Some(("", tree)) => (false, tree),
             Some((before, tree)) if before.starts_with("pub") && before.ends_with(' ') => {
                 (true, tree)
             }
