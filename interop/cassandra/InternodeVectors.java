@@ -288,17 +288,23 @@ public class InternodeVectors
     static ByteBuffer frozen(AbstractType<?> left, AbstractType<?> right)
     {
         int count = random.nextInt(4);
-        List<byte[]> parts = new ArrayList<>();
-        int length = 4;
+        List<byte[][]> elements = new ArrayList<>();
         for (int i = 0; i < count; i++)
-            for (AbstractType<?> type : right == null ? Arrays.asList(left) : Arrays.asList(left, right))
-            {
-                parts.add(ByteBufferUtil.getArray(value(type)));
-                length += 4 + parts.get(parts.size() - 1).length;
-            }
+        {
+            byte[] first = ByteBufferUtil.getArray(value(left));
+            elements.add(right == null ? new byte[][]{ first } : new byte[][]{ first, ByteBufferUtil.getArray(value(right)) });
+        }
+        // CONTAINS KEY of Cassandra takes the keys of a map to be in order.
+        if (right != null)
+            elements.sort((a, b) -> left.compare(ByteBuffer.wrap(a[0]), ByteBuffer.wrap(b[0])));
+        int length = 4;
+        for (byte[][] element : elements)
+            for (byte[] part : element)
+                length += 4 + part.length;
         ByteBuffer b = ByteBuffer.allocate(length).putInt(count);
-        for (byte[] part : parts)
-            b.putInt(part.length).put(part);
+        for (byte[][] element : elements)
+            for (byte[] part : element)
+                b.putInt(part.length).put(part);
         b.flip();
         return b;
     }
