@@ -135,7 +135,10 @@ fn an_operation_that_fails_leaves_the_old_files() {
     ] {
         let mut has_failed = false;
         let step = if espalier_testing::runs_all() { 1 } else { 4 };
-        for nth in (espalier_testing::first_seed() % step..24).step_by(step as usize) {
+        let first = espalier_testing::first_seed() % step;
+        // There are operations of each kind, but perhaps few: the first one always fails.
+        let numbers = (first..24).step_by(step as usize);
+        for nth in [0].into_iter().filter(|_| first > 0).chain(numbers) {
             let file_system = FileSystem::simulated(nth);
             let disk = file_system.simulated_disk().unwrap().clone();
             let context = format!("{operation:?} {nth}");
