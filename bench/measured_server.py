@@ -5,6 +5,7 @@ the client nor another process counts. The log-ins of the client come before the
 """
 import multiprocessing
 import time
+from typing import NamedTuple
 
 import pipelined_load
 from wire import Wire
@@ -60,27 +61,25 @@ class MeasuredServer:
 
     def query(self, what, table):
         """Reads random rows, each by a query."""
-        rate, _, wrong = core_rate(
-            self.server, self.rows, self.statements(table), self.options, self.reporter(what)
-        )
-        self.wrong += wrong
-        return rate
-
-    def reporter(self, what):
-        return lambda count, seconds, core: self.report(what, count, seconds, core)
+        reads = read(self.server, self.rows, self.statements(table), self.options)
+        self.wrong += reads.wrong
+        return self.report(what, reads.right, reads.seconds, reads.core_seconds)
 
 
-def core_rate(server, rows, statements, options, report):
-    """Reads random rows for `options.seconds`. Returns the reads for each second of the server's
-    core, the reads for each second by the clock, and the wrong answers.
+class Reads(NamedTuple):
+    """The right reads of a measurement, their seconds, and the wrong answers."""
 
-    `report(reads, seconds, core seconds)` prints the rate.
-    """
+    right: int
+    seconds: float
+    core_seconds: float  # of the server
+    wrong: list
+
+
+def read(server, rows, statements, options):
+    """Reads random rows for `options.seconds`."""
     began = []
     right, seconds, wrong = pipelined_load.read(
         server, rows, statements, options.rows, options.seconds,
         connected=lambda: began.append(server.core_seconds()),
     )
-    core = server.core_seconds() - began[0]
-    report(right, seconds, core)
-    return right / core, right / seconds, wrong
+    return Reads(right, seconds, server.core_seconds() - began[0], wrong)

@@ -22,7 +22,7 @@ import sys
 from network_reads import ROOT, Pinned, prepare
 
 import pipelined_load
-from measured_server import core_rate
+from measured_server import read
 from test_tls import Authority
 from wire import Wire
 
@@ -107,17 +107,6 @@ def share_of_cipher(node, read):
     return f"; the cipher and rustls have {share:.0f} % of the samples"
 
 
-def reporter(number, name):
-    def report(right, seconds, core):
-        print(
-            f"round {number}, {name:6} {right / seconds:10,.0f} reads/s, "
-            f"{right / core:10,.0f} a second of the core, {core / seconds:4.0%} busy",
-            flush=True,
-        )
-
-    return report
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000)
@@ -133,11 +122,16 @@ def main():
 
         for number in range(1, options.rounds + 1):
             for name, node in running.items():
-                rate, _, found = core_rate(
-                    node, rows, (INSERT, SELECT), options, reporter(number, name)
-                )
-                wrong += found
+                reads = read(node, rows, (INSERT, SELECT), options)
+                wrong += reads.wrong
+                rate = reads.right / reads.core_seconds
                 rates.setdefault(name, []).append(rate)
+                print(
+                    f"round {number}, {name:6} {reads.right / reads.seconds:10,.0f} reads/s, "
+                    f"{rate:10,.0f} a second of the core, "
+                    f"{reads.core_seconds / reads.seconds:4.0%} busy",
+                    flush=True,
+                )
         cipher = share_of_cipher(
             running["TLS"],
             lambda: pipelined_load.read(running["TLS"], rows, (INSERT, SELECT), options.rows, 5),

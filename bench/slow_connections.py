@@ -27,7 +27,7 @@ import time
 from network_reads import CLIENT_CORE, ROOT, Pinned, prepare
 
 import pipelined_load
-from measured_server import core_rate
+from measured_server import read
 from wire import Wire
 
 SCRATCH = ROOT / "bench" / "results" / "slow_connections"
@@ -87,18 +87,6 @@ def hold(port, count, open_count, stop):
     open_count.value = 0
 
 
-def reporter(number, connections, node):
-    def report(right, seconds, core):
-        print(
-            f"round {number}, {connections:6} connections: {right / seconds:10,.0f} reads/s, "
-            f"{right / core:10,.0f} a second of the core, {core / seconds:4.0%} busy, "
-            f"{node.resident_bytes() >> 20} MiB resident",
-            flush=True,
-        )
-
-    return report
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--connections", type=int, default=10_000)
@@ -137,11 +125,18 @@ def main():
                     holder.start()
                     while open_count.value < options.connections * 0.9:
                         time.sleep(0.2)
-                rate, _, found = core_rate(
-                    node, rows, (INSERT, SELECT), options, reporter(number, open_count.value, node)
-                )
-                wrong += found
+                reads = read(node, rows, (INSERT, SELECT), options)
+                wrong += reads.wrong
+                rate = reads.right / reads.core_seconds
                 rates[with_them].append(rate)
+                print(
+                    f"round {number}, {open_count.value:6} connections: "
+                    f"{reads.right / reads.seconds:10,.0f} reads/s, "
+                    f"{rate:10,.0f} a second of the core, "
+                    f"{reads.core_seconds / reads.seconds:4.0%} busy, "
+                    f"{node.resident_bytes() >> 20} MiB resident",
+                    flush=True,
+                )
                 if holder:
                     stop.value = 1
                     holder.join()
