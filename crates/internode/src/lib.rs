@@ -30,7 +30,6 @@ mod error;
 pub mod frame;
 pub mod handshake;
 mod input;
-mod keyspaces;
 pub mod message;
 mod output;
 pub mod payload;

@@ -55,21 +55,7 @@ use crate::{
     guard::Guard,
 };
 
-/// Keyspaces that users may read but not change.
-pub const SYSTEM_KEYSPACES: [&str; 7] = [
-    "system",
-    "system_schema",
-    "system_auth",
-    "system_distributed",
-    "system_traces",
-    "system_views",
-    "system_virtual_schema",
-];
-
-/// Returns whether a keyspace is one of the node's own.
-pub fn is_system_keyspace(keyspace: &str) -> bool {
-    SYSTEM_KEYSPACES.contains(&keyspace)
-}
+pub use espalier_storage::system::{SYSTEM_KEYSPACES, is_system_keyspace};
 
 /// Returns whether a keyspace is one of the node's own whose rows users may write.
 pub fn is_replicated_system_keyspace(keyspace: &str) -> bool {

@@ -8,18 +8,17 @@ use espalier_mutation::{
     Direction, KeyBound, KeyRange, Token,
     schema::{IndexMetadata, TableMetadata},
 };
-use espalier_storage::{ColumnSelection, ReadCommand as StorageRead, ReadLimits, ReadTarget};
+use espalier_storage::{
+    ColumnSelection, ReadCommand as StorageRead, ReadLimits, ReadTarget, system::is_system_keyspace,
+};
 use md5::{Digest as _, Md5};
 use uuid::{Builder, Uuid};
 
 use super::ReadFailure;
-use crate::{
-    keyspaces::is_system,
-    payload::{
-        ClusteringFilter, Counted, DataRange, FailureReason, Position, ReadCommand, SelectedRows,
-        Selection,
-        check::{check_clustering, check_key},
-    },
+use crate::payload::{
+    ClusteringFilter, Counted, DataRange, FailureReason, Position, ReadCommand, SelectedRows,
+    Selection,
+    check::{check_clustering, check_key},
 };
 
 /// A read of storage.
@@ -46,7 +45,7 @@ pub(super) fn parts(command: &ReadCommand) -> Result<Vec<Part>, ReadFailure> {
 
 /// Refuses the tables of which this node does not store all writes.
 fn check_table(table: &TableMetadata) -> Result<(), ReadFailure> {
-    let reason = if is_system(&table.keyspace) {
+    let reason = if is_system_keyspace(&table.keyspace) {
         "reads of system keyspaces are not answered"
     } else if table.is_counter() {
         "reads of counters are not answered"

@@ -4,10 +4,10 @@
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 
 use espalier_runtime::{spawn_local, time};
+use espalier_storage::system::is_system_keyspace;
 
 use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation};
 use crate::{
-    keyspaces::is_system,
     message::Verb,
     payload::{Hint, Mutation, Payload},
 };
@@ -97,7 +97,7 @@ impl RingMember {
         id: u64,
         (keyspace, table): (String, String),
     ) -> Result<(), Refusal> {
-        if is_system(&keyspace) {
+        if is_system_keyspace(&keyspace) {
             return Err(Refusal::new("tables of system keyspaces are not truncated"));
         }
         let schema = self.backend.schema();
@@ -149,7 +149,7 @@ impl RingMember {
 pub(super) fn check(write: &Mutation) -> Result<(), Refusal> {
     for update in &write.updates {
         let table = &update.table;
-        let text = if is_system(&table.keyspace) {
+        let text = if is_system_keyspace(&table.keyspace) {
             "writes to tables of system keyspaces are not stored"
         } else if table.is_counter() {
             "writes to counters are not stored"

@@ -23,6 +23,7 @@ mod index_info;
 mod local;
 mod mask_value;
 mod row;
+mod system_keyspaces;
 mod traces;
 mod view_rows;
 mod views;
@@ -40,6 +41,7 @@ pub use local::{
     local_key, local_update, schema_version_update,
 };
 pub use row::{Fields, RowWriter};
+pub use system_keyspaces::{SYSTEM_KEYSPACES, is_system_keyspace};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};
 pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_made_when_read, is_virtual};
 
