@@ -121,9 +121,7 @@ fn check_storage_attached(
     }
     let Some(index) = &index else { return Ok(None) };
     let warning = vector_index::check(table, index)?;
-    if warning.is_none() {
-        text_index::check(table, index)?;
-        text_index::check_type(table, index)?;
-    }
+    text_index::check(table, index)?;
+    text_index::check_type(table, index)?;
     Ok(warning)
 }

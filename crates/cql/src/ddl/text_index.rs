@@ -11,7 +11,7 @@ use crate::{Error, Result, restrictions::indexed_type};
 /// The names of the options.
 pub(super) const OPTIONS: [&str; 3] = [ASCII_OPTION, CASE_SENSITIVE_OPTION, NORMALIZE_OPTION];
 
-/// Checks the options of an index that is not on vectors.
+/// Checks the options of an index. `vector_index` has refused them for vectors.
 pub(super) fn check(table: &TableMetadata, index: &IndexMetadata) -> Result<()> {
     let given: Vec<(&str, &str)> = OPTIONS
         .into_iter()

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use espalier_mutation::{
     DecoratedKey, KeyBound, KeyRange, Token, build_composite, schema::TableMetadata,
 };
+use espalier_storage::ReadTarget;
 use espalier_types::collection;
 
 use super::{Alternatives, MAX_CARTESIAN_PRODUCT, filter::null_value};
@@ -55,6 +56,16 @@ pub enum Partitions {
     Keys(Vec<DecoratedKey>),
     /// All partitions in a range; `None` if the range is empty.
     Range(Option<KeyRange>),
+}
+
+impl Partitions {
+    /// Returns the targets of the reads of the partitions.
+    pub fn into_targets<C: FromIterator<ReadTarget>>(self) -> C {
+        match self {
+            Self::Keys(keys) => keys.into_iter().map(ReadTarget::Partition).collect(),
+            Self::Range(range) => range.into_iter().map(ReadTarget::Range).collect(),
+        }
+    }
 }
 
 impl PartitionRestriction {

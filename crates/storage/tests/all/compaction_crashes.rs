@@ -137,8 +137,8 @@ fn an_operation_that_fails_leaves_the_old_files() {
         let step = if espalier_testing::runs_all() { 1 } else { 4 };
         let first = espalier_testing::first_seed() % step;
         // There are operations of each kind, but perhaps few: the first one always fails.
-        let numbers = (first..24).step_by(step as usize);
-        for nth in [0].into_iter().filter(|_| first > 0).chain(numbers) {
+        let numbers = (first..24).step_by(step as usize).chain((first > 0).then_some(0));
+        for nth in numbers {
             let file_system = FileSystem::simulated(nth);
             let disk = file_system.simulated_disk().unwrap().clone();
             let context = format!("{operation:?} {nth}");

@@ -6,6 +6,7 @@ use espalier_types::{CqlType, TextAnalysis};
 use super::{
     super::{Filter, FilterOperator, FilterTarget},
     alternatives,
+    index::index_on,
 };
 use crate::{
     Error, Result,
@@ -53,8 +54,8 @@ fn analysis_of(
         FilterOperator::ContainsKey(_) => IndexPart::Keys,
         _ => return TextAnalysis::default(),
     };
-    let is_of = |index: &&IndexMetadata| index.column == column.name && index.part == part;
-    table.indexes.iter().find(is_of).map_or_else(TextAnalysis::default, IndexMetadata::analysis)
+    let index = index_on(table, &column.name, part);
+    index.map_or_else(TextAnalysis::default, IndexMetadata::analysis)
 }
 
 pub(super) fn plan_filter(

@@ -178,6 +178,19 @@ pub(super) fn kind_of(table: &TableMetadata, relation: &Relation<'_>) -> Option<
     table.column(name.as_str()).map(|column| column.kind)
 }
 
+/// Returns the index that narrows conditions on a part of a column.
+pub(super) fn index_on<'t>(
+    table: &'t TableMetadata,
+    column: &str,
+    part: IndexPart,
+) -> Option<&'t IndexMetadata> {
+    table.indexes.iter().find(|index| {
+        let is_same_part =
+            index.part == part || (part == IndexPart::Simple && index.part == IndexPart::Full);
+        index.column == column && is_same_part && index.vector_options(table).is_none()
+    })
+}
+
 /// Plans the terms of all indexes that narrow the planned restrictions. An index may serve more
 /// here than by the rules for ALLOW FILTERING.
 pub(super) fn plan_terms(
@@ -187,12 +200,7 @@ pub(super) fn plan_terms(
 ) -> IndexPlan {
     let mut terms: Vec<PlannedTerm> = Vec::new();
     let mut add = |column: &str, part: IndexPart, values: PlannedValues| {
-        let is_of = |index: &&IndexMetadata| {
-            let is_same_part =
-                index.part == part || (part == IndexPart::Simple && index.part == IndexPart::Full);
-            index.column == column && is_same_part && index.vector_options(table).is_none()
-        };
-        let Some(index) = table.indexes.iter().find(is_of) else { return };
+        let Some(index) = index_on(table, column, part) else { return };
         let Some(definition) = index.column_of(table) else { return };
         // Two bounds of a column are one range.
         if let PlannedValues::Range(bounds) = &values

@@ -170,8 +170,7 @@ impl Execution<'_> {
             _ if slices.slices.is_empty() => Ok(()),
             Some(nearest) => self.read_nearest(database, nearest, partitions, slices, now_s).await,
             None if self.select.sort.is_empty() => {
-                let resume = self.resumed.clone();
-                self.read_all(database, partitions, slices, resume, now_s).await
+                self.read_all(database, partitions, slices, now_s).await
             }
             None => self.read_sorted(database, partitions, slices, now_s).await,
         }
@@ -182,14 +181,10 @@ impl Execution<'_> {
         database: &Database,
         partitions: Partitions,
         slices: Arc<ClusteringSlices>,
-        resume: Option<ReadPosition>,
         now_s: u32,
     ) -> Result<()> {
-        let mut targets: VecDeque<ReadTarget> = match partitions {
-            Partitions::Keys(keys) => keys.into_iter().map(ReadTarget::Partition).collect(),
-            Partitions::Range(range) => range.into_iter().map(ReadTarget::Range).collect(),
-        };
-        let mut resume = resume;
+        let mut targets: VecDeque<ReadTarget> = partitions.into_targets();
+        let mut resume = self.resumed.clone();
         if let Some(position) = &resume
             && let Some(ReadTarget::Partition(_)) = targets.front()
         {

@@ -78,11 +78,7 @@ impl Execution<'_> {
     ) -> Result<()> {
         let (bytes, vector) = nearest.vector(self.evaluation)?;
         let names_partitions = matches!(partitions, Partitions::Keys(_));
-        let targets = match partitions {
-            Partitions::Keys(keys) => keys.into_iter().map(ReadTarget::Partition).collect(),
-            Partitions::Range(range) => range.into_iter().map(ReadTarget::Range).collect(),
-        };
-        let candidates = Candidates { targets, slices, now_s };
+        let candidates = Candidates { targets: partitions.into_targets(), slices, now_s };
         let search = self.search.take();
         let others = search.as_ref().map_or_else(Vec::new, |search| search.terms.clone());
         let mut most = if names_partitions { Some(usize::MAX) } else { None };
