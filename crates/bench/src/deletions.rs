@@ -150,7 +150,7 @@ impl Figures {
 struct Deleted {
     node: Rc<InProcessNode>,
     way: Way,
-    /// Whether the rows are in an SSTable when they are deleted.
+    /// True if the rows are in an SSTable when they are deleted.
     is_flushed: bool,
     insert: Arc<Prepared>,
     delete_row: Arc<Prepared>,

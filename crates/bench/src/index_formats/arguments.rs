@@ -40,7 +40,7 @@ pub struct IndexFormatsArguments {
     /// test]
     #[arg(long, value_name = "PERCENT")]
     pub memory_percent: Option<f64>,
-    /// Whether the typical test has a row cache, of a fifth of Data.db; the others have none
+    /// Give the typical test a row cache of a fifth of Data.db; the others have none
     #[arg(
         long,
         value_name = "0|1",

@@ -70,7 +70,7 @@ pub struct SimpleQueryArguments {
     /// Give the UPDATE a condition on the column (IF), which holds
     #[arg(long, requires = "update")]
     pub conditional: bool,
-    /// Whether memtables are flushed before SELECT is measured
+    /// Flush memtables before SELECT is measured
     #[arg(
         long,
         value_name = "0|1",
@@ -80,7 +80,7 @@ pub struct SimpleQueryArguments {
         value_parser = BoolishValueParser::new()
     )]
     pub flush: bool,
-    /// Whether rows are cached
+    /// Cache rows
     #[arg(
         long,
         value_name = "0|1",
@@ -90,7 +90,7 @@ pub struct SimpleQueryArguments {
         value_parser = BoolishValueParser::new()
     )]
     pub enable_cache: bool,
-    /// Whether pages of indexes are cached
+    /// Cache pages of indexes
     #[arg(
         long,
         value_name = "0|1",
