@@ -21,9 +21,9 @@ pub struct CacheAccess {
 /// How a scan of partitions treats the cache. Entries that a scan finds do not count as used.
 #[derive(Clone)]
 pub struct ScanAccess {
-    /// Whether the scan may add the partitions that it reads.
+    /// True if the scan may add the partitions that it reads.
     pub adds: bool,
-    /// Whether a partition had to be read from the files.
+    /// True if a partition had to be read from the files.
     pub has_missed: Rc<Cell<bool>>,
 }
 

@@ -37,7 +37,7 @@ pub enum CacheExplanation {
 pub struct ContinuousPartition {
     /// The partition's deletion in the files, or [`DeletionTime::LIVE`].
     pub deletion: DeletionTime,
-    /// Whether the partition has a static row in the files.
+    /// True if the partition has a static row in the files.
     pub has_static_row: bool,
     /// The number of rows held.
     pub rows: u64,

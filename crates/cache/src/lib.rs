@@ -165,7 +165,7 @@ struct Inner {
     /// The key that the clock hand has reached.
     clock_hand: Vec<u8>,
     next_number: u32,
-    /// Whether any range of partitions was ever continuous.
+    /// True if any range of partitions was ever continuous.
     has_partition_ranges: bool,
     metrics: RowCacheMetrics,
     /// A buffer for merged rows.
