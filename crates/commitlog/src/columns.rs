@@ -64,7 +64,7 @@ pub struct Translation {
     /// Current column id by the id in the segment. Cells of ids that are missing here are
     /// discarded.
     columns: HashMap<ColumnId, ColumnId, foldhash::fast::FixedState>,
-    /// Whether every id still has its meaning.
+    /// True if every id still has its meaning.
     is_identity: bool,
 }
 

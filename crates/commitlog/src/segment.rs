@@ -24,7 +24,7 @@ pub(crate) struct Segment {
     pub(crate) seed: u32,
     /// Offset in bytes of the next record.
     pub(crate) end: Cell<u32>,
-    /// Whether a failed write has left the tail in an unknown state. Such a segment is never
+    /// True if a failed write has left the tail in an unknown state. Such a segment is never
     /// recycled.
     pub(crate) is_damaged: Cell<bool>,
     /// Bit set of the numbers of the column mappings that were written to the segment.

@@ -42,7 +42,7 @@ struct Progress {
     written: Option<(Rc<Segment>, u32)>,
     /// Bytes that are written and not synced, without closing markers.
     dirty_bytes: u64,
-    /// Whether a closing marker follows the last batch.
+    /// True if a closing marker follows the last batch.
     is_marked: bool,
     last_sync: time::Instant,
 }
