@@ -57,7 +57,7 @@ pub struct Running {
     pub completed_bytes: Cell<u64>,
     /// Upper limit of the bytes of all files to write.
     output_bytes: Cell<u64>,
-    /// Whether a check has found room for the outputs on the disk.
+    /// True if a check has found room for the outputs on the disk.
     has_room: Cell<bool>,
     is_stopped: Cell<bool>,
     began: Instant,
@@ -136,7 +136,7 @@ impl Running {
 pub struct TableCompactions {
     running: std::cell::RefCell<Vec<Rc<Running>>>,
     pauses: Cell<usize>,
-    /// Whether the outcome of a commit is unknown. If so, the present files must stay until the
+    /// True if the outcome of a commit is unknown. If so, the present files must stay until the
     /// next start.
     is_undecided: Cell<bool>,
     /// For each kind, the number of the last request to stop compactions of that kind. A shard

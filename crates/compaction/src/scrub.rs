@@ -45,7 +45,7 @@ pub enum ScrubMode {
 /// The result of a scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
-    /// Whether the scrub was stopped by request.
+    /// True if the scrub was stopped by request.
     pub is_stopped: bool,
     /// Number of files that were checked.
     pub sstables: usize,

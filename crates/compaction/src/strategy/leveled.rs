@@ -254,7 +254,7 @@ struct Levels {
     of: Vec<Vec<usize>>,
     /// Bytes of all files of each level.
     bytes: Vec<u64>,
-    /// Whether a file that counts as level 0 is being compacted.
+    /// True if a file that counts as level 0 is being compacted.
     is_level_0_busy: bool,
 }
 

@@ -130,7 +130,7 @@ pub(super) struct Common {
     pub(super) tombstone_threshold: f64,
     pub(super) tombstone_interval_s: u64,
     pub(super) unchecked_tombstones: bool,
-    /// Whether the table sets an option for tombstone compactions.
+    /// True if the table sets an option for tombstone compactions.
     pub(super) names_tombstones: bool,
 }
 
