@@ -16,7 +16,7 @@ pub struct Ahead<'a> {
     pub key: &'a PointKey,
     /// The values of the statement.
     pub values: &'a [Value],
-    /// Whether the row will be written.
+    /// True if the row will be written.
     pub is_write: bool,
 }
 

@@ -66,9 +66,9 @@ pub struct QueryOptions<'a> {
     pub answer_bytes: usize,
     /// Collects the warnings for the client; without it, they are dropped.
     pub warnings: Option<&'a Warnings>,
-    /// Whether the client is exempt from guardrails. The processor sets it.
+    /// True if the client is exempt from guardrails. The processor sets it.
     pub is_exempt: bool,
-    /// Whether a SELECT shows masked columns by their masks. The processor sets it, by the client's
+    /// True if a SELECT shows masked columns by their masks. The processor sets it, by the client's
     /// permissions.
     pub applies_masks: bool,
 }

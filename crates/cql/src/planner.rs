@@ -100,7 +100,7 @@ struct Planner<'a> {
     keyspace: Option<&'a str>,
     schema: &'a Arc<Schema>,
     tables: Vec<(TableId, u64)>,
-    /// Whether a table name of the statement lacks its keyspace.
+    /// True if a table name of the statement lacks its keyspace.
     uses_session_keyspace: bool,
     /// `USING TIMEOUT` of the statement.
     timeout: Option<Term>,

@@ -55,7 +55,7 @@ pub struct Prepared {
     pub bind: BindMetadata,
     /// Its result columns; empty if it returns no rows.
     pub result: Arc<ResultMetadata>,
-    /// Whether its result columns differ from those of its first preparation. Clients of protocol
+    /// True if its result columns differ from those of its first preparation. Clients of protocol
     /// version 4, which learn the columns from PREPARE alone, must then receive them again.
     pub result_changed: bool,
     /// `USING TIMEOUT`.
@@ -65,12 +65,12 @@ pub struct Prepared {
     /// of each of its tables.
     pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
-    /// Whether any change of the schema makes it be planned again. DROP INDEX names no table, so
+    /// True if any change of the schema makes it be planned again. DROP INDEX names no table, so
     /// the schema decides which table's permission it needs.
     pub(crate) depends_on_schema: bool,
     /// The permissions that it needs.
     pub(crate) needs: Vec<Need>,
-    /// Whether it writes to the tables of roles and permissions.
+    /// True if it writes to the tables of roles and permissions.
     pub(crate) changes_roles: bool,
     /// The token of the last role that may execute it. A role has a new token after each change of
     /// roles or permissions.
@@ -177,7 +177,7 @@ pub(crate) struct BoundedStatements {
 #[derive(Debug)]
 struct Entry {
     prepared: Arc<Prepared>,
-    /// Whether it was used since eviction last looked at it.
+    /// True if it was used since eviction last looked at it.
     is_used: AtomicBool,
 }
 

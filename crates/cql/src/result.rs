@@ -35,7 +35,7 @@ pub struct Rows {
 /// The change that a schema statement made. Source: native_protocol_v5.spec section 4.2.5.5.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaChange {
-    /// Whether the target was created, updated or dropped.
+    /// The kind of the change: the statement created, updated or dropped the target.
     pub change: ChangeKind,
     /// The kind of the target.
     pub target: ChangeTarget,

@@ -32,11 +32,11 @@ pub struct EffectiveRole {
     pub token: u64,
     /// The epoch at which the role was read.
     pub epoch: u64,
-    /// Whether the role exists.
+    /// True if the role exists.
     pub exists: bool,
-    /// Whether the role itself may log in.
+    /// True if the role itself may log in.
     pub can_login: bool,
-    /// Whether the role, or one that is granted to it, is a superuser.
+    /// True if the role, or one that is granted to it, is a superuser.
     pub is_superuser: bool,
     /// The role and all roles granted to it, directly or not.
     pub roles: BTreeSet<String>,

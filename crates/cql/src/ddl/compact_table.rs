@@ -13,7 +13,7 @@ pub struct OtherColumn<'s> {
     pub name: &'s str,
     /// Its type.
     pub column_type: CqlType,
-    /// Whether it is declared `static`.
+    /// True if it is declared `static`.
     pub is_static: bool,
 }
 

@@ -122,7 +122,7 @@ pub struct NodeSettings {
     dynamic_data_masking_enabled: bool,
     guardrails: Arc<Guardrails>,
     warnings: Warnings,
-    /// Whether guardrails do not concern the client of the statement.
+    /// True if guardrails do not concern the client of the statement.
     is_exempt: bool,
 }
 

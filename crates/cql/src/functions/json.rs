@@ -119,7 +119,7 @@ pub struct JsonColumn {
     pub column_type: CqlType,
     /// All columns of the table: a document may name no other.
     pub columns: Arc<[String]>,
-    /// Whether a column that the document omits keeps its value; otherwise it becomes null.
+    /// True if a column that the document omits keeps its value; otherwise it becomes null.
     pub default_unset: bool,
 }
 

@@ -58,7 +58,7 @@ pub struct ResolvedFunction {
     pub argument_types: Vec<CqlType>,
     /// The type of its result.
     pub return_type: CqlType,
-    /// Whether equal arguments always give an equal result (`now()`, `uuid()` do not).
+    /// True if equal arguments always give an equal result (`now()`, `uuid()` do not).
     pub is_pure: bool,
     implementation: Implementation,
 }

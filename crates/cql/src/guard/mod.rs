@@ -26,7 +26,7 @@ pub struct Guard<'a> {
     pub guardrails: &'a Guardrails,
     /// The warnings; `None` drops them.
     pub warnings: Option<&'a Warnings>,
-    /// Whether the client is a superuser, for which guardrails do not hold. Limits of the node
+    /// True if the client is a superuser, for which guardrails do not hold. Limits of the node
     /// itself, on tombstones and batches, hold nevertheless, as in Cassandra.
     pub is_exempt: bool,
 }

@@ -26,7 +26,7 @@ pub struct PointWrite {
     cells: Box<[(ColumnId, Option<Term>)]>,
     writes_liveness: bool,
     deletes_row: bool,
-    /// Whether the clustering may not be empty.
+    /// True if the clustering may not be empty.
     refuses_empty: bool,
 }
 

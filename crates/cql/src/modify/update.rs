@@ -117,7 +117,7 @@ struct AssignedColumn<'c> {
     column: &'c ColumnDefinition,
     /// Where the assignment names the column.
     position: Position,
-    /// Whether the statement has a condition or is part of a transaction, and so may read the row.
+    /// True if the statement has a condition or is part of a transaction, and so may read the row.
     reads: bool,
 }
 

@@ -29,7 +29,7 @@ pub enum Now {
     Done(Result<QueryResult>),
     /// A read of at most one row is complete. Its columns are [`Prepared::result`].
     Row {
-        /// Whether the row exists; it is encoded in the caller's buffer.
+        /// True if the row exists; it is encoded in the caller's buffer.
         found: bool,
     },
     /// A write was applied. The client gets `Void` once the ticket resolves.

@@ -47,9 +47,9 @@ pub struct RangeBound {
     pub columns: usize,
     /// The value of the one column, or a tuple of values.
     pub term: Term,
-    /// Whether `term` is a tuple (`(c) > (v)` has one, too).
+    /// True if `term` is a tuple (`(c) > (v)` has one, too).
     pub is_tuple: bool,
-    /// Whether the bound is part of the range (`>=` or `<=`).
+    /// True if the bound is part of the range (`>=` or `<=`).
     pub inclusive: bool,
 }
 

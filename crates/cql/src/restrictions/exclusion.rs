@@ -15,7 +15,7 @@ use crate::{Error, Result, term::Evaluation};
 pub struct Exclusion {
     /// The number of columns.
     pub columns: usize,
-    /// Whether each value is a tuple (`(c) NOT IN ((v))` has one, too).
+    /// True if each value is a tuple (`(c) NOT IN ((v))` has one, too).
     pub is_tuple: bool,
     /// The values.
     pub values: Alternatives,

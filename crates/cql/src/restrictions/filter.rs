@@ -21,7 +21,7 @@ pub struct Filter {
     pub target: FilterTarget,
     /// The condition that it must satisfy.
     pub operator: FilterOperator,
-    /// Whether the value must not satisfy the condition: NOT IN, NOT CONTAINS, NOT CONTAINS KEY.
+    /// True if the value must not satisfy the condition: NOT IN, NOT CONTAINS, NOT CONTAINS KEY.
     pub is_negated: bool,
     /// The analysis of the texts that the condition compares, by the index that serves it.
     pub analysis: TextAnalysis,

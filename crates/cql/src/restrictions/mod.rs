@@ -53,7 +53,7 @@ pub struct Restrictions {
     pub filters: Vec<Filter>,
     /// The secondary indexes that narrow the rows.
     pub index: IndexPlan,
-    /// Whether the statement reads by an index as Cassandra sees it, which excludes ORDER BY.
+    /// True if the statement reads by an index as Cassandra sees it, which excludes ORDER BY.
     pub uses_index: bool,
 }
 

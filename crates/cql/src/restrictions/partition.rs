@@ -45,7 +45,7 @@ pub struct TokenBounds {
 pub struct TokenBound {
     /// A bigint.
     pub term: Term,
-    /// Whether the bound is part of the range (`>=` or `<=`).
+    /// True if the bound is part of the range (`>=` or `<=`).
     pub inclusive: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct PlannedSelect {
     pub columns: ColumnSelection,
     /// `DISTINCT`: one row for each partition.
     pub is_distinct: bool,
-    /// Whether rows are read against the clustering order.
+    /// True if rows are read against the clustering order.
     pub is_reversed: bool,
     /// The clustering columns that the rows are sorted by (position, whether descending). Empty
     /// unless the statement has both IN on the partition key and ORDER BY.
@@ -60,7 +60,7 @@ pub struct PlannedSelect {
     /// `GROUP BY`: the number of leading primary key columns that identify a group; `None` without
     /// GROUP BY.
     pub group_by: Option<usize>,
-    /// Whether rows are aggregated, with or without GROUP BY.
+    /// True if rows are aggregated, with or without GROUP BY.
     pub is_aggregate: bool,
     /// `LIMIT`.
     pub limit: Option<Term>,

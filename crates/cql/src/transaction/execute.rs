@@ -25,7 +25,7 @@ pub struct TransactionRequest {
     pub now_s: u32,
     /// The clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
-    /// Whether the client is exempt from guardrails.
+    /// True if the client is exempt from guardrails.
     pub is_exempt: bool,
 }
 
@@ -58,7 +58,7 @@ struct BoundTransaction {
 /// The outcome of a transaction.
 struct Outcome {
     answer: QueryResult,
-    /// Whether the rows that it has read are durable.
+    /// True if the rows that it has read are durable.
     is_settled: bool,
 }
 

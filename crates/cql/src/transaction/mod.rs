@@ -64,14 +64,14 @@ pub enum TransactionCondition {
     RowExists {
         /// The index of the row.
         row: usize,
-        /// Whether it must exist.
+        /// True if it must exist.
         wanted: bool,
     },
     /// The value is not null, or is.
     IsSet {
         /// The index of the reference.
         reference: u16,
-        /// Whether it must not be null.
+        /// True if it must not be null.
         wanted: bool,
     },
     /// The value compares with a term. Null satisfies no comparison.

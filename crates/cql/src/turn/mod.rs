@@ -40,18 +40,18 @@ use crate::{
 pub struct TurnRequest {
     /// The statements in their order.
     pub statements: Vec<TurnStatement>,
-    /// Whether they are a batch, which answers with the primary keys of its rows.
+    /// True if they are a batch, which answers with the primary keys of its rows.
     pub is_batch: bool,
     /// The clocks for statements without conditions. A conditional request has a timestamp of its
     /// own.
     pub clocks: Clocks,
-    /// Whether the client has chosen `clocks.now_s`. If not, the turn reads the clock again.
+    /// True if the client has chosen `clocks.now_s`. If not, the turn reads the clock again.
     pub has_own_now: bool,
     /// The clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
-    /// Whether the client is exempt from guardrails.
+    /// True if the client is exempt from guardrails.
     pub is_exempt: bool,
-    /// Whether the answer shows masked columns by their masks.
+    /// True if the answer shows masked columns by their masks.
     pub applies_masks: bool,
 }
 

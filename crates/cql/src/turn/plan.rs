@@ -33,9 +33,9 @@ pub struct Plan<'r> {
     places: HashMap<Vec<u8>, usize>,
     pub is_conditional: bool,
     pub is_batch: bool,
-    /// Whether a statement names rows, or the table has one row a partition.
+    /// True if a statement names rows, or the table has one row a partition.
     pub names_rows: bool,
-    /// Whether an answer has all columns, because a statement has `IF [NOT] EXISTS`.
+    /// True if an answer has all columns, because a statement has `IF [NOT] EXISTS`.
     pub answers_all_columns: bool,
     /// The second since 1970 at which data has expired.
     pub now_s: u32,

@@ -341,7 +341,7 @@ struct Node {
     file_system: FileSystem,
     database: Database,
     processor: QueryProcessor,
-    /// Whether the power fails soon.
+    /// True if the power fails soon.
     is_doomed: bool,
     by_index: u64,
 }

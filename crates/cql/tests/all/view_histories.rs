@@ -70,7 +70,7 @@ struct View {
     /// A condition on a column of the base table's key: its name, `>` or `=`, and the number.
     condition: Option<(String, char, i32)>,
     is_built: bool,
-    /// Whether the view has to be built again.
+    /// True if the view has to be built again.
     is_distrusted: bool,
 }
 

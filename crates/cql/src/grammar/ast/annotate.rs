@@ -7,7 +7,7 @@ use super::{Name, QualifiedName};
 /// A `COMMENT ON` or `SECURITY LABEL ON`.
 #[derive(Clone, Debug)]
 pub struct Annotate<'a> {
-    /// Whether it is a security label.
+    /// True if it is a security label.
     pub is_label: bool,
     /// The object.
     pub target: AnnotateTarget<'a>,

@@ -98,7 +98,7 @@ pub struct ListPermissions<'a> {
     pub resource: Option<Resource<'a>>,
     /// The role, if there is one.
     pub of: Option<Name<'a>>,
-    /// Whether permissions on parents of the resource are listed too.
+    /// True if permissions on parents of the resource are listed too.
     pub recursive: bool,
 }
 

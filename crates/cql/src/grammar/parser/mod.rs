@@ -55,7 +55,7 @@ struct Parser<'a> {
     nesting: u32,
     /// The deepest level of the expression that is being parsed, counted like `nesting`.
     deepest: u32,
-    /// Whether terms may refer to rows of `LET`.
+    /// True if terms may refer to rows of `LET`.
     has_references: bool,
     /// The names of the bind markers so far.
     markers: Vec<Option<Name<'a>>>,

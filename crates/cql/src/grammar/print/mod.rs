@@ -28,7 +28,7 @@ struct Printer<'p, W> {
     out: &'p mut W,
     /// The names of the bind markers in the CQL style; `None` in the result style.
     markers: Option<&'p BindMarkers<'p>>,
-    /// Whether functions have the names as written, as in the terms of Cassandra's errors.
+    /// True if functions have the names as written, as in the terms of Cassandra's errors.
     is_term: bool,
 }
 

@@ -51,9 +51,9 @@ pub(super) struct Restriction<'c> {
     pub kind: Kind,
     pub columns: Vec<&'c ColumnDefinition>,
     pub position: Position,
-    /// Whether it restricts the token of the partition key.
+    /// True if it restricts the token of the partition key.
     pub is_token: bool,
-    /// Whether it is a relation of several columns, as written.
+    /// True if it is a relation of several columns, as written.
     pub is_tuple: bool,
 }
 

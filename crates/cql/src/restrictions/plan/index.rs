@@ -86,9 +86,9 @@ pub(super) fn is_served(table: &TableMetadata, relation: &Relation<'_>) -> bool 
 pub(super) struct IndexChoice<'c> {
     pub(super) table: &'c TableMetadata,
     pub(super) clause: &'c WhereClause<'c>,
-    /// Whether an index serves any relation of the clause, or the order.
+    /// True if an index serves any relation of the clause, or the order.
     pub has_any: bool,
-    /// Whether an index on vectors serves the order.
+    /// True if an index on vectors serves the order.
     is_nearest: bool,
 }
 

@@ -50,7 +50,7 @@ pub enum Purpose {
     Modify {
         /// `UPDATE` or `DELETE`, for messages.
         statement: &'static str,
-        /// Whether the statement reads and changes static columns only.
+        /// True if the statement reads and changes static columns only.
         only_static: bool,
     },
 }
@@ -64,7 +64,7 @@ impl Purpose {
         matches!(self, Self::Nearest { .. })
     }
 
-    /// Whether the statement has ALLOW FILTERING.
+    /// Returns whether the statement has ALLOW FILTERING.
     fn may_filter(self) -> bool {
         matches!(
             self,

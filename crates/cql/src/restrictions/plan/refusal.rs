@@ -55,7 +55,7 @@ struct Check<'c, 'a> {
     table: &'c TableMetadata,
     clause: &'c WhereClause<'c>,
     purpose: Purpose,
-    /// Whether an index serves any relation.
+    /// True if an index serves any relation.
     has_index: bool,
     /// The restrictions by the relations so far.
     restrictions: Vec<Restriction<'c>>,

@@ -35,7 +35,7 @@ pub struct PageLimits {
     pub bytes: usize,
     /// Tombstones after which a chunk ends.
     pub tombstones: usize,
-    /// Whether the page ends with a chunk that reached the tombstone limit, even if the page is
+    /// True if the page ends with a chunk that reached the tombstone limit, even if the page is
     /// empty.
     pub ends_among_tombstones: bool,
 }

@@ -27,7 +27,7 @@ pub struct TombstoneCount {
     rows: usize,
     /// The partition of the largest count, if the statement names it or found a row.
     key: Option<DecoratedKey>,
-    /// Whether the statement names the partition.
+    /// True if the statement names the partition.
     is_named: bool,
 }
 
