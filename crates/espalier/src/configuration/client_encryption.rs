@@ -16,7 +16,7 @@ use super::settings::{Draft, EncryptionDraft};
 pub struct ClientEncryptionSettings {
     /// Files and choices of TLS.
     pub options: TlsOptions,
-    /// Whether the clients of the encrypted ports must use TLS.
+    /// Says if the clients of the encrypted ports must use TLS.
     pub handshake: Handshake,
     /// `native_transport_port_ssl`, if it differs from `native_transport_port`.
     pub port: Option<u16>,

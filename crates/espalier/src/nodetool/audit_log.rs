@@ -55,7 +55,7 @@ pub struct AuditArguments {
     /// How often a new file begins: MINUTELY, HOURLY or DAILY
     #[arg(long)]
     roll_cycle: Option<String>,
-    /// Whether requests wait while the queue is full, instead of losing entries
+    /// Make requests wait while the queue is full, instead of losing entries
     #[arg(long, value_name = "true|false")]
     blocking: Option<String>,
     /// Bytes of entries that wait to be written

@@ -145,7 +145,7 @@ async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, N
     }
 }
 
-/// Whether the command goes on with the next keyspace after one has failed.
+/// Says if the command continues with the next keyspace after one has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
     /// The next keyspaces follow, unless an operator stopped the work.

@@ -23,7 +23,7 @@ pub struct Progress {
     bar: ProgressBar,
     began: Instant,
     next_bytes: u64,
-    /// Whether the line awaits the end of [`PATIENCE`].
+    /// True if the line awaits the end of [`PATIENCE`].
     is_awaited: bool,
 }
 
