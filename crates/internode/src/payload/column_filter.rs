@@ -28,7 +28,7 @@ pub struct ColumnFilter {
     /// The fetched columns, if the read fetches all regular ones; otherwise the read fetches the
     /// queried columns.
     pub all_regulars: Option<FetchedColumns>,
-    /// Whether the read fetches all static columns.
+    /// True if the read fetches all static columns.
     pub fetches_all_statics: bool,
     /// The queried columns; `None` if all fetched ones are.
     pub queried: Option<FetchedColumns>,

@@ -125,7 +125,7 @@ impl ColumnList {
     }
 }
 
-/// Whether a column follows another one in Cassandra's order.
+/// Returns whether a column follows another one in Cassandra's order.
 fn ascends(left: (&Bytes, &EncodedColumn), right: (&Bytes, &EncodedColumn)) -> bool {
     // All names are those of columns, so they are UTF-8.
     let name = |name: &Bytes| String::from_utf8_lossy(name).into_owned();

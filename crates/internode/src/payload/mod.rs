@@ -131,7 +131,7 @@ pub enum Payload {
     SchemaVersion(Uuid),
     Paxos(Box<Commit>),
     PaxosPrepared(Box<PrepareResponse>),
-    /// Whether the replica has accepted the proposal.
+    /// True if the replica has accepted the proposal.
     PaxosProposed(bool),
     Failure(FailureReason),
 }

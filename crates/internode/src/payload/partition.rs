@@ -52,7 +52,7 @@ const FLAGS: u8 = 0x1F;
 pub struct Partition {
     /// The serialised key.
     pub key: Bytes,
-    /// Whether the rows are in reversed clustering order.
+    /// True if the rows are in reversed clustering order.
     pub is_reversed: bool,
     /// The content; `None` if there is nothing.
     pub content: Option<PartitionContent>,

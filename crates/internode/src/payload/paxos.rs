@@ -32,7 +32,7 @@ impl Commit {
 /// The answer to PREPARE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrepareResponse {
-    /// Whether the replica promises to accept no older ballot.
+    /// True if the replica promises to accept no older ballot.
     pub is_promised: bool,
     /// The update that the replica has accepted last.
     pub in_progress: Commit,

@@ -29,9 +29,9 @@ pub struct ReadCommand {
     pub table: Arc<TableMetadata>,
     /// The version of the digest to answer with; `None` if the answer is data.
     pub digest_version: Option<u32>,
-    /// Whether a transient replica may answer.
+    /// True if a transient replica may answer.
     pub accepts_transient: bool,
-    /// Whether the coordinator filters the rows of several replicas again.
+    /// True if the coordinator filters the rows of several replicas again.
     pub needs_reconciliation: bool,
     /// The second by which cells have expired or not. Version 12 has 31 bits of it.
     pub now_s: u32,

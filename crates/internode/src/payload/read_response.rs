@@ -18,7 +18,7 @@ pub enum ReadResponse {
     Data {
         /// The digest of the repaired data; empty if the replica does not track it.
         repaired_digest: Bytes,
-        /// Whether no unrepaired data or pending repair makes the digest doubtful.
+        /// True if no unrepaired data or pending repair makes the digest doubtful.
         is_conclusive: bool,
         /// The serialised partitions, see [`ReadResponse::partitions`].
         data: Bytes,

@@ -15,7 +15,7 @@ use crate::{
 /// The rows that a read selects in each partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusteringFilter {
-    /// Whether the answer is in reversed clustering order.
+    /// True if the answer is in reversed clustering order.
     pub is_reversed: bool,
     /// The rows.
     pub rows: SelectedRows,
@@ -95,11 +95,11 @@ pub enum Position {
 pub struct DataRange {
     /// The first position.
     pub start: Position,
-    /// Whether the partition at the first position belongs to the range.
+    /// True if the partition at the first position belongs to the range.
     pub is_start_included: bool,
     /// The last position. A range that ends at the minimum token goes to the end of the ring.
     pub end: Position,
-    /// Whether the partition at the last position belongs to the range.
+    /// True if the partition at the last position belongs to the range.
     pub is_end_included: bool,
     /// The rows of each partition.
     pub filter: ClusteringFilter,

@@ -23,7 +23,7 @@ struct FetchedColumn {
 }
 
 struct FetchedCells {
-    /// Whether the command fetches the other cells too.
+    /// True if the command fetches the other cells too.
     fetches_all: bool,
     queried: Vec<SelectedCells>,
 }

@@ -22,7 +22,7 @@ pub(super) struct Conditions {
     partition: Vec<Condition>,
     row: Vec<Condition>,
     now_s: u32,
-    /// Whether rows are judged with their tombstones.
+    /// True if rows are judged with their tombstones.
     keeps_tombstones: bool,
 }
 

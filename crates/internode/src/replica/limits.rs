@@ -15,7 +15,7 @@ pub(super) enum Limits {
     Groups(GroupLimits),
 }
 
-/// Whether a row belongs to the answer.
+/// Says if a row belongs to the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Yes,

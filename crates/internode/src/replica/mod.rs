@@ -62,9 +62,9 @@ pub struct ReadTerms {
     pub deadline: Instant,
     /// The limits of tombstones.
     pub tombstones: TombstoneLimits,
-    /// Whether the coordinator takes a read that exceeds a limit as a parameter of the answer.
+    /// True if the coordinator takes a read that exceeds a limit as a parameter of the answer.
     pub tracks_warnings: bool,
-    /// Whether the coordinator compares digests of repaired data. This node has none, so its answer
+    /// True if the coordinator compares digests of repaired data. This node has none, so its answer
     /// leaves the comparison undecided.
     pub tracks_repaired: bool,
     /// The memory of all answers in work.

@@ -24,7 +24,7 @@ use crate::payload::{
 /// A read of storage.
 pub(super) struct Part {
     pub read: StorageRead,
-    /// Whether the command selects rows; otherwise the answer has the heads of partitions alone.
+    /// True if the command selects rows; otherwise the answer has the heads of partitions alone.
     pub has_rows: bool,
 }
 

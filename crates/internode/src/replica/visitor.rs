@@ -71,7 +71,7 @@ enum SelectedKind {
 /// The partition that storage shows.
 struct Current {
     head: Head,
-    /// Whether the partition belongs to the answer.
+    /// True if the partition belongs to the answer.
     is_shown: bool,
     /// The last marker of the answer, until a row or another marker follows.
     held: Option<RangeTombstoneMarker>,

@@ -53,7 +53,7 @@ const DEPARTED: [&str; 4] = ["removing", "removed", "LEFT", "hibernate"];
 /// The partitioner of all tables here.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// Whether an endpoint answers.
+/// Says if an endpoint answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     /// Its states are known, but it has not answered an ECHO.
@@ -73,7 +73,7 @@ pub struct Endpoint {
     pub heartbeat: i32,
     /// Its states.
     pub states: BTreeMap<ApplicationState, VersionedValue>,
-    /// Whether it answers.
+    /// Says if it answers.
     pub liveness: Liveness,
     /// When its heartbeat went on last, on the clock of [`Gossiper::tick`].
     heard_at: Duration,

@@ -32,7 +32,7 @@ pub struct TokenRing {
     nodes: Vec<RingNode>,
     /// The index of the node that has each token.
     owners: BTreeMap<Token, usize>,
-    /// Whether tokens are about to have other owners.
+    /// True if tokens are about to have other owners.
     is_changing: bool,
 }
 
