@@ -81,20 +81,20 @@ pub struct Memtable {
     statistics: RefCell<MemtableStatistics>,
     /// Bytes of contents outside of the trie's slots, without replaced contents.
     heap_bytes: Cell<usize>,
-    /// Whether there is any boundary of range deletions.
+    /// True if there is any boundary of range deletions.
     has_boundaries: Cell<bool>,
-    /// Whether there was ever a tombstone run.
+    /// True if there was ever a tombstone run.
     has_runs: Cell<bool>,
     /// The first write's position in the commit log, and the end of the last write's.
     positions: Cell<Option<(LogPosition, LogPosition)>>,
     format: RowFormat,
-    /// Whether a reader had a snapshot when the present write began.
+    /// True if a reader had a snapshot when the present write began.
     is_read: Cell<bool>,
     buffers: RefCell<buffers::Buffers>,
     budget: MemtableBudget,
     /// The bytes that the memtable has taken from the budget.
     counted_bytes: Cell<usize>,
-    /// Whether another memtable takes the writes.
+    /// True if another memtable takes the writes.
     is_frozen: Cell<bool>,
     /// The entries of the table's secondary indexes, if it has any.
     indexes: Option<Box<RefCell<MemtableIndexes>>>,

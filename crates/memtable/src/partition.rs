@@ -52,7 +52,7 @@ pub struct MemtablePartition {
     range: Option<Range>,
     /// The partition as it was at the first fill, if that did not read all of it.
     snapshot: Option<StoreSnapshot>,
-    /// Whether the memtable had any boundary then, and any tombstone run.
+    /// True if the memtable had any boundary then, and any tombstone run.
     has_boundaries: bool,
     has_runs: bool,
     run: TombstoneRunAhead,

@@ -16,9 +16,9 @@ use crate::MemtableError;
 /// The properties of the stored form that follow from a table's columns.
 #[derive(Clone, Copy)]
 pub struct RowFormat {
-    /// Whether paths preserve clusterings byte for byte.
+    /// True if paths preserve clusterings byte for byte.
     pub is_exact: bool,
-    /// Whether a partition is a single row, and so needs no content of its own: the table has no
+    /// True if a partition is a single row, and so needs no content of its own: the table has no
     /// clustering and no static columns.
     pub is_single_row: bool,
 }

@@ -12,7 +12,7 @@ use super::{
 pub(super) struct TombstoneRunAhead {
     /// The run's start and end, in clustering order; `None` before the first look-up.
     run: Option<Option<Run>>,
-    /// Whether the row that was read last is in the run.
+    /// True if the row that was read last is in the run.
     is_in: bool,
     /// The number of fragments read before the run that the stream has not returned yet.
     fragments_before: usize,

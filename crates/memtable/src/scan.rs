@@ -13,7 +13,7 @@ pub struct NextInMemory {
     pub key: DecoratedKey,
     /// The partition's deletion.
     pub deletion: DeletionTime,
-    /// Whether the memtables have nothing else of the partition.
+    /// True if the memtables have nothing else of the partition.
     pub is_only_deletion: bool,
 }
 

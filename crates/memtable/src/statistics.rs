@@ -17,7 +17,7 @@ pub struct MemtableStatistics {
     pub minimum_local_deletion_time: u32,
     /// The least TTL in seconds; `u32::MAX` if nothing expires.
     pub minimum_ttl: u32,
-    /// Whether a partition or a range was deleted at a negative timestamp, which not every format
+    /// True if a partition or a range was deleted at a negative timestamp, which not every format
     /// version can store.
     pub has_negative_deletion: bool,
     /// A bit set of the ids of the columns that have cells or deletions.

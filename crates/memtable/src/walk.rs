@@ -22,7 +22,7 @@ pub fn walk_direction(direction: Direction) -> WalkDirection {
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) partition: PartitionView<'a>,
-    /// Whether the memtable has any boundary at all.
+    /// True if the memtable has any boundary at all.
     pub(super) has_boundaries: bool,
 }
 
