@@ -63,7 +63,7 @@ pub struct IndexedColumn {
     partition_columns: usize,
 }
 
-/// Whether an index lists rows or partitions.
+/// The items that an index lists: rows or partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// Rows: the column is regular or in the clustering.

@@ -10,11 +10,11 @@ use crate::schema::{ColumnId, is_before_drop};
 /// A column of the header of a file or of a message, and how its cells are mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedColumn {
-    /// Whether the column has a cell for each element.
+    /// True if the column has a cell for each element.
     pub is_complex: bool,
-    /// Whether a reader puts the shards of its cells into order.
+    /// True if a reader puts the shards of its cells into order.
     pub is_counter: bool,
-    /// Whether a reader returns a complex column without a cell or deletion, which only messages
+    /// True if a reader returns a complex column without a cell or deletion, which only messages
     /// have.
     pub keeps_empty: bool,
     /// The form of its values.

@@ -54,7 +54,7 @@ pub struct ColumnDefinition {
     pub position: usize,
     /// The type of its values.
     pub column_type: CqlType,
-    /// Whether a clustering column is in descending order.
+    /// True if a clustering column is in descending order.
     pub reversed: bool,
 }
 

@@ -28,7 +28,7 @@ pub enum ConstrainedValue {
     Length,
     /// Its number of bytes.
     OctetLength,
-    /// Whether a regular expression matches the whole value.
+    /// True if a regular expression matches the whole value.
     Regexp,
 }
 

@@ -34,7 +34,7 @@ pub struct VectorIndexOptions {
     pub dimension: usize,
     /// The measure by which rows are near to a vector.
     pub similarity: Similarity,
-    /// Whether searches take more time to miss fewer rows.
+    /// True if searches take more time to miss fewer rows.
     pub optimizes_recall: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct KeyspaceMetadata {
     /// Replication options. The node keeps and shows them, but does not act on them, because it is
     /// the only one.
     pub replication: BTreeMap<String, String>,
-    /// Whether writes go to the commit log.
+    /// True if writes go to the commit log.
     pub durable_writes: bool,
     /// Tables by name.
     pub tables: BTreeMap<String, Arc<TableMetadata>>,

@@ -14,7 +14,7 @@ pub struct ViewDefinition {
     pub base: TableId,
     /// The name of the base table, which is in the keyspace of the view.
     pub base_name: String,
-    /// Whether the view was created with `SELECT *`, so that it gets columns that are added to the
+    /// True if the view was created with `SELECT *`, so that it gets columns that are added to the
     /// base table.
     pub includes_all_columns: bool,
     /// The conditions as CQL, without `WHERE`.
