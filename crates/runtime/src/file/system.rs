@@ -23,9 +23,9 @@ pub struct DirectoryEntry {
     pub name: String,
     /// The directory's path with the exact name.
     pub path: PathBuf,
-    /// Whether it is a directory, or a symbolic link to one.
+    /// True if it is a directory, or a symbolic link to one.
     pub is_directory: bool,
-    /// Whether it is a symbolic link.
+    /// True if it is a symbolic link.
     pub is_link: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct DirectoryEntry {
 pub struct Metadata {
     /// Length in bytes.
     pub length: u64,
-    /// Whether it is a directory.
+    /// True if it is a directory.
     pub is_directory: bool,
     /// When the content changed last, in milliseconds since 1970.
     pub modified_ms: i64,

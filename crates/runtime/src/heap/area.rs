@@ -43,7 +43,7 @@ pub(super) struct Area<const REGIONS: usize> {
 
 struct Region {
     pages: [Page; PAGES],
-    /// Whether a page was taken since the last [`Area::tend`].
+    /// True if a page was taken since the last [`Area::tend`].
     is_taken: AtomicBool,
 }
 

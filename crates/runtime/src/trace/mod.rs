@@ -39,7 +39,7 @@ pub const MAX_TEXT_BYTES: usize = 256 << 10;
 pub const MAX_SHARD_BYTES: usize = 8 << 20;
 
 thread_local! {
-    /// Whether a trace is entered. Kept apart from the trace itself, so that a check needs no test
+    /// True if a trace is entered. Kept apart from the trace itself, so that a check needs no test
     /// for destructors.
     static IS_ON: Cell<bool> = const { Cell::new(false) };
     static ENTERED: RefCell<Option<Trace>> = const { RefCell::new(None) };

@@ -25,7 +25,7 @@ pub struct TlsAcceptor {
     contents: Mutex<Contents>,
 }
 
-/// Whether a connection must be encrypted.
+/// Says if a connection must be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
     /// The client must begin with a TLS handshake.

@@ -22,7 +22,7 @@ pub enum TlsVersion {
     V1_3,
 }
 
-/// Whether clients show a certificate.
+/// Says if clients must show a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// The node does not ask for one.
@@ -45,7 +45,7 @@ pub struct TlsOptions {
     /// A PEM file with the certificates that may sign those of clients. Needed if these are asked
     /// for: the authority of the node's own certificate may sign for anyone.
     pub truststore: Option<PathBuf>,
-    /// Whether clients show a certificate.
+    /// Says if clients must show a certificate.
     pub client_certificates: ClientCertificates,
     /// The versions that a client may choose. Never empty.
     pub versions: Vec<TlsVersion>,
