@@ -38,7 +38,7 @@ pub struct ServerConfig {
     /// `broadcast_rpc_address`: the address of this node that clients read. Without the setting, it
     /// is the address on which the node listens.
     pub broadcast_address: IpAddr,
-    /// Whether the node is a member of a Cassandra ring. It coordinates no requests then: it serves
+    /// True if the node is a member of a Cassandra ring. It coordinates no requests then: it serves
     /// its own tables alone, and local rows to clients that ask for them.
     pub is_ring_member: bool,
     /// `trace_type_query_ttl`, in seconds: the TTL of the rows of traces.
@@ -50,7 +50,7 @@ pub struct ServerConfig {
 pub struct ClientEncryption {
     /// Makes connections encrypted.
     pub acceptor: Arc<TlsAcceptor>,
-    /// Whether the clients of the encrypted ports must use TLS.
+    /// Says if the clients of the encrypted ports must use TLS.
     pub handshake: Handshake,
     /// `native_transport_port_ssl`: the address of encrypted connections, if those of
     /// [`ServerConfig::listen`] are plain.

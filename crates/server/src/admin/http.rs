@@ -33,7 +33,7 @@ pub struct HttpRequest {
     pub query: Vec<(String, String)>,
     /// Headers that tell where the request comes from.
     pub source: Source,
-    /// Whether the connection stays open.
+    /// True if the connection stays open.
     pub keep_alive: bool,
     /// Bytes of head and body together; the caller consumes this many.
     pub length: usize,

@@ -39,7 +39,7 @@ pub(crate) struct AuditEntry<'e> {
     /// The number of statements of a batch with this text, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// Whether the request failed. The option `excluded_keyspaces` does not hold for failures.
+    /// True if the request failed. The option `excluded_keyspaces` does not hold for failures.
     #[serde(skip)]
     pub has_failed: bool,
     /// The statement without passwords, and the error if it failed.

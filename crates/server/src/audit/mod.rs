@@ -44,7 +44,7 @@ struct Queue {
     lines: Vec<u8>,
     /// Entries that the full queue did not take.
     dropped: u64,
-    /// Whether a task writes the queue.
+    /// True if a task writes the queue.
     has_writer: bool,
 }
 

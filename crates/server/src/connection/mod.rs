@@ -81,7 +81,7 @@ pub(crate) struct Connection {
     pub account: AddressAccount,
     pub acknowledgements: AcknowledgementQueue,
     pub peer: SocketAddr,
-    /// Whether the client has to log in before it may send requests.
+    /// True if the client has to log in before it may send requests.
     awaits_login: Cell<bool>,
     failed_logins: Cell<u32>,
     messages_before_login: Cell<u32>,
@@ -108,7 +108,7 @@ pub(crate) struct Connection {
     /// Expected size of the next answer with rows, in bytes, from recent answers; 0 before the
     /// first.
     expected_answer: Cell<usize>,
-    /// Whether the last answer was read without a reservation and was too large to be kept.
+    /// True if the last answer was read without a reservation and was too large to be kept.
     probe_failed: Cell<bool>,
     /// Reserved memory of the answers in `send`.
     held: RefCell<Option<Reservation>>,

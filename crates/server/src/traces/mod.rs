@@ -26,7 +26,7 @@ use crate::protocol::{Flags, Header, Opcode, Request};
 /// Limit of the traces of one shard that wait to be written.
 const MAX_QUEUED: usize = 256;
 
-/// Whether a request is traced, and why.
+/// Says if a request is traced, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceChoice {
     No,

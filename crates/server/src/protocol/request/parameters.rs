@@ -26,7 +26,7 @@ pub struct QueryParameters<'a> {
     pub consistency: Consistency,
     /// The bound values.
     pub values: Values<'a>,
-    /// Whether the client knows the columns of the result and wants only the rows.
+    /// True if the client knows the columns of the result and wants only the rows.
     pub skip_metadata: bool,
     /// Rows of a page; zero and less mean that the client wants no pages.
     pub page_size: Option<i32>,

@@ -26,7 +26,7 @@ pub(super) struct SegmentHeader {
     pub payload_length: usize,
     /// Bytes of the payload once expanded; 0 if it is not compressed.
     pub plain_length: usize,
-    /// Whether the payload consists of whole envelopes.
+    /// True if the payload consists of whole envelopes.
     pub self_contained: bool,
 }
 

@@ -13,7 +13,7 @@ use super::layout::{MAX_PAYLOAD, SegmentHeader, TRAILER_LENGTH, header_length};
 pub struct Segment {
     /// The payload.
     pub payload: Bytes,
-    /// Whether it consists of whole envelopes.
+    /// True if it consists of whole envelopes.
     pub self_contained: bool,
 }
 

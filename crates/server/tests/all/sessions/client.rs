@@ -30,7 +30,7 @@ pub struct Client {
     pub mode: Mode,
     pub stream: Rc<TcpStream>,
     decoder: Box<dyn FrameDecoder>,
-    /// Whether the answer to STARTUP has arrived.
+    /// True if the answer to STARTUP has arrived.
     started: bool,
     received: VecDeque<Envelope>,
 }
