@@ -167,11 +167,11 @@ pub struct VersionFeatures {
     pub format_word: FormatWord,
     /// The database that defined it.
     pub family: Family,
-    /// Whether ScyllaDB expects Scylla.db, which says that the writer has none of ScyllaDB's early
+    /// True if ScyllaDB expects Scylla.db, which says that the writer has none of ScyllaDB's early
     /// bugs. ScyllaDB takes an SSTable without it for one of Cassandra's, and cannot read
     /// Cassandra's trie index.
     pub has_scylla_component: bool,
-    /// Whether Espalier can also write it.
+    /// True if Espalier can also write it.
     pub is_written: bool,
     /// The index format.
     pub index: IndexKind,
@@ -183,20 +183,20 @@ pub struct VersionFeatures {
     pub local_deletion_times: LocalDeletionTimes,
     /// The byte order of Filter.db.
     pub filter_words: FilterWords,
-    /// Whether CompressionInfo.db has a maximum compressed length, so that chunks may be stored
+    /// True if CompressionInfo.db has a maximum compressed length, so that chunks may be stored
     /// raw.
     pub raw_chunks: bool,
-    /// Whether Statistics.db has checksums.
+    /// True if Statistics.db has checksums.
     pub statistics_checksums: bool,
-    /// Whether bins of the tombstone histogram are a double and a be64, not a be64 and a be32.
+    /// True if bins of the tombstone histogram are a double and a be64, not a be64 and a be32.
     pub wide_drop_times: bool,
     /// The form of the minimum and maximum clustering.
     pub clustering_statistics: ClusteringStatistics,
-    /// Whether Statistics.db has the pending repair and the flag of transient replicas.
+    /// True if Statistics.db has the pending repair and the flag of transient replicas.
     pub repair_in_statistics: bool,
-    /// Whether Statistics.db has the id of the node that wrote the data first.
+    /// True if Statistics.db has the id of the node that wrote the data first.
     pub host_id_in_statistics: bool,
-    /// Whether Statistics.db ends with the flag of partition deletions, the key range, the token
+    /// True if Statistics.db ends with the flag of partition deletions, the key range, the token
     /// space coverage and padding.
     pub key_range_in_statistics: bool,
     /// The default of `column_index_size`, in bytes.

@@ -60,7 +60,7 @@ pub(crate) struct FileLayout {
     pub(crate) ranking: Ranking,
     pub(crate) statics: Vec<FileColumn>,
     pub(crate) regulars: Vec<FileColumn>,
-    /// Whether the static row is the one row of the partition.
+    /// True if the static row is the one row of the partition.
     pub(crate) is_static_compact: bool,
 }
 

@@ -13,7 +13,7 @@ use espalier_types::CqlType;
 pub(crate) struct Ranking {
     kind: Kind,
     is_reversed: bool,
-    /// Whether rows of equal rank have equal clusterings.
+    /// True if rows of equal rank have equal clusterings.
     pub(crate) is_exact: bool,
 }
 

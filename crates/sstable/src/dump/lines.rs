@@ -36,7 +36,7 @@ pub struct Lines {
     name: FileName,
     decoder: RowDecoder,
     view: RowRef,
-    /// Whether rows can be printed in the order of their cells in the file.
+    /// True if rows can be printed in the order of their cells in the file.
     is_raw: bool,
 }
 

@@ -38,7 +38,7 @@ pub const MAX_SHOWN: usize = 4096;
 pub struct Dump<'table> {
     /// The table that names the columns.
     pub table: &'table TableMetadata,
-    /// Whether values longer than [`MAX_SHOWN`] are shown in full.
+    /// True if values longer than [`MAX_SHOWN`] are shown in full.
     pub full_values: bool,
 }
 

@@ -46,7 +46,7 @@ pub struct SSTable {
     made_ms: i64,
     /// Set by the first call of [`SSTable::bytes_on_disk`].
     bytes_on_disk: OnceCell<BytesOnDisk>,
-    /// Whether a compaction has failed on this SSTable.
+    /// True if a compaction has failed on this SSTable.
     is_suspect: Cell<bool>,
 }
 

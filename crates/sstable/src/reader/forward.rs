@@ -31,7 +31,7 @@ pub(super) struct ForwardRows {
     skip: Option<Skip>,
     /// The position of the partition and its row index, if the partition has one.
     index: Option<(u64, RowIndex)>,
-    /// Whether the reader knows whether the partition has a row index.
+    /// True if the reader knows whether the partition has a row index.
     is_index_sought: bool,
     is_finished: bool,
 }

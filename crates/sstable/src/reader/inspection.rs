@@ -49,7 +49,7 @@ pub struct Inspection<'reader> {
     source: RowSource,
     /// The key of the last partition that was entered.
     key: Option<DecoratedKey>,
-    /// Whether `key` is the key of the current partition.
+    /// True if `key` is the key of the current partition.
     is_entered: bool,
     last: Option<Unfiltered>,
     open: DeletionTime,

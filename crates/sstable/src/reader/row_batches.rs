@@ -37,7 +37,7 @@ pub struct RowBatch {
     pub(crate) position: u64,
     /// Key of the last partition that begins before the batch.
     pub(crate) key: Option<Bytes>,
-    /// Whether the batch begins inside of that partition.
+    /// True if the batch begins inside of that partition.
     pub(crate) is_inside: bool,
     /// The range deletion that is open where the batch begins.
     pub(crate) open: DeletionTime,

@@ -21,7 +21,7 @@ pub(crate) struct Block {
     pub(crate) end: u64,
     /// The range deletion that is open at its start, or live.
     pub(crate) open_deletion: DeletionTime,
-    /// Whether `end` may include the byte that ends the partition.
+    /// True if `end` may include the byte that ends the partition.
     is_end_vague: bool,
 }
 

@@ -49,12 +49,12 @@ pub struct Scan {
     last_key: Option<DecoratedKey>,
     /// The position of the current partition in Data.db.
     partition_start: u64,
-    /// Whether the scan returns all rows with all columns, so that raw rows can be copied.
+    /// True if the scan returns all rows with all columns, so that raw rows can be copied.
     is_whole: bool,
     /// The number of the last writer that asked for uniform rows, and whether it can copy those of
     /// this file.
     is_uniform: Option<(u64, bool)>,
-    /// Whether the scan may read ahead: false after the last attempt has failed.
+    /// True if the scan may read ahead; false if its last attempt has failed.
     may_draw_near: bool,
     /// The row that was looked at, and the offset after it (0 if there is none).
     view: RowRef,

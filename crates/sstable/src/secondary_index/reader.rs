@@ -18,7 +18,7 @@ const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 pub struct SecondaryIndex {
     file: CachedFile,
     description: AnyDescription,
-    /// Whether a reader has found damage in it.
+    /// True if a reader has found damage in it.
     is_forgotten: Cell<bool>,
 }
 

@@ -49,7 +49,7 @@ pub struct NearestSearch {
 pub struct NearestNodes {
     /// The most similar vectors, in descending order.
     pub found: Vec<Neighbor>,
-    /// Whether the component has other vectors.
+    /// True if the component has other vectors.
     pub is_cut: bool,
 }
 

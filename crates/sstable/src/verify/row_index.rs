@@ -15,7 +15,7 @@ pub(super) struct Visited<'a> {
     pub(super) last: Option<&'a Unfiltered>,
     pub(super) this: &'a Unfiltered,
     pub(super) offset: u64,
-    /// Whether it lies after the item before it.
+    /// True if it lies after the item before it.
     pub(super) is_in_order: bool,
     pub(super) open: DeletionTime,
 }

@@ -89,7 +89,7 @@ pub struct WriterOptions {
     /// Bytes of samples of the BIG index for each byte of data, above 0. If it is absent,
     /// `min_index_interval` applies.
     pub summary_ratio: Option<f64>,
-    /// Whether the writer syncs all files before it seals them. It is false for files that are
+    /// True if the writer syncs all files before it seals them. It is false for files that are
     /// useless after a crash, such as a run of a sort.
     pub is_durable: bool,
     /// Level, repair, host and commit log intervals for Statistics.db.

@@ -12,7 +12,7 @@ pub(super) struct OpenPartition {
     pub(super) hash: (u64, u64),
     /// The static row, if it is not empty and not yet written.
     pub(super) static_row: Option<Row>,
-    /// Whether the head is written. It is written only when something follows it, because an empty
+    /// True if the head is written. It is written only when something follows it, because an empty
     /// partition is not written.
     pub(super) has_head: bool,
     /// Position in Data.db.

@@ -40,7 +40,7 @@ pub(super) struct BlockBuilder {
     block: Option<BlockStart>,
     first: Vec<u8>,
     last: Vec<u8>,
-    /// Whether the open block ends, unless the next position is a displaced one.
+    /// True if the open block ends, unless the next position is a displaced one.
     is_ending: bool,
     /// Buffer for the position after a block that is ending.
     next: Vec<u8>,

@@ -61,7 +61,7 @@ pub(crate) struct RowRef {
     pub(crate) clustering: Vec<Option<Span>>,
     /// The cells in the file's order, without those of dropped columns.
     pub(crate) cells: Vec<CellSpan>,
-    /// Whether all cells were written together with the row.
+    /// True if all cells were written together with the row.
     pub(crate) is_plain: bool,
 }
 

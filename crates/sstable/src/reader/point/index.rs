@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Place {
     /// The position in Data.db before compression.
     pub(super) position: u64,
-    /// Whether another partition may begin at the place, since a trie stores only prefixes of keys.
+    /// True if another partition may begin at the place, since a trie stores only prefixes of keys.
     /// If not, an index without checksums is wrong.
     pub(super) is_candidate: bool,
     /// Set if the place is not the partition's head.

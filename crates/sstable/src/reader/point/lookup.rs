@@ -71,7 +71,7 @@ pub struct PointLookup {
 #[derive(Clone, Copy, Debug)]
 struct MissingPage {
     key: PageKey,
-    /// Whether the pages that the look-up holds belong to an earlier stage.
+    /// True if the pages that the look-up holds belong to an earlier stage.
     is_new_stage: bool,
 }
 

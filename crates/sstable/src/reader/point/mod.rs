@@ -50,7 +50,7 @@ pub struct PointRow {
     pub partition_deletion: DeletionTime,
     /// The range deletion in force at the row.
     pub range_deletion: DeletionTime,
-    /// Whether the SSTable has the row; [`PointScratch::row`] then returns it.
+    /// True if the SSTable has the row; [`PointScratch::row`] then returns it.
     pub has_row: bool,
 }
 

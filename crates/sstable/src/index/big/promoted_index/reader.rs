@@ -37,7 +37,7 @@ pub struct Block {
     pub end: u64,
     /// The range deletion that is open at the start of the block, or [`DeletionTime::LIVE`].
     pub open_deletion: DeletionTime,
-    /// Whether it is the last block.
+    /// True if it is the last block.
     pub is_last: bool,
 }
 

@@ -31,9 +31,9 @@ pub struct Shape {
     pub partitions: usize,
     /// Maximum number of rows in a partition.
     pub rows: usize,
-    /// Whether shadowed data is left out, as a memtable does.
+    /// True if shadowed data is left out, as a memtable does.
     pub is_reconciled: bool,
-    /// Whether values may be empty although their type has no empty value, and timestamps may be
+    /// True if values may be empty although their type has no empty value, and timestamps may be
     /// extreme.
     pub is_odd: bool,
 }
