@@ -41,7 +41,7 @@ pub struct StorageConfiguration {
     pub page_cache_bytes: usize,
     /// Maximum part of `page_cache_bytes` for rows; 0 disables the row cache (`enable_cache`).
     pub row_cache_bytes: usize,
-    /// Whether the page cache keeps pages of indexes (`enable_index_cache`).
+    /// True if the page cache keeps pages of indexes (`enable_index_cache`).
     pub enable_index_cache: bool,
     /// Bytes of Summary.db for each byte of Data.db (`sstable_summary_ratio`); `None` uses
     /// `min_index_interval`.
@@ -52,7 +52,7 @@ pub struct StorageConfiguration {
     /// Bytes of rows between entries of the row index (`column_index_size`). The default is 1 KiB
     /// for a trie index, which needs few pages for that, and 64 KiB otherwise.
     pub column_index_bytes: Option<u32>,
-    /// Whether compactions start automatically.
+    /// True if compactions start automatically.
     pub autocompaction: bool,
     /// Bytes per second that compactions of all shards may read (`compaction_throughput`); `None`
     /// means no limit.
@@ -65,19 +65,19 @@ pub struct StorageConfiguration {
     pub query_tombstone_page_limit: u32,
     /// The guardrails, which the node can change while it runs.
     pub guardrails: Arc<Guardrails>,
-    /// Whether a keyspace may be replicated to data centers that this node does not know
+    /// True if a keyspace may be replicated to data centers that this node does not know
     /// (`allow_unknown_data_centers`), so that schemas can be copied.
     pub allow_unknown_data_centers: bool,
-    /// Whether ALTER TABLE … DROP COMPACT STORAGE is allowed (`drop_compact_storage_enabled`).
+    /// True if ALTER TABLE … DROP COMPACT STORAGE is allowed (`drop_compact_storage_enabled`).
     pub drop_compact_storage_enabled: bool,
-    /// Whether CREATE MATERIALIZED VIEW is allowed (`materialized_views_enabled`).
+    /// True if CREATE MATERIALIZED VIEW is allowed (`materialized_views_enabled`).
     pub materialized_views_enabled: bool,
     /// Rows of a page that the build of a view reads (arbitrary): enough that the wait for the
     /// commit log is shared, and few enough that the turns on them are short. Tests reduce it.
     pub view_build_page_rows: usize,
     /// Pages between two records of a build's progress (arbitrary); tests reduce it.
     pub view_build_record_pages: u64,
-    /// Whether masks of columns can be made, and hide values (`dynamic_data_masking_enabled`).
+    /// True if masks of columns can be made, and hide values (`dynamic_data_masking_enabled`).
     pub dynamic_data_masking_enabled: bool,
     /// Maximum time that a write waits for room in memtables or log (`write_request_timeout`).
     pub write_timeout: Duration,

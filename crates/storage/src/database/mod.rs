@@ -157,9 +157,9 @@ struct Inner {
     opened: Event,
     open_outcome: RefCell<Result<(), StorageError>>,
     is_closing: Cell<bool>,
-    /// Whether flushes start automatically.
+    /// True if flushes start automatically.
     flushes: Cell<bool>,
-    /// Whether compactions start automatically.
+    /// True if compactions start automatically.
     compacts: Cell<bool>,
     /// On shard 0: held by the schema change under way.
     schema_turn: Semaphore,

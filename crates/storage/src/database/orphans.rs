@@ -29,7 +29,7 @@ pub struct Orphan {
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
-    /// Whether it also has snapshots or backups, which are never removed.
+    /// True if it also has snapshots or backups, which are never removed.
     pub has_copies: bool,
 }
 

@@ -25,9 +25,9 @@ pub(crate) struct EmptyRangeRecorder<'a> {
     opened: u64,
     /// The number of deletions when the read began.
     deletions: u64,
-    /// Whether the read is of one partition.
+    /// True if the read is of one partition.
     is_within: bool,
-    /// Whether live writes are noted for this recorder.
+    /// True if live writes are noted for this recorder.
     is_registered: bool,
     /// Set if the recorder missed live writes of the present run. It then records nothing in the
     /// present partition.

@@ -30,7 +30,7 @@ pub(super) struct Copy<'a> {
     all: Arc<ClusteringSlices>,
     all_items: u64,
     items: u64,
-    /// Whether the memtable may hold cells of dropped columns.
+    /// True if the memtable may hold cells of dropped columns.
     may_hold_dropped: bool,
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::OFF;
 
-/// Whether a threshold warns or refuses.
+/// The effect of a threshold: a warning or a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Level {
@@ -149,7 +149,7 @@ impl Limit {
         }
     }
 
-    /// Whether a value is beyond a threshold.
+    /// Returns whether a value is beyond a threshold.
     pub(super) fn is_beyond(self, value: i64, threshold: i64) -> bool {
         match self.definition().side {
             Side::Above => value > threshold,

@@ -107,19 +107,19 @@ impl Guardrails {
         guardrails
     }
 
-    /// Whether a guardrail may concern a read of one row.
+    /// Returns whether a guardrail may concern a read of one row.
     #[inline]
     pub fn guards_reads(&self) -> bool {
         self.guards_reads.load(Relaxed)
     }
 
-    /// Whether a guardrail may concern a write of one row.
+    /// Returns whether a guardrail may concern a write of one row.
     #[inline]
     pub fn guards_writes(&self) -> bool {
         self.guards_writes.load(Relaxed)
     }
 
-    /// Whether a limit has a threshold.
+    /// Returns whether a limit has a threshold.
     pub fn is_limited(&self, limit: Limit) -> bool {
         let (warn, fail) = self.thresholds(limit);
         warn != OFF || fail != OFF
@@ -198,7 +198,7 @@ impl Guardrails {
         report(!is_enabled, feature.message(is_enabled, what), warnings)
     }
 
-    /// Whether a feature is enabled.
+    /// Returns whether a feature is enabled.
     #[inline]
     pub fn is_enabled(&self, feature: Feature) -> bool {
         self.features[feature as usize].is_enabled.load(Relaxed)

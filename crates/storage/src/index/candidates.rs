@@ -59,7 +59,7 @@ enum Kind {
 /// Some places, in order.
 pub(super) struct Places {
     pub(super) places: Vec<Vec<u8>>,
-    /// Whether there are no others behind them.
+    /// True if there are no others behind them.
     pub(super) is_last: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Found {
     Places(Places),
     /// A scan of the read's target costs less than the rest of the search.
     Scan {
-        /// Whether it does for reads of any number of rows, not of this read's number alone.
+        /// True if the scan costs less for any number of rows, not for this read's number alone.
         of_any_rows: bool,
     },
 }

@@ -211,7 +211,7 @@ struct Kept {
     places: BTreeSet<Vec<u8>>,
     bytes: usize,
     most: usize,
-    /// Whether greater places were left out.
+    /// True if greater places were left out.
     is_cut: bool,
 }
 

@@ -50,6 +50,6 @@ pub enum IndexValues {
 pub struct FormBound {
     /// The form of the value.
     pub form: Vec<u8>,
-    /// Whether entries with this form are in the range. If the form was cut, they are.
+    /// True if entries with this form are in the range. If the form was cut, they are.
     pub inclusive: bool,
 }

@@ -31,7 +31,7 @@ pub struct ReadCommand {
     /// The conditions on indexed columns. The read may use the indexes to skip rows without it;
     /// it may return others, too.
     pub search: Option<Arc<IndexSearch>>,
-    /// Whether the read leaves caches unchanged: it uses cached data, but neither counts as an
+    /// True if the read leaves caches unchanged: it uses cached data, but neither counts as an
     /// access nor adds anything.
     pub bypass_cache: bool,
 }
@@ -141,12 +141,12 @@ pub struct ReadResult {
     pub partitions: Vec<PartitionRows>,
     /// Position at which the next read resumes; `None` at the end.
     pub next: Option<ReadPosition>,
-    /// Whether the read stopped because of the tombstone limit.
+    /// True if the read stopped because of the tombstone limit.
     pub is_cut_by_tombstones: bool,
     /// Number of dead fragments that the read has dropped: tombstones, and rows and cells that are
     /// not visible. Those that the empty-range cache skipped do not count.
     pub dropped: u64,
-    /// Whether secondary indexes answered, rather than a read of the whole target.
+    /// True if secondary indexes answered, rather than a read of the whole target.
     pub used_index: bool,
     /// Number of index entries that searches for ranges of values have passed.
     pub passed_entries: u64,

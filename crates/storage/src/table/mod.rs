@@ -53,7 +53,7 @@ pub(crate) struct Table {
     view: RefCell<Rc<TableView>>,
     memtables: MemtableFactory,
     pub(crate) directory: PathBuf,
-    /// Whether this shard has made the directory's own name durable.
+    /// True if this shard has made the directory's own name durable.
     pub(crate) has_durable_directory: Cell<bool>,
     /// Held by a flush or a truncation: one at a time.
     pub(crate) flush_lock: Semaphore,
@@ -85,7 +85,7 @@ pub(crate) struct Table {
     pub(crate) index_failures: IndexFailures,
     /// `durable_writes` of the keyspace.
     is_durable: Cell<bool>,
-    /// Whether the table is in `system_schema` and logged in the schema's own log.
+    /// True if the table is in `system_schema` and logged in the schema's own log.
     is_schema: bool,
 }
 

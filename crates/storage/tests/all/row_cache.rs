@@ -28,7 +28,7 @@ struct Shape {
     spread: u64,
     /// Bytes of the cache. A small one evicts all the time.
     cache_bytes: usize,
-    /// Whether tombstones are purged at once; then no write is older than a deletion.
+    /// True if tombstones are purged at once; then no write is older than a deletion.
     purges: bool,
 }
 

@@ -42,7 +42,7 @@ pub(super) enum ViewChange {
         row: ViewRow,
         /// The part of it that is new, with tombstones of what is gone.
         change: Row,
-        /// Whether the view had no row at this place before.
+        /// True if the view had no row at this place before.
         appears: bool,
     },
 }

@@ -18,7 +18,7 @@ pub struct ConnectedClient {
     pub keyspace: Option<String>,
     /// The role of the client, if clients log in and this one has done so.
     pub role: Option<String>,
-    /// Whether the client has still to log in.
+    /// True if the client has still to log in.
     pub awaits_login: bool,
     /// The client's session, once it has sent STARTUP.
     pub session: Option<ClientSession>,

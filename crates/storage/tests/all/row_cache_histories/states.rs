@@ -36,7 +36,7 @@ pub(super) struct Page {
     /// The visible states of each partition: from the last complete one when the page started to
     /// the last one that had started when it ended.
     seen: BTreeMap<DecoratedKey, RangeInclusive<usize>>,
-    /// Whether the table was altered during or before the page; its content is not checked then.
+    /// True if the table was altered during or before the page; its content is not checked then.
     is_altered: bool,
 }
 
