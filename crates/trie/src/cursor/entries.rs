@@ -9,7 +9,7 @@ use super::{Cursor, PathReceiver, Position};
 pub struct Entries<C> {
     cursor: C,
     path: Vec<u8>,
-    /// Whether the content at the cursor's position was not returned yet.
+    /// True if the content at the cursor's position was not returned yet.
     pending: bool,
 }
 

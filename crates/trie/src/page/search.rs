@@ -122,7 +122,7 @@ pub struct FloorSearch<'key> {
     best: Best,
     /// Nodes passed on the way to the last node of a branch; `None` while the key is followed.
     steps: Option<usize>,
-    /// Whether the answer is at `position`, on a page that was left.
+    /// True if the answer is at `position`, on a page that was left.
     is_found: bool,
 }
 
