@@ -84,7 +84,7 @@ impl CqlType {
 
 /// One of the two forms of a value.
 trait Form {
-    /// Whether the form agrees with the comparators about all values.
+    /// True if the form agrees with the comparators about all values.
     const IS_ORDERED: bool;
     /// The byte of an empty value inside a sequence.
     const NESTED_EMPTY: u8;

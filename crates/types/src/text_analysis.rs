@@ -11,11 +11,11 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 /// The steps of an analysis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextAnalysis {
-    /// Whether texts are compared in lower case.
+    /// True if texts are compared in lower case.
     pub ignores_case: bool,
-    /// Whether texts are compared in Unicode's normalisation form C.
+    /// True if texts are compared in Unicode's normalisation form C.
     pub normalizes: bool,
-    /// Whether letters are compared without their accents, and signs as their ASCII equivalents.
+    /// True if letters are compared without their accents, and signs as their ASCII equivalents.
     pub folds_to_ascii: bool,
 }
 
