@@ -24,9 +24,9 @@ impl Accesses {
         Self { test, count, random, next, is_sequential: false }
     }
 
-    /// Returns the number of the next row. The typical test alternates between the next row in
-    /// order and a row drawn around the middle, like the two pairs of loaders of the published
-    /// test. All other tests choose uniformly.
+    /// Returns the number of the next row. The typical test alternates between the row that follows
+    /// in order and a random row around the middle; the published test has a pair of loaders for
+    /// each. All other tests choose uniformly.
     pub fn next(&mut self) -> u64 {
         if self.test != Test::Typical {
             return self.random.below(self.count);
