@@ -1,4 +1,4 @@
-//! `WITH name = value AND ...`.
+//! Parses the properties of a statement: `WITH name = value AND ...`.
 
 use std::borrow::Cow;
 
