@@ -1,8 +1,8 @@
 //! Formats and writes the lines of a dump on a thread of its own, while the caller reads and
 //! decodes.
 //!
-//! Rows are handed over in batches. Memory bound: three batches, each of [`BATCH_BYTES`] of
-//! Data.db, or of one longer row.
+//! The caller hands rows over in batches. Memory bound: three batches. A batch has [`BATCH_BYTES`]
+//! of Data.db, or one row if that is longer.
 
 use std::mem::{replace, take};
 use std::sync::Arc;
@@ -62,8 +62,8 @@ impl Printer {
             start.store(true, Ordering::Release);
             print(&received)
         }));
-        // `send` blocks this thread while the channel is full, and this thread starts the other
-        // one.
+        // Wait until the printing thread runs: `send` blocks this thread while the channel is full,
+        // and a blocked thread could not start it.
         while !is_started.load(Ordering::Acquire) {
             time::sleep(Duration::from_micros(50)).await;
         }
@@ -76,7 +76,7 @@ impl Printer {
         self.batch.push(Event::Begin { lines: Box::new(lines), shows_all });
     }
 
-    /// Starts a partition, at this byte of Data.db if it is known.
+    /// Starts a partition. `position` is its first byte in Data.db, if the caller knows it.
     ///
     /// # Errors
     /// Fails if the printing thread has ended.
@@ -89,7 +89,7 @@ impl Printer {
         self.send_if_large(position.unwrap_or(self.batch_start))
     }
 
-    /// Adds a row or marker of the partition, which ends at `position` of Data.db.
+    /// Adds a row or marker to the partition. `position` is the end of the row in Data.db.
     ///
     /// # Errors
     /// Fails if the printing thread has ended.
