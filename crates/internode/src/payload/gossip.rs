@@ -1,7 +1,8 @@
 //! Gossip: each node's generation, heartbeat and states, exchanged in three messages.
 //!
-//! SYN has the digests of all endpoints that the sender knows. ACK has the states that the receiver
-//! of ACK lacks, and digests of the states that its sender wants. ACK2 has the wanted states.
+//! A node sends SYN with the digests of all endpoints that it knows. Its peer answers with ACK: the
+//! states that the node lacks, and digests of those that the peer lacks. The node sends these in
+//! ACK2.
 
 use std::net::SocketAddr;
 
@@ -19,7 +20,7 @@ use crate::{
 pub struct GossipDigest {
     /// The broadcast address of the endpoint.
     pub endpoint: SocketAddr,
-    /// The second of the endpoint's start.
+    /// The time of the endpoint's start, in seconds since 1970.
     pub generation: i32,
     /// The greatest version of its states.
     pub max_version: i32,
@@ -28,7 +29,7 @@ pub struct GossipDigest {
 /// The first message of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GossipSyn {
-    /// The name of the cluster. A node of another one does not answer.
+    /// The name of the cluster. A node of another cluster does not answer.
     pub cluster: String,
     /// The partitioner's class.
     pub partitioner: String,
@@ -39,7 +40,7 @@ pub struct GossipSyn {
 /// The second message of an exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GossipAck {
-    /// The states that the sender wants, beyond the given versions.
+    /// The endpoints of which the sender wants the states beyond these versions.
     pub digests: Vec<GossipDigest>,
     /// States that the receiver lacks.
     pub states: Vec<(SocketAddr, EndpointState)>,
@@ -55,7 +56,7 @@ pub struct GossipAck2 {
 /// The state of an endpoint, or the part of it that is newer than a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointState {
-    /// The second of the endpoint's start.
+    /// The time of the endpoint's start, in seconds since 1970.
     pub generation: i32,
     /// The version of its heartbeat.
     pub heartbeat: i32,
@@ -72,7 +73,7 @@ pub struct VersionedValue {
     pub version: i32,
 }
 
-/// The kind of a state, by its place in Cassandra's list.
+/// The kind of a state. Messages have its position in Cassandra's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names are Cassandra's")]
@@ -268,8 +269,8 @@ fn encode_states(states: &[(SocketAddr, EndpointState)], out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Returns the value of [`ApplicationState::Tokens`]: each token after its be32 length, then a be32
-/// 0, with a character for each byte.
+/// Returns the value of [`ApplicationState::Tokens`]: for each token its be32 length and the token,
+/// then a be32 0. Each byte becomes one character.
 pub fn tokens_value(tokens: &[Token]) -> String {
     let mut bytes = Vec::with_capacity(12 * tokens.len() + 4);
     for token in tokens {
@@ -280,7 +281,7 @@ pub fn tokens_value(tokens: &[Token]) -> String {
     bytes.into_iter().map(char::from).collect()
 }
 
-/// Returns the tokens of a value of [`ApplicationState::Tokens`]; `None` if it does not follow the
+/// Decodes a value of [`ApplicationState::Tokens`]. Returns `None` if the value does not have the
 /// format.
 pub fn tokens_of(value: &str) -> Option<Vec<Token>> {
     let bytes: Vec<u8> = value.chars().map(u8::try_from).collect::<Result<_, _>>().ok()?;

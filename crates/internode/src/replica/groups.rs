@@ -1,7 +1,7 @@
 //! The limits of `GROUP BY` and of aggregates: groups, groups of each partition, and rows.
 //!
-//! A group counts when the next one begins or the read ends. So the row that would begin a group
-//! beyond the limit is read, but does not belong to the answer.
+//! A group counts when the next one begins or the read ends. So the read takes the first row of the
+//! group beyond the limit, but leaves it out of the answer.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ pub(super) struct GroupLimits {
     max_rows: u32,
     now_s: u32,
     counts_statics: bool,
-    /// The partition of the last page's last group, with the clustering of its last row.
+    /// The partition of the previous page's last group, with the clustering of its last row.
     state: Option<(Bytes, Option<Clustering>)>,
-    /// The partition that the page before has begun, and the groups of it that may still follow.
+    /// The partition in which the previous page ended, and how many of its groups may still follow.
     resumed: Option<(Bytes, u32)>,
     boundaries: Boundaries,
     key: Bytes,
     rows: u32,
     groups: u32,
-    /// Negative if more groups may follow than the limit of a partition.
+    /// The groups of the partition. Negative if the previous page left more than the limit allows.
     groups_of_partition: i64,
     has_begun_group: bool,
     has_live_static: bool,
@@ -130,7 +130,7 @@ impl GroupLimits {
             return Taken::Yes;
         }
         if self.state.as_ref().is_some_and(|(begun, _)| begun == key) {
-            // The page before has returned rows of the partition, and counted its static row.
+            // The previous page has returned rows of the partition, and counted its static row.
             self.has_live_static = false;
             self.has_returned_rows = true;
             self.has_begun_group = true;
