@@ -1,7 +1,7 @@
 //! `EncodingStats` holds the minimum timestamp, deletion time and TTL of the data to be written.
 //! They are the baselines of the deltas in Data.db.
 //!
-//! The source of an SSTable (a memtable or a compaction) keeps one and passes it to the writer.
+//! A memtable or a compaction collects the minima of its data and passes them to the writer.
 //! Values below the minima can be written too, because deltas wrap; they only take more bytes.
 //! Format: docs/formats/statistics.md.
 
@@ -100,9 +100,9 @@ impl EncodingStats {
         self.ttl = least(self.ttl, other.ttl);
     }
 
-    /// Lowers the minimum deletion time for a compaction at second `now_s`, which turns an expired
-    /// cell into a tombstone with the second of its write. That second is at most the greatest TTL
-    /// before the expiry. A bound that is too low costs some bytes, a time below it always nine.
+    /// Lowers the minimum deletion time for a compaction at second `now_s`. The compaction turns an
+    /// expired cell into a tombstone of the second of its write, up to `max_ttl` before its expiry.
+    /// A minimum that is too low costs a few bytes a value; a time below the minimum takes nine.
     pub fn cover_writes_of_expired(&mut self, max_ttl: u32, now_s: u32) {
         if let Some(least) = self.local_deletion_time.filter(|&least| least <= now_s) {
             let epoch = least.min(DELETION_TIME_EPOCH_S);
@@ -110,8 +110,8 @@ impl EncodingStats {
         }
     }
 
-    /// Creates the minima from the baselines of a header. The epochs stand for "none", and in files
-    /// of ScyllaDB the maximum numbers do.
+    /// Creates the minima from the baselines of a header. A header without values has the epochs,
+    /// or, in files of ScyllaDB, the maximum numbers.
     pub fn from_baselines(timestamp: i64, local_deletion_time: u32, ttl: u32) -> Self {
         Self {
             timestamp: (timestamp != TIMESTAMP_EPOCH_US).then_some(timestamp),
