@@ -1,16 +1,16 @@
-//! The graph of near vectors, as DiskANN's Vamana builds it, one vector after the other.
+//! The graph of near vectors. DiskANN's Vamana builds it, one vector after the other.
 //!
-//! 1. A search from the entry finds the nodes near the new one, and those on the way.
-//! 2. Of these, [`prune`] chooses the links of the new node: the nearest one, then each that is
-//!    nearer to the new node than to any chosen one, by the factor [`ALPHA_SQUARE`]. So some links
-//!    are short and some go far.
-//! 3. Each chosen node gets a link back. One with too many links chooses again.
-//! 4. Before the last [`SAMPLES`] vectors are inserted, searches for them measure the graph: the
-//!    segment keeps the least width with which they find nearly all of the nearest vectors. Some
-//!    vectors lie near each other, as those of texts, and need little; random ones need much.
-//! 5. At the end, [`link_unreachable`] walks the graph from the entry, and gives each node that it
-//!    does not meet a link from the nearest node that has room. Each node has room for one such
-//!    link, so there always is one.
+//! 1. A search from the entry finds the nodes near the new node, and the nodes on the way to them.
+//! 2. [`prune`] chooses the new node's links among these: first the nearest node, then each node
+//!    whose distance to every chosen node, times [`ALPHA_SQUARE`], is more than its distance to the
+//!    new node. So some links are short and some are long.
+//! 3. Each chosen node gets a link back. A node with too many links chooses its links again.
+//! 4. Before [`build`] inserts the last [`SAMPLES`] vectors, it searches for them with growing
+//!    widths. The segment keeps the least width that finds nearly all of their nearest vectors.
+//!    Clustered vectors, as those of texts, need a small width; random vectors need a large one.
+//! 5. At the end, [`link_unreachable`] walks the graph from the entry. Each node that the walk does
+//!    not meet gets a link from the nearest node that has room. Every node reserves room for one
+//!    such link, so the walk always finds a node with room.
 //!
 //! Memory: the codes, and [`MAX_LINKS`] + 1 numbers of four bytes for each vector. One step takes
 //! some microseconds, and the builder yields between steps.
@@ -23,8 +23,8 @@ use super::{beam::Beam, codes::Codes, rows::ChunkedRows, top::Top};
 const LINKS: usize = 32;
 /// Links that a node has at most.
 pub(super) const MAX_LINKS: usize = 40;
-/// Links back are added up to here before a node chooses again. The last one is for a node that is
-/// not reachable otherwise.
+/// Links up to which a node takes links back, before it chooses again. The last place is reserved
+/// for a link to an unreachable node.
 const MAX_LINKS_BACK: usize = MAX_LINKS - 1;
 /// The width of the searches during the construction. Cassandra's default is 100, too.
 const BEAM_WIDTH: usize = 100;
@@ -35,9 +35,9 @@ const ALPHA_SQUARE: f32 = 1.44;
 const SAMPLES: usize = 32;
 /// A smaller graph is not measured.
 const MIN_MEASURED: usize = 4 * SAMPLES;
-/// Nearest vectors of a sample, and the number of nodes among which a search should have them, as
-/// many as a query with such a LIMIT reads rows.
+/// Nearest vectors of a sample that a search should find.
 const NEAREST: usize = 10;
+/// Best nodes of a search among which these should be: a query with LIMIT 10 reads as many rows.
 const READ: usize = 31;
 /// The share of the nearest vectors that the searches should find. It is above the goal of 95 %,
 /// because the samples are few.
@@ -49,7 +49,7 @@ const WIDTHS: [u32; 6] = [64, 128, 256, 512, 1024, 2048];
 pub(super) struct Graph {
     /// The node at which searches begin.
     pub(super) entry: u32,
-    /// The width that searches need; the greatest number if none of [`WIDTHS`] is enough.
+    /// The width that searches need; `u32::MAX` if none of [`WIDTHS`] is enough.
     pub(super) width: u32,
     /// For each node, the number of its links, and the links.
     links: ChunkedRows<u32>,
@@ -73,7 +73,7 @@ impl Graph {
         }
     }
 
-    /// Adds a link; returns false if the node would have more than `max` then.
+    /// Adds a link. Returns false, and adds none, if the node has `max` links already.
     fn add_link(&mut self, node: u32, link: u32, max: usize) -> bool {
         let row = self.links.row_mut(node as usize);
         let Some((count, places)) = row.split_first_mut() else { return false };
@@ -106,10 +106,11 @@ pub(super) async fn build(codes: &Codes) -> Graph {
     graph
 }
 
-/// Links each node that is not reachable from the entry. Returns whether all are reachable then.
+/// Links each node that is not reachable from the entry. Returns whether the entry then reaches all
+/// nodes.
 async fn link_unreachable(graph: &mut Graph, codes: &Codes, scratch: &mut Scratch) -> bool {
     let mut reached = vec![false; codes.len()];
-    // The last node that was linked has room, because it had no link of this kind before.
+    // The node that was linked last has room, because it has no link to an unreachable node yet.
     let mut last = graph.entry;
     reach(graph, last, &mut reached).await;
     let mut are_all_linked = true;
@@ -126,7 +127,7 @@ async fn link_unreachable(graph: &mut Graph, codes: &Codes, scratch: &mut Scratc
     are_all_linked
 }
 
-/// Marks all nodes that are reachable from one, except those behind nodes that have a mark.
+/// Marks all nodes that are reachable from a node. The walk does not go beyond marked nodes.
 async fn reach(graph: &Graph, from: u32, reached: &mut [bool]) {
     let mut ahead = vec![from];
     while let Some(node) = ahead.pop() {
@@ -137,7 +138,7 @@ async fn reach(graph: &Graph, from: u32, reached: &mut [bool]) {
     }
 }
 
-/// Space that all insertions use.
+/// Buffers that all insertions share.
 struct Scratch {
     beam: Beam,
     /// The number of the last search that met each node.
@@ -166,8 +167,8 @@ impl Scratch {
         }
     }
 
-    /// Searches the nodes near one, which are in the beam then; `near` has all whose links were
-    /// followed.
+    /// Searches for the nodes near `node`. Afterwards, the beam holds them, and `near` holds all
+    /// nodes whose links the search followed.
     async fn search(&mut self, graph: &Graph, codes: &Codes, node: u32) {
         self.search += 1;
         self.beam.clear();
@@ -186,8 +187,8 @@ impl Scratch {
     }
 }
 
-/// Returns the least width with which searches find nearly all of the nearest vectors of those from
-/// `first` on, which are not in the graph yet.
+/// Returns the least width with which searches find nearly all of the nearest vectors of each
+/// sample. The samples are the vectors from `first` on, which the graph does not have yet.
 async fn needed_width(graph: &Graph, codes: &Codes, first: u32, scratch: &mut Scratch) -> u32 {
     let mut samples = Vec::with_capacity(SAMPLES);
     for sample in first..codes.len() as u32 {
@@ -236,7 +237,7 @@ async fn insert(graph: &mut Graph, codes: &Codes, node: u32, scratch: &mut Scrat
     scratch.chosen = chosen;
 }
 
-/// Chooses links among near nodes, which come with their distances.
+/// Chooses links among near nodes. `near` has their distances.
 async fn prune(codes: &Codes, near: &mut [(f32, u32)], chosen: &mut Vec<u32>) {
     near.sort_unstable_by(|left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
     chosen.clear();
@@ -264,7 +265,7 @@ mod tests {
         let mut random = Generator::from_seed(5);
         let mut codes = Codes::new(Similarity::Euclidean, 8);
         for index in 0..1200_u32 {
-            // Half of the codes differ by their scales alone, the last bits of those.
+            // Half of the codes differ only by the last bits of their scales.
             let mut vector = [1.0, 0.5, -0.5, 0.25, 0.1, -1.0, 0.3, 0.7];
             match index % 2 {
                 0 => vector = vector.map(|x| x * (1.0 + index as f32 * f32::EPSILON)),

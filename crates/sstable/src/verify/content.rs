@@ -27,7 +27,7 @@ pub(super) async fn check_content(
     report: &mut VerifyReport,
 ) -> Result<()> {
     if let Err(error) = reader.data().check_all_chunks().await {
-        // If its checksums are wrong, the data is not worth reading.
+        // Data with wrong checksums is not worth reading.
         return report.take_error(error);
     }
     if quick {
@@ -180,8 +180,8 @@ impl<'a> IndexCheck<'a> {
     }
 }
 
-/// Reports a damaged Summary.db, since a reader that finds it damaged, when it opens it or at a
-/// look-up, rebuilds it silently.
+/// Reports a damaged Summary.db, because the reader rebuilds it silently if it finds damage
+/// when it opens the file or at a look-up.
 pub(super) fn check_summary(reader: &SSTableReader, report: &mut VerifyReport) -> Result<()> {
     match &reader.0.index {
         Index::Big(index) => match index.summary_fault().flatten() {
