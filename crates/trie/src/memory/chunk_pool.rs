@@ -1,12 +1,12 @@
-//! The chunk pool: chunks of the largest size that tries have left, or that a thread made ahead,
-//! for later tries.
+//! The chunk pool keeps chunks of the largest size for later tries. A dropped trie gives its chunks
+//! to the pool, and a thread can make some ahead.
 //!
-//! Memory that the process never had costs a page fault for each page, which the system fills with
-//! zeros: a quarter of the time of small writes, and, with huge pages, milliseconds at once on some
-//! virtual machines. A thread for which no write waits can pay that instead
-//! ([`ChunkPool::make_one`]), and the chunks of a dropped trie need not be fetched again.
+//! New memory costs the process a page fault for each page, because the system fills the page with
+//! zeros. Page faults take a quarter of the time of small writes; with huge pages, one takes
+//! milliseconds on some virtual machines. The chunks of a dropped trie need no page fault, and a
+//! thread for which no write waits can take the others ([`ChunkPool::make_one`]).
 //!
-//! Chunks come and go from any thread: a trie's last reader gives them back. That happens once for
+//! Any thread may give or take a chunk: a trie's last reader gives them back. That happens once for
 //! each 8 MiB, so a lock is cheap enough.
 //!
 //! Memory bound: the limit given to [`ChunkPool::new`].
@@ -24,8 +24,8 @@ use super::node::Block;
 /// Bytes of the smallest pages.
 const PAGE_BYTES: usize = 4096;
 
-/// Chunks that should be ready for writers: making one takes at least half as long as filling one
-/// at full speed.
+/// Chunks that should be ready for writers, because the time to make one is at least half of the
+/// time in which writes at full speed fill one.
 const AHEAD: usize = 2;
 
 /// A trie that takes a chunk of this size may soon take one of the largest.
@@ -66,15 +66,15 @@ impl ChunkPool {
         self.limit != 0
     }
 
-    /// Returns whether there were too few chunks when a trie took one, and no
-    /// [`ChunkPool::promise_one`] came since.
+    /// Returns whether a trie that took a chunk left too few of them, and no thread has called
+    /// [`ChunkPool::promise_one`] since.
     #[inline]
     pub fn is_one_wanted(&self) -> bool {
         self.is_one_wanted.load(Ordering::Relaxed)
     }
 
-    /// Records that a thread is about to call [`ChunkPool::make_one`]. After it, call both again
-    /// if a chunk is still wanted.
+    /// Records that a thread is about to call [`ChunkPool::make_one`]. If a chunk is still wanted
+    /// after that call, the thread calls both again.
     pub fn promise_one(&self) {
         self.is_one_wanted.store(false, Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ impl ChunkPool {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a chunk of that layout, of undefined content, if there is one.
+    /// Takes a chunk with that layout, if the pool has one. Its content is undefined.
     pub(super) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         if layout.size() < SOON_BYTES {
             return None;

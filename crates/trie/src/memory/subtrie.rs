@@ -5,8 +5,8 @@ use super::pointer::Pointer;
 use super::view::View;
 use crate::cursor::{Direction, Entries};
 
-/// The keys of a trie that begin with some prefix, as they were when this was made or later. Made
-/// by [`super::InMemoryTrie::subtrie`] and [`super::Guard::subtrie`].
+/// The keys of a trie that begin with some prefix. A read may see writes that followed the call of
+/// [`super::InMemoryTrie::subtrie`] or [`super::Guard::subtrie`] which made it.
 pub struct Subtrie<'a, C> {
     view: View<'a, C>,
     root: Pointer,
@@ -40,7 +40,7 @@ impl<'a, C> Subtrie<'a, C> {
         self.view.get_below(self.root, suffix)
     }
 
-    /// Returns the part of this one below `suffix`.
+    /// Returns the keys that begin with the prefix and `suffix`.
     pub fn subtrie(self, suffix: &[u8]) -> Subtrie<'a, C> {
         Subtrie { view: self.view, root: self.view.find_below(self.root, suffix) }
     }
@@ -50,7 +50,7 @@ impl<'a, C> Subtrie<'a, C> {
         MemoryCursor::new(self.view, self.root, direction)
     }
 
-    /// Returns all keys that begin with the prefix, without it, and their contents, in order.
+    /// Returns all keys below the prefix and their contents, in order. The keys lack the prefix.
     pub fn entries(self, direction: Direction) -> Entries<MemoryCursor<'a, C>> {
         Entries::new(self.cursor(direction))
     }
