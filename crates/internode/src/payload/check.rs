@@ -1,5 +1,5 @@
-//! Checks of an update of a peer, so that storage can rely on it: the values are of their types,
-//! and the cells of each complex column ascend by path.
+//! Checks an update of a peer, so that storage can rely on it: each value fits its type, and the
+//! cells of each complex column ascend by path.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -30,7 +30,8 @@ pub(crate) fn check_key(table: &TableMetadata, key: &Bytes) -> Result<()> {
     }
 }
 
-/// Checks the values of a clustering or of a bound, which may have fewer than the table.
+/// Checks the values of a clustering or of a bound. A bound may have fewer values than the table
+/// has clustering columns.
 pub(crate) fn check_clustering(table: &TableMetadata, values: &[Option<Bytes>]) -> Result<()> {
     let types = table.comparator().types.iter();
     types.zip(values).try_for_each(|((column_type, _), value)| match value {

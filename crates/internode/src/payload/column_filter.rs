@@ -1,4 +1,4 @@
-//! The columns and cells that a read fetches, and those that it returns.
+//! The columns and cells that a read fetches, and the ones that it returns.
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnKind, TableMetadata};
@@ -19,10 +19,10 @@ const HAS_QUERIED: u8 = 0x02;
 const HAS_SUB_SELECTIONS: u8 = 0x04;
 const FETCH_ALL_STATICS: u8 = 0x08;
 
-/// The columns that a read fetches, and those that it returns.
+/// The columns that a read fetches, and the ones that it returns.
 ///
-/// A read fetches more than it returns, because a row without the returned columns may exist by
-/// another one.
+/// A read fetches more columns than it returns, because another column may be the reason why a row
+/// without the returned columns exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnFilter {
     /// The fetched columns, if the read fetches all regular ones; otherwise the read fetches the
@@ -30,7 +30,7 @@ pub struct ColumnFilter {
     pub all_regulars: Option<FetchedColumns>,
     /// True if the read fetches all static columns.
     pub fetches_all_statics: bool,
-    /// The queried columns; `None` if all fetched ones are.
+    /// The queried columns; `None` if the read queries all fetched columns.
     pub queried: Option<FetchedColumns>,
     /// The elements of multi-cell columns that the read returns; `None` if it returns all.
     pub sub_selections: Option<Vec<SubSelection>>,

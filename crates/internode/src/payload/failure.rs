@@ -27,8 +27,8 @@ impl FailureReason {
         Self::ReadTooManyIndexes,
     ];
 
-    /// Returns the reason of a number, as Cassandra does: an unknown number is
-    /// [`FailureReason::Unknown`].
+    /// Returns the reason with a number. An unknown number gives [`FailureReason::Unknown`], as in
+    /// Cassandra.
     pub fn from_number(number: u32) -> Self {
         Self::ALL.get(number as usize).copied().unwrap_or(Self::Unknown)
     }

@@ -16,10 +16,10 @@ use crate::{
 pub struct Hint {
     /// The host id of the replica.
     pub host: Uuid,
-    /// When the coordinator made the hint, in ms since 1970.
+    /// The time at which the coordinator made the hint, in ms since 1970.
     pub created_ms: i64,
-    /// The least grace period of the changed tables, in seconds. A hint that is older is dropped,
-    /// because deletions that it does not know may have been purged.
+    /// The shortest grace period of the changed tables, in seconds. The node drops an older hint,
+    /// because it may have purged deletions that the hint would undo.
     pub gc_grace_seconds: u32,
     /// The write.
     pub mutation: Mutation,
@@ -48,12 +48,12 @@ impl Hint {
     }
 }
 
-/// A logged batch, which two nodes keep until its coordinator has applied it.
+/// A logged batch. Two nodes keep it until its coordinator has applied it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// The id, a UUID of version 1.
     pub id: Uuid,
-    /// When the coordinator made the batch, in µs since 1970.
+    /// The time at which the coordinator made the batch, in µs since 1970.
     pub created_us: i64,
     /// The number of mutations.
     pub count: u32,
@@ -113,7 +113,7 @@ impl Batch {
     }
 }
 
-/// An increment of counters that a replica carries out as the leader of the write.
+/// An increment of counters. The replica that receives it leads the write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CounterMutation {
     /// The increments.

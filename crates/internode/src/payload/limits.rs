@@ -1,4 +1,4 @@
-//! The limits of a read: rows, rows of a partition, groups, and the place where a page goes on.
+//! The limits of a read: rows, rows of a partition, groups, and the place where a page continues.
 
 use bytes::Bytes;
 use espalier_mutation::{Clustering, schema::TableMetadata};
@@ -16,8 +16,8 @@ use crate::{
 pub struct DataLimits {
     /// The counted rows or groups.
     pub counted: Counted,
-    /// The last partition of the page before, and how many rows or groups of it may still be
-    /// returned.
+    /// The last partition of the previous page, and how many of its rows or groups the read may
+    /// still return.
     pub paging: Option<(Bytes, u32)>,
 }
 
@@ -39,11 +39,11 @@ pub enum Counted {
         limit: u32,
         /// `PER PARTITION LIMIT`
         per_partition: u32,
-        /// The most rows that are read.
+        /// The maximum number of rows that the read takes.
         rows: u32,
         /// The rows that make a group.
         grouping: Grouping,
-        /// The group that the page before has begun.
+        /// The group in which the previous page ended.
         state: GroupingState,
     },
 }
@@ -53,11 +53,11 @@ pub enum Counted {
 pub enum Grouping {
     /// All rows.
     Everything,
-    /// The rows of a partition with equal values in so many clustering columns.
+    /// The rows of a partition with equal values in this number of clustering columns.
     PrimaryKeyPrefix(u32),
 }
 
-/// The group that the page before has begun.
+/// The group in which the previous page ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupingState {
     /// No group.
@@ -68,7 +68,7 @@ pub enum GroupingState {
 
 const ROWS: u8 = 0;
 const ROWS_PAGING: u8 = 1;
-/// 2 and 3 were those of Thrift.
+/// 4, because Thrift had the kinds 2 and 3.
 const GROUPS: u8 = 4;
 const GROUPS_PAGING: u8 = 5;
 

@@ -29,7 +29,7 @@ pub struct Update {
 /// The changes of one partition key, each in another table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutation {
-    /// The changes, of which there is at least one.
+    /// The changes, at least one.
     pub updates: Vec<Update>,
 }
 
@@ -90,7 +90,7 @@ impl Update {
     }
 }
 
-/// Returns the range that ends at `marker`, if one does. `open` is the marker where it began.
+/// Returns the range that ends at `marker`, if any. `open` is the marker where it began.
 fn close(
     open: Option<RangeTombstoneMarker>,
     marker: &RangeTombstoneMarker,

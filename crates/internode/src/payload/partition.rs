@@ -1,4 +1,4 @@
-//! A partition in a message: a mutation's change of it, or a read's answer.
+//! A partition in a message: its change in a mutation, or its rows in the answer to a read.
 //!
 //! ```text
 //! partition  vint key length, key, flags, [content]
@@ -8,9 +8,9 @@
 //! marker     02, kind, be16 number of values, clustering values, deletions
 //! ```
 //!
-//! The body of rows and markers is that of Data.db without lengths
-//! ([`espalier_mutation::encoding`]). Columns are a list of names in a mutation, and the subset of
-//! the columns that the command fetches in an answer.
+//! Rows and markers have the body that they have in Data.db, without its lengths
+//! ([`espalier_mutation::encoding`]). A mutation lists its columns by name. An answer gives them as
+//! a subset of the columns that the command fetches.
 
 use bytes::{BufMut, Bytes};
 use espalier_mutation::{
@@ -69,7 +69,7 @@ pub struct PartitionContent {
     pub regulars: ColumnList,
     /// The deletion of the partition.
     pub deletion: DeletionTime,
-    /// The sender's estimate of the number of rows, which mutations have.
+    /// The sender's estimate of the number of rows; only mutations have it.
     pub row_estimate: Option<u32>,
     /// Rows and markers in order.
     pub unfiltered: Vec<Unfiltered>,
@@ -99,7 +99,7 @@ impl From<&EncodingStats> for Minima {
 impl Minima {
     fn baselines(self) -> Baselines {
         let Self { timestamp, local_deletion_time, ttl } = self;
-        // Version 12 writes the low 32 bits too: its receivers read later seconds as overflowed.
+        // Version 12 writes the low 32 bits, too. Its receivers read later seconds as overflowed.
         Baselines::new(timestamp, local_deletion_time, ttl, LocalDeletionTimes::Unsigned)
     }
 
@@ -125,8 +125,8 @@ impl Minima {
 pub type FetchedColumns = (ColumnList, ColumnList);
 
 impl Partition {
-    /// Decodes a partition. `fetched` are the columns that the command of an answer fetches; a
-    /// mutation has `None`.
+    /// Decodes a partition. For an answer, `fetched` has the columns that its command fetches; for
+    /// a mutation, it is `None`.
     pub(crate) fn decode(
         input: &mut Input<'_>,
         table: &TableMetadata,

@@ -9,7 +9,8 @@ use crate::{
     output::put_boolean,
 };
 
-/// A ballot with an update: what PREPARE promises, PROPOSE accepts, or COMMIT applies.
+/// A ballot with an update. A replica promises it in PREPARE, accepts it in PROPOSE, and applies it
+/// in COMMIT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
     /// The ballot, a UUID of version 1.

@@ -33,7 +33,7 @@ pub struct ReadCommand {
     pub accepts_transient: bool,
     /// True if the coordinator filters the rows of several replicas again.
     pub needs_reconciliation: bool,
-    /// The second by which cells have expired or not. Version 12 has 31 bits of it.
+    /// The time in seconds at which the read takes place. Version 12 sends 31 bits.
     pub now_s: u32,
     /// The columns.
     pub columns: ColumnFilter,
@@ -135,8 +135,7 @@ impl ReadCommand {
     }
 }
 
-/// Returns the form of a partition key: a key of one column of a fixed length has no length before
-/// it.
+/// Returns the form of a partition key. A key of one column of fixed length has no length prefix.
 fn key_form(table: &TableMetadata) -> ValueForm {
     match table.partition_key_columns() {
         [single] => ValueForm::of(&single.column_type),

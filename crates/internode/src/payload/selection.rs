@@ -26,8 +26,8 @@ pub struct ClusteringFilter {
 pub enum SelectedRows {
     /// The rows in these slices, which are in clustering order.
     Slices(Vec<ClusteringSlice>),
-    /// The rows with these clusterings, which are in clustering order. None of them selects the
-    /// static row alone.
+    /// The rows with these clusterings, which are in clustering order. An empty list selects only
+    /// the static row.
     Names(Vec<Clustering>),
 }
 
@@ -45,7 +45,7 @@ impl ClusteringFilter {
                 SelectedRows::Slices(slices)
             }
             1 => {
-                // Without clustering columns, there is one clustering, and it takes no bytes.
+                // A table without clustering columns has one clustering, which takes no bytes.
                 if count > 1 && table.comparator().types.is_empty() {
                     return Err(DecodeError::Malformed("the one row is selected several times"));
                 }
@@ -103,8 +103,8 @@ pub struct DataRange {
     pub is_end_included: bool,
     /// The rows of each partition.
     pub filter: ClusteringFilter,
-    /// Where a page goes on inside its first partition: the last row of the page before, and
-    /// whether to return it again.
+    /// The place where a page continues inside its first partition: the last row of the previous
+    /// page, and whether to return that row again.
     pub paging: Option<(Clustering, bool)>,
 }
 

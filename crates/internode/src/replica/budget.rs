@@ -1,4 +1,4 @@
-//! The memory of answers in work: a bound for each, and one for all.
+//! Bounds the memory of answers in work: of each answer, and of all together.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 128 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct AnswerBudget(Arc<AtomicUsize>);
 
-/// The bytes of one answer, which it returns when it is dropped.
+/// The bytes of one answer. The drop returns them to the budget.
 #[derive(Debug)]
 pub struct AnswerBytes {
     budget: AnswerBudget,
@@ -32,7 +32,7 @@ impl AnswerBytes {
     ///
     /// # Errors
     ///
-    /// Fails with a text if the answer, or all answers, exceed their bound.
+    /// Fails with a text if the answer exceeds its bound, or all answers exceed theirs.
     pub(super) fn set(&mut self, bytes: usize) -> Result<(), &'static str> {
         let all = &self.budget.0;
         if bytes < self.taken {

@@ -1,8 +1,8 @@
 //! The columns and cells that a command fetches.
 //!
-//! A command fetches more than it queries, because a row without a queried cell may exist by
-//! another one. A cell that is fetched and not queried has no value in the answer. It is left out
-//! if the row's liveness is newer, which then shows the row.
+//! A command fetches more cells than it queries, because another cell may be the reason why a row
+//! without a queried cell exists. The answer has such a cell without its value. It leaves the cell
+//! out if the row's liveness is newer, because the liveness shows then that the row exists.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -58,7 +58,7 @@ impl FetchedColumnSet {
         self.0.is_empty()
     }
 
-    /// Leaves the fetched part of a row. Returns whether anything is left.
+    /// Removes all but the fetched part of a row. Returns whether anything is left.
     pub fn cut(&self, table: &TableMetadata, row: &mut Row) -> bool {
         let newest = row.liveness.timestamp;
         row.columns.retain_mut(|(id, data)| {

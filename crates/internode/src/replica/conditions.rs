@@ -1,9 +1,9 @@
-//! The conditions of a read on columns (`ALLOW FILTERING`), judged by Cassandra's rules.
+//! Tests the conditions of a read on columns (`ALLOW FILTERING`) by Cassandra's rules.
 //!
-//! Conditions on the partition key and on static columns hold for a partition or not; the others
-//! hold for a row. If the coordinator filters again after it has merged the rows of several
-//! replicas, a collection's tombstones meet a condition as its elements do, because another
-//! replica may lack the deletion.
+//! Conditions on the partition key and on static columns hold for a whole partition; the others
+//! hold for a row. If the coordinator merges the rows of several replicas and filters them again,
+//! the tombstone of an element meets a condition as the element would, because another replica may
+//! lack the deletion.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -69,7 +69,7 @@ impl Conditions {
         !self.row.is_empty()
     }
 
-    /// Returns whether a partition meets the conditions that concern all of it.
+    /// Returns whether a partition meets the conditions on whole partitions.
     pub fn hold_for_partition(
         &self,
         table: &TableMetadata,

@@ -1,6 +1,6 @@
 //! The limits of a read: rows, and rows of each partition.
 //!
-//! A live row counts. A partition of which only the static row is live counts as a row if the
+//! Each live row counts. A partition whose only live row is the static one counts as one row if the
 //! command selects whole partitions. The row that reaches a limit is the last one of the answer.
 
 use bytes::Bytes;
@@ -24,8 +24,8 @@ pub(super) enum Taken {
 }
 
 impl Limits {
-    /// Starts the limits of a command. `counts_statics` tells whether partitions of which only the
-    /// static row is live count.
+    /// Starts the limits of a command. With `counts_statics`, a partition whose only live row is
+    /// the static one counts.
     pub fn new(
         table: &TableMetadata,
         limits: &DataLimits,
@@ -102,12 +102,12 @@ impl Limits {
 pub(super) struct RowLimits {
     limit: u32,
     per_partition: u32,
-    /// The partition that the page before has begun, and the rows of it that may still follow.
+    /// The partition in which the previous page ended, and how many of its rows may still follow.
     resumed: Option<(Bytes, u32)>,
     now_s: u32,
     counts_statics: bool,
     rows: u32,
-    /// Negative if more rows may follow than the limit of a partition.
+    /// The rows of the partition. Negative if the previous page left more than the limit allows.
     rows_of_partition: i64,
     has_live_static: bool,
     is_done: bool,
@@ -119,7 +119,7 @@ impl RowLimits {
         match &self.resumed {
             Some((resumed, remaining)) if resumed == key => {
                 self.rows_of_partition = i64::from(self.per_partition) - i64::from(*remaining);
-                // The page before has counted the static row.
+                // The previous page has counted the static row.
                 self.has_live_static = false;
             }
             _ => {

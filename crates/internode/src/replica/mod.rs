@@ -1,30 +1,30 @@
-//! The answer of a replica to a read: the data or the digest that a Cassandra replica with the same
-//! rows would send.
+//! Answers a read with the data or the digest that a Cassandra replica with the same rows would
+//! send.
 //!
 //! | module | content |
 //! | --- | --- |
 //! | `plan` | the checks of a command, and the reads of storage that it needs |
-//! | `visitor` | the partitions of storage become those of the answer |
+//! | `visitor` | turns the partitions of storage into those of the answer |
 //! | `columns` | the columns and cells that a command fetches |
-//! | `purge` | tombstones that are old enough are left out |
+//! | `purge` | removes tombstones whose grace period has passed |
 //! | `tombstones` | the count of tombstones, and its limits |
 //! | `conditions` | the conditions of `ALLOW FILTERING` |
 //! | `limits`, `groups` | limits of rows and of groups |
-//! | `output` | the partitions of the answer become data or a digest |
+//! | `output` | turns the partitions of the answer into data or a digest |
 //! | `budget` | the memory of answers in work |
 //!
 //! Storage shows its merged partitions with all tombstones ([`FragmentVisitor`]). Each row and
 //! marker passes these steps, in Cassandra's order:
 //!
-//! 1. The columns that the command does not fetch go. A cell that is fetched and not queried loses
-//!    its value, and goes if the row's liveness is newer.
-//! 2. Tombstones whose grace has passed go, by the second that the command gives. Expired cells
-//!    become tombstones.
-//! 3. The tombstones that are left count towards the limit.
-//! 4. Rows that do not meet the conditions go.
-//! 5. The limits count live rows, and end the partition or the read.
-//! 6. A range deletion that is open where a limit ended the partition is closed behind the last
-//!    row.
+//! 1. `columns` removes the columns that the command does not fetch. A cell that the command
+//!    fetches but does not query loses its value; if the row's liveness is newer, it is removed.
+//! 2. `purge` turns expired cells into tombstones, and removes tombstones whose grace period has
+//!    passed at the command's time.
+//! 3. `tombstones` counts the remaining tombstones towards the limit.
+//! 4. `conditions` removes rows that do not meet the conditions.
+//! 5. `limits` counts live rows, and ends the partition or the read.
+//! 6. If a limit ended the partition inside a range deletion, `visitor` closes the deletion behind
+//!    the last row.
 //!
 //! Source: Cassandra 5.0.9, `ReadCommand.executeLocally`.
 //!
@@ -58,14 +58,14 @@ use crate::{
 /// The terms of a read besides its command.
 #[derive(Clone, Debug)]
 pub struct ReadTerms {
-    /// When the coordinator gives up.
+    /// The time at which the coordinator gives up.
     pub deadline: Instant,
     /// The limits of tombstones.
     pub tombstones: TombstoneLimits,
-    /// True if the coordinator takes a read that exceeds a limit as a parameter of the answer.
+    /// True if the coordinator understands the parameter that reports an exceeded limit.
     pub tracks_warnings: bool,
-    /// True if the coordinator compares digests of repaired data. This node has none, so its answer
-    /// leaves the comparison undecided.
+    /// True if the coordinator compares digests of repaired data. This node has no repaired data,
+    /// so its answer says that the comparison is inconclusive.
     pub tracks_repaired: bool,
     /// The memory of all answers in work.
     pub budget: AnswerBudget,

@@ -1,4 +1,4 @@
-//! The partitions of the answer, as data or as a digest.
+//! Turns the partitions of the answer into data or a digest.
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl Output {
     }
 }
 
-/// Returns the columns that an empty selection of rows lists: those of the static row alone.
+/// Returns the columns that an answer without selected rows lists: those of the static row.
 pub(super) fn columns_of(table: &TableMetadata, row: &Row) -> ColumnList {
     ColumnList::of(row.columns.iter().filter_map(|(id, _)| table.column_by_id(*id)))
 }

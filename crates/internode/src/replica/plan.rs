@@ -1,4 +1,4 @@
-//! Checks a command, and makes it reads of storage.
+//! Checks a command, and translates it into reads of storage.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(super) fn parts(command: &ReadCommand) -> Result<Vec<Part>, ReadFailure> {
     }
 }
 
-/// Refuses the tables of which this node does not store all writes.
+/// Refuses a table if this node does not store all its writes.
 fn check_table(table: &TableMetadata) -> Result<(), ReadFailure> {
     let reason = if is_system_keyspace(&table.keyspace) {
         "reads of system keyspaces are not answered"
@@ -59,7 +59,7 @@ fn check_table(table: &TableMetadata) -> Result<(), ReadFailure> {
     Err(ReadFailure::refused(reason))
 }
 
-/// Refuses an index whose rows the conditions alone do not give.
+/// Refuses an index if the conditions alone do not select the same rows.
 fn check_index(command: &ReadCommand) -> Result<(), ReadFailure> {
     let Some(id) = command.index else { return Ok(()) };
     let unavailable = |text| Err(ReadFailure::Refused(FailureReason::IndexNotAvailable, text));
@@ -92,7 +92,7 @@ fn check_index(command: &ReadCommand) -> Result<(), ReadFailure> {
     Ok(())
 }
 
-/// Returns Cassandra's id of an index: the UUID of version 3 of its name alone.
+/// Returns Cassandra's id of an index: the version 3 UUID of its name.
 fn id_of(index: &IndexMetadata) -> Uuid {
     Builder::from_md5_bytes(Md5::digest(index.name.as_bytes()).into()).into_uuid()
 }
@@ -108,7 +108,7 @@ fn read(
     filter: &ClusteringFilter,
 ) -> Part {
     let direction = if filter.is_reversed { Direction::Reverse } else { Direction::Forward };
-    // Limits only tell storage how long the read is likely to be.
+    // Storage takes the limits as an estimate of the read's length, and does not enforce them.
     let (rows, rows_per_partition) = match &command.limits.counted {
         Counted::Rows { limit, per_partition, .. } => (*limit, *per_partition),
         Counted::Groups { rows, .. } => (*rows, u32::MAX),
@@ -200,7 +200,7 @@ fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, Re
     Ok(parts)
 }
 
-/// Returns the part of the slices behind the last row of the page before.
+/// Returns the part of the slices behind the last row of the previous page.
 fn rest_of(
     table: &TableMetadata,
     slices: &ClusteringSlices,

@@ -1,4 +1,4 @@
-//! Leaves out the tombstones whose grace has passed, by the second that the command gives.
+//! Removes the tombstones whose grace period has passed at the command's time.
 
 use espalier_mutation::{
     DeletionTime, RangeTombstoneMarker, Row,
@@ -9,12 +9,12 @@ use espalier_mutation::{
 /// The compaction option that keeps the tombstones of unrepaired data. No data here is repaired.
 const ONLY_REPAIRED: &str = "only_purge_repaired_tombstones";
 
-/// The ages of a read.
+/// The times by which a read purges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purge {
-    /// The second by which cells have expired.
+    /// The time of the read in seconds. Cells that expire until then are dead.
     pub now_s: u32,
-    /// Tombstones of earlier seconds go.
+    /// The time before which deletions are purged.
     gc_before_s: u32,
 }
 

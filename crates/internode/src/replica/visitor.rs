@@ -1,4 +1,4 @@
-//! Makes the partitions that storage shows those of the answer; see [`super`] for the steps.
+//! Turns the partitions that storage shows into those of the answer; [`super`] lists the steps.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Fragments between two looks at the clock. Arbitrary.
+/// Number of fragments after which the read checks the clock again. Arbitrary.
 const FRAGMENTS_BETWEEN_LOOKS: u32 = 256;
 /// Bytes that a row, a cell and a marker take in memory besides their values; estimates.
 const ROW_BYTES: usize = 160;
@@ -62,9 +62,9 @@ pub(super) struct ReplicaRead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SelectedKind {
     Rows,
-    /// No rows, and the answer lists the fetched columns nevertheless.
+    /// No rows, but the answer lists all fetched columns.
     NoRows,
-    /// No rows, and the answer lists the columns of the static row alone.
+    /// No rows, and the answer lists only the columns of the static row.
     NoColumns,
 }
 
@@ -124,7 +124,7 @@ impl ReplicaRead {
         };
     }
 
-    /// Returns whether the answer has all that it may have.
+    /// Returns whether the answer is complete.
     pub fn is_over(&self) -> bool {
         self.failure.is_some() || self.limits.are_reached()
     }
@@ -166,7 +166,7 @@ impl ReplicaRead {
         Visit::End
     }
 
-    /// Looks at the number of tombstones.
+    /// Checks the number of tombstones.
     fn check(&self) -> Result<(), ReadFailure> {
         if let Some(count) = self.tombstones.too_many() {
             let text = format!("the read met {count} tombstones (see tombstone_failure_threshold)");
@@ -175,8 +175,8 @@ impl ReplicaRead {
         Ok(())
     }
 
-    /// Counts a fragment that storage shows, also one that the answer leaves out, and looks at the
-    /// clock from time to time.
+    /// Counts a fragment that storage shows, and checks the clock from time to time. Fragments that
+    /// the answer leaves out count, too.
     fn look(&mut self) -> Result<(), ReadFailure> {
         self.until_look -= 1;
         if self.until_look == 0 {
@@ -205,7 +205,7 @@ impl ReplicaRead {
         self.purge.row(&mut row).then_some((columns, row))
     }
 
-    /// Makes the current partition one of the answer.
+    /// Adds the current partition to the answer.
     fn show(&mut self, current: &mut Current) {
         current.is_shown = true;
         let head = &mut current.head;
@@ -252,16 +252,16 @@ impl ReplicaRead {
         }
         self.tombstones.add_row(&row);
         self.check()?;
-        // Conditions on rows decide whether the partition belongs to the answer. Others have been
-        // judged at its head.
+        // Conditions on rows decide whether the partition belongs to the answer. The conditions on
+        // the partition were tested at its head.
         if !current.is_shown && !self.conditions.concern_rows() {
             self.show(current);
         }
         if !self.conditions.hold_for_row(table, &row) {
             return Ok(if current.is_shown { self.behind_limit() } else { Visit::Continue });
         }
-        // The fragment that shows the partition belongs to the answer even if the limits of the
-        // partition are reached: Cassandra has taken it before it asks for them.
+        // The first fragment of a partition belongs to the answer even if the partition's limits
+        // are reached: Cassandra takes the fragment before it checks the limits.
         if !current.is_shown {
             self.show(current);
         }
@@ -395,8 +395,8 @@ fn closing_marker(
     RangeTombstoneMarker::of_change(bound, open, DeletionTime::LIVE, direction)
 }
 
-/// Returns the part of the last marker that ends a range deletion. The one that it begins covers
-/// nothing of the answer.
+/// Returns the part of the last marker that ends a range deletion. The deletion that the marker
+/// begins covers nothing of the answer.
 fn without_opening(
     marker: RangeTombstoneMarker,
     direction: Direction,
@@ -406,8 +406,8 @@ fn without_opening(
     (!ended.is_live()).then(|| marker.with_deletions(before, after))
 }
 
-/// Returns whether a filter selects all rows of a partition. No names select the static row, and
-/// count as all.
+/// Returns whether a filter selects all rows of a partition. An empty list of names selects the
+/// static row, and counts as all rows.
 fn selects_whole(filter: &ClusteringFilter) -> bool {
     match &filter.rows {
         SelectedRows::Slices(slices) => {
@@ -417,7 +417,7 @@ fn selects_whole(filter: &ClusteringFilter) -> bool {
     }
 }
 
-/// Cassandra lists columns by the way in which it reads.
+/// Returns the selected rows and columns. They depend on the way in which Cassandra would read.
 fn selected_kind(command: &ReadCommand, filter: &ClusteringFilter) -> SelectedKind {
     match &filter.rows {
         SelectedRows::Slices(slices) if slices.is_empty() => SelectedKind::NoColumns,

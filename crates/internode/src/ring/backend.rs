@@ -1,4 +1,4 @@
-//! The node behind a member: its schema, the storage of writes, and reads.
+//! The interface from a member to its node: schema, writes, batches and reads.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -18,33 +18,33 @@ pub trait Backend {
     /// Returns the schema, by which messages are decoded.
     fn schema(&self) -> Arc<Schema>;
 
-    /// Makes the keyspaces of the ring those of the node. `rows` are all rows of the schema tables
-    /// of a peer.
+    /// Makes the node's keyspaces equal to those of the ring. `rows` are all rows of the schema
+    /// tables of a peer.
     ///
-    /// Returns the number of tables that the node cannot have as the ring does.
+    /// Returns the number of tables that the node cannot have in the form that the ring has them.
     fn take_schema(&self, rows: Vec<Mutation>) -> LocalFuture<Result<usize, String>>;
 
-    /// Stores a write. It is synced when the future is ready.
+    /// Stores a write. The future is ready when the write is synced.
     fn store(&self, write: espalier_mutation::Mutation) -> LocalFuture<Result<(), String>>;
 
-    /// Stores a write as [`Self::store`] does, without its changes of tables that were truncated
-    /// at or after `made_ms`, in ms since 1970.
+    /// Stores a write as [`Self::store`] does, but drops its changes of each table that was
+    /// truncated at or after `made_ms`, in ms since 1970.
     fn store_unless_truncated(
         &self,
         write: espalier_mutation::Mutation,
         made_ms: i64,
     ) -> LocalFuture<Result<(), String>>;
 
-    /// Returns when a table was truncated last, in µs since 1970.
+    /// Returns the time of the last truncation of a table, in µs since 1970.
     fn truncated_at_us(&self, table: TableId) -> LocalFuture<Result<Option<i64>, String>>;
 
-    /// Keeps a batch. It is synced when the future is ready.
+    /// Keeps a batch. The future is ready when the batch is synced.
     fn store_batch(&self, batch: Batch) -> LocalFuture<Result<(), String>>;
 
     /// Removes a batch.
     fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>>;
 
-    /// Returns the batches that are kept.
+    /// Returns the batches that the node keeps.
     fn batches(&self) -> LocalFuture<Result<Vec<Batch>, String>>;
 
     /// Removes all rows of a table.
@@ -60,7 +60,8 @@ pub trait Backend {
     /// Returns the limits of tombstones in a read.
     fn tombstone_limits(&self) -> TombstoneLimits;
 
-    /// Returns the version of the node's own schema, for a member that has not taken the ring's.
+    /// Returns the version of the node's own schema. A member announces it until it has taken the
+    /// ring's schema.
     fn own_schema_version(&self) -> Uuid {
         self.schema().version
     }

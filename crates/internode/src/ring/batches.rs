@@ -5,9 +5,9 @@
 //! 3. A batch that is still there after [`MIN_AGE`] belongs to a coordinator that has failed. The
 //!    node sends each write to all its replicas, and removes the batch once all have acknowledged.
 //!
-//! The node keeps no hints. A batch with a replica that is down stays, and is sent again each
-//! [`PERIOD`], until it is older than the grace period of its tables; deletions after it may be
-//! purged then. Cassandra gives such a batch up in the same way.
+//! The node keeps no hints. While a replica of a batch is down, the batch stays, and the node sends
+//! it again each [`PERIOD`]. The node gives the batch up when it is older than the grace period of
+//! its tables, because later deletions may be purged by then. Cassandra does the same.
 
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 
@@ -21,9 +21,9 @@ use crate::{
     payload::{Batch, Mutation, Payload},
 };
 
-/// The time after which a batch is taken for left over: twice Cassandra's `write_request_timeout`.
+/// The age at which a batch counts as left over: twice Cassandra's `write_request_timeout`.
 const MIN_AGE: Duration = Duration::from_secs(4);
-/// The time between two looks at the batch log, as in Cassandra.
+/// The interval at which the node reads the batch log, as in Cassandra.
 const PERIOD: Duration = Duration::from_secs(10);
 
 impl RingMember {
@@ -35,7 +35,7 @@ impl RingMember {
         batch: Batch,
         room: Reservation,
     ) -> Result<(), Refusal> {
-        // A batch is kept only if the node could finish it.
+        // The node keeps a batch only if it could finish it.
         let schema = self.backend.schema();
         for mutation in batch.mutations(&*schema).map_err(Refusal::of)? {
             writes::check(&mutation)?;
@@ -84,7 +84,7 @@ impl RingMember {
         let mutations = match batch.mutations(&*self.backend.schema()) {
             Ok(mutations) => mutations,
             Err(error) => {
-                // The schema may come; the table may be dropped.
+                // The table may be new and not known here yet, or it was dropped.
                 if self.warnings.is_due("batch of an unknown schema") {
                     tracing::warn!(%id, %error, "a left-over batch cannot be decoded, keeping it");
                 }
@@ -114,8 +114,8 @@ impl RingMember {
         }
     }
 
-    /// Removes the updates of a write to tables that were truncated after it. Returns whether the
-    /// node knows the truncations of each table.
+    /// Removes a write's updates of tables that were truncated after it. Returns whether the node
+    /// knows the truncations of each table.
     pub(super) async fn drop_truncated(&self, mutation: &mut Mutation, created_us: i64) -> bool {
         let (mut truncated, mut is_known) = (Vec::new(), true);
         for update in &mutation.updates {
@@ -132,7 +132,7 @@ impl RingMember {
         is_known
     }
 
-    /// Returns the replicas of a write, of which there is at least one; `None` if they are unknown.
+    /// Returns the replicas of a write, at least one; `None` if they are unknown.
     pub(super) fn replicas_of(&self, mutation: &Mutation) -> Option<Vec<SocketAddr>> {
         let update = mutation.updates.first()?;
         let token = DecoratedKey::new(update.partition.key.clone()).token;
@@ -143,7 +143,7 @@ impl RingMember {
         replicas.filter(|replicas| !replicas.is_empty())
     }
 
-    /// Returns whether all replicas have taken a write.
+    /// Sends a write to all its replicas. Returns whether all have acknowledged it.
     pub(super) async fn write_to_replicas(self: &Rc<Self>, mutation: Mutation) -> bool {
         let Some(update) = mutation.updates.first() else { return true };
         let Some(replicas) = self.replicas_of(&mutation) else {

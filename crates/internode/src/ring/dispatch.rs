@@ -1,4 +1,4 @@
-//! The answer to each message of a peer.
+//! Passes each message of a peer to the code that answers it, or refuses it.
 
 use std::{net::SocketAddr, rc::Rc};
 
@@ -16,7 +16,7 @@ const MAX_WRITE_BYTES: usize = 16 << 20;
 const MAX_COMMAND_BYTES: usize = 1 << 20;
 
 impl RingMember {
-    /// Takes a message of a peer. `room` is the memory that it has reserved.
+    /// Takes a message of a peer. `room` is the memory that the message has reserved.
     pub(super) fn receive(
         self: &Rc<Self>,
         from: SocketAddr,
@@ -51,8 +51,8 @@ impl RingMember {
         }
     }
 
-    /// Checks a message before its payload is decoded, which may take much memory. Returns whether
-    /// the node needs the payload.
+    /// Checks a message before the node decodes its payload, because that may take much memory.
+    /// Returns whether the node needs the payload.
     fn check(
         &self,
         from: SocketAddr,
@@ -173,7 +173,7 @@ impl RingMember {
         }
     }
 
-    /// Answers that a request was not carried out, if the peer wants to know, and reports it.
+    /// Reports a refused request. Tells the peer, too, if it waits for an answer of failure.
     pub(super) fn refuse(
         self: &Rc<Self>,
         to: SocketAddr,
@@ -198,8 +198,8 @@ impl RingMember {
     }
 }
 
-/// Returns whether a message of this verb may arrive without room: Cassandra sends it over the
-/// connection for urgent messages, or its work ends at once.
+/// Returns whether a message of this verb may arrive without room. Cassandra sends such a message
+/// over the connection for urgent messages, or the node has answered it before the next one.
 fn may_be_urgent(verb: Verb) -> bool {
     match verb {
         Verb::GOSSIP_DIGEST_SYN

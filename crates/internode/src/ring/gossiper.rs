@@ -1,17 +1,17 @@
-//! The state of gossip, without sockets and clock: what this node knows of each endpoint, and the
-//! messages that follow from a message or from a second that has passed.
+//! The state of gossip, without sockets and clock: the facts that this node knows about each
+//! endpoint, and the messages that it sends after a message or after each second.
 //!
 //! 1. Each second the node raises its heartbeat and sends SYN to a random live endpoint, sometimes
 //!    to an unreachable one, and to a seed unless it has just sent to one.
-//! 2. A receiver of SYN answers with the states that the sender lacks, and asks for those that it
-//!    lacks itself (ACK). The sender answers with these (ACK2).
-//! 3. An endpoint with news is probed by ECHO. Its answer makes it alive.
+//! 2. A receiver of SYN answers with ACK: the states that the sender lacks, and a request for the
+//!    states that the receiver lacks. The sender answers the request with ACK2.
+//! 3. The node sends ECHO to an endpoint with news. The answer makes the endpoint alive.
 //! 4. An endpoint whose heartbeat stands still for [`MAX_SILENCE`] is down. Cassandra decides by
-//!    the distribution of the intervals; its default conviction takes about as long.
+//!    the distribution of the intervals; with its default settings, that takes about as long.
 //! 5. An endpoint that has left the ring or was removed is never alive again in its generation. The
-//!    node forgets it after [`DEPARTED_LIMIT`], and an endpoint without a status, or one that has
-//!    not ended its bootstrap, after [`MAX_SILENCE_WITHOUT_STATUS`]. Nodes that have not forgotten
-//!    may tell it of them again.
+//!    node forgets it after [`DEPARTED_LIMIT`]. An endpoint that has no status, or has not ended
+//!    its bootstrap, is forgotten after [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that still know a
+//!    forgotten endpoint may announce it again.
 //!
 //! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
 
@@ -32,22 +32,22 @@ use crate::{
 /// The time without a new heartbeat after which an endpoint is down.
 pub const MAX_SILENCE: Duration = Duration::from_secs(20);
 
-/// The time without a new heartbeat after which an endpoint is forgotten that has no status or has
-/// not ended its bootstrap.
+/// The time without a new heartbeat after which the node forgets an endpoint that has no status or
+/// has not ended its bootstrap.
 pub const MAX_SILENCE_WITHOUT_STATUS: Duration = Duration::from_secs(30);
 
-/// The time after which an endpoint is forgotten that has left the ring. Cassandra nodes tell each
-/// other of it for as long.
+/// The time after which the node forgets an endpoint that has left the ring. Cassandra nodes gossip
+/// about such an endpoint for as long.
 pub const DEPARTED_LIMIT: Duration = Duration::from_secs(3 * 24 * 3600);
 
-/// The endpoints that a node knows at most. Arbitrary; Cassandra has no bound.
+/// Maximum number of endpoints that the node knows. Arbitrary; Cassandra has no bound.
 pub const MAX_ENDPOINTS: usize = 1024;
 
-/// The time by which a generation may be ahead of the clock, in seconds, as in Cassandra. A later
-/// one is a lie that no restart of the endpoint could correct.
+/// The time in seconds by which a generation may be ahead of the clock, as in Cassandra. If the
+/// node took a later generation, no restart of the endpoint could correct it.
 const MAX_GENERATION_AHEAD_S: i32 = 365 * 24 * 3600;
 
-/// The beginnings of statuses that no endpoint has which takes part in the ring.
+/// The beginnings of the statuses of endpoints that take no part in the ring.
 const DEPARTED: [&str; 4] = ["removing", "removed", "LEFT", "hibernate"];
 
 /// The partitioner of all tables here.
@@ -67,7 +67,7 @@ pub enum Liveness {
 /// The state of an endpoint, as far as this node knows it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// The second of its start.
+    /// The time of its start, in seconds since 1970.
     pub generation: i32,
     /// The version of its heartbeat.
     pub heartbeat: i32,
@@ -75,7 +75,7 @@ pub struct Endpoint {
     pub states: BTreeMap<ApplicationState, VersionedValue>,
     /// Says if it answers.
     pub liveness: Liveness,
-    /// When its heartbeat went on last, on the clock of [`Gossiper::tick`].
+    /// The time of its last new heartbeat, on the clock of [`Gossiper::tick`].
     heard_at: Duration,
 }
 
@@ -111,7 +111,7 @@ impl Endpoint {
         self.states.values().map(|value| value.version).fold(self.heartbeat, i32::max)
     }
 
-    /// Returns the states that are newer than a version; `None` if none is.
+    /// Returns the states that are newer than a version; `None` if there are none.
     fn newer_than(&self, version: i32) -> Option<EndpointState> {
         let states = self.states.iter().filter(|(_, value)| value.version > version);
         let states: Vec<_> = states.map(|(kind, value)| (*kind, value.clone())).collect();
@@ -132,7 +132,7 @@ pub struct Outgoing {
     pub payload: Payload,
 }
 
-/// A change that others may want to know.
+/// A change of an endpoint, as other parts of the member see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GossipEvent {
     /// The endpoint answers.
@@ -150,14 +150,14 @@ pub struct Gossiper {
     cluster: String,
     seeds: Vec<SocketAddr>,
     endpoints: BTreeMap<SocketAddr, Endpoint>,
-    /// The version that this node has given last.
+    /// The greatest version that this node has given to a state of its own.
     version: i32,
     events: Vec<GossipEvent>,
 }
 
 impl Gossiper {
-    /// Makes the state of a node that knows no other. `generation` is the second of its start, and
-    /// greater than that of each start before.
+    /// Makes the state of a node that knows no other node. `generation` is the time of its start in
+    /// seconds; each start has a greater one than the start before.
     pub fn new(
         own: SocketAddr,
         cluster: impl Into<String>,
@@ -185,7 +185,7 @@ impl Gossiper {
         }
     }
 
-    /// Returns the known endpoints, with this node.
+    /// Returns the known endpoints, including this node.
     pub fn endpoints(&self) -> &BTreeMap<SocketAddr, Endpoint> {
         &self.endpoints
     }
@@ -197,7 +197,7 @@ impl Gossiper {
         live.map(|(address, endpoint)| (*address, endpoint))
     }
 
-    /// Returns the state of this node as a whole.
+    /// Returns the whole state of this node.
     pub fn own_state(&self) -> EndpointState {
         let own = self.endpoints.get(&self.own);
         own.and_then(|own| own.newer_than(-1)).unwrap_or_default()
@@ -213,8 +213,8 @@ impl Gossiper {
         self.version
     }
 
-    /// Returns the messages of a second. `now` is the time of a monotonic clock; `below` returns a
-    /// random number below its argument.
+    /// Returns the messages to send after a second has passed. `now` is the time of a monotonic
+    /// clock; `below` returns a random number below its argument.
     pub fn tick(&mut self, now: Duration, below: &mut dyn FnMut(usize) -> usize) -> Vec<Outgoing> {
         let version = self.next_version();
         if let Some(own) = self.endpoints.get_mut(&self.own) {
@@ -231,7 +231,7 @@ impl Gossiper {
         let mut targets = BTreeSet::new();
         let first = pick(&live, below);
         targets.extend(first);
-        // The more endpoints are silent, the likelier one of them is tried.
+        // The more endpoints are silent, the likelier the node tries one of them.
         if silent.len() > live.len() || below(live.len() + 1) < silent.len() {
             targets.extend(pick(&silent, below));
         }
@@ -263,7 +263,7 @@ impl Gossiper {
         }
     }
 
-    /// Forgets endpoints that are no members, if they have been silent for long.
+    /// Forgets endpoints that are no members and have been silent for long.
     fn forget(&mut self, now: Duration) {
         let own = self.own;
         self.endpoints.retain(|address, endpoint| {
@@ -283,8 +283,8 @@ impl Gossiper {
         self.endpoints.len() < MAX_ENDPOINTS || self.endpoints.contains_key(endpoint)
     }
 
-    /// Returns whether a generation is the second of a start that can have happened. The generation
-    /// of this node and the time since its start make the clock.
+    /// Returns whether a generation can be the time of a start. The generation of this node and the
+    /// time since its start give the present time.
     fn is_plausible(&self, generation: i32, now: Duration) -> bool {
         let start = self.endpoints.get(&self.own).map_or(0, |own| own.generation);
         let now_s = start.saturating_add(i32::try_from(now.as_secs()).unwrap_or(i32::MAX));
@@ -307,7 +307,7 @@ impl Gossiper {
         }
         let mut ack = GossipAck::default();
         if syn.digests.is_empty() {
-            // A node that starts asks for all states, before it has one itself.
+            // A node that starts sends no digests, and so asks for all states.
             let all = self.endpoints.iter();
             ack.states = all.filter_map(|(at, e)| Some((*at, e.newer_than(-1)?))).collect();
         }
@@ -357,7 +357,7 @@ impl Gossiper {
 
     /// Takes the shutdown of an endpoint.
     pub fn on_shutdown(&mut self, from: SocketAddr, state: Option<EndpointState>, now: Duration) {
-        // The probe that the state would cause is left out: the endpoint is about to end.
+        // The node sends no ECHO for this state, because the endpoint is about to stop.
         self.take_states(state.map(|state| (from, state)), now);
         if let Some(endpoint) = self.endpoints.get_mut(&from).filter(|_| from != self.own)
             && endpoint.liveness != Liveness::Down
@@ -386,7 +386,7 @@ impl Gossiper {
     ) -> Vec<Outgoing> {
         let mut probes = Vec::new();
         for (address, state) in states {
-            // A state of this node itself is an echo of its own.
+            // A peer's state of this node is a copy of its own.
             if address == self.own || !self.has_place_for(&address) {
                 continue;
             }
@@ -407,7 +407,7 @@ impl Gossiper {
         probes
     }
 
-    /// Takes a state. Returns whether the endpoint's heartbeat went on.
+    /// Takes a state. Returns whether the endpoint has a new heartbeat.
     fn take_state(&mut self, address: SocketAddr, state: EndpointState, now: Duration) -> bool {
         let EndpointState { generation, heartbeat, states } = state;
         let known = self.endpoints.entry(address).or_insert_with(|| Endpoint::new(generation, now));
@@ -415,7 +415,7 @@ impl Gossiper {
             return false;
         }
         if generation > known.generation {
-            // The endpoint has started again: nothing of its former life counts.
+            // The endpoint has restarted, so its former states do not count.
             *known = Endpoint::new(generation, now);
         }
         let goes_on = heartbeat > known.heartbeat;

@@ -1,4 +1,4 @@
-//! Connections from peers: the handshake, then messages one way.
+//! Accepts connections from peers: after the handshake, only the peer sends.
 
 use std::{
     cell::RefCell, collections::HashMap, io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration,
@@ -25,14 +25,14 @@ use crate::{
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time for the rest of a message whose first frame has arrived. Arbitrary; it holds room for as
-/// long.
+/// Time for the rest of a message whose first frame has arrived. Arbitrary; the message holds room
+/// meanwhile.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(30);
-/// Bytes that a read asks for at least.
+/// Minimum number of bytes that a read asks for.
 const READ_BYTES: usize = 16 << 10;
 /// Bytes of the buffer for a handshake.
 const HANDSHAKE_BYTES: usize = 256;
-/// Limits of the connections from peers. Arbitrary; a node has three to each other node.
+/// Limits of the connections from peers. Arbitrary; each peer opens three connections.
 const LIMITS: ConnectionLimits = ConnectionLimits { total: Some(1024), per_address: Some(32) };
 
 /// The end of a connection.
@@ -133,7 +133,7 @@ async fn serve(
 }
 
 async fn serve_until_closed(member: &Rc<RingMember>, stream: &TcpStream) -> Result<(), Closed> {
-    // The kernel finds out that the peer's machine is gone.
+    // With keepalive, the kernel notices that the peer's machine is gone.
     stream.set_keepalive(true)?;
     let (initiate, buffer) = match time::timeout(HANDSHAKE_LIMIT, initiated(stream)).await {
         Ok(initiated) => initiated?,
@@ -154,7 +154,7 @@ async fn read_messages(
     let compressing = initiate.framing == Framing::Lz4;
     let room = member.room.connection(initiate.kind);
     let mut reader = MessageReader::new(compressing, room.max_message_bytes());
-    // The room of a message of which only some frames have arrived, and the time until it must end.
+    // The room of an incomplete message, and the time at which its last frame must have arrived.
     let mut unfinished: Option<(Reservation, Instant)> = None;
     while !member.stopped.is_set() {
         while let Some(bytes) = reader.next(&mut buffer)? {

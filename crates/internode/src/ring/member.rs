@@ -39,12 +39,12 @@ use crate::{
     payload::{ApplicationState, Payload},
 };
 
-/// The period of gossip, which peers expect.
+/// The period of gossip. Peers expect this one.
 const GOSSIP_PERIOD: Duration = Duration::from_secs(1);
-/// How long a member that stops waits for its shutdown messages to leave.
+/// Time that a stopping member gives its shutdown messages to leave.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Peers with queues at most. Arbitrary: as many as gossip knows, and others that connect.
+/// Maximum number of peers with queues. Arbitrary: the endpoints of gossip, and as many others.
 const MAX_PEERS: usize = 2 * MAX_ENDPOINTS;
 
 /// The reason why a node is no member of the ring.
@@ -67,7 +67,7 @@ pub struct RingMember {
     pub(super) stopped: Event,
     pub(super) backend: Box<dyn Backend>,
     pub(super) schema: RefCell<RingSchema>,
-    /// Set until the node has taken its place.
+    /// The state of the join, until the node has taken its place.
     pub(super) joining: RefCell<Option<Joining>>,
     pub(super) warnings: Warnings,
     pub(super) room: Room,
@@ -133,7 +133,7 @@ impl RingMember {
         let Some((seed, ack)) = self.ask_seeds(stop).await? else { return Ok(false) };
         let RingSettings { broadcast, tokens, .. } = &self.settings;
         let known = shadow::check(&ack.states, *broadcast, local.host_id, tokens)?;
-        // The ring takes states of this node only from a later generation than it knows.
+        // The ring accepts states of this node only in a greater generation than the known one.
         let next = known.map_or(i32::MIN, |known| known.saturating_add(1));
         let local = LocalView { generation: local.generation.max(next), ..local };
         *self.gossiper.borrow_mut() = self.settings.gossiper(&local);
@@ -185,7 +185,7 @@ impl RingMember {
         }
     }
 
-    /// Returns the time of the gossip's clock.
+    /// Returns the time of gossip's clock.
     pub(super) fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -203,8 +203,8 @@ impl RingMember {
         }
     }
 
-    /// Queues a message. A message to a stranger, or for which there is no room, is dropped, as the
-    /// network may do.
+    /// Queues a message. Drops it if the receiver is unknown or the queue is full; the network may
+    /// drop messages, too.
     pub(super) fn send(self: &Rc<Self>, to: SocketAddr, message: Queued) {
         let verb = message.verb;
         let outcome = if self.is_peer(to) { self.queue(to, message) } else { Err("no peer") };
@@ -217,7 +217,7 @@ impl RingMember {
     }
 
     /// Returns whether the node sends to an address: that of a seed, an endpoint of gossip, or a
-    /// node with an open connection. Others could be invented.
+    /// node with an open connection. A hostile peer could invent others.
     fn is_peer(&self, address: SocketAddr) -> bool {
         self.settings.seeds.contains(&address)
             || self.gossiper.borrow().endpoints().contains_key(&address)

@@ -43,7 +43,7 @@ impl RingMetrics {
         self.expired.fetch_add(1, Relaxed);
     }
 
-    /// Returns each count with its name and what it counts.
+    /// Returns the name, the description and the value of each count.
     pub fn counts(&self) -> [(&'static str, &'static str, u64); 7] {
         let get = |count: &AtomicU64| count.load(Relaxed);
         [

@@ -1,10 +1,10 @@
-//! A node as a member of a Cassandra ring: connections, gossip, and the answers to its peers.
+//! Makes the node a member of a Cassandra ring: connections, gossip, and answers to its peers.
 //!
 //! | module | content |
 //! | --- | --- |
 //! | [`settings`] | the facts about the node that it announces |
 //! | [`gossiper`] | the state of gossip, without sockets and clock |
-//! | `shadow` | the question to the seeds before the node takes its place |
+//! | `shadow` | the query to the seeds before the node takes its place |
 //! | [`member`] | the tasks of a member, which run on one shard |
 //! | `inbound`, `outbound` | connections from a peer, and to a peer |
 //! | `dispatch` | the answer to each message |
@@ -16,14 +16,14 @@
 //! | `reads` | answers to reads |
 //! | `room` | the memory of messages in work |
 //! | `warnings` | the log lines that peers can cause |
-//! | `backend` | the node behind a member |
+//! | `backend` | the interface from a member to its node |
 //!
 //! A request that a member does not understand or cannot carry out counts in [`RingMetrics`], and
 //! gets a failure response if its sender waits for one. docs/ring.md says what works.
 //!
-//! Bounds: [`gossiper::MAX_ENDPOINTS`] endpoints, twice as many peers with queues, a number of
-//! connections from peers and of bytes of their messages. A member connects to seeds, to endpoints
-//! of gossip, and to nodes with an open connection.
+//! Bounds: [`gossiper::MAX_ENDPOINTS`] endpoints, twice as many peers with queues, and limits on
+//! the connections of peers and on the bytes of their messages. A member connects to seeds, to
+//! endpoints of gossip, and to nodes with an open connection.
 
 mod backend;
 mod batches;

@@ -21,26 +21,28 @@ use crate::{
     replica::AnswerBytes,
 };
 
-/// Messages that may wait for a connection. Arbitrary; they are short answers to writes.
+/// Maximum number of messages that wait for a connection. Arbitrary; most answer writes, and are
+/// short.
 const QUEUE_LENGTH: usize = 4096;
-/// Urgent messages that may wait. Arbitrary; gossip has a few each second, of at most 64 KiB.
+/// Maximum number of urgent messages that wait. Arbitrary; gossip sends a few each second, of at
+/// most 64 KiB.
 const URGENT_QUEUE_LENGTH: usize = 256;
 /// Time for connecting with its handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// Messages of more bytes go over the connection for large messages.
+/// Length in bytes above which a message uses the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
 /// Bytes that a payload may take besides its data.
 const PAYLOAD_OVERHEAD_BYTES: usize = 64;
-/// Large messages that may wait. Arbitrary; the answers among them have a budget.
+/// Maximum number of large messages that wait. Arbitrary; answers have a budget besides.
 const LARGE_QUEUE_LENGTH: usize = 256;
 /// Time for writing a message. A peer that takes longer does not read.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
-/// Time after which a message of this node is of no use.
+/// Time after which a message of this node expires.
 const EXPIRY: Duration = Duration::from_secs(10);
-/// Time without a message after which a queue ends with its connection. Arbitrary.
+/// Time without a message after which a queue and its connection end. Arbitrary.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
-/// Time after a failed attempt to connect in which messages are dropped. Arbitrary: gossip sends
-/// again each second.
+/// Time after a failed attempt to connect during which the queue drops messages. Arbitrary: gossip
+/// sends again each second.
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A message that waits.
@@ -69,7 +71,7 @@ impl Queued {
         self.id
     }
 
-    /// Asks the receiver for an answer of failure too.
+    /// Asks the receiver to answer a failure, too.
     pub fn wanting_failure(self) -> Self {
         Self { flags: MessageFlags::CALL_BACK_ON_FAILURE, ..self }
     }
@@ -100,7 +102,7 @@ impl Queued {
     }
 }
 
-/// A queue has no place for a message.
+/// The error of a queue that has no place for a message.
 pub(super) struct QueueFull;
 
 /// The queues to a peer. Each begins with its first message, and ends when it is idle.
@@ -112,7 +114,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Returns whether no queue waits for messages.
+    /// Returns whether the peer has no open queue.
     pub fn is_idle(&self) -> bool {
         let is_over = |queue: &Option<Sender<_>>| queue.as_ref().is_none_or(Sender::is_closed);
         is_over(&self.urgent) && is_over(&self.small) && is_over(&self.large)
@@ -158,7 +160,7 @@ impl Peer {
     }
 }
 
-/// A connection, with its end as another task notices it.
+/// An open connection. Another task reads from it, and notices its end.
 struct Open {
     writer: WriteHalf,
     version: MessagingVersion,
@@ -167,7 +169,7 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // Ends the read of the other task, which holds the socket too.
+        // The other task holds the socket, too. The shutdown ends its read.
         let _ = self.writer.stream().shutdown(Shutdown::Both);
     }
 }
@@ -177,7 +179,7 @@ struct Link {
     address: SocketAddr,
     kind: ConnectionKind,
     open: Option<Open>,
-    /// When the last attempt to connect failed.
+    /// The time at which the last attempt to connect failed.
     failed: Option<Instant>,
 }
 
@@ -242,7 +244,8 @@ impl Link {
         let (mut reader, writer) = stream.split();
         let is_closed = Rc::new(Cell::new(false));
         let closed = Rc::clone(&is_closed);
-        // The peer sends nothing more; a read ends when it closes the connection.
+        // The peer sends nothing after the handshake, so the read ends when it closes the
+        // connection.
         spawn_local(async move {
             let _ = reader.read(BytesMut::with_capacity(1)).await;
             closed.set(true);

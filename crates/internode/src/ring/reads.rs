@@ -1,7 +1,7 @@
 //! Answers to reads of the ring.
 //!
-//! A read waits for its turn, is answered from storage, and sends the answer when it is complete.
-//! A read whose coordinator has given up is dropped.
+//! Each read waits for its turn, reads from storage, and sends the complete answer. The node drops
+//! a read if its coordinator has given up.
 //!
 //! Bounds: [`MAX_READS`] reads run at the same time, [`MAX_WAITING`] wait; the answers have a
 //! budget of their own ([`crate::replica`]).
@@ -26,8 +26,7 @@ const MAX_READS: usize = 64;
 /// Reads that wait. Arbitrary; each holds its decoded command.
 const MAX_WAITING: usize = 4096;
 
-/// Maximum time of a read. Arbitrary; Cassandra's coordinators give up after 5 to 10 s unless they
-/// are told otherwise.
+/// Maximum time of a read. Arbitrary; by default, Cassandra's coordinators give up after 5 to 10 s.
 const MAX_READ_TIME: Duration = Duration::from_secs(60);
 
 /// The reads of a member in work.
@@ -45,7 +44,7 @@ impl Default for Reads {
 }
 
 impl RingMember {
-    /// Answers a read once it is done.
+    /// Answers a read when it is done.
     pub(super) fn read(
         self: &Rc<Self>,
         to: SocketAddr,
@@ -113,8 +112,8 @@ impl RingMember {
 
 /// Returns the time until the sender gives up, at most [`MAX_READ_TIME`]; `None` if it has.
 ///
-/// The age of the message follows from the wall clocks of both nodes. A clock of the sender that is
-/// ahead makes the message as young as can be.
+/// The age of the message follows from the wall clocks of both nodes. If the clock of the sender is
+/// ahead, the age is 0.
 fn time_left(header: &Header) -> Option<Duration> {
     let age_ms = (time::now_millis() as u32).wrapping_sub(header.created_ms) as i32;
     let left_ms = header.expires_in_ms.saturating_sub(u64::try_from(age_ms).unwrap_or(0));

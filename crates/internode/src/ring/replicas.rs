@@ -1,9 +1,9 @@
-//! The replicas of a partition, by the tokens that gossip has told.
+//! Finds the replicas of a partition by the tokens that gossip has announced.
 //!
-//! The node needs them only to finish batches of coordinators that have failed. The rules are those
-//! of SimpleStrategy and NetworkTopologyStrategy. Other strategies are unknown, and so is a data
-//! centre that asks for transient replicas. While a node joins, leaves or moves, writes belong to
-//! future replicas too, which this node does not compute: all replicas are unknown then.
+//! The node needs them only to finish batches of failed coordinators and to forward hints. It knows
+//! the rules of SimpleStrategy and NetworkTopologyStrategy; other strategies, and data centres with
+//! transient replicas, have unknown replicas. While a node joins, leaves or moves, all replicas are
+//! unknown, because writes then belong to future replicas, too, which this node does not compute.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ pub struct TokenRing {
     nodes: Vec<RingNode>,
     /// The index of the node that has each token.
     owners: BTreeMap<Token, usize>,
-    /// True if tokens are about to have other owners.
+    /// True if tokens are about to change their owners.
     is_changing: bool,
 }
 
@@ -45,7 +45,7 @@ impl TokenRing {
             let tokens = match (endpoint.status(), tokens) {
                 ("LEFT" | "removed", _) | ("", None) => continue,
                 ("NORMAL" | "shutdown", Some(tokens)) => tokens,
-                // It joins, leaves, moves or is being removed, or has not told its status yet.
+                // It joins, leaves, moves or is being removed, or has announced no status yet.
                 _ => {
                     ring.is_changing = true;
                     continue;
@@ -116,7 +116,7 @@ impl TokenRing {
 /// The replicas that a data centre still lacks.
 struct Center<'n> {
     left: usize,
-    /// Replicas that may be in a rack that has one already.
+    /// The number of further replicas that may be in a rack with a replica.
     repeats: usize,
     racks: BTreeSet<&'n str>,
 }

@@ -10,7 +10,7 @@ use espalier_runtime::{
 use super::RingMember;
 use crate::{message::Verb, payload::Payload};
 
-/// Time for the answer to a request, as Cassandra's `write_request_timeout`.
+/// Time for the answer to a request: the default of Cassandra's `write_request_timeout`.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// The requests that wait, by the id of their message.
@@ -41,7 +41,7 @@ impl RingMember {
         if waiting.get(&id).is_some_and(|(to, _)| *to == from)
             && let Some((_, sender)) = waiting.remove(&id)
         {
-            // The request may have been given up.
+            // The send fails if the request has timed out.
             let _ = sender.send(is_done);
         }
     }

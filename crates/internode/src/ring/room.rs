@@ -1,11 +1,12 @@
-//! The memory of messages that have arrived and are not done.
+//! Bounds the memory of messages that have arrived and whose work is not done.
 //!
-//! A message reserves its bytes when its length is known, and releases them when it is done: a
-//! write after its sync, others at once. A connection without room is not read. A message that is
-//! larger than the whole room waits until it is alone.
+//! A message reserves its bytes when its length is known, and releases them when its work is done:
+//! a write after its sync, others at once. The node does not read a connection without room. A
+//! message that is larger than the whole room waits until no other message has room.
 //!
-//! Connections for urgent messages reserve nothing, so that gossip goes on while writes wait. Their
-//! messages are small; the member refuses those there whose work outlasts their arrival.
+//! Messages on connections for urgent messages reserve nothing, so that gossip continues while
+//! writes wait. They are small. The member refuses such a message if its work would not end at
+//! once.
 
 use espalier_runtime::sync::{Permit, Semaphore};
 
@@ -16,7 +17,7 @@ const MAX_BYTES: usize = 32 << 20;
 /// Bytes of the messages of one connection in work, as in Cassandra
 /// (`internode_application_receive_queue_capacity`).
 const MAX_BYTES_OF_CONNECTION: usize = 4 << 20;
-/// Maximum length of an urgent message, in bytes. Arbitrary; Cassandra sends those above 64 KiB
+/// Maximum length of an urgent message, in bytes. Arbitrary; Cassandra sends messages above 64 KiB
 /// over another connection.
 const MAX_URGENT_BYTES: usize = 256 << 10;
 
@@ -26,7 +27,7 @@ pub(super) struct Room(Semaphore);
 
 /// The room of one connection.
 pub(super) struct ConnectionRoom {
-    /// `None` for urgent messages.
+    /// The semaphores of this connection and of all; `None` for urgent messages.
     room: Option<(Semaphore, Semaphore)>,
 }
 
@@ -51,7 +52,7 @@ impl Room {
 }
 
 impl Reservation {
-    /// Returns whether the message has reserved its bytes; an urgent one has not.
+    /// Returns whether the message has reserved its bytes. Urgent messages reserve none.
     pub fn is_held(&self) -> bool {
         self.permits.is_some()
     }
@@ -91,7 +92,7 @@ mod tests {
             let small = all.connection(ConnectionKind::Small);
             let first = fits(&small, MAX_BYTES_OF_CONNECTION).await.unwrap();
             assert!(fits(&small, 1).await.is_none());
-            // A large message waits until it is alone.
+            // A large message waits until no other message has room.
             let large = all.connection(ConnectionKind::Large);
             assert!(fits(&large, DEFAULT_MAX_MESSAGE_BYTES).await.is_none());
             drop(first);

@@ -1,10 +1,10 @@
-//! The schema of the ring: pulled from a peer, taken by the node, announced.
+//! Pulls the schema of the ring from a peer, makes it the node's own, and announces it.
 //!
 //! 1. A peer announces the version of its schema by gossip, or pushes a change of it.
 //! 2. The member pulls all rows of the schema tables from that peer.
 //! 3. The node makes the keyspaces its own. If it has all tables as the ring has them, the member
-//!    announces the version that the peer had announced before the pull; the pulled rows are of
-//!    that version or a later one, which the peer then announces too.
+//!    announces the version that the peer had announced before the pull. The pulled rows are of
+//!    that version or of a later one. The peer announces a later one, too, which causes a new pull.
 //!
 //! One pull is under way at a time.
 
@@ -19,7 +19,7 @@ use crate::{
     payload::{ApplicationState, Mutation, Payload},
 };
 
-/// Time after which a pull without an answer is given up.
+/// Time after which the member gives up a pull without an answer.
 const PULL_LIMIT: Duration = Duration::from_secs(10);
 
 /// The state of the ring's schema at a member.
@@ -27,7 +27,7 @@ const PULL_LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct RingSchema {
     /// The version that the member announces.
     taken: Option<Uuid>,
-    /// The version that was pulled last without being taken, so that it is not pulled each second.
+    /// The last version that the node pulled but could not take. The member does not pull it again.
     failed: Option<Uuid>,
     /// The pull under way.
     pull: Option<Pull>,
@@ -78,7 +78,7 @@ impl RingMember {
         self.send(from, message);
     }
 
-    /// Takes a pushed change as the news that there is one.
+    /// Takes a pushed change as a sign that the peer has another schema.
     pub(super) fn on_schema_push(&self) {
         self.schema.borrow_mut().failed = None;
     }

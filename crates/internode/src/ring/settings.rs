@@ -28,17 +28,17 @@ pub struct RingSettings {
     pub data_center: String,
     /// The rack.
     pub rack: String,
-    /// The greatest version of messages. It decides the form of some, so it must be that of the
-    /// ring: 12, or 13 if all nodes have `storage_compatibility_mode: NONE`.
+    /// The greatest version of messages. The form of some messages depends on it, so it must be the
+    /// ring's version: 12, or 13 if all nodes have `storage_compatibility_mode: NONE`.
     pub version: MessagingVersion,
 }
 
 /// The facts about the node besides its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalView {
-    /// The id of the node, which stays over restarts.
+    /// The id of the node. It stays the same over restarts.
     pub host_id: Uuid,
-    /// The second of the start, greater than that of each start before.
+    /// The time of the start, in seconds since 1970; each start has a greater one.
     pub generation: i32,
     /// The release of Cassandra with the same protocol.
     pub release_version: String,
@@ -49,8 +49,8 @@ pub struct LocalView {
 }
 
 impl RingSettings {
-    /// Returns the state of gossip of a node that takes its place in the ring at once: it announces
-    /// its tokens as its own, without data from others.
+    /// Returns the state of gossip of a node that takes its place in the ring. The node announces
+    /// its tokens at once, without data from other nodes.
     pub(super) fn gossiper(&self, local: &LocalView) -> Gossiper {
         use ApplicationState as State;
         let (own, seeds) = (self.broadcast, self.seeds.clone());
@@ -69,7 +69,7 @@ impl RingSettings {
         gossiper.set(State::InternalAddressAndPort, host_and_port(self.listen));
         gossiper.set(State::Dc, &self.data_center);
         gossiper.set(State::Rack, &self.rack);
-        // No coordinator sends counters to lead, because clients cannot be served yet.
+        // A node that is not ready for clients gets no counter writes to lead.
         gossiper.set(State::RpcReady, "false");
         // Tokens come before the status, because a peer reads both when the status changes.
         gossiper.set(State::Tokens, tokens_value(&self.tokens));

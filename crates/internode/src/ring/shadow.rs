@@ -1,8 +1,8 @@
-//! The round of gossip before a node takes its place: it asks the seeds for the states of the ring,
-//! announces nothing, and refuses to join where another node is.
+//! Runs the shadow round, the round of gossip before a node takes its place. The node asks the
+//! seeds for the states of the ring, announces nothing, and does not join if its place is taken.
 //!
-//! Cassandra calls it the shadow round. A seed answers a SYN without digests with all states that
-//! it knows. A seed that starts at the same time answers with none, which is no answer.
+//! A seed answers a SYN without digests with all states that it knows. A seed that starts at the
+//! same time has no states; its answer does not count.
 
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     payload::{ApplicationState, EndpointState, GossipAck, GossipSyn, Payload, gossip::tokens_of},
 };
 
-/// Time after which the seeds are asked again.
+/// Time after which the node asks the seeds again.
 const QUESTION_PERIOD: Duration = Duration::from_secs(1);
 /// Questions before the node gives up. Arbitrary: Cassandra's `ring_delay` in seconds.
 const MAX_QUESTIONS: u64 = 30;
@@ -101,7 +101,7 @@ impl RingMember {
                 let payload = Payload::GossipSyn(question(&self.settings.cluster_name));
                 self.send(*seed, self.queued(Verb::GOSSIP_DIGEST_SYN, payload));
             }
-            // The end of the pause is no error.
+            // A timeout is no error: the node asks again.
             let _ = time::timeout(QUESTION_PERIOD, answered.wait()).await;
             if stop.is_set() {
                 return Ok(None);
@@ -114,8 +114,8 @@ impl RingMember {
         Err(JoinError::NoSeed(MAX_QUESTIONS))
     }
 
-    /// Takes a message before the node has taken its place: it waits for the answer of a seed, and
-    /// refuses all requests.
+    /// Takes a message before the node has taken its place. The node takes the answer of a seed,
+    /// and refuses all requests.
     pub(super) fn receive_before_joining(
         self: &Rc<Self>,
         from: SocketAddr,
@@ -153,7 +153,8 @@ pub(super) fn question(cluster: &str) -> GossipSyn {
 /// Checks that no other node of the ring has the address, the host id or a token. Returns the
 /// generation in which the ring knows this node, if it does.
 ///
-/// A node that has left the ring or was removed has given up its place. One that is down has not.
+/// A node that has left the ring or was removed has given up its place; a node that is down has
+/// not.
 pub(super) fn check(
     states: &[(SocketAddr, EndpointState)],
     own: SocketAddr,

@@ -1,4 +1,4 @@
-//! Warnings of which a peer can cause any number: each is logged once a minute at most.
+//! Limits the warnings that peers can cause: the log has each at most once a minute.
 
 use std::{cell::RefCell, collections::HashMap, fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use espalier_runtime::time::Instant;
 
 /// The time between two warnings of a kind.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Characters of a peer's text in the log.
+/// Maximum number of characters of a peer's text in the log.
 const MAX_CHARACTERS: usize = 128;
 
 /// The times of the last warnings, by kind.

@@ -1,5 +1,5 @@
-//! Writes of the ring: mutations, those of read repair, hints, and truncations. Each is
-//! acknowledged once it is synced.
+//! Stores the writes of the ring: mutations, read repairs, hints and truncations. The node
+//! acknowledges each when it is synced.
 
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 
@@ -29,11 +29,11 @@ impl RingMember {
 
     /// Stores a write that a coordinator has kept for this node.
     ///
-    /// A hint that is older than the grace period of its tables is acknowledged and not stored, as
-    /// in Cassandra: deletions after it may be purged. So are its writes to tables that were
-    /// truncated after it.
+    /// If the hint is older than the grace period of its tables, the node acknowledges it but does
+    /// not store it, as in Cassandra, because later deletions may be purged. The node does the same
+    /// with its changes of tables that were truncated later.
     ///
-    /// A hint of which this node is no replica any more goes to those that are.
+    /// If this node is no longer a replica of the hint, the node sends the hint to the replicas.
     pub(super) fn store_hint(
         self: &Rc<Self>,
         to: SocketAddr,
@@ -83,8 +83,8 @@ impl RingMember {
         Err("the node is no replica of a hint, and not all replicas have taken it".into())
     }
 
-    /// Acknowledges a hint for a table that was dropped. The peer has the same schema, and no node
-    /// delivers hints without agreement on it.
+    /// Acknowledges a hint for a table that was dropped. Nodes deliver hints only while they agree
+    /// on the schema, so the peer does not have the table either.
     pub(super) fn skip_hint(self: &Rc<Self>, to: SocketAddr, id: u64) {
         tracing::info!(peer = %to, "skipped a hint for a table that the ring does not have");
         self.send(to, Queued::new(id, Verb::HINT_RSP, Payload::None));
@@ -145,7 +145,7 @@ impl RingMember {
     }
 }
 
-/// Refuses writes to tables that this node does not keep as the ring does.
+/// Refuses a write if it changes a table that this node does not keep as the ring does.
 pub(super) fn check(write: &Mutation) -> Result<(), Refusal> {
     for update in &write.updates {
         let table = &update.table;
