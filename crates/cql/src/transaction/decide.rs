@@ -1,5 +1,5 @@
-//! The decision of a transaction, made while it holds its turns: reads, conditions, and the writes
-//! that follow from them.
+//! Decides a transaction while it holds its turns: reads the rows, tests the conditions, and makes
+//! the writes.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ use crate::{
     turn::later_than,
 };
 
-/// Maximum bytes of an answer that references fill, checked before each value: drivers accept no
-/// longer frame.
+/// Maximum bytes of an answer of references, because drivers accept no longer frame. The decision
+/// checks it before each value.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// The answer and the writes of a transaction.

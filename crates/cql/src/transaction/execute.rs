@@ -1,4 +1,4 @@
-//! Execution: turns on all shards, then the decision, then the writes.
+//! Executes a transaction: takes the turns on all shards, decides, and writes.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -79,8 +79,8 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
     let outcome = if bound.shards.len() == 1 {
         call.until_answered(transaction).await
     } else {
-        // A task of its own: if the caller gives the request up, the turns of one shard must not
-        // end while another shard goes on.
+        // The transaction runs in a task of its own. If the caller drops the request, the turns of
+        // one shard must not end while another shard continues.
         let (sender, outcome) = oneshot();
         spawn_local(async move {
             let outcome = call.until_answered(transaction).await;
@@ -106,8 +106,8 @@ fn stopped() -> Error {
     )
 }
 
-/// Takes the turns of one shard after the other, runs the transaction on the last one, and ends the
-/// turns in reverse order.
+/// Takes the turns of one shard after the other, runs the transaction on the last shard, and ends
+/// the turns in reverse order.
 fn within_turns(
     database: Database,
     bound: Arc<BoundTransaction>,

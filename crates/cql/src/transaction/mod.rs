@@ -2,14 +2,14 @@
 //! 6.
 //!
 //! 1. `plan` prepares the reads, the conditions and the updates. Terms refer to values of the rows
-//!    that are read (`term::reference`).
-//! 2. `places` evaluates the keys, before anything is read.
+//!    that the transaction reads (`term::reference`).
+//! 2. `places` evaluates the keys before the transaction reads.
 //! 3. `execute` takes a turn on all rows of each shard, in ascending order of the shards. It reads,
 //!    decides and writes, and ends the turns when all memtables have the writes. Other transactions
 //!    and conditional statements therefore never see a part of the writes; plain reads may.
 //!
-//! The updates are one record of the commit log if one shard owns them all, and a logged batch
-//! otherwise: a crash keeps all or none.
+//! If one shard owns all updates, they are one record of its commit log; otherwise they are a
+//! logged batch. So a crash keeps all updates or none.
 
 mod decide;
 mod execute;
@@ -34,13 +34,13 @@ use crate::{
 /// A planned transaction.
 #[derive(Debug)]
 pub struct PlannedTransaction {
-    /// `LET`: each reads at most one row.
+    /// The `LET`s. Each reads at most one row.
     pub reads: Vec<PlannedSelect>,
     /// The references of all terms.
     pub references: Vec<Reference>,
     /// The result.
     pub answer: Answer,
-    /// `IF`.
+    /// The conditions of `IF`.
     pub conditions: Vec<TransactionCondition>,
     /// The updates, in the order of the text.
     pub updates: Vec<PlannedModification>,

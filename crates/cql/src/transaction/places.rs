@@ -1,4 +1,4 @@
-//! The places that a transaction reads and writes, known before it reads.
+//! Evaluates the places that a transaction reads and writes, before it reads.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,15 +18,15 @@ use crate::{
     term::{Bound, Evaluation},
 };
 
-/// The places of a transaction. They are evaluated once, because `uuid()` in a key has another
-/// value at each evaluation.
+/// The places of a transaction. It evaluates them once, because `uuid()` in a key has another value
+/// at each evaluation.
 #[derive(Debug, Default)]
 pub struct Places {
     /// The rows of each shard on which the transaction takes turns.
     pub turns: BTreeMap<usize, TurnRows>,
     /// For each `LET`, the read of its row.
     pub reads: Vec<ReadCommand>,
-    /// The rows that the transaction returns or writes, whose timestamps the writes must exceed.
+    /// The rows that the transaction returns or writes. Its writes must exceed their timestamps.
     pub others: Vec<ReadCommand>,
     /// For each update, the rows that it writes.
     pub updates: Vec<WrittenPlaces>,

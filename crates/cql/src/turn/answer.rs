@@ -1,5 +1,5 @@
 //! The answer of a conditional statement: `[applied]`, and if the condition does not hold, the rows
-//! that it was tested on.
+//! for which the statement tested it.
 //!
 //! The columns of an answer depend on the outcome, so clients receive them with each answer.
 
@@ -64,7 +64,7 @@ pub async fn not_applied(
             put(Some(&[0]), &mut content);
             return Ok(rows(applied_columns(plan.table), 1, content));
         }
-        // A partition with static content only is a row, too.
+        // A partition with only static content counts as a row.
         shown.push(None);
     }
     let row_count = i32::try_from(shown.len()).unwrap_or(i32::MAX);

@@ -1,14 +1,15 @@
-//! Statements that read rows before they write them: conditional statements and batches, and
-//! changes of lists by index or value. See docs/decisions/0030-turns.md.
+//! Executes statements that read rows before they write them: conditional statements and batches,
+//! and changes of lists by index or value. See docs/decisions/0030-turns.md.
 //!
 //! 1. [`TurnRequest::key`] evaluates the partition, and the processor sends the request to the
 //!    shard that owns it.
-//! 2. [`Plan::of`] evaluates the rows and the conditions of each statement. Errors of values are
-//!    found before anything waits.
+//! 2. [`Plan::of`] evaluates the rows and the conditions of each statement. So it finds errors of
+//!    values before the request waits for a turn.
 //! 3. [`execute`] takes the turn, reads the rows, tests the conditions, and writes all changes as
 //!    one record of the commit log, or none.
-//! 4. The turn ends. The answer waits for the commit log: for its own record, or, if nothing was
-//!    written, for all records before it, which may hold the rows in the answer.
+//! 4. The turn ends. The answer waits until the commit log has synced the request's own record. If
+//!    the request wrote nothing, the answer waits for all earlier records, because these may hold
+//!    the rows in the answer.
 
 mod answer;
 mod plan;
@@ -40,7 +41,7 @@ use crate::{
 pub struct TurnRequest {
     /// The statements in their order.
     pub statements: Vec<TurnStatement>,
-    /// True if they are a batch, which answers with the primary keys of its rows.
+    /// True if the statements are a batch. The answer of a batch has the primary keys of its rows.
     pub is_batch: bool,
     /// The clocks for statements without conditions. A conditional request has a timestamp of its
     /// own.
@@ -162,7 +163,8 @@ async fn run(
     let turn = database.take_turn(plan.turn_rows()).await;
     let mut clocks = request.clocks;
     if !request.has_own_now {
-        // The turn may have come late: rows have expired meanwhile, and a TTL begins now.
+        // The request may have waited for the turn. Rows may have expired since, and a TTL begins
+        // now.
         clocks.now_s = u32::try_from(time::now_seconds()).unwrap_or(0).max(clocks.now_s);
         plan.now_s = clocks.now_s;
     }
@@ -176,7 +178,7 @@ async fn run(
     }
     if !plan.holds(&read).await? {
         trace_event!("The condition does not hold: nothing is written");
-        // The next read is for the answer alone. It may read many rows, so others go on.
+        // The next read serves only the answer and may take long, so other turns may begin.
         drop(turn);
         read.find_marked_row(database, &plan).await?;
         let schema = Some(database.schema()).filter(|_| request.applies_masks);
@@ -201,9 +203,8 @@ async fn run(
     Ok(QueryResult::Rows(answer::applied(&plan)))
 }
 
-/// Returns a timestamp in µs that is later than everything that `commands` read, deletions
-/// included, so that the write is visible. The deletions of the write are 1 µs older than its
-/// cells.
+/// Returns a timestamp in µs that is later than all data and deletions that `commands` read, so
+/// that the write is visible. The deletions of the write are 1 µs older than its cells.
 ///
 /// # Errors
 /// The storage fails, or no later timestamp exists.

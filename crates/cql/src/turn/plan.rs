@@ -1,4 +1,4 @@
-//! The rows and conditions of a request, with the values of the execution.
+//! Evaluates the rows and conditions of a request with the values of one execution.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub struct Plan<'r> {
     pub static_conditions: Option<RowConditions<'r>>,
     /// The conditions of rows, in clustering order.
     pub conditions: Vec<(Clustering, RowConditions<'r>)>,
-    /// The index of each row in `conditions` before they are sorted, by the row's ordered bytes.
+    /// The index of each row in the unsorted `conditions`, by the row's ordered bytes.
     places: HashMap<Vec<u8>, usize>,
     pub is_conditional: bool,
     pub is_batch: bool,
-    /// True if a statement names rows, or the table has one row a partition.
+    /// True if a statement names rows, or each partition of the table is one row.
     pub names_rows: bool,
     /// True if an answer has all columns, because a statement has `IF [NOT] EXISTS`.
     pub answers_all_columns: bool,
@@ -53,7 +53,7 @@ pub struct PlannedStatement<'r> {
 pub enum Place {
     Static,
     Row(Clustering),
-    /// A range of rows, which only a DELETE without a condition may name.
+    /// A range of rows. Only a DELETE without a condition may name one.
     Range,
 }
 
@@ -182,8 +182,8 @@ impl<'r> Plan<'r> {
     }
 
     /// Returns whether conditions and the answer see a static column, as in Cassandra. A
-    /// conditional statement that writes a static column sees all; another sees the columns that it
-    /// tests.
+    /// conditional statement that writes a static column sees all static columns; any other sees
+    /// the columns that it tests.
     pub fn shows_static(&self, column: &ColumnDefinition) -> bool {
         let mut conditional =
             self.statements.iter().filter(|statement| !statement.modification.condition.is_none());
@@ -191,8 +191,8 @@ impl<'r> Plan<'r> {
             || self.condition_columns().any(|tested| tested.id == column.id)
     }
 
-    /// Returns the columns with conditions, in the order of the text, but the static columns of a
-    /// statement after the others. A column may come twice.
+    /// Returns the columns with conditions in the order of the text, except that the static columns
+    /// of each statement follow its other columns. A column may come twice.
     pub fn condition_columns(&self) -> impl Iterator<Item = &'r ColumnDefinition> {
         self.statements.iter().flat_map(|statement| {
             let conditions = statement.modification.condition.columns().iter();
@@ -221,8 +221,8 @@ impl<'r> Plan<'r> {
         ReadCommand { slices: Arc::new(slices), limits, ..all }
     }
 
-    /// Returns the rows that operations on lists and numbers need. The rows with conditions are
-    /// read in any case. `None` is the static row.
+    /// Returns the rows that operations on lists and numbers need, besides the rows with
+    /// conditions. `None` is the static row.
     pub fn rows_of_operations(&self) -> impl Iterator<Item = Option<&Clustering>> {
         self.statements.iter().flat_map(|statement| {
             let operations = statement.modification.operations.iter();

@@ -10,19 +10,19 @@ use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
 use super::plan::Plan;
 use crate::{Result, read_budget::ReadBudget};
 
-/// Rows that are read at once to find one with a marker (arbitrary).
+/// Maximum rows of one read in the search for a row with a marker (arbitrary).
 const ROWS_AT_ONCE: usize = 128;
-/// Bytes that are read at once for it (arbitrary).
+/// Maximum bytes of such a read (arbitrary).
 const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// The rows that a request has read.
 pub struct ReadRows {
-    /// The static row with the columns that the request may see, if one has a value.
+    /// The static row with the columns that the request may see; `None` if none has a value.
     pub static_row: Option<Row>,
     /// The static row with all columns, for operations on lists.
     whole_static_row: Option<Row>,
-    /// The first row of the partition, if the request has no conditions on rows: it tells whether
-    /// the partition exists, and stands in the answer.
+    /// The first row of the partition, if the request has no conditions on rows. It shows whether
+    /// the partition exists, and the answer has it.
     pub first_row: Option<Row>,
     /// The rows with conditions or operations, in clustering order.
     rows: Vec<Row>,
@@ -83,8 +83,8 @@ impl ReadRows {
         Ok(())
     }
 
-    /// Replaces the first row, if the request names no row, by the first row with a live marker.
-    /// Cassandra reads no regular column for such a request, so a row without a marker is none.
+    /// If the request names no row, replaces the first row by the first row with a live marker.
+    /// Cassandra reads no regular column for such a request, and so finds no row without a marker.
     ///
     /// # Errors
     /// The storage fails.
