@@ -29,8 +29,7 @@ impl Beam {
         self.next = 0;
     }
 
-    /// Adds a node that was not met before. A node that is farther than all of a full beam is left
-    /// out.
+    /// Adds a node that the search meets for the first time. A full beam keeps the nearest nodes.
     #[inline]
     pub(super) fn add(&mut self, distance: f32, node: u32) {
         if self.met.len() >= self.width
@@ -44,7 +43,7 @@ impl Beam {
         self.next = self.next.min(at);
     }
 
-    /// Returns the nearest node that is not expanded, with its distance, and marks it.
+    /// Returns the nearest node that is not expanded, with its distance. Marks it as expanded.
     pub(super) fn expand(&mut self) -> Option<(f32, u32)> {
         while let Some(met) = self.met.get_mut(self.next) {
             self.next += 1;

@@ -1,15 +1,15 @@
 //! Vectors of eight bits a component: a code is the vector divided by its scale, rounded.
 //!
-//! For cosine, the scale gives the code the length 1. The rounding moves a product by less than
-//! a thousandth of the lengths, and the reader of the rows compares the vectors themselves in the
-//! end.
+//! For cosine, the scale gives the code the length 1. The rounding changes a product by less than a
+//! thousandth of the product of the lengths. In the end, the reader of the rows compares the
+//! vectors themselves.
 //!
-//! Vectors with equal codes are one node: the graph would have no room for links among many equal
-//! nodes and to others.
+//! Vectors with equal codes are one node. Otherwise many equal nodes would fill their links with
+//! each other, and have no room for links to other nodes.
 //!
-//! The graph needs a distance: that of the codes themselves, so that equal ones have the distance
-//! 0. For dot products, each vector has one component more, so that all have the same length: then
-//! the greatest product is the least distance.
+//! The graph uses the distance of the codes, so that equal codes have the distance 0. For dot
+//! products, each vector gets a further component that makes all lengths equal: then the vector
+//! with the greatest product has the least distance.
 
 use std::{collections::HashMap, hash::BuildHasher as _};
 
@@ -22,10 +22,10 @@ use super::rows::ChunkedRows;
 const MAX_COMPONENT: f32 = 127.0;
 /// The greatest component that a damaged code may have.
 const MAX_STORED_COMPONENT: i32 = 128;
-/// Components whose products are summed with 32 bits.
+/// Maximum number of components whose products a sum of 32 bits takes.
 const SUMMED_AT_ONCE: usize = 1 << 16;
-/// Maps of nodes by the hash of their code. Each is so small that its growth does not hold the
-/// core.
+/// Number of maps of nodes by the hash of their code. Each map is so small that its growth does not
+/// hold the core.
 const MAPS: usize = 64;
 /// The memory of a node in its map, with free space.
 const MAPPED_BYTES: usize = 24;
@@ -35,7 +35,7 @@ const MAPPED_BYTES: usize = 24;
 pub(super) struct Codes {
     similarity: Similarity,
     components: ChunkedRows<i8>,
-    /// For each node, the scale, the square of the vector's length, and that of the code's length.
+    /// For each node, the scale and the squares of two lengths: the vector's and the code's.
     facts: ChunkedRows<f32>,
     /// The square of the greatest length of a code.
     max_square: f32,
@@ -75,7 +75,7 @@ impl Codes {
         let hash = FixedState::default().hash_one((scale.to_bits(), square.to_bits(), &self.code));
         let nodes = self.nodes.get_mut(hash as usize % MAPS);
         let first = nodes.map_or(node, |nodes| *nodes.entry(hash).or_insert(node));
-        // Other codes may have the same hash. Such a code has a node that the map does not have.
+        // Another code may have the same hash. Then this code gets a node that the map lacks.
         if first < node && self.get(first as usize) == (scale, square, self.code.as_slice()) {
             return first;
         }
@@ -128,7 +128,7 @@ fn code_product(left: &[i8], right: &[i8]) -> f32 {
     parts.map(|part| i64::from(sum(part))).sum::<i64>() as f32
 }
 
-/// A vector that is compared with codes. Its components have as many bits as the sum allows.
+/// A query as a search compares it with codes. Its components have as many bits as the sum allows.
 #[derive(Debug)]
 pub(super) struct CodedQuery {
     similarity: Similarity,

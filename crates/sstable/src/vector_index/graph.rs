@@ -19,9 +19,9 @@ use espalier_runtime::maybe_yield;
 
 use super::{beam::Beam, codes::Codes, rows::ChunkedRows, top::Top};
 
-/// Links that a node chooses.
+/// Maximum number of links that a node chooses.
 const LINKS: usize = 32;
-/// Links that a node has at most.
+/// Maximum number of links of a node.
 pub(super) const MAX_LINKS: usize = 40;
 /// Links up to which a node takes links back, before it chooses again. The last place is reserved
 /// for a link to an unreachable node.
@@ -31,9 +31,9 @@ const BEAM_WIDTH: usize = 100;
 /// The square of DiskANN's alpha, 1.2, because distances are squares.
 const ALPHA_SQUARE: f32 = 1.44;
 
-/// Vectors that measure the graph.
+/// Number of vectors that measure the graph.
 const SAMPLES: usize = 32;
-/// A smaller graph is not measured.
+/// Minimum number of vectors of a graph that the construction measures.
 const MIN_MEASURED: usize = 4 * SAMPLES;
 /// Nearest vectors of a sample that a search should find.
 const NEAREST: usize = 10;
@@ -42,7 +42,7 @@ const READ: usize = 31;
 /// The share of the nearest vectors that the searches should find. It is above the goal of 95 %,
 /// because the samples are few.
 const WANTED_SHARE: f64 = 0.97;
-/// The widths that are tried.
+/// The widths that the construction tries.
 const WIDTHS: [u32; 6] = [64, 128, 256, 512, 1024, 2048];
 
 /// A graph over the vectors of a segment.

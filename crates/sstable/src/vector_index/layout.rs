@@ -1,4 +1,4 @@
-//! The part of the file behind its segments.
+//! Encodes and decodes the part of the file behind its segments: the description and the end.
 
 use espalier_runtime::file::PAGE_BYTES;
 use espalier_types::Similarity;
@@ -12,7 +12,7 @@ pub(crate) const VERSION: u32 = 2;
 
 /// Bytes of a code's record before its components: its scale and the square of its length.
 pub(super) const FACT_BYTES: usize = 8;
-/// Bytes of an end of a place.
+/// Bytes of the number that says where a place ends.
 pub(super) const END_OF_PLACE_BYTES: usize = 4;
 
 /// Bytes of the number of a node's first entry.
@@ -47,16 +47,16 @@ pub(super) struct Links {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) form: Form,
-    /// Entries.
+    /// The number of entries.
     pub(super) count: u32,
-    /// Different vectors. Entries with equal codes have one.
+    /// The number of nodes. Entries with equal codes share a node.
     pub(super) nodes: u32,
     /// The position of the number of each node's first entry; `None` if node i has entry i alone.
     pub(super) firsts: Option<u64>,
     /// The position of the vectors.
     pub(super) points: u64,
     pub(super) links: Option<Links>,
-    /// The position of the ends of the places, counted from the first place.
+    /// The position of the ends of the places. Each end counts from the first place.
     pub(super) ends: u64,
     /// The position of the first place.
     pub(super) places: u64,

@@ -1,4 +1,4 @@
-//! The vectors and places of a segment that is being collected.
+//! Collects the vectors and places of a segment.
 
 use espalier_runtime::maybe_yield;
 use espalier_types::Similarity;
@@ -9,20 +9,20 @@ use super::{
     rows::{ChunkedBytes, ChunkedRows},
 };
 
-/// A segment has its vectors as they are up to this number of bytes (arbitrary).
+/// Maximum bytes of vectors that a segment has as floats (arbitrary).
 const MAX_EXACT_BYTES: usize = 4 << 20;
 
-/// The numbers of vectors from which a segment has another form. Tests have fewer.
+/// The numbers of vectors at which a segment gets another form. Tests use smaller numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorLimits {
-    /// A segment has its vectors as they are up to this number of them. A search compares them all
-    /// in less than a millisecond.
+    /// The maximum number of vectors that a segment has as floats. A search compares them all in
+    /// less than a millisecond.
     pub max_exact: usize,
-    /// A segment has a graph from this number of vectors on, unless a flush writes it. With fewer,
-    /// a search of all codes is as fast.
+    /// The number of vectors from which a segment has a graph, unless a flush writes it. For fewer
+    /// vectors, a search of all codes is as fast.
     pub min_graph: usize,
-    /// A search follows a graph if the segment has this many vectors for each node whose links it
-    /// would follow. Otherwise it compares all codes.
+    /// The number of vectors that a segment must have for each node whose links a search would
+    /// follow. With fewer vectors, the search compares all codes.
     pub graph_cost: usize,
 }
 
@@ -36,9 +36,10 @@ impl Default for VectorLimits {
 pub struct VectorPoints {
     pub(super) dimension: usize,
     max_exact: usize,
-    /// The vectors as they are, until they are too many.
+    /// The vectors as floats, until they are too many.
     exact: Option<ChunkedRows<f32>>,
-    /// The codes of all vectors, from the first one on: to code many at once would hold the core.
+    /// The codes of all vectors. The segment codes each vector when it is added, because coding
+    /// many together would hold the core.
     codes: Codes,
     /// The node of each entry among the codes.
     nodes: ChunkedRows<u32>,
@@ -49,11 +50,11 @@ pub struct VectorPoints {
 pub(super) struct Groups {
     /// For each node, the number of its first entry in this order.
     pub(super) firsts: Vec<u32>,
-    /// The entries, by the numbers in which they were added.
+    /// The entries, by the order in which they were added.
     pub(super) order: Vec<u32>,
 }
 
-/// The vectors, as they are or as codes.
+/// The vectors, as floats or as codes.
 pub(super) enum Vectors<'p> {
     Exact(&'p ChunkedRows<f32>),
     Codes(&'p Codes),
@@ -76,7 +77,7 @@ impl VectorPoints {
         self.places.len()
     }
 
-    /// Returns about how many bytes of memory the segment takes, with the graph that may be built.
+    /// Returns an estimate of the segment's memory in bytes, including a graph that may follow.
     pub fn used_bytes(&self) -> usize {
         let exact = self.exact.as_ref().map_or(0, ChunkedRows::used_bytes);
         let graph = self.codes.len() * (MAX_LINKS + 4) * size_of::<u32>();

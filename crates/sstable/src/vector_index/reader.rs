@@ -25,7 +25,7 @@ pub struct VectorIndex<'i> {
 /// A vector that a search has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbor {
-    /// The similarity to the vector that was searched, perhaps by a code.
+    /// The similarity to the query, of the vector or of its code.
     pub similarity: f32,
     segment: u32,
     entry: u32,
@@ -34,11 +34,11 @@ pub struct Neighbor {
 /// The extent of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NearestSearch {
-    /// Vectors that it returns.
+    /// The number of vectors to return.
     pub count: usize,
-    /// Minimum nodes whose links a search of a graph follows.
+    /// The minimum number of nodes whose links a search of a graph follows.
     pub width: usize,
-    /// How many times as many nodes it follows as the graph needs.
+    /// The factor by which the search multiplies the graph's width.
     pub widths: usize,
     /// As in [`VectorLimits`](super::VectorLimits).
     pub graph_cost: usize,
@@ -54,7 +54,8 @@ pub struct NearestNodes {
 }
 
 impl<'i> VectorIndex<'i> {
-    /// Returns the vectors for one search. With `bypass_cache`, it leaves the page cache as it is.
+    /// Returns the vectors for one search. With `bypass_cache`, the search leaves the page cache
+    /// unchanged.
     pub(crate) fn new(
         file: &CachedFile,
         description: &'i VectorDescription,
@@ -74,7 +75,7 @@ impl<'i> VectorIndex<'i> {
         self.description.segments.iter().filter(|segment| segment.links.is_some()).count()
     }
 
-    /// Returns the vectors that are most similar to `query`, by codes and graphs about those.
+    /// Returns the vectors that are most similar to `query`. Codes and graphs make it approximate.
     ///
     /// # Errors
     /// Fails if a page cannot be read or is damaged, or the query has another dimension.
@@ -166,7 +167,7 @@ impl<'i> VectorIndex<'i> {
         number.ok_or_else(|| self.corrupt(records.start, "it is too short"))
     }
 
-    /// Reads the pages of a record that takes more than one.
+    /// Reads a record that takes more than one page.
     pub(super) async fn long_record(&self, first: u64, pages: u64) -> Result<Bytes> {
         let mut record = Vec::with_capacity(pages as usize * PAGE_BYTES);
         for page in first..first + pages {

@@ -1,4 +1,4 @@
-//! Records of fixed length in pages. No record crosses a page, unless it is longer than one.
+//! Records of fixed length in pages. No record crosses a page, unless it is longer than a page.
 
 use espalier_runtime::file::PAGE_BYTES;
 
@@ -12,7 +12,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Returns how many records a page has; 0 if a record takes more than a page.
+    /// Returns the number of records of a page; 0 if a record takes more than a page.
     pub(super) fn per_page(self) -> usize {
         PAGE_BYTES / self.length.max(1)
     }
@@ -22,7 +22,7 @@ impl Records {
         self.start / PAGE_BYTES as u64
     }
 
-    /// Returns the number of pages of a record that takes more than one; 1 for others.
+    /// Returns the number of pages that one record takes; 1 if a page has several records.
     pub(super) fn pages_of_one(self) -> u64 {
         self.length.div_ceil(PAGE_BYTES).max(1) as u64
     }

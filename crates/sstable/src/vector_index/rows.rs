@@ -1,5 +1,5 @@
-//! Growing arrays of rows that never move: growth allocates a chunk and copies nothing, so that no
-//! append holds the core.
+//! Growing arrays whose rows never move. An append allocates a chunk at most and copies no rows, so
+//! that it does not hold the core.
 
 /// Bytes of a chunk, or more if a row is longer.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -1,9 +1,9 @@
-//! A search of one segment.
+//! Searches one segment.
 //!
-//! 1. Without a graph, or if the graph would lead to about as many vectors as there are, the search
-//!    compares all vectors, page by page.
-//! 2. Otherwise it begins at the entry of the graph, and follows the links of the nearest node that
-//!    it has met, until the links of the nearest `width` nodes are followed.
+//! 1. If there is no graph, or the graph would lead to most of the vectors, the search compares all
+//!    vectors, page by page.
+//! 2. Otherwise it begins at the entry of the graph. It follows the links of the nearest node that
+//!    it has met, until it has followed the links of the nearest `width` nodes.
 //!
 //! A search of a graph holds each page of codes that it meets, at most those of the segment.
 
@@ -35,7 +35,7 @@ impl<'s> SegmentSearch<'s> {
     }
 
     /// Returns the nodes that are most similar to the query, in descending order. Records in `top`
-    /// if it has left out others.
+    /// whether it has left out other nodes.
     pub(super) async fn run<T>(
         &self,
         query: &[f32],
@@ -138,7 +138,7 @@ impl<'s> SegmentSearch<'s> {
         Ok(beam.nodes().map(|(distance, node)| (-distance, node)).collect())
     }
 
-    /// Returns the similarity of a node. `pages` has the pages of codes that were read before.
+    /// Returns the similarity of a node. `pages` has the pages of codes that the search has read.
     #[inline]
     async fn similarity(&self, query: &CodedQuery, node: u32, pages: &mut [Bytes]) -> Result<f32> {
         let (number, offset) = self.points.locate(node as usize);

@@ -1,4 +1,4 @@
-//! The most similar of many.
+//! Keeps the most similar items of a search.
 
 /// Keeps the items with the greatest similarities. Memory: twice as many items as it returns.
 #[derive(Debug)]
@@ -11,12 +11,12 @@ pub struct Top<T> {
 }
 
 impl<T> Top<T> {
-    /// Makes an empty collection that returns `most` items at most.
+    /// Makes an empty collection that returns at most `most` items.
     pub fn new(most: usize) -> Self {
         Self { most, kept: Vec::new(), threshold: f32::NEG_INFINITY, is_cut: false }
     }
 
-    /// Adds an item. One that compares with nothing (NaN) is left out.
+    /// Adds an item. Drops it if its similarity is NaN.
     #[inline]
     pub fn push(&mut self, similarity: f32, item: T) {
         if similarity.is_nan() {
@@ -42,21 +42,20 @@ impl<T> Top<T> {
         }
     }
 
-    /// Records that other items, none of them greater than all that were added, were left out.
+    /// Records that the search left out items. None of them is greater than all added items.
     pub fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Returns the least similarity among the items that will be returned, if they are as many as
-    /// may be.
+    /// Returns the least similarity among the items to return, if the collection is full.
     pub fn least_of_full(&mut self) -> Option<f32> {
         self.shrink();
         let least = self.kept.iter().map(|(similarity, _)| *similarity).reduce(f32::min);
         least.filter(|_| self.kept.len() >= self.most)
     }
 
-    /// Returns the items by descending similarity; equal ones in the order of `order`. Also returns
-    /// the greatest similarity that an item which was left out may have; `None` if none was.
+    /// Returns the items by descending similarity, and equal ones in the order of `order`. Also
+    /// returns the greatest possible similarity of a dropped item; `None` if none was dropped.
     pub fn finish(
         mut self,
         order: impl Fn(&T, &T) -> std::cmp::Ordering,

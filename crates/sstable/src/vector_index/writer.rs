@@ -1,4 +1,4 @@
-//! Writes the vectors of one index beside an SSTable that is being written.
+//! Writes the vectors of one index beside a new SSTable.
 //!
 //! Memory: the vectors and places of one segment, and its graph while it is built.
 
@@ -23,7 +23,7 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Vectors that are coded or written between two chances to yield.
+/// Number of vectors that the writer codes or writes between two chances to yield.
 const AT_ONCE: usize = 16;
 
 /// A writer of one component. The owner adds it to the SSTable's writer
@@ -132,8 +132,8 @@ impl VectorIndexWriter {
         Ok(())
     }
 
-    /// Writes the places of a segment's rows, in the order of `groups`, behind the ends of all of
-    /// them. Returns the positions of the ends and of the places.
+    /// Writes the ends of all places of a segment, then the places, in the order of `groups`.
+    /// Returns the positions of the ends and of the places.
     async fn write_places(
         &mut self,
         points: &VectorPoints,
@@ -183,7 +183,8 @@ impl VectorIndexWriter {
         Records { start: self.file.position().next_multiple_of(PAGE_BYTES as u64), length }
     }
 
-    /// Writes records, each by `put`, and fills the last page. Returns the position of the first.
+    /// Writes records and fills the last page. `put` makes each record. Returns the position of the
+    /// first record.
     async fn write(
         &mut self,
         records: Records,
