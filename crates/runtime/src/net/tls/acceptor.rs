@@ -1,4 +1,4 @@
-//! The acceptor: it makes accepted connections encrypted, and takes new certificates while it runs.
+//! The acceptor makes accepted connections encrypted. It can reload its certificates at any time.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use crate::net::TcpStream;
 /// First byte of a TLS connection: the type of a handshake record (RFC 8446, section 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// Bytes that are read to tell a TLS connection from another one. Arbitrary.
+/// Maximum number of first bytes that tell a TLS connection from a plain one. Arbitrary.
 const FIRST_BYTES: usize = 512;
 
 /// Makes accepted connections encrypted. All shards share it.
@@ -30,7 +30,7 @@ pub struct TlsAcceptor {
 pub enum Handshake {
     /// The client must begin with a TLS handshake.
     Required,
-    /// A client that does not begin with a TLS handshake goes on without encryption.
+    /// The client may begin with a TLS handshake. Otherwise the connection is not encrypted.
     Optional,
 }
 
@@ -50,8 +50,8 @@ impl TlsAcceptor {
         &self.options
     }
 
-    /// Reads the files again. If they changed, later handshakes use them; connections that are open
-    /// stay as they are. Returns whether the files changed.
+    /// Reads the files again. If they changed, later handshakes use them; open connections do not.
+    /// Returns whether the files changed.
     ///
     /// # Errors
     /// Fails as [`Self::load`]; the acceptor then keeps the certificates that it has.
@@ -66,12 +66,13 @@ impl TlsAcceptor {
         Ok(true)
     }
 
-    /// Performs the handshake of a connection that was just accepted, and returns the connection,
-    /// encrypted unless the client may and does choose otherwise. The caller limits the time.
+    /// Performs the handshake of a new connection and returns the connection. With
+    /// [`Handshake::Optional`], the client decides whether it is encrypted. The caller limits the
+    /// time.
     ///
     /// # Errors
     /// Fails if the client closes, sends no TLS, or does not agree on version, cipher suite or
-    /// certificate. The client has got an alert with the reason then.
+    /// certificate. The client has then received an alert with the reason.
     pub async fn accept(&self, stream: TcpStream, handshake: Handshake) -> io::Result<TcpStream> {
         let (count, first) = stream.read(BytesMut::with_capacity(FIRST_BYTES)).await;
         if count? == 0 {

@@ -12,7 +12,7 @@ impl ClientCertificate {
         Self(certificate)
     }
 
-    /// Creates a certificate from DER that may come from anywhere.
+    /// Creates a certificate from DER without a check of its signature.
     pub fn from_der(der: Vec<u8>) -> Self {
         Self(der.into())
     }

@@ -28,29 +28,28 @@ pub enum ClientCertificates {
     /// The node does not ask for one.
     #[default]
     NotAsked,
-    /// The node asks for one; a client without one is admitted.
+    /// The node asks for one, and admits clients without one.
     Asked,
-    /// A client without one is refused.
+    /// The node asks for one, and refuses clients without one.
     Required,
 }
 
 /// The files and choices of an acceptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// A PEM file with the node's certificate and those between it and a trusted one, in this
-    /// order.
+    /// A PEM file with the node's certificate, then the intermediate certificates.
     pub certificate: PathBuf,
     /// A PEM file with the private key of the certificate, without a password.
     pub key: PathBuf,
-    /// A PEM file with the certificates that may sign those of clients. Needed if these are asked
-    /// for: the authority of the node's own certificate may sign for anyone.
+    /// A PEM file with the certificates that may sign those of clients. Required if the node asks
+    /// for these, because the authority of the node's own certificate may sign for anyone.
     pub truststore: Option<PathBuf>,
     /// Says if clients must show a certificate.
     pub client_certificates: ClientCertificates,
     /// The versions that a client may choose. Never empty.
     pub versions: Vec<TlsVersion>,
-    /// The cipher suites that a client may choose, by their IANA names; empty means all that rustls
-    /// has.
+    /// The cipher suites that a client may choose, by their IANA names; empty means all suites of
+    /// rustls.
     pub cipher_suites: Vec<String>,
 }
 
@@ -83,7 +82,7 @@ impl Contents {
     ///
     /// # Errors
     /// Fails if a file is not PEM or lacks a part, if a cipher suite is unknown, if the key does
-    /// not belong to the certificate, or if certificates of clients are asked for without a
+    /// not belong to the certificate, or if the options ask for certificates of clients without a
     /// truststore.
     pub(super) fn build(&self, options: &TlsOptions) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = Arc::new(provider(&options.cipher_suites)?);
@@ -131,8 +130,7 @@ impl Contents {
     }
 }
 
-/// Makes the cryptography of the acceptors that of other users of rustls in the process, such as
-/// clients of HTTP.
+/// Makes all users of rustls in the process, such as HTTP clients, use the acceptors' cryptography.
 pub fn provide_cryptography() {
     // An error says that the process has one already.
     let _ = aws_lc_rs::default_provider().install_default();

@@ -1,8 +1,8 @@
 //! The encrypted session of one connection, between rustls and the socket.
 //!
-//! A reader and a writer may use the session at the same time, as with a plain stream. The state of
-//! rustls is borrowed only between two waits. [`Session::sender`] orders the ciphertext: rustls
-//! numbers its records, so they must leave in the order in which they were made.
+//! A reader and a writer may use the session at the same time, as with a plain stream. They borrow
+//! the state of rustls only between two waits. [`Session::sender`] orders the ciphertext: rustls
+//! numbers its records, so they must leave in the order of their numbers.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,19 +20,21 @@ use crate::task::spawn_blocking;
 const RECEIVE_BYTES: usize = 18 * 1024;
 
 thread_local! {
-    /// The handshakes of a shard that compute at the same time, so that a storm of them leaves
-    /// helper threads to other work. The client's time for the handshake goes on meanwhile.
+    /// Limits the handshakes of a shard that compute at the same time, so that many handshakes
+    /// leave helper threads for other work. The wait counts towards the client's time for the
+    /// handshake.
     static HANDSHAKES: Semaphore = Semaphore::new(2);
 }
 
 /// The session of an encrypted connection.
 pub(in crate::net) struct Session {
     state: RefCell<TlsState>,
-    /// Held while ciphertext is taken from rustls and sent; its value is the buffer for that.
+    /// The buffer for ciphertext. A task holds the lock while it takes ciphertext from rustls and
+    /// sends it.
     sender: Mutex<Vec<u8>>,
 }
 
-/// The properties that the handshake settled.
+/// The properties of the connection that the handshake has chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsDescription {
     /// The version by Java's name, such as `TLSv1.3`.
@@ -59,7 +61,7 @@ impl Session {
             let (processed, outcome) = spawn_blocking(work).await;
             drop(permit);
             state = processed;
-            // The alert of a failure must reach the client too.
+            // The alert of a failure must reach the client, too.
             let mut out = Vec::new();
             state.take_ciphertext(&mut out)?;
             stream.write_plain(out).await.0?;
@@ -96,7 +98,7 @@ impl Session {
                 return (Ok(0), buffer);
             }
             match self.receive(stream).await {
-                // Many clients close without the alert that announces it.
+                // Many clients close without announcing it by an alert.
                 Ok(0) => return (Ok(0), buffer),
                 Ok(_) => {}
                 Err(error) => return (Err(error), buffer),

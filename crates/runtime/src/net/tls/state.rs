@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::{Buf as _, BytesMut};
 use rustls::{ServerConfig, ServerConnection};
 
-/// Plaintext that is encrypted between two writes to the socket. It bounds the ciphertext in
-/// memory, and the time on the core: some tens of microseconds.
+/// Maximum plaintext to encrypt between two writes to the socket. It bounds the ciphertext in
+/// memory, and the time on the core to some tens of microseconds.
 const CHUNK_BYTES: usize = 48 * 1024;
 
 /// The node's side of an encrypted connection.
@@ -40,7 +40,7 @@ impl TlsState {
     /// Gives received ciphertext to rustls until it has plaintext or needs more.
     ///
     /// # Errors
-    /// Fails if the ciphertext is no TLS, or is refused.
+    /// Fails if the ciphertext is no TLS, or if rustls refuses it.
     pub fn process(&mut self) -> io::Result<()> {
         while !self.received.is_empty() && self.connection.wants_read() {
             let mut rest: &[u8] = &self.received;
