@@ -1,4 +1,4 @@
-//! Takes new certificates from their files while the node runs.
+//! Reloads changed certificates from their files while the node runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use espalier_runtime::{JoinHandle, spawn_local, time};
 
 use crate::shard::ShardServer;
 
-/// Time between two looks at the files. Arbitrary.
+/// Interval at which the task reads the files. Arbitrary.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Starts a task for each acceptor that reads the files of its certificates at each interval. One
-/// shard has the tasks, for all of them.
+/// Starts a task for each acceptor. The task reads the acceptor's certificates at each interval.
+/// One shard runs the tasks of the node.
 pub(crate) fn watch(server: &ShardServer) -> Vec<JoinHandle<()>> {
     acceptors(server).into_iter().map(watch_one).collect()
 }
@@ -30,7 +30,7 @@ fn watch_one(acceptor: Arc<TlsAcceptor>) -> JoinHandle<()> {
             time::sleep(INTERVAL).await;
             match reload(&acceptor).await {
                 Ok(_) => last_failure.clear(),
-                // The file may stay as it is for long: one line is enough.
+                // The file may stay damaged for long, so the log has one line.
                 Err(reason) if reason == last_failure => {}
                 Err(reason) => {
                     tracing::error!(

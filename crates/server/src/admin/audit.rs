@@ -14,8 +14,8 @@ pub(super) fn get(server: &ShardServer) -> HttpResponse {
     HttpResponse::json(&options)
 }
 
-/// Answers `POST /storage_service/audit_log?NAME=VALUE&...`: switches the log on. Options that are
-/// not given have the values of the settings, as with Cassandra's nodetool.
+/// Answers `POST /storage_service/audit_log?NAME=VALUE&...`: switches the log on. A missing option
+/// gets its value from the settings, as with Cassandra's nodetool.
 pub(super) fn enable(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
     let mut options = AuditOptions { enabled: true, ..server.config.audit.clone() };
     for (name, value) in &request.query {

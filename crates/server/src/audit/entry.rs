@@ -1,5 +1,5 @@
-//! One entry of the audit log, as a line of JSON. The names of its fields are those of Cassandra's
-//! entries.
+//! Formats one entry of the audit log as a line of JSON. Its fields have the names that they have
+//! in Cassandra's entries.
 
 use std::net::IpAddr;
 
@@ -7,13 +7,13 @@ use espalier_cql::audit::{AuditCategory, AuditedStatement, only};
 use espalier_cql::auth::obfuscate;
 use serde::Serialize;
 
-/// Maximum bytes of a statement in an entry; the rest is cut. Arbitrary.
+/// Maximum bytes of a statement in an entry; the entry cuts the rest. Arbitrary.
 const MAX_OPERATION_BYTES: usize = 64 << 10;
 
 /// An entry.
 #[derive(Debug, Serialize)]
 pub(crate) struct AuditEntry<'e> {
-    /// Milliseconds since 1970.
+    /// The time of the request, in milliseconds since 1970.
     pub timestamp: i64,
     /// The role; `None` before the log-in.
     pub user: Option<&'e str>,
@@ -59,7 +59,7 @@ fn one<S: serde::Serializer>(keyspaces: &&[String], serializer: S) -> Result<S::
 }
 
 impl<'e> AuditEntry<'e> {
-    /// Creates an entry of nothing, on the node with this address.
+    /// Creates an entry without a statement. `host` is the address of the node.
     pub fn new(host: IpAddr) -> Self {
         Self {
             timestamp: 0,
@@ -97,7 +97,7 @@ impl<'e> AuditEntry<'e> {
     }
 }
 
-/// Returns a statement as entries show it: without passwords, and not too long.
+/// Returns a statement as entries show it: without passwords, and cut if it is too long.
 pub(crate) fn operation(text: &str) -> String {
     let shown = obfuscate(text);
     if shown.len() <= MAX_OPERATION_BYTES {

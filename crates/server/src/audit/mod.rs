@@ -1,12 +1,13 @@
 //! The audit log: statements and log-ins, as JSON lines in files or in the log of the node.
 //!
-//! 1. [`AuditedRequest::begin`] takes the texts of a request before it is served, if the log is on.
-//! 2. [`AuditedRequest::end`] makes the entries of the outcome, drops those that the options leave
-//!    out, and puts the others into the queue.
+//! 1. If the log is on, [`AuditedRequest::begin`] takes the texts of a request before the server
+//!    executes it.
+//! 2. [`AuditedRequest::end`] makes the entries of the outcome, drops the entries that the options
+//!    exclude, and puts the others into the queue.
 //! 3. A task of one shard writes the queue to files every [`INTERVAL`].
 //!
-//! While the log is off, a request costs one load. Memory: at most `max_queue_weight` bytes wait;
-//! then requests wait for the writer, or their entries are dropped (`block`).
+//! While the log is off, a request costs one load. Memory: at most `max_queue_weight` bytes wait.
+//! At this limit, requests wait for the writer, or the log drops their entries (`block`).
 
 mod entry;
 mod options;
@@ -42,7 +43,7 @@ pub(crate) struct AuditLog {
 #[derive(Debug, Default)]
 struct Queue {
     lines: Vec<u8>,
-    /// Entries that the full queue did not take.
+    /// The number of entries that the full queue did not take.
     dropped: u64,
     /// True if a task writes the queue.
     has_writer: bool,
@@ -78,7 +79,7 @@ impl AuditLog {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs an entry that the options take.
+    /// Logs an entry if the options include it.
     pub async fn log(&self, options: &AuditOptions, entry: &AuditEntry<'_>) {
         if !options.takes(entry) {
             return;
@@ -99,7 +100,7 @@ impl AuditLog {
             {
                 let mut queue = self.queue();
                 let is_full = queue.lines.len() + line.len() > options.max_queue_bytes;
-                // A line that exceeds the limit alone gets in.
+                // An empty queue takes a line of any length.
                 if !is_full || queue.lines.is_empty() {
                     queue.lines.extend_from_slice(&line);
                     return;
@@ -135,14 +136,14 @@ impl AuditLog {
         .detach();
     }
 
-    /// Returns whether the writer has no more to do; then there is no writer from now on.
+    /// Returns whether the writer has nothing to do. If so, the writer no longer counts as running.
     fn may_stop_writing(&self) -> bool {
         let mut queue = self.queue();
         queue.has_writer = self.is_on() || !queue.lines.is_empty();
         !queue.has_writer
     }
 
-    /// Writes the entries that wait when the node stops.
+    /// Writes the waiting entries when the node stops.
     pub async fn finish(&self, server: &ShardServer) {
         self.write(server, &mut Writer::default(), &mut String::new()).await;
     }
@@ -166,7 +167,7 @@ impl AuditLog {
         match writer.append(files, &self.options(), lines).await {
             Ok(()) => last_failure.clear(),
             Err(error) => {
-                // The disk may stay full for long: one line for each reason is enough.
+                // The disk may stay full for long, so the log has one line for each reason.
                 let reason = error.to_string();
                 if reason != *last_failure {
                     tracing::error!(

@@ -7,7 +7,7 @@ use espalier_cql::audit::AuditCategory;
 
 use super::AuditEntry;
 
-/// Keyspaces of which nothing is logged by default, as in Cassandra.
+/// Keyspaces whose statements the log leaves out by default, as in Cassandra.
 const DEFAULT_EXCLUDED: &str = "system,system_schema,system_virtual_schema";
 
 /// The options of the audit log.
@@ -25,13 +25,13 @@ pub struct AuditOptions {
     pub categories: Selection,
     /// `included_users` and `excluded_users`.
     pub users: Selection,
-    /// `roll_cycle`: how often a new file begins.
+    /// `roll_cycle`: the period of the files.
     pub roll_cycle: RollCycle,
-    /// `block`: whether a request waits while the queue is full; otherwise its entry is dropped.
+    /// `block`: true if a request waits while the queue is full; otherwise the log drops its entry.
     pub block: bool,
-    /// `max_queue_weight`: entries that wait to be written, in bytes.
+    /// `max_queue_weight`: the maximum bytes of entries that wait to be written.
     pub max_queue_bytes: usize,
-    /// `max_log_size`: the sizes of all files together, in bytes. Older files are removed.
+    /// `max_log_size`: the maximum bytes of all files together. The writer removes older files.
     pub max_log_bytes: u64,
 }
 
@@ -46,7 +46,7 @@ pub enum AuditLogger {
     Nowhere,
 }
 
-/// How often a new file begins.
+/// The period after which a new file begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum RollCycle {
@@ -55,7 +55,7 @@ pub enum RollCycle {
     Daily,
 }
 
-/// Names of which entries are logged. An excluded name that is also included is excluded.
+/// The names whose entries the log takes. It excludes a name that is both included and excluded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The included names; all if empty.
@@ -65,7 +65,7 @@ pub struct Selection {
 }
 
 impl AuditOptions {
-    /// Returns Cassandra's defaults, but for a smaller queue, with files in `directory`.
+    /// Returns Cassandra's defaults with a smaller queue, and with files in `directory`.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         let excluded = names(DEFAULT_EXCLUDED);
         Self {
@@ -111,7 +111,7 @@ impl AuditOptions {
             "archive_command" => {
                 return Err("this node runs no commands; take the files from audit_logs_dir".into());
             }
-            // Without a command there are no retries.
+            // The node runs no archive command, so it has no retries.
             "max_archive_retries" => drop(number()?),
             "allow_nodetool_archive_command" => drop(switch()?),
             _ => return Ok(false),
@@ -141,12 +141,12 @@ impl AuditOptions {
         ]
     }
 
-    /// Returns whether an entry is logged: one of its keyspaces is selected, and its category and
-    /// user are. A `None`, as the keyspace of an entry without one, is in no set of names.
+    /// Returns whether the log takes an entry: the options select one of its keyspaces, its
+    /// category and its user. A missing keyspace or user is in no set of names.
     pub(super) fn takes(&self, entry: &AuditEntry<'_>) -> bool {
         let takes = |keyspace: Option<&str>| {
             if entry.has_failed {
-                // A client chooses the keyspace that a failure names.
+                // The client chooses the keyspace of a failure, so `excluded` must not hide it.
                 self.keyspaces.includes(keyspace)
             } else {
                 self.keyspaces.takes(keyspace)

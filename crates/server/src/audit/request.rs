@@ -1,8 +1,8 @@
-//! The entries of a request, as Cassandra makes them: one for each statement, a first one for a
-//! batch as a whole, and a single one for a failure.
+//! Makes the entries of a request as Cassandra does: one for each statement, before them one for a
+//! whole batch, and a single entry for a failure.
 //!
-//! A batch may execute one prepared statement many times. It then has one entry, with the count,
-//! where Cassandra writes the text each time; otherwise a small request would write gigabytes.
+//! A batch may execute one prepared statement many times. Cassandra writes the text each time, so
+//! that a small request may write gigabytes. Here the statement has one entry, with a count.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const MAX_REQUEST_BYTES: usize = 4 << 20;
 pub(crate) struct AuditedRequest {
     kind: Kind,
     statements: Vec<Statement>,
-    /// The keyspace of the request, or else of the session.
+    /// The keyspace of the request; if it has none, that of the session.
     keyspace: Option<String>,
     timestamp: i64,
 }
@@ -37,7 +37,7 @@ enum Kind {
     Batch,
 }
 
-/// A statement of a request, and how often the request has it.
+/// A statement of a request, with the number of its executions.
 struct Statement {
     text: Text,
     count: usize,
@@ -61,7 +61,7 @@ impl Statement {
         Self { text: known.map_or(Text::Unknown, Text::Prepared), count: 1 }
     }
 
-    /// Returns the statements of a batch; a prepared one comes once.
+    /// Returns the statements of a batch. A prepared statement comes once.
     fn of_batch(connection: &Connection, batch: &Batch<'_>) -> Vec<Self> {
         let mut statements: Vec<Self> = Vec::new();
         let mut indexes: HashMap<&[u8], usize> = HashMap::new();
@@ -88,7 +88,8 @@ impl Statement {
         }
     }
 
-    /// Describes the statement in the keyspace of its preparation, or else of the request.
+    /// Describes the statement in the keyspace of its preparation; if that has none, in that of the
+    /// request.
     fn describe(&self, request: Option<&str>) -> Option<AuditedStatement> {
         let keyspace = match &self.text {
             Text::Prepared(prepared) => prepared.keyspace.as_deref().or(request),

@@ -1,9 +1,9 @@
 //! Writes the lines of the audit log to files, on one shard.
 //!
-//! A file is named for the time at which it was begun, so that names sort by age. The next one
-//! begins with the next cycle, or when the file has an eighth of the allowed bytes. Then the oldest
-//! files go, until the others have no more than the allowed bytes together. Best effort: a line
-//! that cannot be written is lost, and the log of the node says so.
+//! The name of a file is the time of its beginning, so that names sort by age. The next file begins
+//! with the next cycle, or when the file has an eighth of the allowed bytes. Then the writer
+//! removes the oldest files, until the others have at most the allowed bytes together. If the
+//! writer cannot write a line, the line is lost, and the log of the node says so.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use super::AuditOptions;
 const PREFIX: &str = "audit-";
 const SUFFIX: &str = ".jsonl";
 
-/// Smallest size in bytes at which a file ends before its cycle. Arbitrary.
+/// Minimum size in bytes at which a file ends before its cycle. Arbitrary.
 const MIN_FILE_BYTES: u64 = 64 << 10;
 
 /// The open file.
@@ -29,12 +29,12 @@ struct Open {
     file: File,
     directory: PathBuf,
     bytes: u64,
-    /// The cycle in which the file was begun.
+    /// The cycle in which the file began.
     cycle: u64,
 }
 
 impl Writer {
-    /// Appends whole lines, to a new file if it is time for one.
+    /// Appends whole lines. Begins a new file first if it is time for one.
     ///
     /// # Errors
     /// Fails with an I/O error; the lines may have been written in part.
@@ -63,7 +63,7 @@ impl Writer {
         open.bytes += lines.len() as u64;
         let appended = open.file.append(lines).await;
         if appended.is_err() {
-            // The next attempt begins a new file: this one may end within a line.
+            // The next attempt begins a new file, because this file may end within a line.
             self.open = None;
         }
         appended.map(drop)
@@ -86,7 +86,7 @@ async fn begin(files: &FileSystem, directory: &Path, now_ms: u64) -> Result<File
     }
 }
 
-/// Removes the oldest files, but not the newest, until the others are within the allowed bytes.
+/// Removes the oldest files until the others are within the allowed bytes. Keeps the newest file.
 async fn remove_old(files: &FileSystem, options: &AuditOptions) -> Result<()> {
     let mut entries = files.read_dir(&options.directory).await?;
     entries.retain(|entry| {
