@@ -1,9 +1,9 @@
-//! The background task that gives entries to SSTables without them: SSTables written before
-//! CREATE INDEX, imported ones, and ones with damaged entries.
+//! The background task that writes missing entries of SSTables: of SSTables that are older than the
+//! index, that were imported, or whose entries are damaged.
 //!
-//! It flushes the memtables that were frozen when the index was created, and rewrites each such
-//! SSTable as a compaction of one file, which writes the entries of its rows. Until then a query by
-//! the index reads all rows of its target.
+//! The task flushes the memtables that were frozen when the index was created. It rewrites each
+//! SSTable without entries by a compaction of this one file, which writes the entries of its rows.
+//! Until then, a query by the index reads all rows of its target.
 
 use std::{rc::Rc, time::Duration};
 
@@ -14,13 +14,14 @@ use espalier_sstable::SSTable;
 
 use crate::{Database, table::Table};
 
-/// The time between two looks for SSTables without entries. Arbitrary; CREATE INDEX wakes the task.
+/// The interval at which the task looks for SSTables without entries. Arbitrary; CREATE INDEX wakes
+/// the task.
 const INTERVAL: Duration = Duration::from_secs(30);
 
 /// The pause after a failure that concerns a whole table.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The least pause before an SSTable is tried again, which gives other tasks time.
+/// The minimum pause before the task tries an SSTable again. It gives other tasks time.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Builds missing entries until the database closes.

@@ -1,12 +1,12 @@
-//! The places that the entries of an index name, in the order of the table.
+//! Finds the places that the entries of an index name, in the order of the table.
 //!
 //! A place is the part of an entry behind its value: the path of a partition, and of a row if the
-//! index lists rows. The entries of one value are in this order, so that a search for values is a
-//! [`Union`]. A search for a range of values ([`RangeSearch`]) or for near vectors
+//! index lists rows. The entries of one value are in the order of the table, so that a search for
+//! values is a [`Union`]. A search for a range of values ([`RangeSearch`]) or for near vectors
 //! ([`NearestPlaces`]) has to sort the places.
 //!
-//! Several terms for values meet by seeks: a place that the one lacks sends the other forward to
-//! the next place of the one. So the entries of the rarest value bound the number of seeks.
+//! A search for several values seeks in turns: if one term lacks a place, the other term seeks to
+//! the next place of the first. So the entries of the rarest value bound the number of seeks.
 
 use std::rc::Rc;
 
@@ -23,17 +23,17 @@ use super::{
 };
 use crate::{StorageError, table::TableView};
 
-/// Sources of a search, each at one value, up to which the search is worth it (arbitrary). A search
-/// for more reads the whole target, because each of its sources costs a seek.
+/// Maximum number of streams of a search, one for each source and value (arbitrary). Each stream
+/// costs a seek, so the read of a search with more streams reads its whole target.
 const MAX_STREAMS: usize = 1024;
 
-/// Places that are taken at a time.
+/// Maximum number of places that the read takes at a time.
 const PLACES_AT_ONCE: usize = 256;
 
-/// Bytes of the places that are taken at a time (arbitrary): long keys make fewer places.
+/// Maximum bytes of the places that the read takes at a time (arbitrary).
 const MAX_PLACES_BYTES: usize = 256 << 10;
 
-/// Places that are taken at first: a page of few rows needs no more.
+/// Number of places that the read takes first, because a page of few rows needs no more.
 pub(super) const FIRST_PLACES: usize = 32;
 
 /// The places of one term.
@@ -46,7 +46,7 @@ pub(super) struct Candidates {
 enum Kind {
     OneOf {
         union: Union,
-        /// The number of places that are taken next.
+        /// The number of places to take next.
         most: usize,
     },
     Between(RangeSearch),
@@ -59,7 +59,7 @@ enum Kind {
 /// Some places, in order.
 pub(super) struct Places {
     pub(super) places: Vec<Vec<u8>>,
-    /// True if there are no others behind them.
+    /// True if no other places follow.
     pub(super) is_last: bool,
 }
 
@@ -68,18 +68,19 @@ pub(super) enum Found {
     Places(Places),
     /// A scan of the read's target costs less than the rest of the search.
     Scan {
-        /// True if the scan costs less for any number of rows, not for this read's number alone.
+        /// True if the scan costs less for any number of rows; false if only for this read's
+        /// number.
         of_any_rows: bool,
     },
 }
 
-/// Where a term is after a seek to a place.
+/// The position of a term after a seek to a place.
 enum Met {
-    /// At the place, or it cannot tell.
+    /// The term has the place, or cannot tell.
     Here,
-    /// At this place, behind the one that was sought.
+    /// The term lacks the place, and this is its next one.
     Behind(Vec<u8>),
-    /// Behind all its places.
+    /// The term has no further places.
     AtEnd,
 }
 
@@ -130,8 +131,8 @@ impl Candidates {
         self.listed
     }
 
-    /// Returns the next places that are not below `from` and below `end`, and that the `others` may
-    /// have too, for a read that wants `rows` more rows.
+    /// Returns the next places from `from` to `end` that the `others` may have, too, for a read
+    /// that wants `rows` more rows.
     pub(super) async fn next(
         &mut self,
         others: &mut [Candidates],
@@ -164,14 +165,14 @@ impl Candidates {
         Ok(Found::Places(Places { places: common, is_last }))
     }
 
-    /// Moves to the least place that is not below `place`, of a term that lists `listed`. The
-    /// places that are sought ascend.
+    /// Seeks to the first place of this term from `place` on. `listed` is the kind of `place`. Each
+    /// call has a greater place than the call before.
     async fn meet(&mut self, listed: Listed, place: &[u8]) -> Result<Met, StorageError> {
         let Kind::OneOf { union, .. } = &mut self.kind else { return Ok(Met::Here) };
         let wanted = match (self.listed, listed) {
             (Listed::Rows, Listed::Rows) => place,
             (Listed::Partitions, _) => entry::split_place(place)?.0,
-            // An index of rows says nothing about a partition as a whole.
+            // An index of rows says nothing about a whole partition.
             (Listed::Rows, Listed::Partitions) => return Ok(Met::Here),
         };
         union.seek(wanted).await?;
@@ -250,7 +251,8 @@ impl Candidates {
     }
 }
 
-/// Returns up to `most` places of the first term, of kind `listed`, that the others may have too.
+/// Returns up to `most` places of the first term that the others may have, too. Their kind is
+/// `listed`.
 async fn common_places(
     (first, listed): (&mut Union, Listed),
     others: &mut [Candidates],

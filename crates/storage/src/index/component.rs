@@ -1,5 +1,5 @@
-//! Writes the entries of a memtable that is flushed beside its SSTable. Those of the rows that a
-//! compaction writes are the compaction's (`espalier_compaction`).
+//! Writes the entries of a flushed memtable beside its SSTable. A compaction writes the entries of
+//! its rows itself (`espalier_compaction`).
 
 use espalier_compaction::VectorComponent;
 use espalier_memtable::Memtable;
@@ -9,10 +9,10 @@ use espalier_sstable::{SSTableWriter, SecondaryIndexWriter, VectorLimits};
 use super::vector_component::write_vectors;
 use crate::StorageError;
 
-/// Entries that are copied from a memtable at a time: some microseconds.
+/// Number of entries to copy from a memtable at a time, which takes some microseconds.
 pub(super) const ENTRIES_AT_ONCE: usize = 64;
 
-/// Writes the entries of a frozen memtable. `pace` is called between portions.
+/// Writes the entries of a frozen memtable. Calls `pace` between portions.
 pub(crate) async fn write_memtable(
     file_system: &FileSystem,
     memtable: &Memtable,

@@ -1,4 +1,4 @@
-//! The bytes of an entry.
+//! Splits and decodes the bytes of an entry.
 //!
 //! ```text
 //! 40 escaped form of the value 38     the value
@@ -6,8 +6,8 @@
 //! clustering, 38                      the row, as there; none if the index lists partitions
 //! ```
 //!
-//! Entries of one value are in the order of the table. The order of the values is that of their
-//! forms (`put_form` of the mutation crate), also if a form was cut.
+//! Entries of one value are in the order of the table. Values are in the order of their forms
+//! (`put_form` of the mutation crate), even if a form was cut.
 
 use espalier_mutation::{Clustering, ClusteringComparator, DecoratedKey, path};
 use espalier_types::byte_comparable::{TERMINATOR, decode_escaped};

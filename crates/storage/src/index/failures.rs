@@ -1,7 +1,7 @@
-//! The SSTables of a table whose entries could not be built.
+//! Remembers the SSTables of a table whose entries the build task failed to write.
 //!
-//! Each is tried again after a pause that doubles with every failure, so that one bad file neither
-//! holds up the others nor keeps the disk busy.
+//! The task tries each again after a pause, which doubles with every failure. So one bad file
+//! neither delays the others nor keeps the disk busy.
 
 use std::{
     cell::RefCell,
@@ -42,7 +42,7 @@ impl IndexFailures {
         failures.iter().filter(|failure| failure.sstable.strong_count() > 0).count()
     }
 
-    /// Returns these SSTables, each with an id of its failures.
+    /// Returns the SSTables whose last build failed, each with an id of its failures.
     pub(crate) fn all(&self) -> Vec<(Uuid, Rc<SSTable>)> {
         let failures = self.0.borrow();
         let alive = |failure: &Failure| Some((failure.id, failure.sstable.upgrade()?));
@@ -72,14 +72,14 @@ impl IndexFailures {
         self.0.borrow_mut().retain(is_missing);
     }
 
-    /// Returns whether an SSTable may be tried now.
+    /// Returns whether the task may try an SSTable now.
     pub(crate) fn may_try(&self, sstable: &Rc<SSTable>, now: Instant) -> bool {
         let failures = self.0.borrow();
         let failure = failures.iter().find(|failure| failure.is_of(sstable));
         failure.is_none_or(|failure| failure.retry_at <= now)
     }
 
-    /// Returns the time until the next SSTable is tried again; `None` if none has failed.
+    /// Returns the time until the next attempt; `None` if no SSTable has failed.
     pub(crate) fn until_retry(&self, now: Instant) -> Option<Duration> {
         let failures = self.0.borrow();
         failures.iter().map(|failure| failure.retry_at.since(now)).min()

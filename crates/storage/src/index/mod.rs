@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `entry` | the bytes of an entry |
 //! | `component`, `vector_component` | the entries of an SSTable, which a flush writes |
-//! | `search` | what a read looks for |
+//! | `search` | the terms that a read looks up |
 //! | `source`, `candidates` | cursors over the entries, and their union in the order of the table |
 //! | `range` | the places of a range of values, sorted in passes |
 //! | `nearest` | a search for the most similar vectors |
@@ -12,7 +12,7 @@
 //! | `build`, `failures` | the background task that indexes SSTables without entries |
 //!
 //! Entries may be stale: an entry says that some write gave the row the value, not that the row
-//! still has it. No entry is missing. The reader reads each row and drops those that do not have
+//! still has it. No entry is missing. The reader reads each row and drops the rows that do not have
 //! the value (docs/decisions/0034-secondary-indexes.md).
 
 mod build;

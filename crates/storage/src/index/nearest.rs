@@ -1,14 +1,14 @@
-//! A search for the vectors that are most similar to one.
+//! Searches for the vectors that are most similar to a query.
 //!
-//! 1. Each memtable compares all its vectors; each SSTable's component searches its own, by codes
-//!    and graphs if it has many.
-//! 2. The best of all sources name places, which the read of the rows takes in the order of the
-//!    table. The caller compares the vectors of the rows themselves, because entries may be stale.
-//! 3. [`NearestPlaces::bound`] is the greatest similarity that any row behind them may have. A
-//!    caller that has not found enough rows above it searches again, for more.
+//! 1. The search compares all vectors of each memtable. In each SSTable's component, it uses codes
+//!    and graphs if the component has many vectors.
+//! 2. The best vectors of all sources name places. The read takes them in the order of the table.
+//!    The caller compares the vectors of the rows themselves, because entries may be stale.
+//! 3. [`NearestPlaces::bound`] is the greatest similarity that any other row may have. A caller
+//!    that has not found enough rows above the bound searches again, for more.
 //!
-//! No row is lost to a stale entry: its present vector has an entry, too, so that the row is among
-//! the places if its present similarity is.
+//! The search loses no row to a stale entry: the row's present vector has an entry, too, and this
+//! entry names the row if its similarity is high enough.
 
 use std::rc::Rc;
 
@@ -22,12 +22,12 @@ use espalier_types::similarity::floats;
 use super::{candidates::Places, source::report_damaged};
 use crate::{StorageError, table::TableView};
 
-/// Nodes whose links a search of a graph follows at least; it follows more if the graph needs it.
+/// Minimum number of nodes whose links a search of a graph follows. The graph may need more.
 const MIN_WIDTH: usize = 64;
-/// How many times as many an index follows that is optimized for recall.
+/// The factor by which an index that is optimized for recall multiplies the width.
 const RECALL_WIDTHS: usize = 2;
 
-/// Vectors of a memtable that are compared at a time: some ten microseconds.
+/// Number of a memtable's vectors to compare at a time, which takes some ten microseconds.
 const AT_ONCE: usize = 64;
 
 /// The places of the most similar vectors.
@@ -94,8 +94,8 @@ impl NearestPlaces {
         })
     }
 
-    /// Returns the greatest similarity that a row may have whose place was left out; `None` if none
-    /// was.
+    /// Returns the greatest similarity that a row without a returned place may have; `None` if the
+    /// search has returned all places.
     pub(super) fn bound(&self) -> Option<f32> {
         self.bound
     }
@@ -105,7 +105,7 @@ impl NearestPlaces {
         self.compared
     }
 
-    /// Searches all sources. Returns the places that are not below `from` and below `end`.
+    /// Searches all sources. Returns the places from `from` to `end`, without `end`.
     pub(super) async fn next(
         &mut self,
         from: &[u8],
@@ -215,7 +215,7 @@ impl NearestPlaces {
 }
 
 impl SearchedFile {
-    /// Records that another read has found damage in the component meanwhile.
+    /// Records that another read has found damage in the component since.
     fn forgotten(&mut self) -> StorageError {
         let error = StorageError::Corrupt {
             what: "a component of a secondary index".into(),

@@ -1,16 +1,16 @@
-//! A search for a range of values.
+//! Searches for a range of values.
 //!
 //! The entries of a range are in the order of their values, but a read wants places in the order of
-//! the table. So each *pass* goes over all entries of the range and keeps the least places behind
-//! the last known one. A read that wants more places than a pass keeps needs another pass, which
-//! keeps eight times as many, up to [`MAX_KEPT_BYTES`]; so the memory is bounded.
+//! the table. So each *pass* reads all entries of the range, and keeps the first places behind the
+//! last returned one. If the read wants more places, another pass follows, which keeps eight times
+//! as many, up to [`MAX_KEPT_BYTES`]. That bounds the memory.
 //!
-//! A pass counts the places that are left. If the passes and look-ups to come cost more than a scan
-//! of the table, the read scans it. The table's view remembers that ([`DearRanges`]), so that later
-//! pages do not pass the range in vain.
+//! A pass counts the remaining places. If the remaining passes and look-ups cost more than a scan
+//! of the table, the read scans the table. The table's view remembers the range ([`DearRanges`]),
+//! so that later pages scan at once.
 //!
-//! A read of few rows ends early in a scan, too, if the range has many. So a pass that has gone
-//! over more entries than such a scan would read rows gives up, and this read alone scans.
+//! If the range has many rows, a scan for few rows ends early. So a pass gives up when it has read
+//! more entries than such a scan would read rows; then this read scans, but later ones may not.
 
 use std::{
     cell::RefCell,
@@ -30,30 +30,30 @@ use crate::StorageError;
 
 /// Maximum bytes of the places that a pass keeps (arbitrary): tens of thousands of short keys.
 const MAX_KEPT_BYTES: usize = 4 << 20;
-/// Bytes of memory of a place besides its own, an estimate.
+/// Bytes of memory that a place takes besides its own bytes; an estimate.
 const PLACE_BYTES: usize = 48;
-/// How many times as many places a pass keeps as the one before (arbitrary).
+/// The factor by which each pass keeps more places than the pass before (arbitrary).
 const GROWTH: usize = 8;
 
-/// Entries that a pass goes over in the time in which a scan reads a row, an estimate.
+/// Entries that a pass reads in the time in which a scan reads a row; an estimate.
 const ENTRIES_PER_ROW: u64 = 4;
-/// Rows that a scan reads in the time of a look-up of one row, an estimate.
+/// Rows that a scan reads in the time of a look-up of one row; an estimate.
 const ROWS_PER_LOOK_UP: u64 = 4;
 
-/// How many times as many rows a scan may read before it meets those of a range as it would if
-/// they were spread evenly (arbitrary).
+/// The factor by which a scan may read more rows than it would if the rows of the range were spread
+/// evenly over the table (arbitrary).
 const UNEVENNESS: u64 = 2;
 
-/// Ranges that a view remembers.
+/// Maximum number of ranges that a view remembers.
 const MAX_DEAR_RANGES: usize = 64;
 
-/// The searches for ranges that cost more than a scan, as long as a table keeps its files.
+/// The searches for ranges that cost more than a scan. A table remembers them while its files stay.
 #[derive(Default)]
 pub(crate) struct DearRanges(RefCell<VecDeque<(IndexTerm, u64)>>);
 
 impl DearRanges {
-    /// Returns whether a search costs more than a scan of `rows` rows. A table that has doubled
-    /// since must be looked at again.
+    /// Returns whether a search is known to cost more than a scan of `rows` rows. The knowledge
+    /// expires when the table has doubled.
     pub(super) fn have(&self, term: &IndexTerm, rows: u64) -> bool {
         self.0.borrow().iter().any(|(dear, then)| dear == term && rows / 2 <= *then)
     }
@@ -70,39 +70,39 @@ impl DearRanges {
 /// A search for a range of values in all sources of an index.
 pub(super) struct RangeSearch {
     sources: Vec<EntrySource>,
-    /// Rows of the table, which a scan reads.
+    /// The rows of the table. A scan reads all of them.
     table_rows: u64,
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
-    /// Places that the next pass keeps at most; `None` before the first one.
+    /// The maximum number of places that the next pass keeps; `None` before the first pass.
     most: Option<usize>,
     pass: Pass,
-    /// Entries that all passes together went over.
+    /// The number of entries that all passes together have read.
     passed: u64,
 }
 
 /// The counts of one pass.
 #[derive(Clone, Copy, Default)]
 struct Pass {
-    /// Entries that it went over.
+    /// The number of entries that it has read.
     passed: u64,
-    /// Entries among them that are within the bounds of the read.
+    /// The number of these entries that are within the bounds of the read.
     wanted: u64,
-    /// The places that it kept.
+    /// The number of places that it has kept.
     kept: usize,
     kept_bytes: usize,
 }
 
 impl Pass {
-    /// Returns whether a scan of a table of `table_rows` rows meets `rows` rows of the range sooner
-    /// than the pass ends. The estimate takes the rows of the range to be spread evenly over the
-    /// table, which is in the order of tokens.
+    /// Returns whether a scan of a table of `table_rows` rows would meet `rows` rows of the range
+    /// before the pass ends. The estimate assumes that the rows of the range are spread evenly over
+    /// the table, because the table is in the order of tokens.
     fn is_slower_than_scan(&self, rows: usize, table_rows: u64) -> bool {
         let rows_of_scan = table_rows.saturating_mul(rows as u64) / self.wanted.max(1);
         self.passed / ENTRIES_PER_ROW > rows_of_scan.saturating_mul(UNEVENNESS)
     }
 
-    /// Returns the number of passes that take the rest if the next one keeps `most` places.
+    /// Returns the number of passes that the rest takes if the next pass keeps `most` places.
     fn passes_left(&self, mut most: usize) -> u64 {
         let mut left = self.wanted.saturating_sub(self.kept as u64);
         let max = MAX_KEPT_BYTES * self.kept.max(1) / self.kept_bytes.max(1);
@@ -139,12 +139,12 @@ impl RangeSearch {
         self.sources.iter_mut()
     }
 
-    /// Returns the number of entries that all passes together went over.
+    /// Returns the number of entries that all passes together have read.
     pub(super) fn passed_entries(&self) -> u64 {
         self.passed
     }
 
-    /// Returns whether the passes and look-ups that are left cost more than a scan.
+    /// Returns whether the remaining passes and look-ups cost more than a scan.
     fn is_dear(&self) -> bool {
         let passes = self.pass.passes_left(self.most.unwrap_or(FIRST_PLACES));
         let look_ups = self.pass.wanted.saturating_sub(self.pass.kept as u64);
@@ -153,8 +153,8 @@ impl RangeSearch {
         rows_of_passes.saturating_add(rows_of_look_ups) > self.table_rows
     }
 
-    /// Passes the range, and returns the least places that are not below `from` and below `end`,
-    /// for a read that wants `rows` more rows.
+    /// Passes the range, and returns the first places from `from` to `end`, for a read that wants
+    /// `rows` more rows.
     pub(super) async fn next(
         &mut self,
         from: &[u8],
@@ -206,18 +206,18 @@ impl RangeSearch {
     }
 }
 
-/// The least places so far.
+/// The first places that a pass has met so far.
 struct Kept {
     places: BTreeSet<Vec<u8>>,
     bytes: usize,
     most: usize,
-    /// True if greater places were left out.
+    /// True if the pass has dropped greater places.
     is_cut: bool,
 }
 
 impl Kept {
     fn add(&mut self, place: &[u8]) {
-        // A place behind the last one may come behind those that were left out.
+        // A place behind the last kept one may lie behind dropped places.
         if self.is_cut && self.places.last().is_none_or(|last| place > last.as_slice()) {
             return;
         }
@@ -234,7 +234,8 @@ impl Kept {
     }
 }
 
-/// Returns the entry at a bound: no entry before the bound is above it, none behind is below.
+/// Returns the entry at a bound: it lies behind all entries before the bound, and before all
+/// others.
 fn near(bound: &FormBound, is_upper: bool) -> Vec<u8> {
     let mut value = Vec::new();
     put_entry_value(&bound.form, &mut value);
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(kept(3, &[5, 1, 4]), (vec![1, 4, 5], false));
         assert_eq!(kept(3, &[5, 1, 4, 1, 5]), (vec![1, 4, 5], false));
         assert_eq!(kept(3, &[5, 1, 4, 9]), (vec![1, 4, 5], true));
-        // 9 was left out, so that 8 must be, too, though there is room after 1 came twice.
+        // The pass dropped 9, so it must drop 8, too, although there is room after 1 came twice.
         assert_eq!(kept(3, &[9, 5, 4, 1, 1, 8]), (vec![1, 4, 5], true));
         assert_eq!(kept(2, &[9, 8, 7, 6, 5]), (vec![5, 6], true));
     }
@@ -288,7 +289,7 @@ mod tests {
         assert!((17_800..18_000).contains(&entries), "{entries}");
         // Entries before the page do not count as rows that a scan meets.
         assert!(gives_up_at(4).unwrap() > 2 * entries - 100);
-        // A range shorter than that is passed, as is any for a read of all rows.
+        // A pass ends in a range shorter than that, and in any range if the read wants all rows.
         assert!(!pass(4_000_000, 4_000_000).is_slower_than_scan(usize::MAX, 4_000_000));
     }
 

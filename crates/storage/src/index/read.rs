@@ -1,4 +1,4 @@
-//! Reads the rows that the entries of an index name, as an ordinary read of each partition.
+//! Reads the rows that the entries of an index name, by an ordinary read of each partition.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::{
 /// The outcome of a read by indexes.
 pub(crate) enum Indexed {
     Answered(ReadResult),
-    /// The caller reads the target as a whole: a source has no entries, some are damaged, or the
-    /// search would cost more.
+    /// The caller must read the whole target, because a source has no entries, some entries are
+    /// damaged, or the search would cost more.
     Scan {
-        /// Entries that were passed in vain.
+        /// The number of entries that the search has read in vain.
         passed_entries: u64,
     },
 }
@@ -35,8 +35,8 @@ impl Indexed {
     const SCAN: Self = Self::Scan { passed_entries: 0 };
 }
 
-/// Reads the rows of the command's target that the search may mean. The result may have others:
-/// the caller checks each row.
+/// Reads the rows of the command's target that may satisfy the search. The result may have other
+/// rows, so the caller checks each row.
 pub(crate) async fn read_indexed(
     access: TableAccess<'_>,
     command: &ReadCommand,
@@ -54,8 +54,7 @@ pub(crate) async fn read_indexed(
         let Some(opened) = opened else { return Ok(Indexed::SCAN) };
         terms.push(opened);
     }
-    // Near vectors are walked first, then single values rather than ranges, and rows rather than
-    // partitions.
+    // The walk prefers near vectors, then single values to ranges, and rows to partitions.
     terms.sort_by_key(|term| {
         (!term.is_of_vectors(), !term.is_of_values(), term.listed() == Listed::Partitions)
     });
@@ -64,7 +63,8 @@ pub(crate) async fn read_indexed(
         let names: Vec<&str> = search.terms.iter().map(|term| term.index.as_str()).collect();
         trace_event!("Reading by the secondary indexes {}", names.join(", "));
     }
-    // A range is walked as a whole, so the rows of one partition are found faster without it.
+    // The walk reads a range as a whole, so an ordinary read finds the rows of one partition
+    // faster.
     let view = access.view;
     if first.is_of_range()
         && (matches!(command.target, ReadTarget::Partition(_))
@@ -107,7 +107,7 @@ pub(crate) async fn read_indexed(
     Ok(Indexed::Answered(result))
 }
 
-/// Returns the first place of the read, and the place behind it.
+/// Returns the first place of the read, and the place behind its last one.
 fn bounds(command: &ReadCommand, own: &KeyRange, listed: Listed) -> (Vec<u8>, Option<Vec<u8>>) {
     let path = |bound: &KeyBound| {
         let mut path = Vec::new();
@@ -150,11 +150,11 @@ fn place_behind(command: &ReadCommand, position: &ReadPosition, listed: Listed) 
     place
 }
 
-/// How a walk over the places ended.
+/// The reason why a walk over the places ended.
 enum Walked {
-    /// At a limit, or behind the last place.
+    /// The walk reached a limit, or the last place.
     ToEnd,
-    /// The rest would cost more than a scan, for a read of any rows or for this one.
+    /// The rest would cost more than a scan, for a read of any number of rows or for this read.
     IsDear { of_any_rows: bool },
 }
 
@@ -201,7 +201,7 @@ impl IndexedRead<'_> {
         }
     }
 
-    /// Reads places of one partition. Returns whether a limit was reached.
+    /// Reads places of one partition. Returns whether the read has reached a limit.
     async fn read_places(
         &mut self,
         partition: &[u8],
@@ -276,7 +276,7 @@ impl IndexedRead<'_> {
         Ok(self.result.next.is_some())
     }
 
-    /// Returns how many rows of a partition were returned, with those of earlier pages.
+    /// Returns how many rows of a partition this page and earlier pages have returned.
     fn rows_of(&self, key: &DecoratedKey) -> usize {
         let earlier = self.command.resume.as_ref().filter(|position| position.key == *key);
         let earlier = earlier.map_or(0, |position| position.rows_of_partition);

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use espalier_sstable::VectorLimits;
 
-/// A conjunction of terms. A row that a read returns satisfies all of them; the reader of the rows
-/// checks that, because entries may be stale.
+/// A conjunction of terms. A read returns only rows that satisfy all of them. The reader of the
+/// rows checks that, because entries may be stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSearch {
-    /// At least one term. The first one whose values are listed one by one is walked; other terms
+    /// The terms, at least one. The read walks the first term that lists single values; other terms
     /// may narrow it.
     pub terms: Vec<IndexTerm>,
 }
@@ -33,14 +33,14 @@ pub enum IndexValues {
         /// The upper bound.
         upper: Option<FormBound>,
     },
-    /// The vectors that are most similar to one, in an index on vectors. The other terms narrow
-    /// them.
+    /// The vectors that are most similar to a given vector, in an index on vectors. The other terms
+    /// narrow them.
     Nearest {
         /// The vector, serialised.
         vector: Bytes,
-        /// How many of them, on each shard.
+        /// The number of vectors to find on each shard.
         count: usize,
-        /// How the search chooses its way.
+        /// The limits by which the search chooses its method.
         limits: VectorLimits,
     },
 }
@@ -50,6 +50,6 @@ pub enum IndexValues {
 pub struct FormBound {
     /// The form of the value.
     pub form: Vec<u8>,
-    /// True if entries with this form are in the range. If the form was cut, they are.
+    /// True if entries with this form are in the range. Always true if the form was cut.
     pub inclusive: bool,
 }

@@ -7,27 +7,28 @@ use espalier_sstable::{EntryCursor, SSTable, SSTableError};
 
 use crate::{StorageError, table::TableView};
 
-/// Entries that are copied from a memtable at a time, at most. Each portion costs one descent; the
-/// first one has one entry, each later one twice as many as the one before.
+/// Maximum number of entries in a portion, the entries that a source copies from a memtable at a
+/// time. Each portion costs one descent. The first has one entry, and each further one twice as
+/// many.
 const MAX_ENTRIES_AT_ONCE: usize = 32;
 
 /// A source of entries in ascending order.
 pub(super) enum EntrySource {
     Memory(MemoryEntries),
     File(Box<FileEntries>),
-    /// Sorted entries, and how many of them are passed.
+    /// Sorted entries, and the number of them that the cursor has passed.
     #[cfg(test)]
     List(Vec<Vec<u8>>, usize),
 }
 
-/// The entries in a memtable that begin with some bytes.
+/// The entries in a memtable that begin with given bytes.
 pub(super) struct MemoryEntries {
     memtable: Rc<Memtable>,
     index: Rc<str>,
     /// The bytes with which each entry begins.
     start: Rc<[u8]>,
     ahead: VecDeque<Vec<u8>>,
-    /// Entries that the next portion has at most.
+    /// The maximum number of entries of the next portion.
     portion: usize,
     is_last: bool,
 }
@@ -60,8 +61,8 @@ impl FileEntries {
 }
 
 /// Opens the entries of an index that begin with `start` in all memtables and SSTables; sources of
-/// SSTables go on behind them. Returns `None` if one of them has none, because it was written
-/// before the index was created, or because they are damaged.
+/// SSTables continue behind these entries. Returns `None` if a memtable or SSTable has no entries,
+/// because it is older than the index or its entries are damaged.
 pub(super) fn open(
     view: &TableView,
     (index, signature): (&str, &str),

@@ -1,8 +1,8 @@
-//! The places of some values of an index, in the order of the table.
+//! Unites the places of some values of an index in the order of the table.
 //!
-//! Each source has the entries of one value in this order. So the places are a union of streams,
-//! each at one value of one source, which a binary heap keeps in order. A union moves forward only,
-//! and a seek touches no stream that is already there.
+//! Each source has the entries of one value in this order, and is one stream for each value. A
+//! binary heap keeps the streams in order. A union moves only forward, and a seek moves only the
+//! streams that are before its place.
 
 use std::{cmp::Ordering, rc::Rc};
 
@@ -19,7 +19,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Creates the stream of `value`, as entries have it, in a source that was not read yet.
+    /// Creates the stream of `value`, as entries have it, in a new source.
     pub(super) fn new(source: EntrySource, value: Rc<[u8]>) -> Self {
         Self { source, value }
     }
@@ -38,13 +38,13 @@ impl Stream {
 /// A union of streams.
 pub(super) struct Union {
     streams: Vec<Stream>,
-    /// Indexes of the streams as a binary heap: the least place is first. Empty before the first
-    /// seek.
+    /// The indexes of the streams as a binary heap, with the least place first. Empty before the
+    /// first seek.
     heap: Vec<usize>,
 }
 
 impl Union {
-    /// Creates a union that [`Union::seek`] has to place.
+    /// Creates a union. The caller calls [`Union::seek`] before it reads.
     pub(super) fn new(streams: Vec<Stream>) -> Self {
         Self { streams, heap: Vec::new() }
     }
@@ -58,7 +58,7 @@ impl Union {
         self.streams.get(*self.heap.first()?)?.place()
     }
 
-    /// Moves to the least place that is not below `place`, unless the union is behind it already.
+    /// Moves to the first place from `place` on, unless the union is behind `place` already.
     pub(super) async fn seek(&mut self, place: &[u8]) -> Result<(), StorageError> {
         if self.heap.is_empty() {
             for stream in &mut self.streams {
@@ -77,7 +77,7 @@ impl Union {
         Ok(())
     }
 
-    /// Moves behind the present place, which is `passed`.
+    /// Moves behind the present place, `passed`.
     pub(super) async fn next(&mut self, passed: &[u8]) -> Result<(), StorageError> {
         while let Some(stream) = self.least_if(|least| least == passed) {
             stream.source.next().await?;
@@ -93,7 +93,7 @@ impl Union {
         stream.place().is_some_and(is_wanted).then_some(stream)
     }
 
-    /// Restores the order of the heap, of which the element `at` may be too early.
+    /// Restores the order of the heap. Only the element `at` may be out of order, namely too early.
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let children = (2 * at + 1..self.heap.len()).take(2);

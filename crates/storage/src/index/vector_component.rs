@@ -1,4 +1,4 @@
-//! Writes the vectors of a memtable that is flushed beside its SSTable.
+//! Writes the vectors of a flushed memtable beside its SSTable.
 
 use espalier_compaction::{VECTOR_SEGMENT_BYTES, VectorComponent};
 use espalier_memtable::Memtable;

@@ -1,14 +1,14 @@
 //! The background task that builds views over the rows that their base tables have.
 //!
 //! 1. Each shard reads its rows of the base table, page by page. For each row it takes a turn,
-//!    reads the row again, and gives the view's row the content that it must have. Writes go on
-//!    meanwhile; they take turns on the same rows. A shard records the token that it has reached,
-//!    and goes on there after a restart.
-//! 2. If the view was built before and may hold rows of other base rows (after an import, a
-//!    restore, or a truncation that stopped half-way), each shard also reads its rows of the view,
-//!    and deletes those that do not follow from their base rows.
+//!    reads the row again, and gives the view's row the right content. Writes continue meanwhile;
+//!    they take turns on the same rows. A shard records the token that it has reached, and
+//!    continues there after a restart.
+//! 2. A view that was built before may hold rows without a base row, after an import, a restore, or
+//!    a truncation that stopped half-way. Then each shard also reads its rows of the view, and
+//!    deletes the rows that do not follow from their base rows.
 //!
-//! Shard 0 leads, and records the result (`state.rs`). Memory: a page of rows a shard.
+//! Shard 0 leads, and records the result (`state.rs`). Memory: a page of rows for each shard.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -32,8 +32,8 @@ use crate::{
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
 };
 
-/// The time between two looks for views that are not built. Arbitrary; CREATE MATERIALIZED VIEW
-/// wakes the task.
+/// The interval at which the task looks for views that are not built. Arbitrary; CREATE
+/// MATERIALIZED VIEW wakes the task.
 const INTERVAL: Duration = Duration::from_secs(30);
 
 /// The pause after the first failure. Each further failure doubles it, up to [`INTERVAL`].
@@ -45,7 +45,8 @@ const PAGE_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct ViewState {
     is_built: bool,
-    /// The number of times that the view became stale. A build counts only if it has not changed.
+    /// The number of times that the view became stale. A build counts only if this number has not
+    /// changed since it began.
     generation: u64,
 }
 
@@ -123,8 +124,8 @@ impl Database {
         }
         let (keyspace, name) = (&view.keyspace, &view.name);
         tracing::info!(keyspace, view = name, "building a materialized view");
-        // A write that began before the view existed may land without a view row. It holds a turn,
-        // and the scan must see it.
+        // A write that began before the view existed may store no view row. It holds a turn. The
+        // scan must see its base row.
         let ended =
             self.on_all_shards(|database| async move { database.inner.turns.wait_for_all().await });
         ended.await;
@@ -159,8 +160,8 @@ impl Database {
         *state = ViewState { is_built: false, generation: state.generation + 1 };
     }
 
-    /// Records that views may have rows that do not follow from their base tables, and has them
-    /// checked. Runs on shard 0.
+    /// Records that views may have rows that do not follow from their base tables, so that the task
+    /// checks them. Runs on shard 0.
     pub(in super::super) async fn mark_views_stale(
         &self,
         views: &[Arc<TableMetadata>],
@@ -175,9 +176,8 @@ impl Database {
         Ok(())
     }
 
-    /// Marks the views as stale that a loss of power may have left behind their base tables, or
-    /// ahead of them: the logs of several shards are synced at different times, or the keyspace has
-    /// none.
+    /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
+    /// it: the shards sync their logs at different times, or the keyspace does not use the log.
     pub(in super::super) async fn mark_unsynced_views_stale(&self) -> Result<(), StorageError> {
         let is_periodic =
             matches!(self.configuration().commitlog_sync, CommitLogSync::Periodic { .. });
@@ -257,7 +257,7 @@ impl Database {
             stream::iter(builds).buffer_unordered(page_rows).try_collect::<()>().await?;
             count += 1;
             let Some(next) = pages.reached() else { continue };
-            // A restart reads the partition that was reached again.
+            // A restart reads the last partition again, because a part of it may be missing.
             progress.last = next.0.saturating_sub(1);
             listed.set(progress);
             if count % configuration.view_build_record_pages == 0

@@ -1,4 +1,4 @@
-//! The changes that a write makes in a base table, and so in its views.
+//! Computes the changes that a write makes in a base table, and so in its views.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -19,11 +19,11 @@ use crate::{
     read::{ReadCommand, ReadTarget, sources_of},
 };
 
-/// Maximum bytes of the rows that one range or partition deletion reads, as a multiple of a segment
-/// of the commit log (arbitrary). The deletions of view rows must fit into half a segment.
+/// Maximum bytes of the rows that one range or partition deletion reads, in segments of the commit
+/// log (arbitrary). The deletions of view rows must fit into half a segment.
 const MAX_DELETED_SEGMENTS: usize = 4;
 
-/// Bytes counted for a row and for a cell besides their values.
+/// Bytes that a row and a cell count besides their values.
 const ROW_BYTES: usize = 128;
 const CELL_BYTES: usize = 32;
 
@@ -32,15 +32,15 @@ const CELL_BYTES: usize = 32;
 pub(super) enum ViewChange {
     /// The row disappears; `newest` is the greatest timestamp of its content, in µs.
     Delete {
-        /// The row as it was.
+        /// The row before the write.
         row: ViewRow,
         newest: i64,
     },
     /// The row appears or changes.
     Put {
-        /// The row as it shall be.
+        /// The row after the write.
         row: ViewRow,
-        /// The part of it that is new, with tombstones of what is gone.
+        /// The new cells of the row, and tombstones of the cells that it loses.
         change: Row,
         /// True if the view had no row at this place before.
         appears: bool,
@@ -113,7 +113,7 @@ impl Database {
         Ok(changes)
     }
 
-    /// Returns the rows that the views must have of base rows, as changes of an empty view.
+    /// Returns the rows that the views must have for base rows, as changes of an empty view.
     pub(super) async fn whole_view_rows(
         &self,
         plan: &Rc<ViewPlan>,
@@ -127,8 +127,8 @@ impl Database {
         Ok(rows.filter_map(|row| plan.row_of(&partition, row, now_s)).collect())
     }
 
-    /// Reads rows of a partition with their tombstones. A deletion of a range must not read more
-    /// than fits into memory, so it is refused beyond [`MAX_DELETED_SEGMENTS`].
+    /// Reads rows of a partition with their tombstones. Refuses the deletion of a range if it would
+    /// read more than [`MAX_DELETED_SEGMENTS`], because the rows must fit into memory.
     async fn stored_rows(
         &self,
         table: &Arc<TableMetadata>,
@@ -289,8 +289,8 @@ fn compare(
     }
 }
 
-/// Returns the cells of `new` that `old` has not, and tombstones of those that only `old` has. A
-/// tombstone has the timestamp of its cell, over which it wins.
+/// Returns the cells of `new` that `old` lacks, and a tombstone for each cell that only `old` has.
+/// A tombstone has the timestamp of its cell, and wins over the cell.
 fn difference(view: &TableMetadata, old: &Row, new: &Row, now_s: u32) -> Row {
     let mut change = Row::empty(new.clustering.clone());
     if new.liveness != old.liveness {

@@ -5,13 +5,13 @@
 //!
 //! 1. `change` reads the rows as they are stored, tombstones included, and merges the write into a
 //!    copy. So it knows each row before and after the write.
-//! 2. `plan` makes the view's row of either. The row has exactly the content that the view's SELECT
-//!    shows of the base row, and expires when that does.
-//! 3. `change` compares the two: the view's row is put, changed or deleted.
-//! 4. `outcome` looks at the view's row as it is stored, if it may hold timestamps that the write
-//!    does not exceed, and raises timestamps where needed, so that the row has the content of 2.
-//! 5. `write` writes the base row and the view rows: as one record of the commit log if one shard
-//!    owns them, and otherwise as a batch that all shards apply or none.
+//! 2. `plan` makes a view row from each of the two. It has exactly the content that the view's
+//!    SELECT shows of the base row, and expires with the base row.
+//! 3. `change` compares the two view rows, and adds, changes or deletes the view's row.
+//! 4. The stored view row may hold timestamps that the write does not exceed. Then `outcome` reads
+//!    it, and raises timestamps of the write, so that the row gets the content of step 2.
+//! 5. `write` writes the base row and the view rows. If one shard owns them, they are one record of
+//!    the commit log; otherwise they are a batch that all shards apply, or none.
 //!
 //! A view row belongs to one base row, because its key holds the base table's key. The turn on the
 //! base row therefore protects the view row, too.
@@ -40,7 +40,7 @@ use {build::ViewState, plan::ViewPlan, progress::RunningBuild};
 /// The plans and builds of views on a shard.
 #[derive(Default)]
 pub(super) struct ViewWork {
-    /// Plans of the views of each base table, as of the present schema.
+    /// Plans of the views of each base table, in the present schema.
     pub(super) plans: RefCell<HashMap<TableId, Rc<[Rc<ViewPlan>]>, FixedState>>,
     /// On shard 0: the states of views.
     states: RefCell<HashMap<TableId, ViewState, FixedState>>,

@@ -1,20 +1,20 @@
-//! Turns a change of a view's row into a write whose outcome is the wanted row, whatever timestamps
-//! the row has had before.
+//! Turns a change of a view's row into a write after which the view has the wanted row, whatever
+//! timestamps the row had before.
 //!
-//! The cells of a view have the timestamps of the base table's cells. The view may nevertheless
-//! hold greater ones: of a row that was deleted there and comes back, or of tombstones that
-//! compactions have removed from the base table and not yet from the view. The write must win over
-//! those. So the shard that owns the view's row looks at what is stored of it and newer than the
-//! write. Usually nothing is, which the timestamps of memtables and SSTables tell alone. Otherwise
-//! the shard merges the write with the stored row. If the result is not the wanted row, the write
-//! gets later timestamps.
+//! The cells of a view have the timestamps of the base table's cells. But the view may hold greater
+//! timestamps: those of a deleted row that comes back, or of tombstones that compactions have
+//! removed from the base table and not yet from the view. The write must win over them. So the
+//! shard that owns the view's row checks if it stores anything newer than the write. Usually it
+//! stores nothing newer, as the timestamps of memtables and SSTables show. Otherwise the shard
+//! merges the write with the stored row. If the result is not the wanted row, the write gets later
+//! timestamps.
 //!
-//! If a column of the base row is in the view's key, the view's row comes and goes while the other
-//! cells of the base row stay, with their timestamps. It is therefore deleted by a shadowable
-//! deletion, which a later liveness makes void, as in earlier versions of Cassandra. If all columns
-//! of the key are in the base table's key, the view's row lives as long as the base row, and an
-//! ordinary deletion deletes it. A view has only one kind of these, because Cassandra cannot read a
-//! row with both.
+//! If a regular column of the base row is in the view's key, the view's row comes and goes while
+//! the other cells of the base row stay, with their timestamps. So a shadowable deletion deletes
+//! it, as in earlier versions of Cassandra; a later liveness makes that deletion void. If all
+//! columns of the key are in the base table's key, the view's row lives as long as the base row,
+//! and an ordinary deletion deletes it. A view has only one kind of deletion, because Cassandra
+//! cannot read a row with both.
 
 use std::sync::Arc;
 
@@ -85,9 +85,9 @@ impl Database {
         Ok(Some(update_of(table, key, row)))
     }
 
-    /// Returns the write that gives a view the row, or `None` if it has exactly this row or was
-    /// dropped. The stored row may have content that does not follow from the base row, so the
-    /// write is checked against all of it, whatever its timestamps.
+    /// Returns the write that gives a view the row, or `None` if the view has exactly this row or
+    /// was dropped. The stored row may have content that does not follow from the base row, so the
+    /// shard checks the write against all of it, whatever its timestamps.
     pub(super) async fn view_repair(
         &self,
         table: &Arc<TableMetadata>,
@@ -138,17 +138,17 @@ impl Place<'_> {
         Ok(found)
     }
 
-    /// Returns whether the stored row, merged with a change of it, is the wanted row, but for
-    /// timestamps.
+    /// Returns whether the stored row, merged with a change of it, is the wanted row. Timestamps
+    /// may differ.
     async fn has_outcome(&self, change: &Row, wanted: &Row) -> Result<bool, StorageError> {
         let Some(mut found) = self.merged(change).await? else { return Ok(false) };
         let exists = keep_live(&mut found, self.table, &ColumnSelection::All, self.now_s);
         Ok(exists && is_same(&found, wanted))
     }
 
-    /// Returns a write after which the row is the wanted one: the change of it, if that is so, or
-    /// else one with later timestamps. `revives` says that data may come back that a deletion
-    /// hides.
+    /// Returns a write after which the row is the wanted one. This is the change itself, or, if
+    /// that does not suffice, a write with later timestamps. `revives` says that the write may
+    /// bring back data that a deletion hides.
     async fn put(
         &self,
         change: Row,
@@ -178,8 +178,8 @@ impl Place<'_> {
             let deletion = DeletionTime::new(newest, now_s);
             return Ok(Row { deletion, ..raised_to(wanted, later_us) });
         }
-        // Whether data under a shadowable deletion comes back depends on caches and compactions, so
-        // all columns are written.
+        // Caches and compactions decide if data under a shadowable deletion comes back, so the
+        // write has all columns.
         let mut row = with_tombstones(table, wanted.clone(), newest, now_s);
         row.liveness.timestamp = row.liveness.timestamp.max(later_us);
         if self.has_outcome(&row, &wanted).await? {
@@ -207,7 +207,7 @@ fn update_of(table: &TableMetadata, key: DecoratedKey, row: Row) -> PartitionUpd
     update
 }
 
-/// The greatest timestamps that are stored at the place of a row, in µs; `i64::MIN` for none.
+/// The greatest stored timestamps at the place of a row, in µs; `i64::MIN` for none.
 struct Newest {
     /// Timestamp of everything, deletions included.
     of_all: i64,
@@ -215,8 +215,8 @@ struct Newest {
     of_shadowable: i64,
 }
 
-/// Returns the greatest timestamps that are stored at the place of a row, as far as they are
-/// greater than `floor_us`.
+/// Returns the greatest stored timestamps at the place of a row. Ignores timestamps up to
+/// `floor_us`.
 async fn newest_stored(
     stored: &TableView,
     table: &Arc<TableMetadata>,
@@ -293,7 +293,8 @@ fn is_same(left: &Row, right: &Row) -> bool {
 /// Returns a change whose cells are all later than a shadowable deletion.
 ///
 /// A liveness in another file may make the deletion void. A compaction without that file does not
-/// know of it, and would remove older cells for good. Beside its own liveness a cell is safe.
+/// see the liveness, and would remove older cells for good. A cell that is later than the deletion
+/// is safe.
 fn above(change: Row, shadowable_us: i64) -> Row {
     let is_void = !change.liveness.is_none() && change.liveness.timestamp > shadowable_us;
     match shadowable_us.checked_add(1) {
@@ -323,8 +324,9 @@ fn cells_raised_to(mut row: Row, later_us: i64) -> Row {
     row
 }
 
-/// Returns the row of a view with tombstones, at `newest`, of all columns and elements that it does
-/// not have. Elements that the tombstone of their column would delete get a later timestamp.
+/// Returns the row of a view with tombstones of all columns and elements that it lacks. They have
+/// the timestamp `newest`. An element that the tombstone of its column would delete gets a later
+/// timestamp.
 fn with_tombstones(table: &TableMetadata, mut row: Row, newest: i64, now_s: u32) -> Row {
     let deletion = DeletionTime::new(newest, now_s);
     for column in table.regular_columns() {

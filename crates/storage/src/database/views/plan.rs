@@ -1,4 +1,4 @@
-//! The plan by which a row of a base table becomes a row of a view.
+//! Makes the row of a view from a row of its base table, by a plan for each view.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct ViewPlan {
     clustering: Vec<KeySource>,
     /// The column of the view's key that is not in the base table's key.
     extra: Option<ColumnId>,
-    /// Regular columns of the view: their ids there, ascending, and in the base table.
+    /// The regular columns of the view: their ids in the view, ascending, and in the base table.
     selected: Vec<(ColumnId, ColumnId)>,
     conditions: Vec<PlannedCondition>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct ViewRow {
     pub(crate) row: Row,
 }
 
-/// The values that keys of the view are made of.
+/// The values from which the plan makes a key of the view.
 struct KeyValues<'r> {
     partition: &'r [Bytes],
     row: &'r Row,
@@ -127,9 +127,9 @@ impl ViewPlan {
         self.extra.is_some()
     }
 
-    /// Returns the row that the view has of a base row at a second; `None` if it has none.
-    /// `partition` holds the values of the base table's partition key. The deletions that cover the
-    /// row are applied to it.
+    /// Returns the view's row of a base row at second `now_s`; `None` if the view has none.
+    /// `partition` holds the values of the base table's partition key. The caller has applied the
+    /// deletions that cover the row.
     pub(crate) fn row_of(&self, partition: &[Bytes], row: &Row, now_s: u32) -> Option<ViewRow> {
         if !row.is_live(now_s) {
             return None;
@@ -179,8 +179,8 @@ impl ViewPlan {
         (!key.is_empty() && key.len() <= MAX_KEY_BYTES).then(|| DecoratedKey::new(key))
     }
 
-    /// Returns the liveness by which the view's row exists as long as the base row does, but for
-    /// the columns that the view has itself.
+    /// Returns a liveness that lets the view's row exist as long as the base row. It leaves out the
+    /// columns that the view has itself.
     fn liveness_of(&self, row: &Row, now_s: u32) -> Liveness {
         let mut made = if row.liveness.is_live(now_s) { row.liveness } else { Liveness::NONE };
         let mut extend = |cell: &Cell| {
@@ -209,7 +209,7 @@ impl ViewPlan {
         made
     }
 
-    /// Returns a text that says why the view cannot have the row of a write; `None` if it can.
+    /// Returns the reason why the view cannot have the row of a write; `None` if it can.
     ///
     /// A view's key depends on the base table's key and on one cell, so all rows whose writes pass
     /// this check have valid keys. A write that only deletes makes no row, so it is never refused.
@@ -282,8 +282,8 @@ fn has_cell(row: &Row) -> bool {
     })
 }
 
-/// Returns the live part of a column. It expires no later than `key`, the cell of the base row that
-/// is in the view's key: without it, the view has no row.
+/// Returns the live part of a column. It expires no later than `key`, the base row's cell in the
+/// view's key, because the view has no row without that cell.
 fn live_data(data: &ColumnData, key: Option<&Cell>, now_s: u32) -> Option<ColumnData> {
     match data {
         ColumnData::Simple(cell) => live_cell(cell, key, now_s).map(ColumnData::Simple),

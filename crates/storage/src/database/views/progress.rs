@@ -1,4 +1,4 @@
-//! The builds of views that run on a shard, for `system_views.sstable_tasks`.
+//! Lists the builds of views that run on a shard, for `system_views.sstable_tasks`.
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::random;
@@ -16,7 +16,8 @@ pub(in super::super) struct RunningBuild {
 }
 
 impl RunningBuild {
-    /// Returns the base rows that were read, and the part of the shard's tokens that is done.
+    /// Returns the number of base rows that the build has read, and the part of the shard's tokens
+    /// that is done.
     pub(in super::super) fn progress(&self) -> (u64, f64) {
         let BuildProgress { tokens: (first, end), last, keys } = self.progress;
         let distance = |token: i64| (i128::from(token) - i128::from(first)).max(0) as f64;
@@ -24,7 +25,7 @@ impl RunningBuild {
     }
 }
 
-/// Lists a build as long as it lives.
+/// Keeps a build in the list until it is dropped.
 pub(super) struct ListedBuild<'d> {
     database: &'d Database,
     id: Uuid,
@@ -52,7 +53,7 @@ impl Drop for ListedBuild<'_> {
 }
 
 impl Database {
-    /// Returns the builds of views that run, on all shards.
+    /// Returns the running builds of views of all shards.
     pub(in super::super) async fn running_view_builds(&self) -> Vec<RunningBuild> {
         let builds = self
             .on_all_shards(|database| async move { database.inner.views.builds.borrow().clone() });

@@ -1,13 +1,15 @@
-//! The records of builds of views, in the tables where Cassandra keeps them: `system.built_views`,
-//! `system.view_builds_in_progress` and `system_distributed.view_build_status`.
+//! Reads and writes the records of builds of views. Cassandra keeps them in the same tables:
+//! `system.built_views`, `system.view_builds_in_progress` and
+//! `system_distributed.view_build_status`.
 //!
-//! A view whose status is [`CHECKING`] was built, but its rows may not be those of its base table:
-//! files were imported or restored, or a truncation may have stopped half-way.
+//! A view whose status is [`CHECKING`] was built, but may have rows that do not follow from its
+//! base table, because files were imported or restored, or a truncation stopped half-way.
 //!
-//! The tables know a view by its name. The records of a dropped view must not count for a later
+//! The tables identify a view by its name. The records of a dropped view must not count for a later
 //! view of the same name, so CREATE removes them before the new view exists. A loss of power may
-//! bring removed records back (`commitlog_sync: periodic`); records that are older than the view's
-//! id are ignored. Only shard 0 writes records, so that a later one has a later timestamp.
+//! bring removed records back (`commitlog_sync: periodic`), so the node ignores records that are
+//! older than the view's id. Only shard 0 writes records, so that later records have later
+//! timestamps.
 
 use std::sync::Arc;
 
@@ -37,7 +39,7 @@ pub(super) struct BuildProgress {
     pub(super) tokens: (i64, i64),
     /// The last token whose partitions are done.
     pub(super) last: i64,
-    /// Base rows that were read.
+    /// The number of base rows that the build has read.
     pub(super) keys: u64,
 }
 
@@ -68,7 +70,7 @@ impl Database {
         Ok(rows.iter().find_map(status))
     }
 
-    /// Returns the token up to which a shard's part of a build is done, if it was recorded.
+    /// Returns the recorded token up to which a shard's part of a build is done.
     pub(super) async fn recorded_progress(
         &self,
         view: &TableMetadata,
@@ -221,7 +223,7 @@ fn views_without<'s>(
     views.filter(move |view| other.table_by_id(view.id).is_none())
 }
 
-/// Returns whether a record was written before a view was created, as its id says.
+/// Returns whether a record is older than a view. The view's id has the time of its creation.
 fn is_older(row: &Row, view: TableId) -> bool {
     micros_of(&view.0).is_some_and(|created_us| row.liveness.timestamp < created_us)
 }
@@ -249,7 +251,7 @@ mod tests {
         assert!((created_us - time::now_micros()).abs() < 60_000_000);
         assert!(is_older(&record(created_us - 1), TableId(id)));
         assert!(!is_older(&record(created_us), TableId(id)));
-        // Another kind of id does not tell the time.
+        // An id of another kind holds no time.
         assert!(!is_older(&record(1), TableId(uuid::Uuid::from_u128(7))));
     }
 }

@@ -1,8 +1,8 @@
-//! Truncation of a table with its views, and of nothing in between.
+//! Truncates a table together with its views.
 //!
-//! Writes to the table share a key of the turns; the truncation takes it alone on all shards, so
-//! that no write is between its base row and its view rows. The views are marked as stale before
-//! they are emptied: if the node stops half-way, the next start builds them again.
+//! Writes to the table share a key of the turns. The truncation takes this key exclusively on all
+//! shards, so that no write has stored its base row but not its view rows. It marks the views as
+//! stale before it empties them: if the node stops half-way, the next start builds them again.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ impl Database {
         self.mark_views_stale(&views).await?;
         let ids = views.iter().map(|view| view.id).chain([base.id]).collect();
         let truncated = self.alone_on(0, base.id, ids).await;
-        // The views are empty, which the task that builds them finds soon.
+        // The views are empty now. The build task notices that at its next run.
         self.build_views();
         truncated
     }
 
-    /// Takes the turn on a whole table from this shard on, and then truncates tables.
+    /// Takes the turn on a whole table on this shard and all later ones, then truncates tables.
     fn alone_on(
         &self,
         shard: usize,

@@ -1,4 +1,4 @@
-//! Writes of base rows together with the rows of their views.
+//! Writes base rows together with the rows of their views.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -63,7 +63,7 @@ impl Database {
                 let turn = self.take_turn(rows).await;
                 return Ok(self.write_with_views(mutation, turn).await?.wait().await?);
             }
-            // The views were dropped meanwhile, and others may come while the write waits for room.
+            // The views were dropped since. New views may come while the write waits for room.
             if let Some(ticket) = self.write_base(mutation).await? {
                 return Ok(ticket.wait().await?);
             }
@@ -109,7 +109,7 @@ impl Database {
         }
         loop {
             match self.write_when_room(&whole).await {
-                // A view was dropped meanwhile.
+                // A view was dropped since.
                 Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
                     whole.updates.retain(|update| update.table != id);
                 }
@@ -121,7 +121,7 @@ impl Database {
         }
     }
 
-    /// Returns a mutation with its view updates, which are behind its own updates. The caller holds
+    /// Returns a mutation with its view updates, which follow its own updates. The caller holds
     /// turns on the rows.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ impl Database {
         Ok(updates)
     }
 
-    /// Checks that the views of the tables that a mutation writes to can have its rows.
+    /// Checks that the views of a mutation's tables can have its rows.
     ///
     /// # Errors
     /// The key of a view's row would be empty or too long.
@@ -240,8 +240,8 @@ impl Database {
         })
     }
 
-    /// Writes to several shards, or to none. This is a task of its own: if the caller gives the
-    /// write up, the turn must not end before all shards have it.
+    /// Writes to several shards, or to none. Runs in a task of its own: if the caller drops the
+    /// write, the turn must not end before all shards have the write.
     async fn write_on_several_shards(
         &self,
         whole: Mutation,
