@@ -1,4 +1,4 @@
-//! The permissions that a statement needs, as the planner computes them.
+//! Computes the permissions that a statement needs, for the planner.
 
 use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 
@@ -11,12 +11,13 @@ use crate::prepared::Plan;
 use crate::select::PlannedSelect;
 use crate::transaction::{Answer, PlannedTransaction};
 
-/// One thing that a statement needs.
+/// One requirement of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A permission on a resource or one that contains it.
     Permission(Permission, Resource),
-    /// UNMASK or SELECT_MASKED on a table, of which WHERE or IF restricts these masked columns.
+    /// UNMASK or SELECT_MASKED on a table, because WHERE or IF restricts these masked columns of
+    /// it.
     QueryMasked(Resource, Vec<String>),
     /// A superuser; the text is the error for others.
     Superuser(&'static str),
@@ -51,8 +52,8 @@ pub(super) fn resource_of_reads(table: &TableMetadata) -> Resource {
     Resource::Table(table.keyspace.clone(), name.clone())
 }
 
-/// Returns the needs of a plan in the order in which they are checked. Statements about roles check
-/// themselves.
+/// Returns the needs of a plan in the order of the checks. Statements about roles do their own
+/// checks.
 pub(crate) fn needs_of(
     plan: &Plan,
     statement: &Statement<'_>,
@@ -79,9 +80,9 @@ fn selection(select: &PlannedSelect) -> Vec<Need> {
     needs
 }
 
-/// A condition reads rows, so it needs SELECT too. It shows whether a row with this primary key
-/// exists, and so whether masked columns of the key have these values. Cassandra asks for no more
-/// than SELECT, and shows the values of the columns.
+/// Returns the needs of a modification. A condition reads rows, so it needs SELECT, too. It shows
+/// whether a row with this primary key exists, and so whether masked columns of the key have these
+/// values. Cassandra asks only for SELECT, and shows the values of the columns.
 fn modification(statement: &PlannedModification) -> Vec<Need> {
     let table = &statement.table;
     let mut needs = vec![Need::of_table(Permission::Modify, table)];
@@ -167,7 +168,7 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
             ObjectKind::MaterializedView => {
                 of_view(schema, owner(&statement.name), &statement.name)
             }
-            // There are no functions and aggregates that could be dropped.
+            // The node has no user-defined functions and aggregates to drop.
             _ => None,
         },
         Statement::CreateIndex(statement) => table(Permission::Alter, &statement.table),

@@ -1,4 +1,4 @@
-//! Groups of addresses from which roles have access: `ACCESS FROM CIDRS` and
+//! Checks the groups of addresses from which a role has access: `ACCESS FROM CIDRS` and
 //! `system_auth.cidr_groups`.
 
 use std::net::IpAddr;

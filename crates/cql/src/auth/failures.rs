@@ -1,12 +1,11 @@
-//! Failed log-ins by address: an address that guesses passwords gets slower.
+//! Counts failed log-ins by address, and slows down an address that guesses passwords.
 //!
-//! An address may fail [`BURST`] times at once, and then once in [`REFILL`]. While it may not, the
-//! node refuses its log-ins without looking at the password. A password that is being checked
-//! counts as a failure meanwhile, so that guesses at the same time are no more; but a log-in waits
-//! for the others of its address instead of being refused, because they may all be right.
+//! An address may fail [`BURST`] times at once, and then once in [`REFILL`]. At the limit, the node
+//! refuses the address's log-ins without a check of the password. During its check, a password
+//! counts as a failure, so that parallel guesses gain nothing. If only such checks reach the limit,
+//! a further log-in waits for them, because they may all be right.
 //!
-//! Memory: at most [`MAX_ADDRESSES`] entries; an entry without a failure for a while is dropped
-//! first.
+//! Memory: at most [`MAX_ADDRESSES`] entries. Entries without a recent failure are dropped first.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +14,17 @@ use std::time::Duration;
 use espalier_runtime::time::{self, Instant};
 use hashbrown::HashMap;
 
-/// Failures that an address may have at once. Arbitrary.
+/// Maximum number of failures that an address may have at once. Arbitrary.
 const BURST: u32 = 10;
 
 /// Time after which an address may fail once more. Arbitrary: 1,800 guesses an hour.
 const REFILL: Duration = Duration::from_secs(2);
 
-/// Limit of the addresses that are remembered. At the limit all entries are dropped.
+/// Maximum number of remembered addresses. At the limit, the node drops all entries.
 const MAX_ADDRESSES: usize = 16 * 1024;
 
-/// Time after which a log-in that waits for others of its address looks again. One log-in of each
-/// shard waits so. Arbitrary.
+/// Interval at which a log-in that waits for others of its address tries again. At most one log-in
+/// of each shard waits so. Arbitrary.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The failures of all addresses of the node.
@@ -34,8 +33,8 @@ pub struct FailedLogins {
     by_address: Mutex<HashMap<IpAddr, Failures>>,
 }
 
-/// Failures of one address, the time of the last change of the count, and the passwords that are
-/// being checked.
+/// Failures of one address, the time of the last change of the count, and the number of running
+/// checks.
 #[derive(Clone, Copy, Debug)]
 struct Failures {
     count: u32,
@@ -43,8 +42,8 @@ struct Failures {
     trying: u32,
 }
 
-/// A password that is being checked. Unless [`Attempt::succeed`] ends the check, its drop counts a
-/// failure: a client could otherwise close the connection before the answer and guess on.
+/// A running check of a password. Its drop counts a failure, unless [`Attempt::succeed`] ends it:
+/// otherwise a client could close the connection before the answer and guess again.
 #[derive(Debug)]
 pub struct Attempt<'f> {
     failures: &'f FailedLogins,
@@ -78,8 +77,8 @@ impl FailedLogins {
         by_address.get(&address).is_none_or(|failures| failures.at(now).count < BURST)
     }
 
-    /// Waits until the password of a log-in may be checked; `None` if the address has failed too
-    /// often.
+    /// Waits until the node may check the password of a log-in. Returns `None` if the address has
+    /// failed too often.
     pub async fn attempt(&self, address: IpAddr) -> Option<Attempt<'_>> {
         loop {
             match self.begin(address, Instant::now()) {

@@ -19,7 +19,7 @@ use super::{AUTH_KEYSPACE, Auth, cidr};
 use crate::prepared::Prepared;
 use crate::{Error, ErrorCode, Result};
 
-/// The log-in of a connection. Its role is read again when roles or permissions have changed.
+/// The log-in of a connection. It reads its role again when roles or permissions have changed.
 #[derive(Debug)]
 pub struct Login {
     auth: Arc<Auth>,
@@ -27,7 +27,7 @@ pub struct Login {
     name: Option<String>,
     address: IpAddr,
     role: RefCell<Rc<EffectiveRole>>,
-    /// The reason for which the role has no access from this address, if it has none.
+    /// The reason why the role has no access from this address; `None` if it has access.
     refused: RefCell<Option<Error>>,
 }
 
@@ -39,7 +39,7 @@ impl Login {
         Self { auth: Arc::clone(auth), name: None, address, role, refused: RefCell::default() }
     }
 
-    /// Creates the log-in of a role whose password was checked.
+    /// Creates the log-in of a role after the check of its password.
     ///
     /// # Errors
     /// The storage fails.
@@ -72,12 +72,12 @@ impl Login {
         self.name.is_none()
     }
 
-    /// Returns whether the role was a superuser when it was read last.
+    /// Returns whether the role was a superuser when the log-in last read it.
     pub(crate) fn is_superuser(&self) -> bool {
         self.role.borrow().is_superuser
     }
 
-    /// Returns the role in effect, read again if roles or permissions have changed.
+    /// Returns the role in effect. Reads it again if roles or permissions have changed.
     ///
     /// # Errors
     /// The storage fails.
@@ -95,8 +95,8 @@ impl Login {
         Ok(role)
     }
 
-    /// Checks a statement without waiting. `None` if the role has to be read first. A statement
-    /// that this role has passed before costs two comparisons.
+    /// Checks a statement without waiting. Returns `None` if the log-in must read the role first. A
+    /// statement that this role has passed before costs two comparisons.
     #[inline]
     pub(crate) fn check_now(&self, prepared: &Prepared) -> Option<Result<()>> {
         if !self.auth.settings.checks_statements() {
@@ -187,8 +187,8 @@ impl Login {
         )))
     }
 
-    /// Returns whether the client sees the values of a table's masked columns. The role was read
-    /// for the check of the statement.
+    /// Returns whether the client sees the values of a table's masked columns. The check of the
+    /// statement has read the role.
     pub(crate) fn unmasks(&self, table: &TableMetadata) -> bool {
         let role = Rc::clone(&self.role.borrow());
         self.check_permission(&role, Permission::Unmask, &resource_of_reads(table)).is_ok()
@@ -239,7 +239,7 @@ fn check_system_keyspace(
         return Ok(());
     }
     if !crate::ddl::is_replicated_system_keyspace(keyspace) {
-        // Virtual keyspaces are refused by the statement, with another text.
+        // The statement itself refuses virtual keyspaces, with another text.
         if espalier_storage::system::is_virtual(keyspace) {
             return Ok(());
         }

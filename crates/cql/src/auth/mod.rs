@@ -1,11 +1,11 @@
 //! Authentication and authorization: log-ins, roles, permissions.
 //!
 //! 1. A connection logs in ([`Auth::log_in`]) and gets a [`Login`].
-//! 2. The planner computes what a statement needs ([`access::Need`]).
+//! 2. The planner computes the needs of a statement ([`access::Need`]).
 //! 3. The processor compares the needs with the role of the log-in before each execution. A
 //!    statement remembers the last role that passed, so a prepared statement costs two comparisons.
-//! 4. Each change of a role or permission moves the node's epoch, after which every role is read
-//!    again at its next statement.
+//! 4. Each change of a role or permission increases the node's epoch. Then every log-in reads its
+//!    role again at its next statement.
 //!
 //! All state is in the tables of `system_auth`; see docs/decisions/0035.
 
@@ -49,7 +49,7 @@ pub const AUTH_KEYSPACE: &str = "system_auth";
 pub struct Auth {
     /// The settings.
     pub settings: AuthSettings,
-    /// Changes with each change of a role or permission.
+    /// A number that grows with each change of a role or permission.
     epoch: AtomicU64,
     failures: failures::FailedLogins,
 }
@@ -66,8 +66,8 @@ impl Auth {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Makes every role be read again, on all shards, before its next statement. Call it after the
-    /// tables have changed.
+    /// Makes all log-ins, on all shards, read their roles again before their next statement. Call
+    /// it after the tables have changed.
     pub fn roles_changed(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
@@ -75,9 +75,9 @@ impl Auth {
     /// Checks the token of SASL PLAIN, or the certificate of the client, and returns the log-in.
     ///
     /// # Errors
-    /// Cassandra's error if the token is malformed, if name and password do not fit, if the
-    /// identity of the certificate has no role, or if the role may not log in; error 0x1001 if too
-    /// many clients log in at the same time.
+    /// Cassandra's error if the token is malformed, if name or password is wrong, if the identity
+    /// of the certificate has no role, or if the role may not log in; error 0x1001 if too many
+    /// clients log in at the same time.
     pub async fn log_in(
         self: &Arc<Self>,
         database: &Database,
@@ -156,8 +156,8 @@ impl Auth {
     }
 }
 
-/// Splits a token of SASL PLAIN (RFC 4616) into name and password. An identity to act for, before
-/// the first zero byte, is ignored, as in Cassandra.
+/// Splits a token of SASL PLAIN (RFC 4616) into name and password. Ignores the identity before the
+/// first zero byte, for which the client wants to act, as Cassandra does.
 ///
 /// # Errors
 /// Cassandra's error if name or password is missing.

@@ -1,4 +1,4 @@
-//! Statements as logs, traces and error texts show them: without passwords.
+//! Hides the passwords of statements in logs, traces and error texts.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ const WITHOUT_PASSWORD: [&str; 12] = [
     "GRANT", "REVOKE", "LIST",
 ];
 
-/// Hides everything behind the first `PASSWORD` of a statement about roles, as Cassandra does for
-/// statements that do not parse: the text may be malformed, so the end of the password is unknown.
-/// Other statements are unchanged.
+/// Hides everything behind the first `PASSWORD` of a statement that may define a role. Cassandra
+/// does so for statements that do not parse. The text may be malformed, so the end of the password
+/// is unknown. Other statements stay unchanged.
 ///
-/// A malformed text may define a role anywhere. So only statements that begin as others do, and
-/// have no `WITH`, `CREATE` or `ALTER`, are taken for others.
+/// A malformed text may define a role anywhere. So a statement counts as another one only if it
+/// begins with a word of `WITHOUT_PASSWORD` and has no `WITH`, `CREATE` or `ALTER`.
 pub fn obfuscate(text: &str) -> Cow<'_, str> {
     const WORD: &[u8] = b"password";
     let found =

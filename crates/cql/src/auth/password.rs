@@ -1,9 +1,9 @@
-//! Hashes of passwords, and the threads that compute them.
+//! Computes hashes of passwords on helper threads.
 //!
 //! The node makes bcrypt hashes (`$2a$`) as Cassandra does, and also reads the SHA-512 hashes
-//! (`$6$`) of ScyllaDB. A hash takes some 50 ms of a processor. Each shard computes one at a time,
-//! on a helper thread, and at most [`MAX_WAITING`] requests wait for it; so a storm of log-ins
-//! neither holds a shard nor takes memory without bound.
+//! (`$6$`) of ScyllaDB. A hash takes about 50 ms of a processor. Each shard computes one at a time,
+//! on a helper thread, and at most [`MAX_WAITING`] requests wait for it. So many log-ins at once
+//! neither hold a shard nor take memory without bound.
 
 use std::cell::Cell;
 
@@ -18,19 +18,20 @@ use crate::{Error, ErrorCode, Result};
 /// Rounds of the hashes that this node makes, as a power of two. Cassandra's default.
 pub const DEFAULT_COST: u32 = 10;
 
-/// Limit of the rounds of a hash that this node computes, as a power of two. A user who may set
-/// `HASHED PASSWORD` could otherwise take a helper thread for days with one log-in. At 2^14 a
+/// Maximum rounds of a hash that this node computes, as a power of two. Without it, a user with the
+/// right to set `HASHED PASSWORD` could hold a helper thread for days with one log-in. At 2^14, a
 /// log-in takes about a second.
 const MAX_COST: u32 = 14;
 
-/// Limit of the rounds of a `$6$` hash; about a second.
+/// Maximum rounds of a `$6$` hash, which take about a second.
 const MAX_SHA_ROUNDS: u32 = 1_000_000;
 
-/// Maximum length of a password beside a SHA-crypt hash, in bytes: each round hashes it again.
+/// Maximum length of a password for a SHA-crypt hash, in bytes, because each round hashes it again.
 /// Arbitrary.
 const MAX_SHA_PASSWORD_BYTES: usize = 256;
 
-/// Limit of requests that wait for a shard's thread. Arbitrary: the last one waits three seconds.
+/// Maximum number of requests that wait for a shard's thread. Arbitrary: the last request waits
+/// three seconds.
 const MAX_WAITING: usize = 64;
 
 thread_local! {
@@ -66,7 +67,7 @@ pub fn check_hash(hash: &str) -> Result<()> {
     }
 }
 
-/// Returns whether a password fits a hash. A hash that is malformed or too costly fits nothing.
+/// Returns whether a password fits a hash. No password fits a malformed or too costly hash.
 fn fits(password: &str, hash: &str) -> bool {
     if bcrypt_cost(hash).is_some_and(|cost| cost <= MAX_COST) {
         return bcrypt::verify(password, hash).unwrap_or(false);
@@ -100,9 +101,9 @@ pub async fn hash_in_background(password: String) -> Result<String> {
     in_background(move || hash(&password, DEFAULT_COST), async { Ok(()) }).await
 }
 
-/// Returns whether a password fits a hash, computed on a helper thread. Without a hash the
-/// computation takes as long, so that the time of an answer does not tell which roles exist.
-/// `admit` is awaited when the thread is free, just before it begins.
+/// Returns whether a password fits a hash. A helper thread computes it. Without a hash, the
+/// computation takes as long, so that the time of an answer does not reveal which roles exist. The
+/// call awaits `admit` when the thread is free, just before the computation.
 ///
 /// # Errors
 /// Error 0x1001 if too many requests wait for the thread, or as `admit`.
@@ -131,8 +132,8 @@ async fn in_background<T: Send + 'static>(
     let threads = THREADS.with(Semaphore::clone);
     let permit = threads.acquire(1).await;
     admit.await?;
-    // In a task of its own: if this future is dropped, the thread goes on, and nothing else begins
-    // until it is free.
+    // The wait for the thread is a task of its own. If the caller drops this future, the thread
+    // continues, and no other computation begins until it is free.
     let (sender, receiver) = oneshot();
     spawn_local(async move {
         let _held = (waiting, permit);
@@ -144,7 +145,7 @@ async fn in_background<T: Send + 'static>(
     })
 }
 
-/// A request that is counted in [`WAITING`] until it is dropped.
+/// A request that counts in [`WAITING`] until it is dropped.
 struct Waiting;
 
 impl Waiting {

@@ -1,6 +1,6 @@
 //! The objects of permissions: keyspaces and tables, roles, functions, MBeans.
 //!
-//! The tables of `system_auth` know a resource by its name (`data/ks/t`), errors and LIST show it
+//! The tables of `system_auth` have a resource by its name (`data/ks/t`); errors and LIST show it
 //! as `<table ks.t>`. Both forms are Cassandra's.
 
 use std::fmt;
@@ -93,7 +93,7 @@ impl Resource {
         })
     }
 
-    /// Returns this resource and all that contain it.
+    /// Returns this resource and all resources that contain it.
     pub fn chain(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self.clone()), Self::parent)
     }
@@ -122,7 +122,7 @@ impl Resource {
         }
     }
 
-    /// Returns the keyspace of a keyspace, of its tables or of one of them.
+    /// Returns the keyspace of this resource: of a keyspace, of all its tables, or of one table.
     pub fn keyspace(&self) -> Option<&str> {
         match self {
             Self::Keyspace(keyspace) | Self::AllTables(keyspace) | Self::Table(keyspace, _) => {

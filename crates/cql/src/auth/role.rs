@@ -1,4 +1,5 @@
-//! A role as it is in effect at one epoch: its own properties and those of all roles granted to it.
+//! The effective role of a log-in at one epoch: the properties of the role and of all roles granted
+//! to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,19 +25,19 @@ pub struct RoleRow {
     pub salted_hash: Option<String>,
 }
 
-/// A role with everything that it may do.
+/// A role with all its rights.
 #[derive(Debug, Default)]
 pub struct EffectiveRole {
-    /// A number that no other role and no other epoch of this role has. Statements that the role
-    /// may execute remember it.
+    /// A number that no other role and no other epoch of this role has. A statement remembers the
+    /// number of the last role that may execute it.
     pub token: u64,
-    /// The epoch at which the role was read.
+    /// The epoch at which the log-in has read the role.
     pub epoch: u64,
     /// True if the role exists.
     pub exists: bool,
     /// True if the role itself may log in.
     pub can_login: bool,
-    /// True if the role, or one that is granted to it, is a superuser.
+    /// True if the role, or a role that is granted to it, is a superuser.
     pub is_superuser: bool,
     /// The role and all roles granted to it, directly or not.
     pub roles: BTreeSet<String>,
@@ -44,7 +45,7 @@ pub struct EffectiveRole {
     pub(super) permissions: HashMap<String, PermissionSet>,
     /// The data centres that the role may use; `None` if it may use all.
     pub datacenters: Option<Vec<String>>,
-    /// The groups of addresses from which the role has access; `None` if from all.
+    /// The groups of addresses from which the role has access; `None` if all addresses have it.
     pub cidr_groups: Option<Vec<String>>,
 }
 
@@ -128,8 +129,8 @@ fn row_of(row: &store::Row) -> RoleRow {
     }
 }
 
-/// Reads a role and all roles that are granted to it, directly or not. A role that does not exist
-/// is left out.
+/// Reads a role and all roles that are granted to it, directly or not. Skips roles that do not
+/// exist.
 ///
 /// # Errors
 /// The storage fails.
@@ -171,12 +172,12 @@ pub async fn permissions_of(
     Ok(rows.iter().filter_map(named).collect())
 }
 
-/// Returns the permissions of a column `permissions`. Unknown names are left out.
+/// Returns the permissions of a column `permissions`. Skips unknown names.
 pub fn permission_set(value: Option<&bytes::Bytes>) -> PermissionSet {
     store::texts(value).iter().filter_map(|name| Permission::from_name(name)).collect()
 }
 
-/// Reads a set of names to which a role is limited; `None` if it is not limited.
+/// Reads the set of names that limits a role; `None` if the role has no limit.
 async fn restriction(
     database: &Database,
     table: &str,

@@ -1,16 +1,16 @@
 //! The settings of authentication and authorization.
 
-/// The checks that the node makes of its clients. The default checks nothing.
+/// The settings by which the node checks its clients. The default checks nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthSettings {
     /// `authenticator`: the way in which clients log in.
     pub authenticator: Authenticator,
-    /// `authorizer`: whether permissions are kept and checked.
+    /// `authorizer`: the way in which the node keeps and checks permissions.
     pub authorizer: Authorizer,
-    /// `network_authorizer`: whether roles are limited to data centres
+    /// `network_authorizer`: true if the node limits roles to data centres
     /// (CassandraNetworkAuthorizer).
     pub limits_datacenters: bool,
-    /// `cidr_authorizer`: whether roles are limited to groups of addresses
+    /// `cidr_authorizer`: true if the node limits roles to groups of addresses
     /// (CassandraCIDRAuthorizer).
     pub limits_cidrs: bool,
     /// The first superuser, which a start makes if there is no role.
@@ -38,13 +38,13 @@ pub enum Authenticator {
 /// The ways to handle permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorizer {
-    /// Every client may do everything; GRANT is refused (AllowAllAuthorizer).
+    /// Every client may do everything; the node refuses GRANT (AllowAllAuthorizer).
     #[default]
     AllowAll,
-    /// Permissions are kept and checked (CassandraAuthorizer).
+    /// The node keeps and checks permissions (CassandraAuthorizer).
     Cassandra,
-    /// Permissions are kept. Only GRANT, REVOKE and statements on roles and on `system_auth` are
-    /// checked (TransitionalAuthorizer of ScyllaDB).
+    /// The node keeps permissions. It checks only GRANT, REVOKE and statements on roles and on
+    /// `system_auth` (TransitionalAuthorizer of ScyllaDB).
     Transitional,
 }
 
@@ -94,7 +94,7 @@ impl Authenticator {
 }
 
 impl AuthSettings {
-    /// Returns whether statements of clients have to be checked.
+    /// Returns whether the node has to check statements of clients.
     pub fn checks_statements(&self) -> bool {
         self.authorizer != Authorizer::AllowAll || self.limits_datacenters || self.limits_cidrs
     }

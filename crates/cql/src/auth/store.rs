@@ -1,7 +1,7 @@
-//! Reads and writes of the tables of `system_auth`, as CQL statements.
+//! Reads and writes the tables of `system_auth` by CQL statements.
 //!
-//! The tables are ordinary ones, so that they may hold files of Cassandra, and so that a superuser
-//! can repair them. A change of several rows is applied as a whole, also after a crash.
+//! They are ordinary tables, so that they may hold files of Cassandra and a superuser can repair
+//! them. The node applies a change of several rows as a whole, even if it crashes meanwhile.
 
 use std::sync::Arc;
 
@@ -42,13 +42,13 @@ pub async fn read(database: &Database, text: &str, values: &[&str]) -> Result<Ve
     Ok((0..count).map(|_| (0..columns).map(|_| take_value(&mut content)).collect()).collect())
 }
 
-/// Takes the number of elements of a collection off the front.
+/// Takes the number of elements of a collection from the front of `content`.
 pub fn take_count(content: &mut Bytes) -> i32 {
     let count = content.split_to(content.len().min(4));
     <[u8; 4]>::try_from(&*count).map_or(0, i32::from_be_bytes)
 }
 
-/// Takes one value with its length off the front; `None` for null.
+/// Takes one value with its length from the front of `content`; `None` for null.
 pub fn take_value(content: &mut Bytes) -> Option<Bytes> {
     let length = content.split_to(content.len().min(4));
     let length = <[u8; 4]>::try_from(&*length).map(i32::from_be_bytes).ok()?;
@@ -75,7 +75,7 @@ pub fn texts(value: Option<&Bytes>) -> Vec<String> {
         .collect()
 }
 
-/// A change of the tables: INSERT, UPDATE and DELETE statements that are applied together.
+/// A change of the tables: INSERT, UPDATE and DELETE statements that the node applies together.
 #[derive(Debug, Default)]
 pub struct Change {
     statements: Vec<(String, Vec<Value>)>,

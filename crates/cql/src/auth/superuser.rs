@@ -1,8 +1,8 @@
 //! The first superuser of a node.
 //!
-//! There is no superuser with a known password unless the settings ask for one: a start with
-//! authentication and without any role makes a superuser with the password of the settings, or with
-//! a random one, which the caller prints once.
+//! If the node authenticates its clients and has no role, its start makes a superuser with the
+//! password of the settings. Without this setting, the password is random, and the caller prints it
+//! once. So no superuser has a known password unless the settings ask for one.
 
 use espalier_storage::Database;
 

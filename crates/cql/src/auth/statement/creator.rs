@@ -1,5 +1,5 @@
-//! Permissions that follow the schema: a creator may do everything with what it creates, except
-//! with a view, and a dropped object takes the permissions on it along.
+//! Keeps permissions in step with the schema. The creator of an object gets all permissions on it,
+//! unless it is a view. A dropped object loses all permissions on it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::super::{Auth, Login};
 use super::{SHARD, TURN, grant};
 use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
 
-/// Grants the client all permissions on what a statement has created. The creator of a view gets
-/// none: the permissions on its base table count.
+/// Grants the client all permissions on the object that a statement has created. The creator of a
+/// view gets none, because the permissions on its base table count.
 ///
 /// # Errors
 /// The storage fails.
@@ -53,7 +53,7 @@ pub(crate) async fn creator_permissions(
     database.on_shard(SHARD, give).await
 }
 
-/// Returns whether the creator gets permissions on the object: it is there, and no view.
+/// Returns whether the creator gets permissions on the object: it exists and is no view.
 fn is_granted(schema: &Schema, resource: &Resource) -> bool {
     match resource {
         // UNMASK on a view would show masked values of its base table.
@@ -65,7 +65,8 @@ fn is_granted(schema: &Schema, resource: &Resource) -> bool {
     }
 }
 
-/// Revokes all permissions on what a statement has dropped. `before` is the schema before it.
+/// Revokes all permissions on the object that a statement has dropped. `before` is the schema
+/// before the statement.
 ///
 /// # Errors
 /// The storage fails.

@@ -17,11 +17,11 @@ use super::list::generated_password;
 use crate::grammar::ast::{Access, DefineRole, Password, RoleOptions};
 use crate::{Error, ErrorCode, QueryResult, Result};
 
-/// Time after which the password of a role may be altered again, as in Cassandra: hashes cost
+/// Minimum time between two changes of a role's password, as in Cassandra, because hashes cost
 /// processor time.
 const MIN_PASSWORD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Limit of the roles whose last change of a password is remembered.
+/// Maximum number of roles whose last change of the password the node remembers.
 const MAX_REMEMBERED: usize = 1024;
 
 thread_local! {
@@ -41,7 +41,7 @@ impl<'a> Defined<'a> {
         Self { name, conditional: define.conditional, options }
     }
 
-    /// Returns whether an option of the role itself is given, not only its access.
+    /// Returns whether the statement has an option of the role itself, not only of its access.
     fn has_options(&self) -> bool {
         let RoleOptions { password, superuser, login, custom, .. } = self.options;
         password.is_some() || superuser.is_some() || login.is_some() || custom.is_some()
@@ -161,8 +161,8 @@ impl Run<'_> {
         Ok(generated)
     }
 
-    /// Only superusers alter the options of a superuser, so that a user with ALTER on all roles
-    /// cannot take over a superuser by a new password. Cassandra 5.0.9 allows it.
+    /// Checks that only a superuser alters the options of a superuser. Otherwise a user with ALTER
+    /// on all roles could take over a superuser by a new password, as in Cassandra 5.0.9.
     async fn check_superuser_is_spared(&self, role: &Defined<'_>) -> Result<()> {
         let rows = role::with_inherited(self.database, role.name).await?;
         if role::include_superuser(&rows) {
@@ -171,7 +171,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A user may alter only the own password.
+    /// Checks that a user without further rights alters only its own password.
     fn check_own_options(&self, options: &RoleOptions<'_>) -> Result<()> {
         let refuse = |name| Err(unauthorized(format!("You aren't allowed to alter {name}")));
         if options.login.is_some() {
@@ -235,7 +235,7 @@ impl Run<'_> {
         )))
     }
 
-    /// Returns the hash of the new password, and the answer, which holds a generated password.
+    /// Returns the hash of the new password, and the answer. The answer has a generated password.
     async fn hash_of(&self, role: &Defined<'_>) -> Result<(Option<String>, QueryResult)> {
         Ok(match &role.options.password {
             None => (None, QueryResult::Void),
@@ -272,7 +272,7 @@ impl Run<'_> {
         }
     }
 
-    /// Drops a role with everything that is granted to it, on it, and that it is granted to.
+    /// Drops a role with all grants to it, on it, and of it to other roles.
     pub(super) async fn drop_role(&self, name: &str, if_exists: bool) -> Result<QueryResult> {
         self.check_on_role(Permission::Drop, &Resource::Role(name.to_owned()))?;
         let rows = role::with_inherited(self.database, name).await?;
@@ -353,8 +353,8 @@ impl Run<'_> {
         Ok(QueryResult::Void)
     }
 
-    /// Applies a change and makes all shards read the roles again, also if the change failed: it
-    /// may be applied in part.
+    /// Applies a change and makes all shards read the roles again, even if the change failed,
+    /// because a part of it may be applied.
     pub(super) async fn apply(&self, change: Change) -> Result<()> {
         let applied = change.apply(self.database).await;
         self.auth.roles_changed();

@@ -160,7 +160,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns whether a resource exists. MBeans are only kept, for nodes that have them.
+    /// Returns whether a resource exists. The node has no MBeans, and only keeps permissions on
+    /// them.
     pub(super) async fn resource_exists(&self, resource: &Resource) -> Result<bool> {
         let schema = self.database.schema();
         Ok(match resource {
@@ -197,7 +198,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the permissions of a statement. `ALL` means those that the resource has.
+/// Returns the permissions of a statement. `ALL` means all permissions that the resource has.
 pub(super) fn permission_set(
     permissions: &ast::Permissions,
     resource: &Resource,

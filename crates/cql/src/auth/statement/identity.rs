@@ -17,8 +17,8 @@ impl Run<'_> {
     ) -> Result<QueryResult> {
         self.check_on_role(Permission::Create, &Resource::AllRoles)?;
         let rows = role::with_inherited(self.database, name).await?;
-        // Cassandra looks at the role itself only. An identity of a role that has a superuser
-        // granted would have the same rights.
+        // Cassandra checks only the role itself. But a role to which a superuser is granted gives
+        // its identity the same rights.
         if !self.is_super() && role::include_superuser(&rows) {
             return Err(unauthorized(
                 "Only superusers can bind identities to a role with superuser status",

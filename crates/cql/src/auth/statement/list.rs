@@ -61,7 +61,8 @@ impl Run<'_> {
         Ok(table.into_result())
     }
 
-    /// Returns the roles that the client may see: all with DESCRIBE on all roles, else its own.
+    /// Returns the roles that the client may see. A client with DESCRIBE on all roles sees all;
+    /// others see their own.
     async fn listed_roles(&self, of: Option<&str>, recursive: bool) -> Result<BTreeSet<String>> {
         self.check_not_anonymous()?;
         if let Some(name) = of {
@@ -93,7 +94,7 @@ impl Run<'_> {
             || self.role.permissions_on(&Resource::AllRoles).has(Permission::Describe)
     }
 
-    /// Returns a role with those granted to it, directly or, if `recursive`, also by others.
+    /// Returns a role and the roles granted to it. If `recursive`, also those granted to these.
     async fn roles_of(&self, name: &str, recursive: bool) -> Result<BTreeSet<String>> {
         if recursive {
             return Ok(role::with_inherited(self.database, name).await?.into_keys().collect());

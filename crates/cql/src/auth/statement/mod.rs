@@ -1,8 +1,8 @@
-//! Execution of statements about roles, permissions and identities.
+//! Executes statements about roles, permissions and identities.
 //!
-//! All of them run on shard 0, one after the other, so that two of them cannot decide from the same
-//! state. Each checks the permissions of its client first, as in Cassandra, so that a client
-//! without them learns nothing about roles, and makes the node compute no hash.
+//! All of them run on shard 0, one after the other, so that no two of them decide from the same
+//! state. Each first checks the permissions of its client, as in Cassandra. So a client without
+//! permissions learns nothing about roles, and cannot make the node compute a hash.
 
 mod creator;
 mod define;
@@ -93,7 +93,7 @@ async fn run(
     run.statement(statement).await
 }
 
-/// A statement that is being executed.
+/// The execution of a statement.
 struct Run<'a> {
     database: &'a Database,
     auth: &'a Arc<Auth>,
