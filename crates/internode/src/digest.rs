@@ -1,10 +1,10 @@
 //! The digest of a read: the MD5 of keys, columns, rows and deletions, bit by bit as Cassandra
 //! computes it.
 //!
-//! A coordinator compares the digests of its replicas. It asks all for data if they differ, so a
-//! replica whose digest differs for equal rows makes each read twice as expensive.
+//! A coordinator compares the digests of its replicas. If they differ, it asks all replicas for
+//! data. So a replica whose digest differs for equal rows makes each read twice as expensive.
 //!
-//! - Times of deletions count by their timestamp alone, because the wall clocks of replicas differ.
+//! - A deletion counts by its timestamp alone, because the wall clocks of replicas differ.
 //! - A boolean is a byte that is 0 if it is true.
 //! - A partition without static row counts the empty static row, but no static columns.
 
@@ -68,7 +68,7 @@ impl ReadDigest {
     }
 
     /// Adds the head of the next partition. `regulars` are the columns that the answer lists for
-    /// its rows; the static row has its own.
+    /// its rows; the static row has a list of its own.
     pub fn begin(
         &mut self,
         key: &[u8],

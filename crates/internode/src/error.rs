@@ -1,4 +1,4 @@
-//! The reasons why bytes of a peer are not understood.
+//! The reasons why the node cannot decode the bytes of a peer.
 
 use espalier_mutation::{encoding::input::Malformed, schema::TableId};
 

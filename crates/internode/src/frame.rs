@@ -1,7 +1,7 @@
-//! Messages out of frames, and frames of messages. The frames are the segments of the native
-//! protocol's version 5: a frame carries whole messages, or a part of one large message.
+//! Splits messages into frames, and joins frames to messages. The frames are the segments of the
+//! native protocol's version 5: a frame carries whole messages, or a part of one large message.
 //!
-//! Memory: the reader holds one frame, and a large message as far as it has arrived, up to the
+//! Memory: the reader holds one frame, and the part of a large message that has arrived, up to the
 //! limit of its length.
 
 use bytes::{Bytes, BytesMut};
@@ -20,11 +20,11 @@ pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 128 << 20;
 pub struct MessageReader {
     frames: SegmentReader,
     max_message_bytes: usize,
-    /// Messages of a self-contained frame that have not been taken yet.
+    /// The messages of a self-contained frame that the caller has not taken yet.
     contained: Bytes,
-    /// The part that has arrived of a message that is spread over frames.
+    /// The frames of a large message that have arrived.
     large: BytesMut,
-    /// The length of that message, which its first frame yields.
+    /// The length of the large message, from its first frame.
     large_length: usize,
 }
 
@@ -74,7 +74,7 @@ impl MessageReader {
         }
     }
 
-    /// Returns the number of bytes that the buffer needs before [`Self::next`] can go on.
+    /// Returns the number of bytes that the buffer needs before [`Self::next`] can continue.
     pub fn bytes_wanted(&self) -> usize {
         self.frames.bytes_wanted()
     }

@@ -1,4 +1,4 @@
-//! The handshake: the initiator of a connection describes it, and the acceptor chooses the version.
+//! The handshake. The initiator of a connection describes it, and the acceptor chooses the version.
 //!
 //! ```text
 //! initiate  be32 CA552DFA, be32 flags, address with port, be32 CRC32
@@ -7,8 +7,8 @@
 //! accept    be32 maximum version, be32 version to use, be32 CRC32
 //! ```
 //!
-//! The CRC32 is that of frames, but big-endian. A connection carries messages from its initiator
-//! only: the acceptor answers on a connection of its own.
+//! The CRC32 is the same as in frames, but big-endian. Only the initiator sends messages over a
+//! connection; the acceptor answers over a connection of its own.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ pub enum ConnectionKind {
 /// The form of a connection's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Without checksums, which only streaming uses.
+    /// No checksums; only streaming uses this form.
     Unprotected,
     /// LZ4 blocks with checksums.
     Lz4,

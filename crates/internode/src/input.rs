@@ -1,4 +1,4 @@
-//! A reading position in a message, for the forms that rows do not have.
+//! Reads the parts of a message that are not rows.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,10 +1,10 @@
-//! Cassandra 5.0's protocol between nodes: a node of Espalier as a member of a stock ring, which
-//! stores writes and answers reads (docs/ring.md).
+//! Cassandra 5.0's protocol between nodes. It makes a node of Espalier a member of a stock ring,
+//! which stores writes and answers reads (docs/ring.md).
 //!
 //! | module | content |
 //! | --- | --- |
 //! | [`handshake`] | the first bytes of a connection |
-//! | [`frame`] | messages out of frames, and frames of messages |
+//! | [`frame`] | splits messages into frames, and joins frames to messages |
 //! | [`message`] | verbs, the header of a message and its parameters |
 //! | [`payload`] | the content of messages: mutations, reads, gossip, schema, Paxos |
 //! | [`digest`] | the digest of a read, bit by bit as Cassandra computes it |
@@ -16,8 +16,8 @@
 //!
 //! Invariants:
 //! - No input panics. Malformed input yields an error that says where it is wrong.
-//! - What decodes without an error and holds no cell of a dropped column, encodes to the same bytes
-//!   if Cassandra wrote it.
+//! - A message of Cassandra that decodes without an error encodes to the same bytes, unless it has
+//!   cells of a dropped column.
 //! - Memory: decoded values share the memory of the message. No length field allocates anything. A
 //!   decoded message may take some 64 bytes for each byte of its own (cells of two bytes are among
 //!   the worst), so [`ring`] decodes only payloads that it serves, and bounds their length.

@@ -1,4 +1,4 @@
-//! The forms that rows do not have, appended to a message.
+//! Appends the parts of a message that are not rows.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -10,20 +10,20 @@ use crate::{
     output::put_vint_bytes,
 };
 
-/// Parameters that a message may have. Arbitrary; Cassandra 5.0 knows fewer than 20 types.
+/// Maximum number of parameters of a message. Arbitrary; Cassandra 5.0 has fewer than 20 types.
 const MAX_PARAMETERS: u64 = 64;
 
-/// The flags of a message. Unknown ones are kept.
+/// The flags of a message. They keep unknown flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageFlags(pub u32);
 
 impl MessageFlags {
-    /// The sender waits for an answer of failure too.
+    /// The sender waits for an answer of failure, too.
     pub const CALL_BACK_ON_FAILURE: Self = Self(1);
     /// The coordinator compares the digests of repaired data.
     pub const TRACK_REPAIRED_DATA: Self = Self(1 << 1);
-    /// A read that exceeds a limit of the coordinator answers with a warning or a failure as a
-    /// parameter.
+    /// The answer to a read that exceeds a limit reports it by a parameter, as a warning or
+    /// failure.
     pub const TRACK_WARNINGS: Self = Self(1 << 2);
 
     /// Returns whether all flags of `other` are set.
@@ -37,9 +37,9 @@ impl MessageFlags {
 pub struct Header {
     /// The number by which the sender recognises the response.
     pub id: u64,
-    /// The low 32 bits of the wall clock in ms when the sender made the message.
+    /// The time at which the sender made the message, in ms: the low 32 bits of its wall clock.
     pub created_ms: u32,
-    /// The time after which the sender does not wait any more, in ms after the creation.
+    /// The time for which the sender waits, in ms after the creation.
     pub expires_in_ms: u64,
     /// The verb.
     pub verb: Verb,
@@ -80,8 +80,8 @@ impl Message {
 }
 
 impl Header {
-    /// Returns the length of the message at the front of `bytes`, with its header; `None` if its
-    /// header is not there as a whole.
+    /// Returns the length of the message at the front of `bytes`, including its header; `None` if
+    /// the header is incomplete.
     ///
     /// # Errors
     ///

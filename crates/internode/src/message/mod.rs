@@ -1,4 +1,4 @@
-//! The envelope of a message: its header, and the verb that says what its payload is.
+//! The envelope of a message: its header, and the verb, which decides the form of the payload.
 //!
 //! ```text
 //! message   header, vint payload length, payload

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Header;
 use crate::{error::Result, input::Input, output::put_address};
 
-/// A parameter as it is in the message. An unknown one is kept.
+/// A parameter as the message has it. Its number may be unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Cassandra's number, see [`ParameterKind`].

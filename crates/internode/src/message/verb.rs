@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The purpose of a message, by Cassandra's number. Any number is kept, so that a message
-/// of an unknown verb can be refused by name or number.
+/// The purpose of a message, by Cassandra's number. It may be any number, so that an error can name
+/// an unknown verb.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Verb(pub u32);
 
