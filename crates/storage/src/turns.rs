@@ -8,15 +8,14 @@
 //! Writes that read nothing take no turn: they may come between the read and the write of a turn,
 //! as in Cassandra.
 //!
-//! **Keys.** A row is known by a 64-bit hash of its path in the memtable, where equal clusterings
-//! have equal bytes. Two rows with the same hash exclude each other needlessly, which costs waiting
-//! and is otherwise harmless. The hash has a random seed, so that clients cannot choose such rows.
-//! A turn on a row also shares the partition, so that a turn on all rows of a partition excludes
-//! it.
+//! **Keys.** The key of a row is a 64-bit hash of its path in the memtable; equal clusterings have
+//! equal paths. Two rows with the same hash exclude each other needlessly, which costs only time.
+//! The hash has a random seed, so that clients cannot choose such rows. A turn on a row also shares
+//! the key of the partition, so that a turn on all rows of a partition excludes it.
 //!
 //! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them
-//! before it waits for anything else. The order is the same for all turns of the shard. Calls to
-//! other shards that wait for turns are bounded, so that the holders can call, too
+//! before it waits for anything else. The order is the same for all turns of the shard. The number
+//! of calls to other shards that wait for turns has a limit, so that the holders can call, too
 //! (`database/turn_calls.rs`).
 //!
 //! **Memory.** One semaphore for each key that a turn holds or waits for.
@@ -95,7 +94,7 @@ impl TurnRows {
         self.add(1, |path| path::put_row(table.comparator(), &clustering.values, path));
     }
 
-    /// Adds the static row, only to be read.
+    /// Adds the static row, which the statement only reads.
     pub fn share_static_row(&mut self) {
         self.add(1, |path| path.push(path::STATIC));
     }
@@ -127,7 +126,7 @@ impl TurnRows {
     }
 }
 
-/// One for the process, because a shard hashes rows for the turns of others.
+/// The seed of all hashes of the process, because a shard hashes rows for turns of other shards.
 static HASH_SEED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
 
 fn hash(path: &[u8]) -> u64 {
@@ -144,7 +143,7 @@ pub(crate) struct Turns {
 #[must_use = "a dropped turn has ended"]
 pub struct Turn {
     turns: Turns,
-    /// The held keys. A permit is taken out before its key is looked up again.
+    /// The held keys. The drop takes a permit out before it looks its key up again.
     held: SmallVec<[(u64, Option<Permit>); 4]>,
 }
 
@@ -158,8 +157,8 @@ impl Turns {
                 let mut keys = self.keys.borrow_mut();
                 keys.entry(key).or_insert_with(|| Semaphore::new(ALL_UNITS)).clone()
             };
-            // The key is in the list while it is awaited, so that its semaphore is removed by the
-            // last turn that knows it.
+            // The list has the key during the wait, so that the last turn that knows the key
+            // removes its semaphore.
             turn.held.push((key, None));
             if trace::is_on() && semaphore.available() < units {
                 trace_event!("Waiting for the turn of another statement on the same row");
@@ -172,7 +171,7 @@ impl Turns {
         turn
     }
 
-    /// Waits until all turns have ended that are held or awaited now. The caller holds no turn.
+    /// Waits until all present turns, held or awaited, have ended. The caller holds no turn.
     pub(crate) async fn wait_for_all(&self) {
         let keys: Vec<u64> = self.keys.borrow().keys().copied().collect();
         for key in keys {
