@@ -29,7 +29,7 @@ const HOPELESS: f64 = 20.0;
 /// Timers may be this late; the last part of a wait is a loop of yields.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 
-/// Reads of a closed loop's task between two looks at the clock.
+/// Reads of a closed loop's task between two readings of the clock.
 const BLOCK: u32 = 16;
 
 /// State that all reads of a load share.
