@@ -260,7 +260,7 @@ impl Entry {
     }
 
     /// Sets whether the range of partitions before the entry is continuous. A reader that retains
-    /// an older state of a partition does not look at that.
+    /// an older state of a partition ignores this.
     pub(super) fn set_partitions_continuous(&self, is_continuous: bool) {
         debug_assert!(self.is_of_partitions());
         self.set(CONTINUOUS, is_continuous);

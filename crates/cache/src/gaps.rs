@@ -14,14 +14,14 @@ use crate::{
     populate::Filler,
 };
 
-/// Rows that are added between two looks at the clock: some ten microseconds if other rows must be
-/// evicted to make room.
+/// Number of rows that a fill adds before it checks the clock. They take some ten microseconds if
+/// the cache must evict other rows to make room.
 const ROWS_WITHOUT_PAUSE: usize = 16;
-/// Bytes of rows that are added between two looks at the clock, so that large rows are counted one
-/// by one.
+/// Bytes of rows that a fill adds before it checks the clock, so that it checks after each large
+/// row.
 const BYTES_WITHOUT_PAUSE: usize = 16 << 10;
 
-/// How far a fill of a gap came.
+/// The progress of a fill of a gap.
 enum Outcome {
     /// It reached the end of the gap; the entry there is still to be returned.
     Over(Gap),
@@ -31,7 +31,7 @@ enum Outcome {
     More(Gap),
 }
 
-/// The rows that were added since the last look at the clock.
+/// The rows that the fill has added since it last checked the clock.
 #[derive(Default)]
 struct AddedSincePause {
     rows: usize,
