@@ -2,7 +2,7 @@
 //!
 //! A statement that reads rows and writes nothing waits for a barrier before it answers: the rows
 //! may come from writes of other clients that are not durable yet. Without the barrier, a crash
-//! could take back what the statement has already told its client.
+//! could undo writes whose rows a client has already seen.
 
 use std::rc::Rc;
 
