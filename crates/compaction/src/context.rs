@@ -1,5 +1,5 @@
-//! A compaction's surroundings: plain facts, and three narrow interfaces for what changes while it
-//! runs. The owner of the tables implements them.
+//! The surroundings of a compaction: plain facts, and three narrow interfaces for the facts that
+//! change while it runs. The owner of the tables implements the interfaces.
 
 use std::{path::PathBuf, rc::Rc, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! These tests run a compaction without tables and shards: two files, a few facts, and what the
-//! memtables are said to hold.
+//! These tests run a compaction without tables and shards: two files, a few facts, and a statement
+//! about the content of the memtables.
 
 use std::{cell::Cell, path::PathBuf, rc::Rc, sync::Arc};
 
@@ -159,8 +159,8 @@ fn context(file_system: &FileSystem, data: Data) -> CompactionContext {
     }
 }
 
-/// Merges files of these partitions. Returns what each partition of the output has: a value, or
-/// nothing but a deletion.
+/// Merges files of these partitions. Returns the content of each partition of the output: a value,
+/// or nothing but a deletion.
 fn compacted(
     inputs: &[&[Partition]],
     outside: &[Partition],
