@@ -1,5 +1,5 @@
-//! `WITH COMPACT STORAGE`: what the statement refuses, and the columns that it adds. The texts and
-//! the order of the checks are Cassandra's.
+//! Checks `WITH COMPACT STORAGE`, and adds the columns that it implies. The texts and the order of
+//! the checks are Cassandra's.
 
 use espalier_mutation::schema::{ColumnKind, TableBuilder, TableLayout, TableMetadata};
 use espalier_types::CqlType;

@@ -1,4 +1,4 @@
-//! The class of an index: what stands behind USING.
+//! The class of an index, which the statement names behind USING.
 
 use std::collections::BTreeMap;
 

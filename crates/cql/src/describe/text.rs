@@ -210,7 +210,8 @@ fn clustering_order(table: &TableMetadata) -> String {
     format!("CLUSTERING ORDER BY ({})", order.join(", "))
 }
 
-/// Appends the statements that drop the dropped columns, and that add those which exist again.
+/// Appends statements that drop the dropped columns, and statements that add the columns that exist
+/// again.
 fn drop_columns(table: &TableMetadata, text: &mut String) {
     for column in table.dropped_columns.values() {
         let name = quote_identifier(&column.name);

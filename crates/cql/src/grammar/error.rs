@@ -2,8 +2,8 @@
 
 use super::ast::{LineColumn, Position};
 
-/// A statement that is not CQL: the place of the first offending text, that text, and what the
-/// parser expected.
+/// The error of a text that is not CQL: the place of the first offending text, this text, and the
+/// expectation of the parser.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}:{column} {message}")]
 pub struct SyntaxError {

@@ -1,8 +1,7 @@
 //! Lets statements consult the guardrails of the node.
 //!
-//! `statement` checks what a statement asks for, before it is executed, and `products` the number
-//! of keys that it names. `values` checks the values that a write has made, before they are
-//! written.
+//! Before the execution of a statement, `statement` checks its demands, and `products` the number
+//! of keys that it names. `values` checks the values of a write before storage gets them.
 
 mod products;
 mod statement;
@@ -78,7 +77,7 @@ impl<'a> Guard<'a> {
         Ok(self.guardrails.require_as(feature, what, self.warnings)?)
     }
 
-    /// Judges values, and returns those that the caller must ignore.
+    /// Checks values, and returns the values that the caller must ignore.
     ///
     /// # Errors
     /// Error 0x2200 if a value is disallowed.

@@ -1,4 +1,4 @@
-//! Guardrails on what a statement asks for.
+//! Checks the demands of a statement by the guardrails.
 
 use espalier_storage::guardrails::{Feature, Limit, Names};
 

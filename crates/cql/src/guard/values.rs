@@ -19,7 +19,7 @@ use crate::{
 const CELL: usize = 20;
 
 impl PlannedModification {
-    /// Checks the timestamp of a statement. Cassandra does not check those in batches.
+    /// Checks the timestamp of a statement. Cassandra does not check timestamps in batches.
     ///
     /// # Errors
     /// The timestamp is too old or too new, or invalid.

@@ -1,4 +1,4 @@
-//! The rows that a modification names, and what compact tables accept there.
+//! Finds the rows that a modification names, by the rules of compact tables, too.
 //!
 //! In a compact table with several clustering columns, INSERT and UPDATE may leave out the last
 //! ones, whose values are then null. In a compact table with one clustering column, its value may

@@ -44,7 +44,7 @@ impl PlannedModification {
     }
 
     /// Evaluates the keys as [`Self::places`] does, but keeps a parsed JSON document for the
-    /// caller, who ends its scope.
+    /// caller. The caller ends the document's scope.
     pub(super) fn places_in_document(&self, evaluation: &Evaluation<'_>) -> Result<WrittenPlaces> {
         let Partitions::Keys(keys) =
             self.restrictions.partition.partitions(&self.table, evaluation)?

@@ -115,7 +115,7 @@ impl PlannedNearest {
         Ok((bytes, vector))
     }
 
-    /// Checks an execution and its LIMIT, and warns about what it does not do.
+    /// Checks an execution and its LIMIT, and warns about options that it ignores.
     ///
     /// # Errors
     /// The statement aggregates, lacks a LIMIT or has one that is too large, has PER PARTITION

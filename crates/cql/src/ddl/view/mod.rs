@@ -1,5 +1,5 @@
-//! CREATE, ALTER and DROP MATERIALIZED VIEW, and what a view forbids its base table. The messages
-//! and the order of the checks are Cassandra's.
+//! CREATE, ALTER and DROP MATERIALIZED VIEW, and the changes of its base table that a view forbids.
+//! The messages and the order of the checks are Cassandra's.
 
 mod condition;
 mod create;

@@ -31,8 +31,8 @@ pub struct CreateTableLike<'a> {
     pub if_not_exists: bool,
     /// The table that it copies.
     pub source: QualifiedName<'a>,
-    /// `WITH INDEXES`, `WITH COMMENTS`, `WITH SECURITY LABELS`: what it copies beside columns,
-    /// constraints and options.
+    /// `WITH INDEXES`, `WITH COMMENTS`, `WITH SECURITY LABELS`: the parts that it copies besides
+    /// columns, constraints and options.
     pub copied: Vec<CopiedPart>,
     /// `WITH`: options that replace those of the source.
     pub options: TableOptions<'a>,

@@ -41,8 +41,7 @@ impl Failure {
         let (start, end) = (token.start as usize, token.end as usize);
         let offender = cut_after(&text[start..end], OFFENDER);
         let message = match (token.kind, self.problem) {
-            // For an invalid token, the reason why it is invalid matters more than what the parser
-            // expected.
+            // For an invalid token, its fault matters more than the expectation of the parser.
             (TokenKind::Invalid(invalid), _) => format!("{} at '{offender}'", invalid.reason()),
             (_, Problem::Message(message)) => message,
             (TokenKind::End, Problem::Expected(expected)) => {

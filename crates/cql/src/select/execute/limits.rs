@@ -9,10 +9,10 @@ use crate::{
 
 /// Rows per chunk if not every row read is a row of the page (filters, aggregates).
 pub const CHUNK_ROWS: usize = 4096;
-/// Rows that a read by an index reads beyond those that the page lacks, because the filter may
-/// drop some. Arbitrary.
+/// Rows that a read by an index reads in addition to the rows that the page lacks, because the
+/// filter may drop some. Arbitrary.
 pub const STALE_ROWS: usize = 16;
-/// How many times as many rows the next chunk of a read by an index has as the one before, up to
+/// The factor by which each chunk of a read by an index has more rows than the chunk before, up to
 /// 16 × [`CHUNK_ROWS`]. Arbitrary.
 pub const GROWTH: usize = 8;
 /// Bytes of rows per chunk, and of encoded rows per page. A page ends with the row that reaches the
