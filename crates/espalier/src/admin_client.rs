@@ -39,7 +39,7 @@ pub struct NodeError {
     pub reason: String,
 }
 
-/// The address of a node's admin API, and what its requests show to the node.
+/// The address of a node's admin API, and the token and certificate that requests show to the node.
 #[derive(Clone)]
 pub struct NodeAddress {
     /// The address as the user gave it, with the port. A host name may have several addresses; the
