@@ -27,7 +27,7 @@ impl Purge {
         Self { now_s, gc_before_s }
     }
 
-    /// Returns what is left of a deletion.
+    /// Returns the part of a deletion that remains.
     pub fn deletion(&self, mut deletion: DeletionTime) -> DeletionTime {
         purge_deletion(&mut deletion, &mut |_, second| second < self.gc_before_s);
         deletion
@@ -39,7 +39,7 @@ impl Purge {
         !row.is_empty()
     }
 
-    /// Returns what is left of a marker.
+    /// Returns the part of a marker that remains.
     pub fn marker(&self, marker: RangeTombstoneMarker) -> Option<RangeTombstoneMarker> {
         let (before, after) = (self.deletion(marker.before), self.deletion(marker.after));
         if before == marker.before && after == marker.after {
