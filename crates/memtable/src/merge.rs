@@ -64,7 +64,7 @@ pub fn merge_packed(
         merge_rows(table, unpacked(old)?, unpacked(new)?)
     };
     if !merged.shadowable_deletion.is_live() {
-        // Otherwise a later liveness would bring back from the row cache what a compaction has
+        // Otherwise a later liveness would bring back rows from the row cache that a compaction has
         // removed from the files.
         let deletion = merged.deletion;
         apply_deletion(&mut merged, DeletionTime::LIVE);

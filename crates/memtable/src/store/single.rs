@@ -152,8 +152,8 @@ impl Single {
         }
     }
 
-    /// Returns the bytes that are allocated, those of the bookkeeping, and those that retired
-    /// contents point to.
+    /// Returns the sum of the allocated bytes, the bytes of the bookkeeping, and the bytes to which
+    /// retired contents point.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
