@@ -44,9 +44,10 @@ impl PartitionUpdate {
             && self.range_tombstones.is_empty()
     }
 
-    /// Gives the writes of an update one timestamp in µs, and its deletions the one before, as
-    /// Cassandra does for a lightweight transaction. The update thus deletes older data, but not
-    /// its own writes. First, it merges rows with equal clusterings at their present timestamps.
+    /// Gives the writes of an update one timestamp in µs, and its deletions a timestamp 1 µs
+    /// earlier, as Cassandra does for a lightweight transaction. So the update deletes older data,
+    /// but not its own writes. First, it merges rows with equal clusterings at their present
+    /// timestamps.
     pub fn set_timestamp(&mut self, table: &TableMetadata, timestamp: i64) {
         join_rows(table, table.comparator(), &mut self.rows);
         let delete = |deletion: &mut DeletionTime| {

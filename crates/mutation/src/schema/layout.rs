@@ -1,8 +1,9 @@
 //! Defines how a table lays out its rows: as CQL tables do, or as one of the compact layouts of
 //! Thrift times (`WITH COMPACT STORAGE`).
 //!
-//! A compact table stores what a Thrift column family stored, so a row exists only by its cells: an
-//! INSERT writes no liveness of the primary key. Source: docs/decisions/0032-compact-tables.md.
+//! A compact table stores the same data as a Thrift column family. So a row exists only by its
+//! cells: an INSERT writes no liveness of the primary key. Source:
+//! docs/decisions/0032-compact-tables.md.
 
 use espalier_types::CqlType;
 
