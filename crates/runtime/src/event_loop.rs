@@ -3,12 +3,13 @@
 //!
 //! Invariants:
 //! - A wake from another thread is never lost. The waking thread makes its work visible before it
-//!   signals; the loop passes a full fence after each look at the kernel and before it looks for
+//!   signals; the loop passes a full fence after each call to the kernel and before it looks for
 //!   work. (The runtime underneath clears its "notified" flag with a plain store when it comes back
-//!   from the kernel; without the fence its next look at its own wake queue could, by the memory
-//!   model, miss a wake.)
-//! - Between two looks at the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
-//!   tasks, one of which is the main task; if the last task is a group, its turn comes on top.
+//!   from the kernel. Without the fence, the memory model lets its next read of its own wake queue
+//!   miss a wake.)
+//! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
+//!   tasks, one of which is the main task. If the last task is a group, the time of its turn is
+//!   added.
 //! - A yielded task becomes ready when no other task is ready. If other tasks fill the turns, each
 //!   yielded task that runs is followed by as much time of the others as it had held the core, at
 //!   most [`RUN_SLICE`], before the next yielded task becomes ready.

@@ -2,8 +2,8 @@
 //!
 //! An allocator takes memory in slices of 64 KiB and looks for it region by region, within a region
 //! from the lowest address up. It begins an unused region when the regions for its size of objects
-//! are full. So the next pages to be used are the first free ones of a region in which a page has
-//! just been taken, and those of the next region if that one is almost full.
+//! are full. So it will next use the first free pages of a region in which it has just taken a
+//! page; if that region is almost full, it will use the first pages of the next region, too.
 //!
 //! The records here are hints: the memory is correct whatever they say, and any thread may take and
 //! leave memory while another fills pages.
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// Bytes of the smallest huge page that a processor has.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
-/// Bytes that an allocator takes at least.
+/// Minimum bytes that an allocator takes.
 const SLICE: usize = HUGE_PAGE / u32::BITS as usize;
 /// Huge pages in a region.
 const PAGES: usize = 16;
 /// Bytes of a region: the part of the area in which an allocator looks for objects of one size.
 pub(super) const REGION: usize = PAGES * HUGE_PAGE;
 
-/// Pages that are filled ahead in a region where pages are taken, while at least 96 pages are in
-/// use; fewer are filled while fewer are in use. No page is filled while the spare pages of all
-/// regions number at least this plus an eighth of the pages in use.
+/// Maximum pages to fill ahead in a region from which the allocator takes pages. While fewer than
+/// 96 pages are in use, the thread fills fewer. It fills none if the spare pages of all regions are
+/// at least this number plus an eighth of the pages in use.
 const MAX_AHEAD: usize = 8;
 /// While no more than this many pages are in use besides the allocator's own, none is filled ahead,
 /// so that an idle process stays small.
@@ -31,11 +31,11 @@ const IDLE: usize = 32;
 /// The state of up to `REGIONS` regions; the first `count` of them exist.
 pub(super) struct Area<const REGIONS: usize> {
     regions: [Region; REGIONS],
-    /// How many regions exist.
+    /// The number of regions that exist.
     count: AtomicUsize,
-    /// Pages of which any slice is in use.
+    /// The number of pages of which any slice is in use.
     used: AtomicUsize,
-    /// Pages that are spare.
+    /// The number of spare pages: filled, but not in use.
     spare: AtomicUsize,
     /// Pages that the allocator took for itself.
     of_allocator: AtomicUsize,
@@ -169,8 +169,8 @@ impl<const REGIONS: usize> Area<REGIONS> {
         }
     }
 
-    /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns how many
-    /// of its pages are free, at most `ahead`.
+    /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns the
+    /// number of its free pages, at most `ahead`.
     fn fill(&self, region: usize, ahead: usize, fill: &mut impl FnMut(usize)) -> usize {
         let most = self.used.load(Ordering::Relaxed) / 8 + MAX_AHEAD;
         let pages = self.regions[region].pages.iter().zip(region * PAGES..);
