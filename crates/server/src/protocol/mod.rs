@@ -17,7 +17,7 @@
 //!
 //! Sources: `native_protocol_v4.spec` and `native_protocol_v5.spec` of Apache Cassandra. Where a
 //! specification leaves something open (8-byte headers of versions 1 and 2, the seed of the CRC32,
-//! the order of warnings and payload) the node does what Cassandra 5.0 does on the wire.
+//! the order of warnings and payload) the node does the same as Cassandra 5.0 on the wire.
 
 mod checksum;
 mod compression;
