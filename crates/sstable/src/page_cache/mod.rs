@@ -74,8 +74,8 @@ pub(crate) struct CachedPage {
 pub struct PageCacheMetrics {
     /// Pages found, or read by another task that read them already.
     pub hits: u64,
-    /// Pages that were read, including those that were not kept. Pages that scans read ahead do not
-    /// count.
+    /// The pages that the cache has read, including pages that it did not keep. Pages that scans
+    /// read ahead do not count.
     pub misses: u64,
     /// The hits that waited for another task's read.
     pub shared_reads: u64,
@@ -199,8 +199,8 @@ impl PageCache {
         self.0.counters.count(key.part(), |metrics| metrics.misses += 1);
     }
 
-    /// Borrows all cached pages, and those that the look-up itself holds. The caller must not wait
-    /// while it holds the borrow.
+    /// Borrows all cached pages, and the pages that the look-up itself holds. The caller must not
+    /// wait while it holds the borrow.
     #[inline]
     pub(crate) fn cached_pages<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> CachedPages<'a> {
         CachedPages::new(self.0.table.borrow(), &self.0.counters, held)

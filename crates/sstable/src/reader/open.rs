@@ -197,8 +197,8 @@ impl IndexFiles<'_> {
         Ok(if self.cache.keeps_index_pages() { file } else { file.with_caching(Caching::Private) })
     }
 
-    /// Opens the entries of secondary indexes. Those that are missing or damaged are left out,
-    /// because they can be made again from the rows.
+    /// Opens the entries of secondary indexes. Leaves out missing and damaged components, because a
+    /// compaction can make them again from the rows.
     async fn open_secondary(
         &self,
         components: &BTreeSet<Component>,
