@@ -176,8 +176,8 @@ impl Database {
         found
     }
 
-    /// Compacts some files of a table, named like `da-17-bti`, into one sorted run. Files that are
-    /// missing or being compacted are left out. Returns whether anything was compacted.
+    /// Compacts some files of a table, named like `da-17-bti`, into one sorted run. Skips files
+    /// that are missing or being compacted. Returns whether anything was compacted.
     ///
     /// # Errors
     ///

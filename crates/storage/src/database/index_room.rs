@@ -25,7 +25,7 @@ impl Database {
         if indexed.peek().is_none() {
             return Ok(());
         }
-        // Nearly all writes need little by far, which takes no look at their values.
+        // Nearly all writes need far less, which shows without a look at their values.
         let of_log = self.inner.configuration.commitlog_segment_bytes as usize * SEGMENTS;
         let max_bytes = of_log.min(self.inner.budget.limit_bytes() / 2);
         let bounds = indexed.clone();

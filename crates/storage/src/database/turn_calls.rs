@@ -33,15 +33,16 @@ impl Database {
         if shards.iter().all(|shard| *shard == self.inner.context.index) {
             return TurnCall { permit: None };
         }
-        // A transaction calls from shard to shard: with one unit for each shard, those that begin
-        // on all shards together have as many calls between two of them as one shard may have.
+        // A transaction calls from shard to shard. It takes one unit for each shard. So the
+        // transactions of all shards together make at most as many calls between two shards as one
+        // shard may make.
         let units = if shards.len() == 1 { 1 } else { self.inner.context.count };
         let permit = self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS)).await;
         TurnCall { permit: Some(permit) }
     }
 
     /// Runs `work` with the handle of a shard, where it may wait for turns. Work on another shard
-    /// goes on if the caller drops the future.
+    /// continues if the caller drops the future.
     pub async fn call_in_turn<R, F, W>(&self, shard: usize, work: W) -> R
     where
         R: Send + 'static,

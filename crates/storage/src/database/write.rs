@@ -60,8 +60,8 @@ impl WriteError {
 impl Database {
     /// Writes a mutation, with its view updates. Resolves when the write is
     /// acknowledged, as `commitlog_sync` defines it. The updates of one shard are durable together
-    /// or not at all; over several shards see [`Database::apply_logged_batch`]. An update and what
-    /// follows from it for views are durable together, whichever shards own them.
+    /// or not at all; over several shards see [`Database::apply_logged_batch`]. An update and its
+    /// view updates are durable together, even if several shards own them.
     ///
     /// # Errors
     ///

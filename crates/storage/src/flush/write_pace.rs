@@ -7,12 +7,12 @@
 //! milliseconds leave together.
 //!
 //! The rate is the geometric mean of two rates: bytes that flushes free per second, and free room
-//! divided by the time until the flush is done. It never exceeds the second one. With the mean,
-//! each flush finds as much to write as the one before, whatever the first one found. Memory that
+//! divided by the time until the flush is done. It never exceeds the second rate. With the mean,
+//! each flush has as much to write as the flush before, however much the first one had. Memory that
 //! is being freed counts as free for throttling, but not against the limit of the memtables.
 //!
-//! Memory: a [`SyncBatch`] for each [`STEP`] of the longest delay, and the waiting writes; their
-//! senders bound the number of those.
+//! Memory: a [`SyncBatch`] for each [`STEP`] of the longest delay, and the waiting writes, whose
+//! number their senders bound.
 
 use std::{
     cell::{Cell, RefCell},
@@ -39,8 +39,8 @@ const STEP: Duration = Duration::from_millis(2);
 const MAX_LENGTH: Duration = Duration::from_millis(500);
 /// Interval in which the rate is computed.
 const REFRESH: Duration = Duration::from_millis(10);
-/// Lower limit of the rate, as a share of the flush rate: writes go on however wrong the estimate
-/// is.
+/// Lower limit of the rate, as a share of the flush rate, so that writes continue even if the
+/// estimate is wrong.
 const MIN_PART: f64 = 1.0 / 32.0;
 
 /// The write throttle of a shard.

@@ -1,6 +1,6 @@
-//! Guardrails: Cassandra's limits on what clients may ask of a node. A limit has a threshold for a
-//! warning and one for a refusal, a feature can be switched off, and a set names values that are
-//! warned about or refused.
+//! Guardrails are Cassandra's limits on the requests of clients. A limit has a threshold for a
+//! warning and one for a refusal. The operator can switch a feature off. A set names values for
+//! which the node warns or refuses.
 //!
 //! The tables in [`limit`], [`feature`] and [`names`] hold names, defaults and texts. Statements
 //! consult [`Guardrails`], which all shards share; `nodetool setguardrailsconfig` changes it while
@@ -204,7 +204,7 @@ impl Guardrails {
         self.features[feature as usize].is_enabled.load(Relaxed)
     }
 
-    /// Judges values. Returns those that the caller must ignore.
+    /// Checks values. Returns the values that the caller must ignore.
     ///
     /// # Errors
     /// A value is disallowed.

@@ -66,7 +66,7 @@ impl IndexFailures {
         FIRST_PAUSE
     }
 
-    /// Forgets all SSTables but those that still lack entries.
+    /// Forgets all SSTables except the `missing` ones, which still lack entries.
     pub(crate) fn retain(&self, missing: &[Rc<SSTable>]) {
         let is_missing = |failure: &Failure| missing.iter().any(|sstable| failure.is_of(sstable));
         self.0.borrow_mut().retain(is_missing);

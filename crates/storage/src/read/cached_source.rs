@@ -1,4 +1,4 @@
-//! Reads what SSTables hold of a partition through the row cache.
+//! Reads the SSTables' content of a partition through the row cache.
 
 use std::{rc::Rc, sync::Arc};
 

@@ -78,8 +78,8 @@ pub(crate) struct Table {
     truncation_state: RefCell<TruncationState>,
     pending_import: RefCell<PendingImport>,
     is_dropped: Cell<bool>,
-    /// The secondary indexes that are recorded as built: the first shard has put them into
-    /// `system."IndexInfo"`, or another one has told it so.
+    /// The built secondary indexes. On shard 0, those that it has put into `system."IndexInfo"`; on
+    /// another shard, those that it has reported to shard 0.
     recorded_indexes: RefCell<Vec<String>>,
     /// The SSTables whose index entries could not be built.
     pub(crate) index_failures: IndexFailures,
