@@ -16,8 +16,8 @@ use super::view::View;
 /// Transitions that fit in a block beside a content.
 pub(crate) const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_END - EMBEDDED_CHAIN_START;
 
-/// Blocks that an insertion takes one by one at most, besides those of the key's bytes: a chain
-/// broken in two, a sparse node, a prefix.
+/// Maximum number of single blocks that an insertion takes besides the blocks of the key's bytes: a
+/// chain broken in two, a sparse node, a prefix.
 pub(crate) const BLOCKS_PER_INSERTION: usize = 8;
 
 /// The writer, which changes the structure. While it lives nothing is recycled, so everything that
@@ -54,9 +54,9 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Takes the next block for a chain that is built from its end. The last block of the chain is
-    /// beside the content to which it leads. If another block is to come before this one, two are
-    /// taken in one cache line, and the first of them is kept in `spare`.
+    /// Takes the next block for a chain, from the end of the chain to its begin. The last block of
+    /// the chain is beside the content to which it leads. If `more` blocks are to come before this
+    /// one, the writer takes two blocks in one cache line, and keeps the first of them in `spare`.
     fn new_chain_block(&mut self, spare: &mut Option<u32>, more: bool) -> u32 {
         if let Some(index) = spare.take().or_else(|| self.space.take_beside_content()) {
             return index;

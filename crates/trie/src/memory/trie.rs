@@ -81,8 +81,8 @@ impl<C> InMemoryTrie<C> {
         self
     }
 
-    /// Creates an empty trie that takes its large chunks of memory from `spare`, and returns them
-    /// there.
+    /// Creates an empty trie that takes its large chunks of memory from the pool `spare`, and
+    /// returns them to it.
     pub fn with_chunk_pool(spare: Arc<ChunkPool>) -> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(Some(spare)), 1 << INDEX_BITS)
     }

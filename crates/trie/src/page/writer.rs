@@ -29,9 +29,9 @@ pub struct PageTrieWriter {
     key: Vec<u8>,
     /// The number of keys.
     key_count: u64,
-    /// Open nodes from the root down: those of the last key that branch or carry a payload.
+    /// Open nodes from the root down: the nodes of the last key that branch or carry a payload.
     open: Vec<OpenNode>,
-    /// Finished children of open nodes. Those of the deepest node come last.
+    /// Finished children of open nodes. The children of the deepest node come last.
     children: Vec<Child>,
     /// Payloads of open nodes.
     payloads: Vec<u8>,
@@ -196,7 +196,7 @@ impl PageTrieWriter {
         size
     }
 
-    /// Appends the node's bytes to those of its children, if they make less than a page together.
+    /// Appends the node's bytes to its children's bytes, if they take less than a page together.
     fn append_node(&mut self, node: &OpenNode) -> Option<usize> {
         let Pending { pieces, bytes, .. } = &mut self.pending;
         let position = bytes.len();
@@ -315,8 +315,8 @@ impl PageTrieWriter {
         self.scratch.placed.first().copied().unwrap_or(self.position)
     }
 
-    /// Puts the topmost branches, those of the children from `first_child` on, into the file:
-    /// always the largest that fits in the rest of the page.
+    /// Puts the branches of the children from `first_child` on into the file. Always takes the
+    /// largest branch that fits in the rest of the page.
     fn place_children(&mut self, sink: &mut impl Sink, first_child: usize, mark: Mark) {
         let mut waiting = std::mem::take(&mut self.scratch.waiting);
         let mut placed = std::mem::take(&mut self.scratch.placed);
