@@ -1,4 +1,4 @@
-//! Rows and deletions that reach a fully cached partition.
+//! Measures rows and deletions that reach a fully cached partition.
 
 use std::rc::Rc;
 

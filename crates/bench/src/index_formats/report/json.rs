@@ -1,4 +1,4 @@
-//! The report as a JSON document.
+//! Writes the report as a JSON document.
 
 use serde_json::{Value, json};
 

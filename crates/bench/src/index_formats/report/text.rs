@@ -1,4 +1,4 @@
-//! The report as text.
+//! Writes the report as text.
 
 use std::fmt::Write as _;
 

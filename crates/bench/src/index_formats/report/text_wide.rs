@@ -1,4 +1,4 @@
-//! The experiment with the wide partition as text.
+//! Writes the experiment with the wide partition as text.
 
 use std::fmt::Write as _;
 
