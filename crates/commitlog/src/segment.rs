@@ -46,9 +46,8 @@ impl Segment {
 
     /// Creates segment `id`, in the file `recycled` if one is given.
     ///
-    /// The order matters. A recycled file gets its new name durably before its header changes, so
-    /// that a header always either matches the name or belongs to a segment that is not needed any
-    /// more.
+    /// The order matters. A recycled file gets its new name durably before its header changes. So a
+    /// header always matches the name, or belongs to a segment that is no longer needed.
     pub(crate) async fn create(
         file_system: &FileSystem,
         configuration: &CommitLogConfiguration,
