@@ -1,4 +1,4 @@
-//! Why a compaction ends before its inputs do.
+//! The reasons why a compaction ends before its inputs do.
 
 use crate::CompactionError;
 
