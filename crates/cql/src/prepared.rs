@@ -3,9 +3,9 @@
 //! A statement is planned against a snapshot of the schema. If its table has changed since, the
 //! next look-up plans it again from its text.
 //!
-//! Memory: at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in total.
-//! Beyond that the cache evicts the oldest statement that was not used since it was last looked at
-//! (second chance); the client prepares it again when the node reports it as unknown. A plan may be
+//! Memory: at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in total. At the
+//! limit, the cache evicts the oldest statement without a use since the last check of the eviction
+//! (second chance). The client prepares it again when the node reports it as unknown. A plan may be
 //! some fifty times as large as its text.
 
 use std::{
@@ -47,9 +47,9 @@ pub struct Prepared {
     pub id: [u8; 16],
     /// Its text.
     pub text: String,
-    /// The connection's keyspace when the statement was prepared. `None` also if the statement
-    /// names the keyspace of each table, as in Cassandra: such a statement is the same for all
-    /// connections.
+    /// The connection's keyspace at the preparation of the statement. As in Cassandra, it is
+    /// `None`, too, if the statement names the keyspace of each table, because such a statement is
+    /// the same for all connections.
     pub keyspace: Option<String>,
     /// Its bind markers.
     pub bind: BindMetadata,
@@ -61,12 +61,12 @@ pub struct Prepared {
     /// `USING TIMEOUT`.
     pub(crate) timeout: Option<Term>,
     pub(crate) plan: Plan,
-    /// The schema that it was planned against, kept only for comparison by address, and the version
-    /// of each of its tables.
+    /// The schema of its plan, only for comparison by address, and the version of each of its
+    /// tables.
     pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
-    /// True if any change of the schema makes it be planned again. DROP INDEX names no table, so
-    /// the schema decides which table's permission it needs.
+    /// True if the cache plans it again after any change of the schema. DROP INDEX names no table,
+    /// so the schema decides which table's permission it needs.
     pub(crate) depends_on_schema: bool,
     /// The permissions that it needs.
     pub(crate) needs: Vec<Need>,
@@ -169,7 +169,7 @@ impl Prepared {
 #[derive(Debug, Default)]
 pub(crate) struct BoundedStatements {
     by_id: HashMap<[u8; 16], Entry, foldhash::fast::RandomState>,
-    /// The ids in the order in which eviction looks at them.
+    /// The ids in the order in which the eviction checks them.
     queue: VecDeque<[u8; 16]>,
     text_bytes: usize,
 }
@@ -177,14 +177,14 @@ pub(crate) struct BoundedStatements {
 #[derive(Debug)]
 struct Entry {
     prepared: Arc<Prepared>,
-    /// True if it was used since eviction last looked at it.
+    /// True if it was used since the eviction last checked it.
     is_used: AtomicBool,
 }
 
 impl BoundedStatements {
     pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
         let entry = self.by_id.get(id)?;
-        // A store only when it changes something keeps the line shared between cores.
+        // The cores can share the cache line as long as no store writes it.
         if !entry.is_used.load(Relaxed) {
             entry.is_used.store(true, Relaxed);
         }
@@ -209,8 +209,8 @@ impl BoundedStatements {
         self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
     }
 
-    /// Evicts the first statement in the queue that was not used; the used ones before it go to the
-    /// end. Returns whether there was a statement.
+    /// Evicts the first statement in the queue that was not used, and moves the used statements
+    /// before it to the end. Returns whether there was a statement.
     fn evict_one(&mut self) -> bool {
         while let Some(id) = self.queue.pop_front() {
             let Some(entry) = self.by_id.get_mut(&id) else { continue };

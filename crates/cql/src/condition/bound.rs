@@ -1,4 +1,4 @@
-//! Conditions with the values of one execution.
+//! Tests conditions with the values of one execution.
 
 use bytes::Bytes;
 use espalier_mutation::schema::ColumnDefinition;

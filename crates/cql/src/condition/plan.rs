@@ -1,4 +1,4 @@
-//! Planning of `IF`.
+//! Plans the conditions of `IF`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! ALTER TABLE.
+//! Executes ALTER TABLE.
 
 use std::{collections::BTreeMap, sync::Arc};
 

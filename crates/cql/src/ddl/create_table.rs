@@ -1,4 +1,4 @@
-//! CREATE TABLE and DROP TABLE.
+//! Executes CREATE TABLE and DROP TABLE.
 
 use espalier_mutation::schema::{TableBuilder, TableId, TableMetadata, TableOptions};
 use espalier_runtime::random;

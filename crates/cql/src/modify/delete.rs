@@ -1,4 +1,4 @@
-//! Planning of DELETE.
+//! Plans DELETE.
 
 use std::sync::Arc;
 

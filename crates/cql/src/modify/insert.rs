@@ -1,4 +1,4 @@
-//! Planning of INSERT.
+//! Plans INSERT.
 
 use std::sync::Arc;
 

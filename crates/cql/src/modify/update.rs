@@ -1,4 +1,4 @@
-//! Planning of UPDATE.
+//! Plans UPDATE.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Writes that may wait: statements, batches, counters, and writes that read rows first.
+//! Executes writes that may wait: statements, batches, counters, and writes that read rows first.
 
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ impl QueryProcessor {
         Ok(self.inner.database.apply(Mutation { updates }).await?)
     }
 
-    /// Applies changes of counters: those of one partition in their order, and the partitions side
-    /// by side, so that they share syncs of the commit log.
+    /// Applies changes of counters. The changes of one partition keep their order. Partitions
+    /// change side by side, so that they share syncs of the commit log.
     async fn apply_counters(&self, updates: Vec<PartitionUpdate>) -> Result<()> {
         let mut partitions: HashMap<_, Vec<PartitionUpdate>> = HashMap::new();
         for update in updates {

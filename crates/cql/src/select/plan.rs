@@ -1,4 +1,4 @@
-//! Planning of SELECT.
+//! Plans SELECT.
 
 use std::{collections::BTreeSet, sync::Arc};
 

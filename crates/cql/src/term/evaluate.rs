@@ -1,4 +1,4 @@
-//! Evaluation of terms to serialised values.
+//! Evaluates terms to serialised values.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, ValueError, collection};

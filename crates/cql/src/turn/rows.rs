@@ -1,4 +1,4 @@
-//! The rows that a request reads.
+//! Reads the rows that a request needs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! GRANT and REVOKE of permissions.
+//! Executes GRANT and REVOKE of permissions.
 
 use espalier_storage::system::is_virtual;
 use espalier_types::CqlType;

@@ -1,4 +1,4 @@
-//! CREATE MATERIALIZED VIEW.
+//! Executes CREATE MATERIALIZED VIEW.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `COMMENT ON` and `SECURITY LABEL ON`.
+//! The syntax tree of `COMMENT ON` and `SECURITY LABEL ON`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! `CREATE INDEX`.
+//! The syntax tree of `CREATE INDEX`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! `CREATE`, `ALTER` and `DROP KEYSPACE`, and `USE`.
+//! The syntax tree of `CREATE`, `ALTER` and `DROP KEYSPACE`, and `USE`.
 
 use super::{Name, Position, Property};
 

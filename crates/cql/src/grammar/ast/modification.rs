@@ -1,4 +1,4 @@
-//! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
+//! The syntax tree of `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
 
 use super::{Expression, Name, Position, QualifiedName, Relation, WhereClause};
 

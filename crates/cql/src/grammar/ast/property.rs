@@ -1,4 +1,4 @@
-//! `WITH name = value AND ...` of keyspaces and tables.
+//! The syntax tree of `WITH name = value AND ...` of keyspaces and tables.
 
 use std::borrow::Cow;
 

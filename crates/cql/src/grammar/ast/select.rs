@@ -1,4 +1,4 @@
-//! `SELECT`.
+//! The syntax tree of `SELECT`.
 
 use super::{Expression, Name, Position, QualifiedName, WhereClause};
 

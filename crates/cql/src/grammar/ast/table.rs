@@ -1,4 +1,4 @@
-//! `CREATE`, `ALTER`, `DROP` and `TRUNCATE TABLE`.
+//! The syntax tree of `CREATE`, `ALTER`, `DROP` and `TRUNCATE TABLE`.
 
 use super::{
     ComparisonOperator, Expression, FunctionCall, Name, Position, Property, QualifiedName, TypeName,

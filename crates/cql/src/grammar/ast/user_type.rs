@@ -1,4 +1,4 @@
-//! `CREATE`, `ALTER` and `DROP TYPE`.
+//! The syntax tree of `CREATE`, `ALTER` and `DROP TYPE`.
 
 use super::{Name, Position, QualifiedName, TypeName};
 

@@ -1,4 +1,4 @@
-//! `CREATE MATERIALIZED VIEW`.
+//! The syntax tree of `CREATE MATERIALIZED VIEW`.
 
 use super::{Position, PrimaryKey, QualifiedName, Selection, TableOptions, WhereClause};
 

@@ -1,4 +1,4 @@
-//! `ALTER`, `DROP` and `TRUNCATE TABLE`.
+//! Parses `ALTER`, `DROP` and `TRUNCATE TABLE`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{

@@ -1,4 +1,4 @@
-//! Arithmetic over terms and over selectors.
+//! Parses arithmetic over terms and over selectors.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Arithmetic, ArithmeticOperator, Expression, ExpressionKind};

@@ -1,4 +1,4 @@
-//! `CHECK`: constraints of columns, as in Cassandra 6.
+//! Parses `CHECK`: constraints of columns, as in Cassandra 6.
 
 use super::{Parser, Result, relation::comparison_operator};
 use crate::grammar::ast::{Check, CheckKind, ComparisonOperator, Expression};

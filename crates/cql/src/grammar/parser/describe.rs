@@ -1,4 +1,4 @@
-//! `DESCRIBE`.
+//! Parses `DESCRIBE`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Describe, DescribeTarget};

@@ -1,4 +1,4 @@
-//! User-defined functions and aggregates.
+//! Parses user-defined functions and aggregates.
 
 use super::statement::unsupported;
 use super::{Parser, Result};

@@ -1,4 +1,4 @@
-//! Secondary indexes and triggers.
+//! Parses secondary indexes and triggers.
 
 use espalier_mutation::schema::IndexPart;
 

@@ -1,4 +1,4 @@
-//! `INSERT`.
+//! Parses `INSERT`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Insert, InsertSource};

@@ -1,4 +1,4 @@
-//! `CREATE`, `ALTER` and `DROP KEYSPACE`, and `USE`.
+//! Parses `CREATE`, `ALTER` and `DROP KEYSPACE`, and `USE`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Position, Use};

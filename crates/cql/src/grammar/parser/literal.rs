@@ -1,4 +1,4 @@
-//! Literals.
+//! Parses literals.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Bind markers.
+//! Parses bind markers.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{BindMarker, Expression, ExpressionKind};

@@ -1,4 +1,4 @@
-//! `GRANT`, `REVOKE` and `LIST`.
+//! Parses `GRANT`, `REVOKE` and `LIST`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Grant, ListPermissions, Name, Permissions, Resource, RoleStatement};

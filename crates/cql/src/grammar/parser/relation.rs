@@ -1,4 +1,4 @@
-//! Relations of `WHERE` and of `IF`.
+//! Parses relations of `WHERE` and of `IF`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{

@@ -1,4 +1,4 @@
-//! Roles, users and identities.
+//! Parses roles, users and identities.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! `SELECT`.
+//! Parses `SELECT`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Ordering, Select, WhereClause};

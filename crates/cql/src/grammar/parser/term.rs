@@ -1,4 +1,4 @@
-//! Terms: expressions that read no row.
+//! Parses terms: expressions that read no row.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{Expression, ExpressionKind, FunctionCall};

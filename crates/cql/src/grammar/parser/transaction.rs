@@ -1,4 +1,4 @@
-//! `BEGIN TRANSACTION`.
+//! Parses `BEGIN TRANSACTION`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{

@@ -1,4 +1,4 @@
-//! Types.
+//! Parses types.
 
 use super::{Failure, Parser, Result};
 use crate::grammar::ast::{TypeName, TypeNameKind};

@@ -1,4 +1,4 @@
-//! `UPDATE` and its assignments.
+//! Parses `UPDATE` and its assignments.
 
 use super::{Failure, Parser, Result};
 use crate::grammar::ast::{Assignment, AssignmentOperation, Name, Update};

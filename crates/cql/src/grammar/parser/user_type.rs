@@ -1,4 +1,4 @@
-//! `CREATE`, `ALTER` and `DROP TYPE`.
+//! Parses `CREATE`, `ALTER` and `DROP TYPE`.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{AlterType, CreateType, DropType, Position, TypeChange};

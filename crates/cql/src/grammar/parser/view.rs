@@ -1,4 +1,4 @@
-//! Materialized views.
+//! Parses materialized views.
 
 use super::{Failure, Parser, Result};
 use crate::grammar::ast::{

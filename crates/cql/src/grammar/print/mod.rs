@@ -1,4 +1,4 @@
-//! Printing of syntax trees as text, in one of two styles.
+//! Prints syntax trees as text, in one of two styles.
 //!
 //! `Display` of expressions, relations and types uses the *result* style, in which Cassandra names
 //! the columns of a result: names without quotes, native functions with their keyspace, all bind

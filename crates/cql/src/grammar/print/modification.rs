@@ -1,4 +1,4 @@
-//! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
+//! Prints `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
 
 use std::fmt::{self, Write};
 

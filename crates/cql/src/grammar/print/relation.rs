@@ -1,4 +1,4 @@
-//! Relations, in `WHERE` and in `IF`.
+//! Prints relations, in `WHERE` and in `IF`.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Printing of statements about roles and permissions.
+//! Prints statements about roles and permissions.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! `CREATE` and `ALTER` of keyspaces, tables and types.
+//! Prints `CREATE` and `ALTER` of keyspaces, tables and types.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! `SELECT`.
+//! Prints `SELECT`.
 
 use std::fmt::{self, Write};
 

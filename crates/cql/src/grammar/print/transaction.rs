@@ -1,4 +1,4 @@
-//! `BEGIN TRANSACTION`.
+//! Prints `BEGIN TRANSACTION`.
 
 use std::fmt::{self, Write};
 

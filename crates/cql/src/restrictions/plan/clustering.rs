@@ -1,4 +1,4 @@
-//! Planning of restrictions of clustering columns.
+//! Plans the restrictions of clustering columns.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 

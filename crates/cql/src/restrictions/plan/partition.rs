@@ -1,4 +1,4 @@
-//! Planning of restrictions of the partition key.
+//! Plans the restrictions of the partition key.
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_types::CqlType;

@@ -1,4 +1,4 @@
-//! Execution of `ORDER BY column ANN OF vector`.
+//! Executes `ORDER BY column ANN OF vector`.
 //!
 //! The similarity of a row is computed from the vector that the row has now. So the order is exact
 //! for the rows that are read, and stale entries of the index do no harm.
