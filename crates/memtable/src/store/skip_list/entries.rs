@@ -1,4 +1,4 @@
-//! A walk over a part of a list.
+//! Walks over a part of a list.
 //!
 //! A step forward is one access to a node. A step back is a search from the top, because nodes do
 //! not have a link to the previous one.
