@@ -33,8 +33,7 @@ pub fn process_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Uses the C library, because rustix looks for the kernel's vDSO, which is not where it expects it
-/// under valgrind.
+/// Uses the C library, because rustix does not find the kernel's vDSO under valgrind.
 fn clock(id: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a `timespec`, which is only written.
@@ -66,7 +65,7 @@ pub(crate) fn thread_usage() -> ThreadUsage {
     ThreadUsage { on_core: thread_time(), waits: usage.ru_nvcsw.unsigned_abs() }
 }
 
-/// Where threads that are not pinned may run: the affinity before the first thread was pinned.
+/// The processors for threads that are not pinned: the affinity before the first thread was pinned.
 static UNPINNED: OnceLock<CpuSet> = OnceLock::new();
 
 /// Pins the calling thread to one processor.
@@ -85,8 +84,8 @@ pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Frees a helper thread from two things that it inherited of the shard that started it: the
-/// pinning to a processor, which the shard needs for itself, and the name.
+/// Undoes two things that a helper thread inherits from the shard that starts it: the pinning to
+/// the shard's processor, and the name.
 pub(crate) fn become_helper_thread() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };

@@ -1,5 +1,5 @@
-//! Files and directories, on the real disk or a simulated one, chosen when a [`FileSystem`] is
-//! made.
+//! Files and directories on the real disk or on a simulated one. The constructor of [`FileSystem`]
+//! chooses the disk.
 //!
 //! Both back ends guarantee: a read returns the bytes written before it through the same file
 //! system; data survives a crash after `sync_data`/`sync_all` of the file *and*, for a new, renamed

@@ -1,15 +1,15 @@
-//! Cross-shard calls: the only way in which shards touch each other.
+//! Calls from shard to shard. Shards share nothing else.
 //!
 //! A call is a closure that makes a future on the target shard; its result travels back the same
 //! way.
-//! - Batched: messages gather in an outbox of the sending shard, which hands them over once per
-//!   turn of its loop (or when [`BATCH`] have gathered): one lock and at most one wake for the
-//!   batch.
+//! - Batched: messages gather in an outbox of the sending shard. The shard hands them over once per
+//!   turn of its loop, or when [`BATCH`] have gathered. A batch takes one lock and at most one
+//!   wake.
 //! - Bounded: each shard has at most [`MAX_IN_FLIGHT`] unanswered calls to each other shard;
 //!   further calls wait on their own shard, without any cross-thread wake. An inbox therefore never
 //!   holds more than (shards × `MAX_IN_FLIGHT`) calls and as many answers.
-//! - Ordered: calls to one shard begin in the order in which they were made, unless the bound was
-//!   hit.
+//! - Ordered: calls to one shard begin in the order in which they were made, unless they reach the
+//!   bound.
 //! - An answer wakes its caller on the caller's own thread; task wakers never cross threads,
 //!   because the runtime underneath spins when its bounded cross-thread wake queue is full, and two
 //!   shards that spin on each other would never wake.
@@ -29,15 +29,15 @@ use crate::{event_loop, trace_event};
 use std::future::Future;
 use std::sync::Arc;
 
-/// How many messages gather before a batch is handed over ahead of the end of the turn.
+/// Number of messages at which the shard hands a batch over before the end of the turn.
 pub const BATCH: usize = 64;
 
-/// The most unanswered calls from one shard to one other.
+/// Maximum number of unanswered calls from one shard to another.
 pub const MAX_IN_FLIGHT: usize = 4096;
 
 /// Runs `work` on `shard` and returns its output. On the calling shard itself it runs at once,
-/// without a message. The call is sent by this function, not by the first poll of the future
-/// (unless the bound was hit); dropping the future does not stop the work.
+/// without a message. This function sends the call, not the first poll of the future, unless the
+/// call reaches the bound. Dropping the future does not stop the work.
 ///
 /// A panic of `work` continues here. Panics outside of a shard, if there is no such shard, and if
 /// the target shard has died.

@@ -1,5 +1,5 @@
-//! Task groups: tasks that share one turn, however many they are, such as those of one client
-//! beside those of another.
+//! A task group is any number of tasks that share one turn, such as the requests of one client. So
+//! a client with many requests does not take the turns of others.
 //!
 //! To the executor a group is one task. It polls its ready members in order, for at most [`TURN`],
 //! and then queues behind all other ready tasks. So a task that waits behind groups waits for one
@@ -7,9 +7,8 @@
 //!
 //! Invariants:
 //! - A wake is never lost. A wake of a member puts the member into the queue before it wakes the
-//!   group; the group looks at the queue once more after it was woken.
-//! - A member's slot may have a new occupant when a wake of the old one comes: the new one is then
-//!   polled in vain.
+//!   group; the group checks the queue once more after it was woken.
+//! - A late wake of an ended member may poll the next occupant of its slot in vain.
 //!
 //! Memory: a slot of some words for each member. Slots are kept for later members until the group
 //! has no member; then up to [`KEPT_SLOTS`] stay.
@@ -29,9 +28,9 @@ use super::registry::{PanicWatch, SignOff};
 use super::spawn_tracked;
 use crate::{event_loop, preempt, ticks};
 
-/// How long members of a group run before other tasks have their turn; the running member may
-/// finish its poll. Long enough for some members, each of which works for some µs between two
-/// waits; a shorter turn would cost more in switches than it brings.
+/// The time for which members of a group run before other tasks have their turn; the running member
+/// may finish its poll. It is enough for some members, which work for some µs each between two
+/// waits. A shorter turn would cost more in switches than it brings.
 const TURN: Duration = Duration::from_micros(50);
 
 /// Slots that a group without members keeps.

@@ -1,10 +1,10 @@
-//! The events of a trace, packed: one string holds all texts.
+//! The packed events of a trace: one string holds all texts.
 
 use std::fmt::{self, Write};
 
 use super::{MAX_EVENTS, MAX_TEXT_BYTES};
 
-/// The most bytes of one text.
+/// Maximum bytes of one text.
 const MAX_EVENT_BYTES: usize = 2048;
 
 /// The events and sums that a trace has recorded.
@@ -48,7 +48,7 @@ impl TraceLog {
         events
     }
 
-    /// Returns how many events found no room.
+    /// Returns the number of events that found no room.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
