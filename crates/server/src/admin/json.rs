@@ -1,4 +1,4 @@
-//! JSON of the admin API that serde_json has no form of.
+//! Writes JSON of the admin API that serde_json cannot write.
 
 use espalier_runtime::maybe_yield;
 use serde::{Serialize, Serializer as _, ser::SerializeSeq as _};
