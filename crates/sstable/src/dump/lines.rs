@@ -1,7 +1,7 @@
 //! Prints the lines of one SSTable, in either form, from decoded rows or from the bytes of Data.db.
 //!
-//! Printing from the bytes is several times as fast, because it makes no objects, and prints the
-//! same lines. Rows that it does not handle are decoded, one by one.
+//! Printing from the bytes gives the same lines several times as fast, because it makes no objects.
+//! The printer decodes each row that this way does not handle.
 
 use std::sync::Arc;
 

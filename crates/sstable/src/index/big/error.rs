@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// An error of writing an index. The cause is a mistake of the caller, or a value that the format
-/// cannot hold. The index must not be continued after an error.
+/// cannot hold. After an error, the caller must add nothing to the index.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BigIndexWriteError {
     /// A partition key is longer than 65,535 bytes.

@@ -1,9 +1,9 @@
 //! Prefetches the pages of several look-ups at once.
 //!
-//! A look-up waits for memory where it enters a page that is not in the processor's cache, and only
-//! that page says which one is next. So the walk of each key takes one step in turn, and prefetches
-//! the memory of its next step. The walks have no other effect and count no page as used. A walk
-//! ends at a page that is not in memory or not well-formed.
+//! A look-up waits for memory when it enters a page that is not in the processor's cache. Only that
+//! page says which page is next. So the walks of all keys take one step in turn, and each
+//! prefetches the memory of its next step. The walks have no other effect and count no page as
+//! used. A walk ends at a page that is not in memory or not well-formed.
 
 use espalier_trie::{
     memory::LOOK_AHEAD_KEYS,
@@ -18,10 +18,10 @@ use crate::{
     page_cache::{CachedPages, Slot},
 };
 
-/// Bytes at a partition's beginning that are probably read.
+/// Bytes at a partition's beginning that a look-up probably reads.
 const LIKELY_BYTES: usize = 128;
 
-/// The most steps of a walk. No look-up waits for more; a path among some million keys takes ten.
+/// Maximum steps of a walk. No look-up waits for more; a path among some million keys takes ten.
 const MAX_STEPS: usize = 64;
 
 /// The next step of a walk.
