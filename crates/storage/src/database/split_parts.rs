@@ -45,9 +45,9 @@ impl Database {
         forgotten.await;
     }
 
-    /// Replaces a split file by its parts, shard by shard. The shards need not do so at the same
-    /// moment, because a shard reads only its own partitions, and its parts have the same data as
-    /// the file, unless a scrub has left out data (`has_left_out`).
+    /// Replaces a split file by its parts, shard by shard. The shards may do so at different times,
+    /// because a shard reads only its own partitions, and its parts have the same data as the file.
+    /// Only after a scrub, the parts may lack data (`has_left_out`).
     pub(crate) async fn exchange_everywhere(
         &self,
         id: TableId,

@@ -39,8 +39,8 @@ impl Database {
             if !is_frozen && (oldest.is_none() || table.memtable().wants_flush()) {
                 is_frozen = true;
                 let memtable = table.memtable();
-                // An empty memtable may be the result of writes that changed nothing; those hold
-                // segments of the log too.
+                // An empty memtable may have received writes that changed nothing. These writes
+                // hold segments of the log, too.
                 if !memtable.is_empty() || memtable.positions().is_some() {
                     table.switch_memtable();
                     // The new memtable has room for the writes that wait.
