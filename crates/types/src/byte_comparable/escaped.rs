@@ -52,7 +52,7 @@ fn first_zero(bytes: &[u8]) -> Option<usize> {
     chunks.remainder().iter().position(|&byte| byte == 0).map(|within| at + within)
 }
 
-/// Takes an escaped value off the front of `input`. An error leaves `input` as it was.
+/// Takes an escaped value from the front of `input`. An error leaves `input` unchanged.
 ///
 /// # Errors
 ///
