@@ -27,7 +27,7 @@ const LEFT: u64 = 10;
 /// Number of reads, of which the median and the longest are printed.
 const READS: usize = 200;
 
-/// How rows are deleted.
+/// The way in which the statements delete rows.
 #[derive(Clone, Copy)]
 enum Way {
     RowsInOrder,

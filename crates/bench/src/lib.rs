@@ -55,7 +55,7 @@ pub enum BenchError {
     Peer {
         /// The program's name.
         name: &'static str,
-        /// Why it gave no figures.
+        /// The reason why it gave no figures.
         reason: String,
     },
     /// The thread could not be pinned to a processor.
