@@ -18,7 +18,7 @@ pub struct CacheAccess {
     pub scan: Option<ScanAccess>,
 }
 
-/// How a scan of partitions treats the cache. Entries that a scan finds do not count as used.
+/// The use of the cache by a scan of partitions. Entries that a scan finds do not count as used.
 #[derive(Clone)]
 pub struct ScanAccess {
     /// True if the scan may add the partitions that it reads.

@@ -35,7 +35,7 @@ const PASSED_AT_ONCE: usize = 1024;
 pub struct ContinuousRange {
     /// The partitions.
     pub partitions: VecDeque<KnownPartition>,
-    /// How the batch ends.
+    /// The end of the batch.
     pub end: ContinuousEnd,
     /// The bound at which the next batch begins, if this one has passed only fences.
     pub passed: Option<KeyBound>,
@@ -57,7 +57,7 @@ pub struct KnownPartition {
     pub only_row: Option<Option<Row>>,
 }
 
-/// How a batch ends.
+/// The ways in which a batch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContinuousEnd {
     /// The batch is full; the range may have more partitions.
