@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use super::layout::LogKind;
 
-/// When a write is acknowledged (`commitlog_sync`).
+/// The point at which the log acknowledges a write (`commitlog_sync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitLogSync {
     /// After fdatasync. Writes gather while a sync is under way, and for `window` after the first
@@ -62,7 +62,7 @@ pub struct CommitLogConfiguration {
     pub shard: u32,
     /// Number of shards.
     pub shard_count: u32,
-    /// When a write is acknowledged.
+    /// The point at which the log acknowledges a write.
     pub sync: CommitLogSync,
     /// Size of a segment in bytes (`commitlog_segment_size`).
     pub segment_bytes: u32,
