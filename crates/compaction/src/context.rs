@@ -33,7 +33,7 @@ pub struct CompactionContext {
     pub vector_limits: VectorLimits,
     /// The table's data, of which the inputs are a part.
     pub table: Rc<dyn TableData>,
-    /// Where the outputs go.
+    /// The directory of the outputs.
     pub outputs: Rc<dyn OutputFactory>,
     /// The load of the shard.
     pub load: Rc<dyn ShardLoad>,

@@ -11,7 +11,7 @@ use super::kind::CompactionKind;
 pub struct CompactionOutcome {
     /// Its id.
     pub id: Uuid,
-    /// Why it ran.
+    /// The reason why it ran.
     pub kind: CompactionKind,
     /// Keyspace.
     pub keyspace: String,
@@ -27,6 +27,6 @@ pub struct CompactionOutcome {
     pub bytes_out: u64,
     /// Number of partitions by the number of files that they were merged from.
     pub partitions_merged: BTreeMap<i32, i64>,
-    /// How long it took.
+    /// The time that it took.
     pub duration: Duration,
 }

@@ -17,7 +17,7 @@ pub struct CompactionProgress {
     pub id: Uuid,
     /// The shard it runs on.
     pub shard: usize,
-    /// Why it runs.
+    /// The reason why it runs.
     pub kind: CompactionKind,
     /// Keyspace.
     pub keyspace: String,
@@ -43,7 +43,7 @@ pub struct CompactionProgress {
 pub struct Running {
     /// Its id.
     pub id: Uuid,
-    /// Why it runs.
+    /// The reason why it runs.
     pub kind: CompactionKind,
     /// The request that has to wait for this compaction, such as a major compaction that waits for
     /// a split.
