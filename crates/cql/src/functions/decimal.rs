@@ -54,8 +54,8 @@ pub enum ArithmeticError {
 
 type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
 
-/// How a function rounds: to the nearest number. If two are equally near, `HalfUp` chooses the one
-/// farther from zero, and `HalfEven` the one with an even last digit.
+/// The rounding of a function, to the nearest number. If two are equally near, `HalfUp` chooses the
+/// one farther from zero, and `HalfEven` the one with an even last digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Rounding {

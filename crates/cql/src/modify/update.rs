@@ -115,7 +115,7 @@ fn plan_assignment(
 /// A column that an assignment changes.
 struct AssignedColumn<'c> {
     column: &'c ColumnDefinition,
-    /// Where the assignment names the column.
+    /// The place at which the assignment names the column.
     position: Position,
     /// True if the statement has a condition or is part of a transaction, and so may read the row.
     reads: bool,

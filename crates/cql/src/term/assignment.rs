@@ -4,7 +4,7 @@ use espalier_types::CqlType;
 
 use crate::grammar::ast::{Expression, ExpressionKind, Literal};
 
-/// How well a value fits a type. An exact fit decides between overloaded functions.
+/// The degree to which a value fits a type. An exact fit decides between overloaded functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Assignable {
     /// The value cannot have the type.

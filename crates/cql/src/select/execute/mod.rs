@@ -33,7 +33,7 @@ use crate::{
     restrictions::Partitions, result::Rows, term::Evaluation,
 };
 
-/// How the execution continues after a row.
+/// The continuation of the execution after a row.
 #[derive(PartialEq)]
 enum Flow {
     More,

@@ -33,7 +33,7 @@ const FEW_ROWS: usize = 1024;
 /// Rows that a search asks for beside LIMIT and half as many again (arbitrary): entries may be
 /// stale, and similarities by codes are not exact.
 const SPARE_ROWS: usize = 16;
-/// How many times as many rows the next search asks for.
+/// The factor by which the next search asks for more rows.
 const GROWTH: usize = 4;
 /// Maximum rows that a search asks for.
 const MAX_CANDIDATES: usize = 16 << 10;
