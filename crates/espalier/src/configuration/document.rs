@@ -32,7 +32,7 @@ pub struct Entry {
     pub key: String,
     /// Its value; never a map.
     pub value: Value,
-    /// Where it was given.
+    /// The place at which the operator gave it.
     pub origin: Origin,
 }
 

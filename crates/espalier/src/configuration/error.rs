@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use espalier_commands::memory::MemoryError;
 use espalier_runtime::file::FileError;
 
-/// Where a setting was given.
+/// The place at which the operator gave a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A line of the file of `--config`, counted from 1.
@@ -62,7 +62,7 @@ pub enum ConfigurationError {
     /// A key that neither this node nor Cassandra nor ScyllaDB has.
     #[error("{origin}: there is no setting {key:?}{}", suggest(.suggestion))]
     UnknownKey {
-        /// Where the key was given.
+        /// The place at which the operator gave the key.
         origin: Origin,
         /// The key.
         key: String,
@@ -72,7 +72,7 @@ pub enum ConfigurationError {
     /// A key of Cassandra or ScyllaDB for a feature that does not exist here.
     #[error("{origin}: {key} is not supported here: {reason}")]
     Absent {
-        /// Where the key was given.
+        /// The place at which the operator gave the key.
         origin: Origin,
         /// The key.
         key: String,
@@ -82,7 +82,7 @@ pub enum ConfigurationError {
     /// A key that is accepted only with the values that describe this node's behaviour.
     #[error("{origin}: {key}: {value} is not supported here, only {allowed}")]
     OnlyValue {
-        /// Where the key was given.
+        /// The place at which the operator gave the key.
         origin: Origin,
         /// The key.
         key: String,
@@ -94,7 +94,7 @@ pub enum ConfigurationError {
     /// A value that is not of the key's type or range.
     #[error("{origin}: {key}: {value}: {reason}")]
     BadValue {
-        /// Where the key was given.
+        /// The place at which the operator gave the key.
         origin: Origin,
         /// The key.
         key: String,

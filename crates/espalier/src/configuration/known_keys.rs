@@ -8,7 +8,7 @@ use super::document::Value;
 
 const LIST: &str = include_str!("known_keys.txt");
 
-/// How the node treats a key that is not a setting.
+/// The treatment of a key that is not a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The key has no effect, for this reason.

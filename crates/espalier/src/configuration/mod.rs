@@ -53,7 +53,7 @@ struct Given {
     ring: ring::Given,
     /// Each ignored key with the reason.
     ignored: Vec<(String, &'static str)>,
-    /// Where each setting was given, by its new name.
+    /// The place at which the operator gave each setting, by its new name.
     origins: HashMap<&'static str, Origin>,
 }
 

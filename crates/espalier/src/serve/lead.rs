@@ -23,7 +23,7 @@ use super::shard::ShardNode;
 /// The values that shard 0 needs.
 #[derive(Clone)]
 pub struct Leadership {
-    /// When the process started.
+    /// The time at which the process started.
     pub began: Instant,
     /// The cluster name in `system.local`.
     pub cluster_name: String,

@@ -66,8 +66,9 @@ impl Addresses {
 
 const ADMIN_SETTING: &str = "--set api_port=";
 
-/// How long an address may stay in use before that is an error. After a process was killed, the
-/// kernel closes its sockets in the background, while it tears down the process's io_uring.
+/// The time for which an address may stay in use before that is an error. After a process was
+/// killed, the kernel closes its sockets in the background, while it tears down the process's
+/// io_uring.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 async fn claim(

@@ -24,7 +24,7 @@ use super::{ToolError, paths};
 /// Size of the page cache. It can be small, because the content is read once, front to back.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// Why reading stopped early.
+/// The reason why reading stopped early.
 enum Stopped {
     Error(ToolError),
     PrinterGone,

@@ -25,7 +25,7 @@ const POOLED_BATCHES: usize = 2;
 /// for good.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
-/// Why the pool takes no more batches.
+/// The reason why the pool takes no more batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
     /// A batch of this SSTable could not be printed; [`WorkerPool::end`] returns the error.
