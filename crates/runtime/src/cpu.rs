@@ -47,8 +47,8 @@ fn clock(id: libc::clockid_t) -> Duration {
 pub(crate) struct ThreadUsage {
     /// Time on a processor, including the kernel's work for the thread.
     pub on_core: Duration,
-    /// How often the thread waited for something, such as a disk or a lock. Preemptions do not
-    /// count.
+    /// The number of times that the thread waited for something, such as a disk or a lock.
+    /// Preemptions do not count.
     pub waits: u64,
 }
 

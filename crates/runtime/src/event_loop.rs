@@ -30,8 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-/// How long ready tasks run before the loop asks the kernel again. A shorter slice lowers latency
-/// and raises the share of system calls (one costs about 1 µs).
+/// The time for which ready tasks run before the loop asks the kernel again. A shorter slice lowers
+/// latency and raises the share of system calls (one costs about 1 µs).
 const RUN_SLICE: Duration = Duration::from_micros(200);
 
 thread_local! {
@@ -51,18 +51,18 @@ pub(crate) struct LoopState {
     sleeps: Cell<u64>,
     asleep_ticks: Cell<u64>,
     idle_spin_ticks: Cell<u64>,
-    /// When this thread last had work, and how many tasks it had polled by then.
+    /// The time at which this thread last had work, and the number of tasks that it had polled.
     last_busy: Cell<(u64, u64)>,
 }
 
 /// Counters of the event loop of one thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoopReport {
-    /// How often the loop asked the kernel for completions.
+    /// The number of times that the loop asked the kernel for completions.
     pub kernel_looks: u64,
     /// In how many of these the thread was ready to sleep.
     pub sleeps: u64,
-    /// How long the thread slept in the kernel, in microseconds.
+    /// The time for which the thread slept in the kernel, in microseconds.
     pub asleep_us: u64,
     /// Spawned tasks that have not ended.
     pub live_tasks: usize,

@@ -26,20 +26,20 @@ use std::panic::Location;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// How long a task may hold the core before [`should_yield`] returns true.
+/// The time for which a task may hold the core before [`should_yield`] returns true.
 pub const TASK_BUDGET: Duration = Duration::from_micros(500);
 
-/// How long a task may hold the core before it counts as a stall, unless [`set_stall_threshold`]
-/// changes it.
+/// The time for which a task may hold the core before it counts as a stall, unless
+/// [`set_stall_threshold`] changes it.
 pub const STALL_THRESHOLD: Duration = Duration::from_millis(5);
 
-/// How old the copy of the kernel's accounts may be when a poll begins.
+/// The maximum age of the copy of the kernel's accounts when a poll begins.
 const USAGE_INTERVAL: Duration = Duration::from_micros(500);
 
 struct Core {
     task_started: Cell<u64>,
-    /// When the kernel's accounts were read, and their values; ticks of 0 mean that they are no
-    /// longer of use.
+    /// The time at which the kernel's accounts were read, and their values; ticks of 0 mean that
+    /// they are no longer of use.
     usage: Cell<(u64, ThreadUsage)>,
     usage_interval_ticks: Cell<u64>,
     budget_ticks: Cell<u64>,
@@ -152,7 +152,7 @@ pub struct StallReport {
     pub stalls: u64,
     /// The longest poll, in microseconds, without the time that other threads had the core.
     pub longest_us: u64,
-    /// Where the task of the longest poll was spawned.
+    /// The place at which the task of the longest poll was spawned.
     pub longest_task: Option<&'static Location<'static>>,
 }
 

@@ -26,7 +26,7 @@ pub enum StopSignal {
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-/// How many signals have arrived: SIGTERM in the low half, SIGINT in the high half.
+/// The number of signals that have arrived: SIGTERM in the low half, SIGINT in the high half.
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
 /// The loops to wake, in a list that only grows: one entry per thread that ever waited.

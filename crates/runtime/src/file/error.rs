@@ -71,7 +71,7 @@ pub struct FileError {
     pub operation: Operation,
     /// The position in the file, in bytes.
     pub offset: Option<u64>,
-    /// How many bytes the operation was to read, write or reserve.
+    /// The number of bytes that the operation was to read, write or reserve.
     pub length: Option<u64>,
     /// The new name, for renames and links.
     pub target: Option<PathBuf>,

@@ -36,9 +36,9 @@ pub struct Metadata {
     pub length: u64,
     /// True if it is a directory.
     pub is_directory: bool,
-    /// When the content changed last, in milliseconds since 1970.
+    /// The time of the last change of the content, in milliseconds since 1970.
     pub modified_ms: i64,
-    /// How many names the file has.
+    /// The number of names of the file.
     pub links: u64,
     /// The disk that holds it: files cannot be linked from one disk to another.
     pub device: u64,

@@ -21,7 +21,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<DiskWaits>>> = const { RefCell::new(None) };
 }
 
-/// How long some background work has waited for the disk.
+/// The time for which some background work has waited for the disk.
 #[derive(Debug, Default)]
 pub struct DiskWaits {
     all: Cell<Duration>,

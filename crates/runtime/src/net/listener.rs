@@ -12,7 +12,7 @@ pub struct ListenOptions {
     /// Lets several listeners, one per shard, have the same address; the kernel spreads connections
     /// over them (SO_REUSEPORT).
     pub shared: bool,
-    /// How many connections may wait to be accepted.
+    /// The maximum number of connections that wait to be accepted.
     pub backlog: i32,
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicUsize;
 pub struct ShardContext {
     /// From 0 to `count - 1`.
     pub index: usize,
-    /// How many shards there are.
+    /// The number of shards.
     pub count: usize,
 }
 
@@ -40,7 +40,7 @@ impl ShardContext {
 /// The state that all shards of one start share.
 pub(crate) struct Peers {
     pub(crate) inboxes: Vec<Arc<Inbox>>,
-    /// How many shards have a `main` that is not done.
+    /// The number of shards with a `main` that is not done.
     pub(crate) running: AtomicUsize,
 }
 

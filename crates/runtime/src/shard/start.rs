@@ -19,14 +19,14 @@ const STACK_BYTES: usize = 8 << 20;
 /// Options for the start of shards.
 #[derive(Debug, Clone, Default)]
 pub struct ShardOptions {
-    /// How many shards; 0 counts as 1.
+    /// The number of shards; 0 counts as 1.
     pub count: usize,
     /// The processors to which shards are pinned, in turn. `None` leaves the placement to the
     /// kernel.
     pub pin_to: Option<Vec<usize>>,
-    /// How long a shard without work keeps looking for work before it sleeps. Zero, the default, is
-    /// right on shared processors; on a dedicated machine, some tens of microseconds save a wake-up
-    /// (5 to 30 µs) for each request.
+    /// The time for which a shard without work looks for work before it sleeps. Zero, the default,
+    /// is right on shared processors; on a dedicated machine, some tens of microseconds save a
+    /// wake-up (5 to 30 µs) for each request.
     pub idle_spin: Duration,
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-/// How a crash treats changes that were not durable.
+/// The treatment of changes that were not durable, in a crash.
 #[derive(Clone, Copy)]
 enum Mood {
     /// All of them are lost.

@@ -24,11 +24,11 @@ pub struct Fault {
     pub operation: Operation,
     /// A part of the path of the files that it concerns; empty for all.
     pub path_contains: String,
-    /// How many matching operations pass first.
+    /// The number of matching operations that pass first.
     pub skip: u64,
-    /// How many matching operations fail after these.
+    /// The number of matching operations that fail after these.
     pub count: u64,
-    /// How they fail.
+    /// The form of the failure.
     pub effect: Effect,
 }
 
