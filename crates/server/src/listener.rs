@@ -34,7 +34,7 @@ pub(crate) struct Port {
     pub handshake: Option<Handshake>,
 }
 
-/// How a listener chooses the shard of a connection.
+/// The rule by which a listener chooses the shard of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// The shard with the fewest connections.
