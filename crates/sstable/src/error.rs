@@ -57,7 +57,7 @@ pub enum SSTableError {
     OtherTable {
         /// Statistics.db, which lists the columns.
         file: FileName,
-        /// How they differ.
+        /// The difference between the columns and the table.
         reason: String,
     },
     /// A file of an SSTable with this name exists. It was not changed.
@@ -73,7 +73,7 @@ pub enum SSTableError {
     Rejected {
         /// The file that was being written.
         file: FileName,
-        /// Why the write was rejected.
+        /// The reason why the writer rejected it.
         reason: String,
     },
 }

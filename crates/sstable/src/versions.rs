@@ -177,7 +177,7 @@ pub struct VersionFeatures {
     pub index: IndexKind,
     /// The form of full deletion times in Data.db and Index.db.
     pub deletion_time: DeletionTimeForm,
-    /// How negative deletion times in Rows.db are treated.
+    /// The treatment of negative deletion times in Rows.db.
     pub negative_deletions: NegativeDeletions,
     /// The range of local deletion times in rows and statistics.
     pub local_deletion_times: LocalDeletionTimes,

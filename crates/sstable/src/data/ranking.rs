@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use espalier_mutation::ClusteringComparator;
 use espalier_types::CqlType;
 
-/// How the first clustering value of a table's rows becomes a rank.
+/// The rule by which the first clustering value of a table's rows becomes a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ranking {
     kind: Kind,

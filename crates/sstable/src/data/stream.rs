@@ -13,7 +13,7 @@ use crate::error::{Result, SSTableError};
 
 use crate::page_cache::Caching;
 
-/// How the stream gets its chunks.
+/// The way in which the stream gets its chunks.
 #[derive(Debug)]
 enum Access {
     /// Through the page cache.

@@ -20,7 +20,7 @@ use crate::{
     write_behind::WriteBehindFile,
 };
 
-/// How Data.db is cut into chunks.
+/// The division of Data.db into chunks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChunkFormat {
     /// Compressed chunks, with the options of the table.

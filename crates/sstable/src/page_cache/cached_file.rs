@@ -23,7 +23,7 @@ const PAGES_AT_ONCE: usize = 64;
 /// few more.
 const PRIVATE_PAGES: usize = 8;
 
-/// How a reader uses the page cache.
+/// The use of the page cache by a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caching {
     /// The reader caches the pages that it reads, for all readers.

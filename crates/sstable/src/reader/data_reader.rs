@@ -134,7 +134,7 @@ impl DataReader {
         )
     }
 
-    /// How rows are decoded.
+    /// Returns the layout for decoding rows.
     pub(crate) fn layout(&self) -> &Arc<FileLayout> {
         &self.layout
     }

@@ -61,9 +61,9 @@ pub(crate) struct Inner {
     pub(crate) bytes_on_disk: u64,
     /// The entries of secondary indexes, by the index's name.
     pub(crate) secondary: BTreeMap<String, SecondaryIndex>,
-    /// How positions in Index.db are decoded and compared for the table's current schema.
+    /// The rules to decode and compare positions in Index.db for the table's current schema.
     pub(crate) positions: RefCell<Arc<PositionFormat>>,
-    /// How rows are decoded for the table's current schema.
+    /// The layout for decoding rows with the table's current schema.
     pub(crate) layout: RefCell<Arc<FileLayout>>,
 }
 
@@ -148,7 +148,7 @@ impl SSTableReader {
         self.0.data.stored_length()
     }
 
-    /// How Data.db is compressed; `None` if it is not.
+    /// The compression of Data.db; `None` if it has none.
     pub fn compression(&self) -> Option<&CompressionInfo> {
         self.0.data.compression()
     }

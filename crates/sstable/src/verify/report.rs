@@ -29,7 +29,7 @@ impl fmt::Display for Severity {
 /// A problem of the SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The place and the fault.
     pub what: String,
@@ -44,9 +44,9 @@ impl fmt::Display for Problem {
 /// The number of problems of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {
-    /// Which file.
+    /// The file.
     pub file: FileName,
-    /// How bad they are.
+    /// The severity of the problems.
     pub severity: Severity,
     /// The number of problems that [`VerifyReport::problems`] lists.
     pub shown: u64,

@@ -38,8 +38,8 @@ pub struct BigIndex<F> {
     data_length: u64,
     min_index_interval: u32,
     summary: RefCell<Rc<Summary>>,
-    /// How often the summary was rebuilt. The number is part of the cache key of an interval, so
-    /// that intervals of an earlier summary are not found.
+    /// The number of times that the summary was rebuilt. The number is part of the cache key of an
+    /// interval, so that intervals of an earlier summary are not found.
     summary_number: Cell<u64>,
     /// Set when the summary was not read from Summary.db. Holds the fault of Summary.db, or `None`
     /// if the file is missing.

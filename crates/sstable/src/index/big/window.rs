@@ -13,7 +13,7 @@ use crate::error::{Result, SSTableError};
 /// Number of bytes that a sequential reader reads at once.
 pub(super) const PIECE_BYTES: u64 = 128 * 1024;
 
-/// How a window reads its bytes.
+/// The way in which a window reads its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// By pages, through the cache.

@@ -30,7 +30,7 @@ use crate::{
 /// The most doublings of the number of chunks for one read. Other limits bound one read too.
 const MAX_DOUBLED: usize = 8;
 
-/// How far a look-up got.
+/// The progress of a look-up.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Begin,

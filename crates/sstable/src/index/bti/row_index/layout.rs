@@ -20,7 +20,7 @@ const MAX_OFFSET_SIZE: usize = 7;
 /// Maximum length of an entry after the key in bytes: three integers and a deletion.
 pub(super) const MAX_ENTRY_TAIL_SIZE: usize = 3 * 9 + 1 + deletion_time::RAW_SIZE;
 
-/// How a version treats a deletion with a negative timestamp.
+/// The form of a deletion with a negative timestamp in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegativeDeletions {
     /// `da` cannot hold it. Cassandra 5.0.9 writes it and fails to read it.
