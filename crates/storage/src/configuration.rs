@@ -16,7 +16,8 @@ pub struct StorageConfiguration {
     pub data_directory: PathBuf,
     /// Directory of the commit log's segments (`commitlog_directory`).
     pub commitlog_directory: PathBuf,
-    /// When a write is acknowledged (`commitlog_sync` and the settings for its modes).
+    /// The point at which a write is acknowledged (`commitlog_sync` and the settings for its
+    /// modes).
     pub commitlog_sync: CommitLogSync,
     /// Bytes of a segment (`commitlog_segment_size`). A mutation may have half of that.
     pub commitlog_segment_bytes: u32,
@@ -24,7 +25,7 @@ pub struct StorageConfiguration {
     pub commitlog_total_bytes: u64,
     /// The sizes from which indexes on vectors have other forms. No setting changes them.
     pub vector_limits: VectorLimits,
-    /// How a start treats a damaged segment (`commit_failure_policy`).
+    /// The treatment of a damaged segment at a start (`commit_failure_policy`).
     pub commit_failure_policy: ReplayPolicy,
     /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and similar
     /// settings). A hard limit.

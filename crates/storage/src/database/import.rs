@@ -41,7 +41,7 @@ pub struct Imported {
     pub bytes: u64,
 }
 
-/// How files from elsewhere get into the table's directory.
+/// The way in which files from elsewhere get into the table's directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Becoming {
     Copies,

@@ -29,8 +29,8 @@ use crate::{
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const SCHEMA: &str = "schema.cql";
 
-/// How often a shard tries to link the files of its view. Arbitrary: each split of a file may cost
-/// one attempt.
+/// The number of times that a shard tries to link the files of its view. Arbitrary: each split of a
+/// file may cost one attempt.
 const LINK_ATTEMPTS: u32 = 16;
 
 /// A table of which a snapshot is to be taken.

@@ -13,7 +13,7 @@ pub struct Definition {
     pub warned: Option<&'static str>,
     /// The feature in messages.
     pub what: &'static str,
-    /// Why it matters, at the end of the messages.
+    /// The reason why it matters, at the end of the messages.
     reason: &'static str,
 }
 

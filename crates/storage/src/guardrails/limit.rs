@@ -48,7 +48,7 @@ pub struct Definition {
     pub defaults: (i64, i64),
     /// The messages of a warning and of a refusal, with `{what}`, `{value}` and `{threshold}`.
     texts: (&'static str, &'static str),
-    /// Why it matters, at the end of the messages.
+    /// The reason why it matters, at the end of the messages.
     reason: &'static str,
 }
 

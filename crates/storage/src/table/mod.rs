@@ -70,7 +70,7 @@ pub(crate) struct Table {
     device: Cell<Option<u64>>,
     /// The error of the last flush, if it failed.
     flush_failure: RefCell<Option<String>>,
-    /// When the scheduler may retry a failed flush.
+    /// The time at which the scheduler may retry a failed flush.
     pub(crate) flush_retry_at: Cell<Option<Instant>>,
     cache: Rc<TableCache>,
     empty_ranges: Rc<EmptyRanges>,
