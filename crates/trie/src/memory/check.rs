@@ -12,7 +12,7 @@ pub enum Corruption {
     Places {
         /// Its index.
         index: u32,
-        /// How many places it was found in.
+        /// The number of places in which it was found.
         places: u8,
     },
     /// A node is not as its type requires.

@@ -19,7 +19,7 @@ pub(crate) struct OwnBlocks {
     /// The table: a power of two of places, or none. 0 is a free place, because block 0 is never
     /// used.
     places: Vec<u32>,
-    /// How many places are taken.
+    /// The number of taken places.
     count: usize,
 }
 

@@ -30,7 +30,7 @@ pub const MAX_PAYLOAD_SIZE: usize = PAGE_SIZE - 1 - MAX_BODY_SIZE;
 /// cursor grow to the size of the file. The exact number is arbitrary.
 pub const MAX_DEPTH: usize = 1 << 21;
 
-/// How a node stores its children.
+/// The form in which a node stores its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// No children.
