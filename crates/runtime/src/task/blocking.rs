@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// Dropping the future does not stop the work.
 pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     thread_local! {
-        // Fewer than the pool has threads: the runtime underneath spins when its pool is full.
+        // One less than the threads of the pool, because the runtime spins when its pool is full.
         static PLACES: Semaphore = Semaphore::new(BLOCKING_THREADS - 1);
     }
     let places = PLACES.with(Semaphore::clone);
@@ -23,8 +23,8 @@ pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send +
         BufResult(Ok(0), catch_unwind(AssertUnwindSafe(work)))
     });
     let submitted = compio::runtime::submit(operation);
-    // In a task of its own, so that the place stays taken until the thread is free if this future
-    // is dropped.
+    // A task of its own waits for the thread. So the place stays taken until the thread is free,
+    // even if the caller drops this future.
     let outcome = super::spawn_local(async move {
         let BufResult(_, operation) = submitted.await;
         drop(permit);
