@@ -1,5 +1,5 @@
-//! Shares reads under way: a task that needs a page that another task already reads waits for that
-//! read.
+//! Shares reads under way. If another task already reads the page that a task needs, the task waits
+//! for that read.
 //!
 //! Memory: an entry for each read under way.
 

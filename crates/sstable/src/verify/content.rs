@@ -155,7 +155,7 @@ impl<'a> IndexCheck<'a> {
     ) -> Result<bool> {
         let name = &self.name;
         match std::mem::replace(&mut self.next, Ok(None)) {
-            // If the index stores no key, the look-up of this key led here.
+            // An entry may have no key. `check_partition` has looked this key up in the index.
             Ok(Some((at, indexed)))
                 if at == position && indexed.as_ref().is_none_or(|indexed| indexed == key) => {}
             Ok(Some(_)) => report.fail(name, 0, format_args!("it leads past {position}")),

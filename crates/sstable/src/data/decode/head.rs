@@ -47,7 +47,7 @@ impl UnfilteredHead {
         HeadPosition { values: to_values(bytes, &self.spans), weight: self.weight() }
     }
 
-    /// Returns −1, 0 or +1: the side of rows with equal values on which the item lies.
+    /// Returns −1 if the item lies before rows with equal values, +1 if behind them, 0 for a row.
     pub(crate) fn weight(&self) -> i8 {
         match self.kind {
             HeadKind::Row => 0,
@@ -55,8 +55,8 @@ impl UnfilteredHead {
         }
     }
 
-    /// Compares its position with another one, without owned values. `bytes` are those from which
-    /// the head was read.
+    /// Compares its position with another one, without owned values. `bytes` are the bytes of the
+    /// head.
     pub(crate) fn compare(
         &self,
         bytes: &Bytes,
