@@ -73,7 +73,7 @@ pub enum StorageError {
         /// Bytes of unfinished batches on this shard.
         bytes: usize,
     },
-    /// A batch that was stored and could not be applied as a whole. It is not retried any more.
+    /// A stored batch of which a part could not be applied. The node does not retry it any more.
     #[error(
         "a logged batch or transaction is given up, and a part of its writes may be missing: \
          {reason}; read its rows, and write them again"
@@ -156,7 +156,7 @@ pub enum StorageError {
         .0.display()
     )]
     BusySSTable(PathBuf),
-    /// The path is not a table directory without a table in the schema.
+    /// No directory of a dropped table has this path.
     #[error("{} is not among the directories without a table", .0.display())]
     UnknownOrphan(PathBuf),
     /// A compaction was stopped by request, by another compaction of its files, or because its

@@ -10,8 +10,7 @@
 //! intervals of the commit log; writes that compactions have purged; writes before a truncation;
 //! and writes to dropped tables. Replaying a write twice is harmless as long as the deletions that
 //! cover it exist. Once compactions have purged these deletions, the write would reappear for good.
-//! Each SSTable therefore names its intervals of the log, also one that is flushed during the
-//! replay.
+//! So each SSTable names its intervals of the log, even if it was flushed during the replay.
 
 mod host_id;
 mod schema;
