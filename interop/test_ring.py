@@ -123,10 +123,7 @@ def check_reads(session, ours, cassandra):
     before = counter(ours, "reads_answered")
     reads = ring_reads.check(session, tables)
     assert counter(ours, "reads_answered") - before > reads
-    # All rows are right. But of some seeds, the digests of one or two partitions differ; see "Known
-    # faults" in docs/ring.md.
-    differing = ring_reads.mismatches(cassandra)
-    assert differing == 0 if ring_reads.RUNS_ALL else differing * 20 < reads
+    assert ring_reads.mismatches(cassandra) == 0
 
 
 def check_hints_and_truncation(session, ours, cassandra, query):

@@ -10,8 +10,8 @@
 //   answer VERSION COMMAND RESPONSE DIGEST   payloads of a read and of its answer, and the digest
 //                                            that a replica sends instead
 //
-// The steps between rows and answer are those of ReadCommand.executeLocally. It itself needs a
-// running node.
+// The rows are those of Cassandra's memtable. The steps between rows and answer are those of
+// ReadCommand.executeLocally. It itself needs a running node.
 
 import java.io.BufferedOutputStream;
 import java.io.PrintStream;
@@ -31,21 +31,32 @@ import org.apache.cassandra.db.rows.*;
 import org.apache.cassandra.db.transform.RTBoundCloser;
 import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.dht.*;
+import org.apache.cassandra.index.transactions.UpdateTransaction;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.Hex;
 import org.apache.cassandra.utils.btree.BTreeSet;
+import org.apache.cassandra.utils.concurrent.ImmediateFuture;
+import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.apache.cassandra.utils.memory.HeapPool;
+import org.apache.cassandra.utils.memory.MemtableAllocator;
 import org.apache.cassandra.io.util.DataOutputBuffer;
 
 public class ReadVectors extends InternodeVectors
 {
-    static final int GRACE = 864000;
+    static final int GRACE = 864000, MOMENTS = 40;
 
     static List<DecoratedKey> keys;
     static List<ByteBuffer[]> clusterings;
-    static NavigableMap<DecoratedKey, List<PartitionUpdate>> content;
+    static NavigableMap<DecoratedKey, AtomicBTreePartition> content;
+    /** The seconds of deletions by their moment: the deletions of one batch share both. */
+    static long[] seconds = new long[MOMENTS];
+
+    static final OpOrder order = new OpOrder();
+    static final MemtableAllocator allocator = new HeapPool(Long.MAX_VALUE, 1, () -> ImmediateFuture.success(true)).newAllocator("reads");
 
     public static void main(String[] a) throws Exception
     {
@@ -100,7 +111,7 @@ public class ReadVectors extends InternodeVectors
     /** Few timestamps, so that writes meet. */
     static long moment()
     {
-        return NOW * 1_000_000 + random.nextInt(40);
+        return NOW * 1_000_000 + random.nextInt(MOMENTS);
     }
 
     /** A second of a deletion or expiry: now, before now within the grace, before the grace. */
@@ -116,7 +127,8 @@ public class ReadVectors extends InternodeVectors
 
     static DeletionTime deleted()
     {
-        return DeletionTime.build(moment(), second());
+        long moment = moment();
+        return DeletionTime.build(moment, seconds[(int) (moment - NOW * 1_000_000)]);
     }
 
     static Clustering<?> place()
@@ -206,7 +218,11 @@ public class ReadVectors extends InternodeVectors
 
     static PartitionUpdate anUpdate(DecoratedKey key)
     {
-        if (one(25)) return PartitionUpdate.fullPartitionDelete(table, key, moment(), second());
+        if (one(25))
+        {
+            DeletionTime deleted = deleted();
+            return PartitionUpdate.fullPartitionDelete(table, key, deleted.markedForDeleteAt(), deleted.localDeletionTime());
+        }
         PartitionUpdate.Builder b = new PartitionUpdate.Builder(table, key, table.regularAndStaticColumns(), 4);
         boolean hasClusterings = !table.clusteringColumns().isEmpty();
         if (hasClusterings && one(4))
@@ -231,6 +247,8 @@ public class ReadVectors extends InternodeVectors
                 values[c] = one(2) && i > 0 ? clusterings.get(i - 1)[c] : few(table.clusteringColumns().get(c).type);
             clusterings.add(values);
         }
+        for (int i = 0; i < MOMENTS; i++)
+            seconds[i] = second();
         content = new TreeMap<>();
         // One key has no content.
         for (int i = 5 + random.nextInt(60); i > 0; i--)
@@ -238,7 +256,11 @@ public class ReadVectors extends InternodeVectors
             DecoratedKey key = keys.get(random.nextInt(3));
             PartitionUpdate update = anUpdate(key);
             if (update.isEmpty()) continue;
-            content.computeIfAbsent(key, k -> new ArrayList<>(Arrays.asList(PartitionUpdate.emptyUpdate(table, k)))).add(update);
+            AtomicBTreePartition partition = content.computeIfAbsent(key, k -> new AtomicBTreePartition(TableMetadataRef.forOfflineTools(table), k, allocator));
+            try (OpOrder.Group group = order.start())
+            {
+                partition.addAll(update, allocator.cloner(group), group, UpdateTransaction.NO_OP);
+            }
             try (DataOutputBuffer buffer = new DataOutputBuffer())
             {
                 Mutation.serializer.serialize(new Mutation(update), buffer, 13);
@@ -386,7 +408,7 @@ public class ReadVectors extends InternodeVectors
     /** The rows of a partition as a memtable shows them. */
     static UnfilteredRowIterator rows(ReadCommand command, DecoratedKey key)
     {
-        PartitionUpdate merged = PartitionUpdate.merge(content.get(key));
+        AtomicBTreePartition merged = content.get(key);
         ColumnFilter columns = command.columnFilter();
         ClusteringIndexFilter filter = command.clusteringIndexFilter(key);
         if (command instanceof PartitionRangeReadCommand) return filter.getUnfilteredRowIterator(columns, merged);

@@ -156,7 +156,8 @@ fn reconcile_elements(
 /// Removes from a row the data that `active` (a partition or range deletion) covers; returns
 /// whether anything is left.
 ///
-/// A row deletion that `active` supersedes is removed too. A shadowable deletion that is not void
+/// A row deletion that does not supersede `active` is removed too. A deletion of a complex column
+/// is removed if `active` supersedes it; an equal one stays. A shadowable deletion that is not void
 /// is applied as well, so this call must come after all merging.
 pub fn apply_deletion(row: &mut Row, active: DeletionTime) -> bool {
     let mut strongest = active;
@@ -183,7 +184,8 @@ fn remove_deleted(row: &mut Row, active: DeletionTime) {
     row.columns.retain_mut(|(_, data)| match data {
         ColumnData::Simple(cell) => !active.deletes(cell.timestamp),
         ColumnData::Complex(column) => {
-            if !column.deletion.supersedes(&active) {
+            // An equal deletion stays, as in a memtable of Cassandra: digests of reads count it.
+            if active.supersedes(&column.deletion) {
                 column.deletion = DeletionTime::LIVE;
             }
             column.cells.retain(|(_, cell)| !active.deletes(cell.timestamp));

@@ -2,6 +2,7 @@
 //! long as to run its tests.
 #![allow(clippy::unwrap_used)]
 
+mod deletion_ties;
 mod leaps;
 mod merge;
 mod packed_rows;
