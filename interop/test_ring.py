@@ -1,6 +1,6 @@
 """A node of ours in the ring of a stock Cassandra 5.0 node: Cassandra shows it as one of its own,
-our node takes the schema, stores writes and answers reads as Cassandra does, and what it does not
-do fails at the coordinator.
+our node takes the schema, stores writes, conditional ones too, and answers reads as Cassandra does.
+What it does not do fails at the coordinator.
 
 The Cassandra node is the test's own, because a ring changes its members for ever.
 """
@@ -16,6 +16,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.policies import HostFilterPolicy, RoundRobinPolicy
 from cassandra.query import SimpleStatement
 
+import ring_conditions
 import ring_reads
 from cassandra_node import CassandraNode
 from driver import connect, seed
@@ -180,6 +181,8 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     # A read that needs our node is answered, with a digest that Cassandra's equals.
     assert list(write("SELECT v FROM ring.t WHERE k = 1 AND c = 'a'")) == [("value",)]
     check_reads(session, ours, cassandra)
+    is_up = lambda: status(cassandra).get(ADDRESS) == "UN"
+    ring_conditions.check(session, cassandra, ours, lambda: agreed(session), is_up, local_rows)
     # A read by an index: our node finds the rows by the condition.
     session.execute("CREATE INDEX ON ring.t (v)")
     session.execute("CREATE TABLE ring.n (k int PRIMARY KEY, n counter)")

@@ -9,9 +9,10 @@
 //! | [`payload`] | the content of messages: mutations, reads, gossip, schema, Paxos |
 //! | [`digest`] | the digest of a read, bit by bit as Cassandra computes it |
 //! | [`replica`] | the answer to a read, from the node's storage |
+//! | [`paxos`] | conditional writes: promises, proposals and commits, in the node's storage |
 //! | [`ring`] | a node as a member of a ring: connections, gossip, answers |
 //!
-//! The codec, all but [`replica`] and [`ring`], is pure functions over bytes: it opens no socket
+//! The codec, all but [`replica`], [`paxos`] and [`ring`], is pure functions over bytes: it opens no socket
 //! and reads no clock.
 //!
 //! Invariants:
@@ -32,6 +33,7 @@ pub mod handshake;
 mod input;
 pub mod message;
 mod output;
+pub mod paxos;
 pub mod payload;
 pub mod replica;
 pub mod ring;

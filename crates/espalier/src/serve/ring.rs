@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use espalier_internode::paxos::{self, PaxosAnswer, PaxosRequest};
 use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand};
 use espalier_internode::replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits};
 use espalier_internode::ring::{Backend, LocalFuture, LocalView, RingMember, StartError};
@@ -141,6 +142,11 @@ impl Backend for Node {
     fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>> {
         let database = self.0.clone();
         Box::pin(async move { database.truncate(table).await.map_err(|error| error.to_string()) })
+    }
+
+    fn paxos(&self, request: PaxosRequest) -> LocalFuture<Result<PaxosAnswer, String>> {
+        let database = self.0.clone();
+        Box::pin(async move { paxos::answer(&database, request).await })
     }
 
     fn read(

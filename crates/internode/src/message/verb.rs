@@ -126,6 +126,11 @@ impl Verb {
         let is_named = self.name().is_some_and(|name| name.contains("_RSP"));
         is_named && self.response().is_none()
     }
+
+    /// Returns whether a verb is one of conditional writes, of either version of Paxos.
+    pub fn is_of_paxos(self) -> bool {
+        self.name().is_some_and(|name| name.starts_with("PAXOS"))
+    }
 }
 
 impl fmt::Display for Verb {

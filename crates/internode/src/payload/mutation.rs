@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use espalier_mutation::{
     DecoratedKey, PartitionUpdate, RangeTombstone, RangeTombstoneMarker, Unfiltered,
     schema::{TableId, TableMetadata},
@@ -50,6 +51,14 @@ impl Update {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), String> {
         out.extend_from_slice(self.table.id.0.as_bytes());
         self.partition.encode(&self.table, None, out)
+    }
+
+    /// Decodes an update that stands alone.
+    pub(crate) fn of_bytes(bytes: &Bytes, tables: &dyn Tables) -> Result<Self> {
+        let mut input = Input::new(bytes);
+        let update = Self::decode(&mut input, tables)?;
+        input.end()?;
+        Ok(update)
     }
 
     /// Returns the update as storage takes it.

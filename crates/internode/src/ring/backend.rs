@@ -6,6 +6,7 @@ use espalier_mutation::schema::{Schema, TableId};
 use uuid::Uuid;
 
 use crate::{
+    paxos::{PaxosAnswer, PaxosRequest},
     payload::{Batch, Mutation, ReadCommand},
     replica::{ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
 };
@@ -49,6 +50,9 @@ pub trait Backend {
 
     /// Removes all rows of a table.
     fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>>;
+
+    /// Answers a step of a conditional write. The outcome is synced when the future is ready.
+    fn paxos(&self, request: PaxosRequest) -> LocalFuture<Result<PaxosAnswer, String>>;
 
     /// Answers a read as a Cassandra replica does.
     fn read(

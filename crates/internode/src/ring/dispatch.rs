@@ -46,7 +46,9 @@ impl RingMember {
             self.answer(from, to, header, payload.map_err(Refusal::of)?, room)
         });
         if let Err(refusal) = outcome {
-            let is_wanted = header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE);
+            // Cassandra's replicas refuse conditional writes in this way whether asked to or not.
+            let is_wanted = header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE)
+                || header.verb.is_of_paxos();
             self.refuse(to, (header.id, header.verb), is_wanted, &refusal);
         }
     }
@@ -81,7 +83,12 @@ impl RingMember {
                 Ok(false)
             }
             Verb::TRUNCATE_REQ => Ok(true),
-            Verb::MUTATION_REQ | Verb::READ_REPAIR_REQ | Verb::HINT_REQ => {
+            Verb::MUTATION_REQ
+            | Verb::READ_REPAIR_REQ
+            | Verb::HINT_REQ
+            | Verb::PAXOS_PREPARE_REQ
+            | Verb::PAXOS_PROPOSE_REQ
+            | Verb::PAXOS_COMMIT_REQ => {
                 if message.payload.len() > MAX_WRITE_BYTES {
                     return Err(Refusal::new("a write exceeds 16 MiB"));
                 }
@@ -152,6 +159,7 @@ impl RingMember {
             (_, Payload::BatchStore(batch)) => self.store_batch(to, (id, verb), batch, room)?,
             (_, Payload::BatchRemove(batch)) => self.remove_batch(batch),
             (_, Payload::Hint(hint)) => self.store_hint(to, (id, verb), hint, room)?,
+            (_, Payload::Paxos(commit)) => self.paxos(to, (id, verb), *commit, room)?,
             (Verb::TRUNCATE_REQ, Payload::Truncate { keyspace, table }) => {
                 self.truncate(to, id, (keyspace, table))?;
             }

@@ -11,6 +11,7 @@
 //! | `schema` | the schema of the ring |
 //! | `writes` | writes, hints and truncations |
 //! | `batches` | the batch log |
+//! | `paxos` | conditional writes |
 //! | `requests` | requests of the node to its peers |
 //! | [`replicas`] | the replicas of a partition |
 //! | `reads` | answers to reads |
@@ -33,6 +34,7 @@ mod inbound;
 pub mod member;
 mod metrics;
 mod outbound;
+mod paxos;
 mod reads;
 pub mod replicas;
 mod requests;

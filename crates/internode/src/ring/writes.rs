@@ -3,6 +3,7 @@
 
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 
+use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{spawn_local, time};
 use espalier_storage::system::is_system_keyspace;
 
@@ -147,18 +148,19 @@ impl RingMember {
 
 /// Refuses a write if it changes a table that this node does not keep as the ring does.
 pub(super) fn check(write: &Mutation) -> Result<(), Refusal> {
-    for update in &write.updates {
-        let table = &update.table;
-        let text = if is_system_keyspace(&table.keyspace) {
-            "writes to tables of system keyspaces are not stored"
-        } else if table.is_counter() {
-            "writes to counters are not stored"
-        } else if table.has_views() || table.is_view() {
-            "writes to materialized views and their base tables are not stored"
-        } else {
-            continue;
-        };
-        return Err(Refusal::new(text));
-    }
-    Ok(())
+    write.updates.iter().try_for_each(|update| check_table(&update.table))
+}
+
+/// Refuses writes to a table that this node does not keep as the ring does.
+pub(super) fn check_table(table: &TableMetadata) -> Result<(), Refusal> {
+    let text = if is_system_keyspace(&table.keyspace) {
+        "writes to tables of system keyspaces are not stored"
+    } else if table.is_counter() {
+        "writes to counters are not stored"
+    } else if table.has_views() || table.is_view() {
+        "writes to materialized views and their base tables are not stored"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(text))
 }

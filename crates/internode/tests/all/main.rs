@@ -8,6 +8,7 @@ mod hostile;
 mod invariants;
 mod member;
 mod oracle;
+mod paxos;
 mod replica;
 mod replica_limits;
 mod sent_by_cassandra;

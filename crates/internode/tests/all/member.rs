@@ -16,6 +16,7 @@ use espalier_internode::{
     frame::{DEFAULT_MAX_MESSAGE_BYTES, MessageReader, put_message},
     handshake::{Accept, ConnectionKind, Framing, Initiate},
     message::{Header, Message, MessageFlags, Verb},
+    paxos::{self, PaxosAnswer, PaxosRequest},
     payload::{
         ApplicationState, Batch, EndpointState, FailureReason, GossipAck, Hint,
         Mutation as RingMutation, Payload, ReadCommand, VersionedValue, gossip::tokens_value,
@@ -42,16 +43,16 @@ use crate::{
     sent_by_cassandra::{bodies, decode, schema},
 };
 
-const VERSION: MessagingVersion = MessagingVersion::V13;
+pub const VERSION: MessagingVersion = MessagingVersion::V13;
 
 /// The node behind the member: it records what it is told.
 #[derive(Clone, Default)]
-struct Node(Rc<Records>);
+pub struct Node(pub Rc<Records>);
 
 #[derive(Default)]
-struct Records {
-    schema: RefCell<Option<Arc<Schema>>>,
-    database: RefCell<Option<Database>>,
+pub struct Records {
+    pub schema: RefCell<Option<Arc<Schema>>>,
+    pub database: RefCell<Option<Database>>,
     batches: RefCell<Vec<Batch>>,
     stored: RefCell<Vec<Mutation>>,
     removed: RefCell<Vec<Uuid>>,
@@ -101,6 +102,11 @@ impl Backend for Node {
         ready(Err("not in this test".into()))
     }
 
+    fn paxos(&self, request: PaxosRequest) -> LocalFuture<Result<PaxosAnswer, String>> {
+        let database = self.0.database.borrow().clone().unwrap();
+        Box::pin(async move { paxos::answer(&database, request).await })
+    }
+
     fn read(
         &self,
         command: ReadCommand,
@@ -138,13 +144,15 @@ fn of_replicas(count: &str) -> Arc<Schema> {
 }
 
 /// The other node of the ring.
-struct Peer {
+pub struct Peer {
     address: SocketAddr,
     /// The messages that have arrived, with the kind of their connection.
-    arrived: RefCell<Vec<(ConnectionKind, Message)>>,
+    pub arrived: RefCell<Vec<(ConnectionKind, Message)>>,
     out: RefCell<Option<Rc<TcpStream>>>,
     /// The kind of the connection that `send` opens.
     sends: Cell<ConnectionKind>,
+    /// The flags of the messages that `send` sends.
+    pub flags: Cell<MessageFlags>,
     /// The answer to each write.
     refuses: bool,
 }
@@ -164,7 +172,8 @@ impl Peer {
         let address = listener.local_address().unwrap();
         let (arrived, out) = (RefCell::default(), RefCell::default());
         let sends = Cell::new(ConnectionKind::Small);
-        let peer = Rc::new(Self { address, arrived, out, sends, refuses });
+        let flags = Cell::new(MessageFlags::CALL_BACK_ON_FAILURE);
+        let peer = Rc::new(Self { address, arrived, out, sends, flags, refuses });
         let accepting = Rc::clone(&peer);
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -247,7 +256,7 @@ impl Peer {
         EndpointState { generation: 1_700_000_000, heartbeat: 5, states: states.into() }
     }
 
-    async fn send(&self, member: SocketAddr, id: u64, verb: Verb, payload: Payload) {
+    pub async fn send(&self, member: SocketAddr, id: u64, verb: Verb, payload: Payload) {
         let open = self.out.borrow().clone();
         let stream = match open {
             Some(stream) => stream,
@@ -274,7 +283,7 @@ impl Peer {
             created_ms: time::now_millis() as u32,
             expires_in_ms: 60_000,
             verb,
-            flags: MessageFlags::CALL_BACK_ON_FAILURE,
+            flags: self.flags.get(),
             parameters: Vec::new(),
         };
         let (mut scratch, mut frames) = (Vec::new(), Vec::new());
@@ -291,7 +300,7 @@ impl Peer {
     }
 }
 
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if condition() {
             return;
@@ -302,7 +311,7 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Starts a peer, and a member with it as its seed.
-async fn ring(node: &Node, refuses: bool) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
+pub async fn ring(node: &Node, refuses: bool) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let own = espalier_runtime::net::probe_address(any).unwrap();
     let peer = Peer::start(own, refuses);

@@ -1,0 +1,188 @@
+//! The acceptor of conditional writes: what a replica promises, accepts and commits, by version 1
+//! of Cassandra's Paxos.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `acceptor` | the decisions, from the state of a partition |
+//! | `record` | the state as a row of `system.paxos`, in Cassandra's form |
+//!
+//! Each partition of each table is a register of its own. A coordinator writes to it in three
+//! steps, each of which needs a quorum of replicas:
+//!
+//! 1. **Prepare** asks for the promise to accept no older ballot. The answer has the update that
+//!    the replica accepted last and the one that it committed last. The coordinator finishes the
+//!    first and spreads the second, before it reads the row and makes an update of its own.
+//! 2. **Propose** asks the replica to accept an update.
+//! 3. **Commit** says that a quorum has accepted the update. The replica applies it.
+//!
+//! **One decision at a time.** A request takes the turn on the row of `system.paxos` (decision
+//! 0030): it reads the state, decides and writes, while other requests about the partition wait.
+//! The row and the partition have the same token, so one shard owns both.
+//!
+//! **Durability.** An answer waits for the sync of the commit log. An update and the record of its
+//! commit are one record of the log.
+//!
+//! **Memory.** A request holds its update, and the state of its partition.
+//!
+//! Source: Cassandra 5.0.9, `PaxosState`, `SystemKeyspace`.
+
+mod acceptor;
+mod record;
+
+use bytes::Bytes;
+use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, Row, schema::TableId};
+use espalier_runtime::time;
+use espalier_storage::{Database, StorageError};
+use uuid::Uuid;
+
+pub use acceptor::{AcceptorState, NO_BALLOT, Recorded, ballot_micros};
+use record::PaxosTable;
+
+/// A step of a conditional write, at one replica.
+#[derive(Clone, Debug)]
+pub struct PaxosRequest {
+    /// The table.
+    pub table: TableId,
+    /// The partition.
+    pub key: DecoratedKey,
+    /// The time in seconds for which the replica keeps what it accepts and commits.
+    pub ttl_s: u32,
+    /// The ballot, a UUID of version 1.
+    pub ballot: Uuid,
+    /// The step.
+    pub step: PaxosStep,
+}
+
+/// What a coordinator asks for. Updates are serialised, as in messages.
+#[derive(Clone, Debug)]
+pub enum PaxosStep {
+    /// The promise to accept no older ballot.
+    Prepare,
+    /// To accept an update.
+    Propose(Bytes),
+    /// To apply an update that a quorum has accepted.
+    Commit(Bytes, Box<PartitionUpdate>),
+}
+
+/// The answer to a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PaxosAnswer {
+    /// The promise is made.
+    Promised {
+        /// The update that the replica has accepted last, unless it is committed.
+        accepted: Option<Recorded>,
+        /// The update that the replica has committed last.
+        committed: Option<Recorded>,
+    },
+    /// The promise is refused.
+    Refused {
+        /// The ballot that was not older.
+        newest: Uuid,
+        /// The update that the replica has committed last.
+        committed: Option<Recorded>,
+    },
+    /// Whether the update is accepted.
+    Accepted(bool),
+    /// The update is applied.
+    Committed,
+}
+
+/// Answers a request once the outcome is durable.
+///
+/// # Errors
+///
+/// Fails if the ballot is no UUID of version 1, if a row of `system.paxos` is damaged, or if
+/// storage fails.
+pub async fn answer(database: &Database, request: PaxosRequest) -> Result<PaxosAnswer, String> {
+    let paxos = PaxosTable::of(&database.schema())?;
+    let timestamp_us = ballot_micros(request.ballot);
+    let timestamp_us = timestamp_us.ok_or("the ballot is not a UUID of version 1")?;
+    let shard = database.shard_of(&paxos.table, &request.key);
+    let answering = move |database: Database| async move {
+        let here = Acceptor { database, paxos, timestamp_us };
+        here.answer(request).await
+    };
+    database.call_in_turn(shard, answering).await
+}
+
+/// The acceptor on the shard that owns the partition.
+struct Acceptor {
+    database: Database,
+    paxos: PaxosTable,
+    /// The timestamp of what the request writes: the ballot's time.
+    timestamp_us: i64,
+}
+
+impl Acceptor {
+    async fn answer(self, request: PaxosRequest) -> Result<PaxosAnswer, String> {
+        let PaxosRequest { table, key, ttl_s, ballot, step } = request;
+        let times = record::Times {
+            timestamp_us: self.timestamp_us,
+            now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
+            ttl_s,
+        };
+        // Looked up before the turn, because it reads a file.
+        let truncated_us = match step {
+            PaxosStep::Commit(..) => self.database.truncated_at_us(table).await.map_err(text)?,
+            _ => None,
+        };
+        let turn = self.database.take_turn(self.paxos.turn_rows(table, &key)).await;
+        let mut updates = Vec::new();
+        let (row, answer): (Row, _) = match step {
+            PaxosStep::Prepare => {
+                let state = self.state(table, &key).await?.as_of(ballot);
+                let committed = state.committed.clone();
+                if let Some(newest) = state.newest()
+                    && !state.may_promise(ballot)
+                {
+                    return Ok(PaxosAnswer::Refused { newest, committed });
+                }
+                let answer = PaxosAnswer::Promised { accepted: state.accepted, committed };
+                (self.paxos.promise(table, ballot, times), answer)
+            }
+            PaxosStep::Propose(update) => {
+                let state = self.state(table, &key).await?.as_of(ballot);
+                if !state.may_accept(ballot) {
+                    return Ok(PaxosAnswer::Accepted(false));
+                }
+                if state.has_committed(ballot) {
+                    drop(turn);
+                    self.settle().await?;
+                    return Ok(PaxosAnswer::Accepted(true));
+                }
+                let row = self.paxos.proposal(table, ballot, update, times);
+                (row, PaxosAnswer::Accepted(true))
+            }
+            PaxosStep::Commit(update, write) => {
+                // An update that is older than a truncation would bring back truncated rows.
+                let is_truncated = truncated_us.is_some_and(|at_us| at_us >= self.timestamp_us);
+                if !is_truncated && !write.is_empty() {
+                    updates.push(*write);
+                }
+                (self.paxos.commit(table, ballot, update, times), PaxosAnswer::Committed)
+            }
+        };
+        let mut record = PartitionUpdate::new(self.paxos.table.id, key);
+        record.rows.push(row);
+        updates.push(record);
+        let ticket = self.database.write_in_turn(&Mutation { updates }, turn).await;
+        ticket.map_err(text)?.wait().await.map_err(|error| text(error.into()))?;
+        Ok(answer)
+    }
+
+    async fn state(&self, table: TableId, key: &DecoratedKey) -> Result<AcceptorState, String> {
+        let read = self.database.read(self.paxos.read(table, key)).await.map_err(text)?;
+        let row = read.partitions.first().and_then(|partition| partition.rows.first());
+        row.map_or(Ok(AcceptorState::default()), |row| self.paxos.state(row))
+    }
+
+    /// Waits until the state that the request has read is durable.
+    async fn settle(&self) -> Result<(), String> {
+        let ticket = self.database.barrier(&self.paxos.table).map_err(text)?;
+        ticket.wait().await.map_err(|error| text(error.into()))
+    }
+}
+
+fn text(error: StorageError) -> String {
+    error.to_string()
+}
