@@ -6,7 +6,7 @@ use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey,
     Direction, KeyBound, KeyRange, Token,
-    schema::{IndexMetadata, TableMetadata},
+    schema::{ColumnKind, IndexMetadata, TableMetadata},
 };
 use espalier_storage::{
     ColumnSelection, ReadCommand as StorageRead, ReadLimits, ReadTarget, system::is_system_keyspace,
@@ -19,6 +19,7 @@ use crate::payload::{
     ClusteringFilter, Counted, DataRange, FailureReason, Position, ReadCommand, SelectedRows,
     Selection,
     check::{check_clustering, check_key},
+    columns::named,
 };
 
 /// A read of storage.
@@ -76,20 +77,29 @@ fn check_index(command: &ReadCommand) -> Result<(), ReadFailure> {
             index.name
         ));
     }
-    // Cassandra makes the union of such conditions, and its coordinator filters again.
-    if command.needs_reconciliation && index.is_storage_attached() {
-        let is_mutable = |column: &Bytes| {
-            let column =
-                std::str::from_utf8(column).ok().and_then(|name| command.table.column(name));
-            column.is_none_or(|column| !column.is_primary_key())
-        };
-        let columns =
-            command.filter.expressions.iter().filter_map(|expression| expression.column());
-        if columns.filter(|column| is_mutable(column)).count() > 1 {
-            return unavailable("conditions on several columns with an index".into());
-        }
+    if command.needs_reconciliation && index.is_storage_attached() && asks_for_union(command) {
+        return unavailable("conditions on several columns with an index".into());
     }
     Ok(())
+}
+
+/// Returns whether a Cassandra replica answers with the rows that meet any of the conditions: two
+/// columns outside of the primary key have one, or a static column and any other. The cells may be
+/// at different replicas, so the coordinator filters again.
+fn asks_for_union(command: &ReadCommand) -> bool {
+    let conditions = &command.filter.expressions;
+    let mut mutable: Option<&Bytes> = None;
+    for name in conditions.iter().filter_map(|condition| condition.column()) {
+        let column = named(&command.table, name);
+        if column.is_some_and(|column| column.is_primary_key()) {
+            continue;
+        }
+        let is_static = column.is_some_and(|column| column.kind == ColumnKind::Static);
+        if (is_static && conditions.len() > 1) || *mutable.get_or_insert(name) != name {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns Cassandra's id of an index: the version 3 UUID of its name.

@@ -15,9 +15,11 @@ use espalier_internode::{
 };
 use espalier_mutation::{
     Cell, Clustering, ColumnData, DecoratedKey, Liveness, Mutation, PartitionUpdate, Row,
+    schema::{IndexKind, IndexMetadata, IndexPart, TableBuilder, TableId},
 };
 use espalier_runtime::{block_on, time::Instant};
 use espalier_storage::Database;
+use espalier_types::CqlType;
 use uuid::Uuid;
 
 use crate::{
@@ -202,6 +204,55 @@ fn unknown_indexes_and_conditions_are_refused() {
         let mut custom = read.clone();
         custom.filter.expressions = vec![Expression::Custom { index: Uuid::nil(), value }];
         assert_eq!(refused(custom).await, FailureReason::IndexNotAvailable);
+    });
+}
+
+/// Of conditions with SAI, those are refused of which Cassandra's replicas return the union.
+#[test]
+fn conditions_on_several_columns_with_sai_are_refused() {
+    block_on(async {
+        let options = [("class_name", "sai"), ("target", "a")];
+        let index = IndexMetadata {
+            name: "by_a".into(),
+            column: "a".into(),
+            part: IndexPart::Simple,
+            kind: IndexKind::Custom,
+            options: options.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        };
+        let table = TableBuilder::new("ks", "indexed", TableId(Uuid::from_u128(9)))
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Int, false)
+            .static_column("s", CqlType::Int)
+            .regular("a", CqlType::Int)
+            .regular("b", CqlType::Int)
+            .indexes(vec![index]);
+        let table = std::sync::Arc::new(table.build());
+        let database = open().await;
+        create(&database, vec![table.clone()]).await;
+        // Cassandra's id of an index: the UUID of version 3 of its name.
+        let id = Uuid::parse_str("917efe2e-982e-3ee5-bcb5-b1d064bb5dcb").unwrap();
+        for (columns, is_refused) in [
+            (vec!["a"], false),
+            (vec!["a", "a"], false),
+            (vec!["a", "c", "k"], false),
+            (vec!["s"], false),
+            (vec!["a", "b"], true),
+            (vec!["a", "c", "b"], true),
+            (vec!["s", "c"], true),
+            (vec!["s", "s"], true),
+            (vec!["a", "s"], true),
+        ] {
+            let mut read = whole_partition();
+            let condition = |column: &&'static str| Expression::Simple {
+                column: Bytes::from_static(column.as_bytes()),
+                operator: Operator::Gt,
+                value: Bytes::from_static(&[0; 4]),
+            };
+            read.filter.expressions = columns.iter().map(condition).collect();
+            (read.table, read.index, read.needs_reconciliation) = (table.clone(), Some(id), true);
+            let outcome = answer(&database, read, terms()).await;
+            assert_eq!(outcome.is_err(), is_refused, "{columns:?}: {outcome:?}");
+        }
     });
 }
 
