@@ -8,14 +8,16 @@ use std::sync::Arc;
 use espalier_internode::paxos::{self, PaxosAnswer, PaxosRequest};
 use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand};
 use espalier_internode::replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits};
-use espalier_internode::ring::{Backend, LocalFuture, LocalView, RingMember, StartError};
+use espalier_internode::ring::{
+    Backend, BatchPage, LocalFuture, LocalView, RingMember, StartError,
+};
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableId};
 use espalier_mutation::{Mutation, Unfiltered};
 use espalier_runtime::sync::Event;
 use espalier_runtime::{random, time};
-use espalier_storage::Database;
 use espalier_storage::guardrails::{Level, Limit};
 use espalier_storage::system::{RELEASE_VERSION, SchemaRows, keyspaces, read_keyspaces};
+use espalier_storage::{Database, ReadPosition};
 use uuid::Uuid;
 
 use super::ServeError;
@@ -134,9 +136,9 @@ impl Backend for Node {
         Box::pin(async move { ring_batches::remove(&database, id).await })
     }
 
-    fn batches(&self) -> LocalFuture<Result<Vec<Batch>, String>> {
+    fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>> {
         let database = self.0.clone();
-        Box::pin(async move { ring_batches::all(&database).await })
+        Box::pin(async move { ring_batches::page(&database, after).await })
     }
 
     fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>> {

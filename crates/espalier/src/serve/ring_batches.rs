@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_internode::payload::Batch;
+use espalier_internode::ring::BatchPage;
 use espalier_mutation::schema::TableMetadata;
 use espalier_mutation::{
     Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, KeyRange, Liveness,
     Mutation, PartitionUpdate, Row,
 };
 use espalier_runtime::{random, time};
-use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
+use espalier_storage::{Database, ReadCommand, ReadLimits, ReadPosition, ReadTarget};
 use uuid::Uuid;
 
 const TABLE: (&str, &str) = ("system", "batches");
@@ -20,7 +21,7 @@ const VERSION_COLUMN: &str = "version";
 /// The form of the mutations: that of the messages of Cassandra 5.0.
 const VERSION: i32 = 13;
 /// Bytes of the batches that are read at the same time. Arbitrary.
-const MAX_BYTES: usize = 64 << 20;
+const PAGE_BYTES: usize = 16 << 20;
 
 /// Keeps a batch. It is synced in the end.
 ///
@@ -65,16 +66,17 @@ pub async fn remove(database: &Database, id: Uuid) -> Result<(), String> {
     apply(database, update).await
 }
 
-/// Returns the batches that are kept, the first 64 MiB of them.
+/// Returns the batches that are kept behind a position, some 16 MiB of them.
 ///
 /// # Errors
 /// Fails if a file is damaged or cannot be read.
-pub async fn all(database: &Database) -> Result<Vec<Batch>, String> {
+pub async fn page(database: &Database, after: Option<ReadPosition>) -> Result<BatchPage, String> {
     let table = table(database)?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     let target = ReadTarget::Range(KeyRange::full());
-    let limits = ReadLimits { bytes: MAX_BYTES, ..ReadLimits::NONE };
-    let command = ReadCommand { limits, ..ReadCommand::of_all(Arc::clone(&table), target, now_s) };
+    let limits = ReadLimits { bytes: PAGE_BYTES, ..ReadLimits::NONE };
+    let all = ReadCommand::of_all(Arc::clone(&table), target, now_s);
+    let command = ReadCommand { limits, resume: after, ..all };
     let read = database.read(command).await.map_err(|error| error.to_string())?;
     let batches = read.partitions.into_iter().filter_map(|partition| {
         let row = partition.rows.first()?;
@@ -88,7 +90,7 @@ pub async fn all(database: &Database) -> Result<Vec<Batch>, String> {
         };
         Some(Batch::of_parts(id, row.liveness.timestamp, &parts))
     });
-    Ok(batches.collect())
+    Ok((batches.collect(), read.next))
 }
 
 fn table(database: &Database) -> Result<Arc<TableMetadata>, String> {

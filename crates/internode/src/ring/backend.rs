@@ -3,6 +3,7 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use espalier_mutation::schema::{Schema, TableId};
+use espalier_storage::ReadPosition;
 use uuid::Uuid;
 
 use crate::{
@@ -13,6 +14,9 @@ use crate::{
 
 /// A future of the calling shard.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// Some batches, and the position behind them if there are more.
+pub type BatchPage = (Vec<Batch>, Option<ReadPosition>);
 
 /// The node behind a member.
 pub trait Backend {
@@ -45,8 +49,8 @@ pub trait Backend {
     /// Removes a batch.
     fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>>;
 
-    /// Returns the batches that the node keeps.
-    fn batches(&self) -> LocalFuture<Result<Vec<Batch>, String>>;
+    /// Returns the next batches that the node keeps.
+    fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>>;
 
     /// Removes all rows of a table.
     fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>>;

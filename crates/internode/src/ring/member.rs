@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use super::{
     Backend, GossipEvent, Gossiper, LocalView, RingMetrics, RingSettings,
+    batches::BatchLog,
     gossiper::{MAX_ENDPOINTS, Outgoing},
     inbound::{self, InboundConnections},
     outbound::{Peer, Queued},
@@ -73,6 +74,7 @@ pub struct RingMember {
     pub(super) room: Room,
     pub(super) reads: Reads,
     pub(super) requests: Requests,
+    pub(super) batch_log: BatchLog,
     pub(super) inbound: InboundConnections,
     peers: RefCell<HashMap<SocketAddr, Peer>>,
     tasks: RefCell<Vec<JoinHandle<()>>>,
@@ -108,6 +110,7 @@ impl RingMember {
             room: Room::default(),
             reads: Reads::default(),
             requests: Requests::default(),
+            batch_log: BatchLog::default(),
             inbound: InboundConnections::default(),
             peers: RefCell::default(),
             tasks: RefCell::default(),

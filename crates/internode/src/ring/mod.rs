@@ -10,7 +10,7 @@
 //! | `dispatch` | the answer to each message |
 //! | `schema` | the schema of the ring |
 //! | `writes` | writes, hints and truncations |
-//! | `batches` | the batch log |
+//! | `batches`, `waiting_batches` | the batch log |
 //! | `paxos` | conditional writes |
 //! | `requests` | requests of the node to its peers |
 //! | [`replicas`] | the replicas of a partition |
@@ -42,10 +42,11 @@ mod room;
 mod schema;
 pub mod settings;
 mod shadow;
+mod waiting_batches;
 mod warnings;
 mod writes;
 
-pub use backend::{Backend, LocalFuture};
+pub use backend::{Backend, BatchPage, LocalFuture};
 pub use gossiper::{GossipEvent, Gossiper, Liveness};
 pub use member::{RingMember, StartError};
 pub use metrics::RingMetrics;

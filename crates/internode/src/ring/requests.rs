@@ -13,18 +13,29 @@ use crate::{message::Verb, payload::Payload};
 /// Time for the answer to a request: the default of Cassandra's `write_request_timeout`.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// The peer has carried it out.
+    Done,
+    /// The peer has refused it.
+    Refused,
+    /// The peer has not answered.
+    None,
+}
+
 /// The requests that wait, by the id of their message.
 #[derive(Default)]
 pub(super) struct Requests(RefCell<HashMap<u64, (SocketAddr, Sender<bool>)>>);
 
 impl RingMember {
-    /// Sends a request. Returns whether the peer has carried it out.
+    /// Sends a request and waits for the answer.
     pub(super) async fn request(
         self: &Rc<Self>,
         to: SocketAddr,
         verb: Verb,
         payload: Payload,
-    ) -> bool {
+    ) -> Reply {
         let (sender, receiver) = oneshot();
         let message = self.queued(verb, payload).wanting_failure();
         let id = message.id();
@@ -32,7 +43,11 @@ impl RingMember {
         self.send(to, message);
         let answer = time::timeout(ANSWER_LIMIT, receiver).await;
         self.requests.0.borrow_mut().remove(&id);
-        matches!(answer, Ok(Ok(true)))
+        match answer {
+            Ok(Ok(true)) => Reply::Done,
+            Ok(Ok(false)) => Reply::Refused,
+            _ => Reply::None,
+        }
     }
 
     /// Takes the answer to a request, if one waits for it.

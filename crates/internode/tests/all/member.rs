@@ -22,7 +22,7 @@ use espalier_internode::{
         Mutation as RingMutation, Payload, ReadCommand, VersionedValue, gossip::tokens_value,
     },
     replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
-    ring::{Backend, LocalFuture, LocalView, RingMember, RingSettings},
+    ring::{Backend, BatchPage, LocalFuture, LocalView, RingMember, RingSettings},
 };
 use espalier_mutation::{
     DecoratedKey, Mutation, Token,
@@ -35,7 +35,7 @@ use espalier_runtime::{
     sync::Event,
     time,
 };
-use espalier_storage::Database;
+use espalier_storage::{Database, ReadPosition};
 use uuid::Uuid;
 
 use crate::{
@@ -94,8 +94,15 @@ impl Backend for Node {
         ready(Ok(()))
     }
 
-    fn batches(&self) -> LocalFuture<Result<Vec<Batch>, String>> {
-        ready(Ok(self.0.batches.borrow().clone()))
+    /// Each page has one batch.
+    fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>> {
+        let batches = self.0.batches.borrow();
+        let index = after.map_or(0, |position| position.rows_of_partition);
+        let key = DecoratedKey::new(Bytes::from_static(b"batch"));
+        let position =
+            |rows_of_partition| ReadPosition { key, clustering: None, rows_of_partition };
+        let next = (index + 1 < batches.len()).then(|| position(index + 1));
+        ready(Ok((batches.iter().skip(index).take(1).cloned().collect(), next)))
     }
 
     fn truncate(&self, _: TableId) -> LocalFuture<Result<(), String>> {
@@ -153,6 +160,8 @@ pub struct Peer {
     sends: Cell<ConnectionKind>,
     /// The flags of the messages that `send` sends.
     pub flags: Cell<MessageFlags>,
+    /// A member of the ring that does not run.
+    dead: Option<SocketAddr>,
     /// The answer to each write.
     refuses: bool,
 }
@@ -166,14 +175,14 @@ async fn read_some(stream: &TcpStream, buffer: &mut BytesMut) -> usize {
 
 impl Peer {
     /// Begins to listen, and connects to the member once the member has connected.
-    fn start(member: SocketAddr, refuses: bool) -> Rc<Self> {
+    fn start(member: SocketAddr, refuses: bool, dead: Option<SocketAddr>) -> Rc<Self> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = TcpListener::bind(any, ListenOptions::default()).unwrap();
         let address = listener.local_address().unwrap();
         let (arrived, out) = (RefCell::default(), RefCell::default());
         let sends = Cell::new(ConnectionKind::Small);
         let flags = Cell::new(MessageFlags::CALL_BACK_ON_FAILURE);
-        let peer = Rc::new(Self { address, arrived, out, sends, flags, refuses });
+        let peer = Rc::new(Self { address, arrived, out, sends, flags, dead, refuses });
         let accepting = Rc::clone(&peer);
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -226,7 +235,9 @@ impl Peer {
                 let Ok(Payload::GossipSyn(syn)) = digests else { panic!() };
                 // The first question has no digests; the answer lets the member join.
                 if syn.digests.is_empty() {
-                    let states = vec![(self.address, self.state())];
+                    let mut states = vec![(self.address, self.state(2, i64::MAX / 2))];
+                    let of_dead = |dead| (dead, self.state(3, i64::MIN / 2));
+                    states.extend(self.dead.map(of_dead));
                     let ack = GossipAck { digests: Vec::new(), states };
                     let ack = Payload::GossipAck(ack);
                     self.send(member, id, Verb::GOSSIP_DIGEST_ACK, ack).await;
@@ -243,14 +254,14 @@ impl Peer {
         }
     }
 
-    fn state(&self) -> EndpointState {
+    fn state(&self, host_id: u128, token: i64) -> EndpointState {
         use ApplicationState::{Dc, HostId, Rack, StatusWithPort, Tokens};
         let values = [
-            (HostId, Uuid::from_u128(2).to_string()),
-            (Tokens, tokens_value(&[Token(i64::MAX / 2)])),
+            (HostId, Uuid::from_u128(host_id).to_string()),
+            (Tokens, tokens_value(&[Token(token)])),
             (Dc, "datacenter1".to_owned()),
             (Rack, "rack1".to_owned()),
-            (StatusWithPort, format!("NORMAL,{}", i64::MAX / 2)),
+            (StatusWithPort, format!("NORMAL,{token}")),
         ];
         let states = values.map(|(kind, value)| (kind, VersionedValue { value, version: 3 }));
         EndpointState { generation: 1_700_000_000, heartbeat: 5, states: states.into() }
@@ -312,9 +323,17 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// Starts a peer, and a member with it as its seed.
 pub async fn ring(node: &Node, refuses: bool) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
+    ring_with(node, refuses, None).await
+}
+
+async fn ring_with(
+    node: &Node,
+    refuses: bool,
+    dead: Option<SocketAddr>,
+) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let own = espalier_runtime::net::probe_address(any).unwrap();
-    let peer = Peer::start(own, refuses);
+    let peer = Peer::start(own, refuses, dead);
     let settings = RingSettings {
         cluster_name: "ring".into(),
         listen: own,
@@ -363,6 +382,39 @@ fn a_left_over_batch_goes_to_all_replicas() {
             assert_eq!(*node.0.removed.borrow(), expected);
             member.stop().await;
         }
+    });
+}
+
+/// Stuck batches are in front: one of a table that does not exist any more, and some that wait for
+/// a node that is down. The batch behind them is finished nevertheless.
+#[test]
+fn a_batch_that_cannot_be_finished_does_not_stop_others() {
+    block_on(async {
+        let node = Node::default();
+        *node.0.schema.borrow_mut() = Some(of_replicas("3"));
+        let dead = SocketAddr::from(([127, 0, 0, 1], 1));
+        let unknown = Batch::of_parts(
+            Uuid::from_u128(1),
+            time::now_micros() - 11 * 86_400_000_000,
+            &[Bytes::copy_from_slice(&[[1].as_slice(), &[7; 16]].concat())],
+        );
+        let last = Batch::of_parts(Uuid::from_u128(2), time::now_micros() - 10_000_000, &[]);
+        let stuck = |number| Batch { id: Uuid::from_u128(number), ..recorded_batch() };
+        *node.0.batches.borrow_mut() =
+            vec![unknown.clone(), stuck(3), stuck(4), stuck(5), last.clone()];
+        let began = time::Instant::now();
+        let (peer, own, member) = ring_with(&node, false, Some(dead)).await;
+        until("the batches", || node.0.removed.borrow().len() == 2).await;
+        // The member waits for the dead node once.
+        assert!(began.elapsed() < Duration::from_secs(4));
+        assert_eq!(*node.0.removed.borrow(), [unknown.id, last.id]);
+        // The live replicas have the writes of the batches that stay.
+        until("the writes", || peer.count(Verb::MUTATION_REQ) == 6).await;
+        assert_eq!(node.0.stored.borrow().len(), 6);
+        let ahead = Batch { created_us: time::now_micros() + 7_200_000_000, ..recorded_batch() };
+        peer.send(own, 9, Verb::BATCH_STORE_REQ, Payload::BatchStore(ahead)).await;
+        until("the refusal", || peer.count(Verb::FAILURE_RSP) == 1).await;
+        member.stop().await;
     });
 }
 

@@ -1,0 +1,97 @@
+//! The replicas for which left-over batches wait.
+//!
+//! A batch that some replicas have taken is not sent to them again, and a batch whose other
+//! replicas are all down is not decoded at all. So a dead replica costs the batches of the others
+//! nothing. The list is in memory alone: after a restart, each batch goes to all its replicas.
+//!
+//! Memory: an entry of some 100 bytes for each batch that waits.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::SocketAddr,
+};
+
+use uuid::Uuid;
+
+/// The batches that wait.
+#[derive(Debug, Default)]
+pub(super) struct WaitingBatches(HashMap<Uuid, Waiting>);
+
+#[derive(Debug)]
+struct Waiting {
+    /// The replicas that have not taken the batch.
+    replicas: BTreeSet<SocketAddr>,
+    /// When all writes of the batch have outlived their grace, in µs since 1970.
+    until_us: i64,
+}
+
+/// The part of a batch to do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// The writes go to all their replicas.
+    All,
+    /// The writes go to these of their replicas; the others have taken them.
+    Only(BTreeSet<SocketAddr>),
+    /// There is nothing to do.
+    Nothing,
+}
+
+/// What the ring knows of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Up,
+    Down,
+    /// It is no member of the ring any more, so the batch has other replicas.
+    Gone,
+}
+
+impl WaitingBatches {
+    /// Returns the part of a batch to do at a time.
+    pub fn due(&self, id: Uuid, now_us: i64, standing: impl Fn(SocketAddr) -> Standing) -> Due {
+        let Some(Waiting { replicas, until_us }) = self.0.get(&id) else { return Due::All };
+        let is = |wanted| replicas.iter().any(|replica| standing(*replica) == wanted);
+        if is(Standing::Gone) || now_us >= *until_us {
+            Due::All
+        } else if is(Standing::Up) {
+            Due::Only(replicas.clone())
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// Records that a batch waits for replicas.
+    pub fn wait(&mut self, id: Uuid, replicas: BTreeSet<SocketAddr>, until_us: i64) {
+        self.0.insert(id, Waiting { replicas, until_us });
+    }
+
+    /// Forgets a batch.
+    pub fn end(&mut self, id: Uuid) {
+        self.0.remove(&id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_for_the_replicas_that_lack_it() {
+        let node = |last: u8| SocketAddr::from(([127, 0, 0, last], 7000));
+        let (id, none) = (Uuid::from_u128(1), |_| Standing::Gone);
+        let mut waiting = WaitingBatches::default();
+        assert_eq!(waiting.due(id, 0, none), Due::All);
+        waiting.wait(id, [node(1), node(2)].into(), 100);
+        let down = |_| Standing::Down;
+        assert_eq!(waiting.due(id, 99, down), Due::Nothing);
+        // All writes are too old: the batch ends.
+        assert_eq!(waiting.due(id, 100, down), Due::All);
+        let one_is = |other| move |address| if address == node(2) { other } else { Standing::Down };
+        let both = Due::Only([node(1), node(2)].into());
+        assert_eq!(waiting.due(id, 99, one_is(Standing::Up)), both);
+        // Its tokens are those of other nodes now.
+        assert_eq!(waiting.due(id, 99, one_is(Standing::Gone)), Due::All);
+        assert_eq!(waiting.due(Uuid::from_u128(2), 99, down), Due::All);
+        waiting.end(id);
+        assert_eq!(waiting.due(id, 99, down), Due::All);
+    }
+}
