@@ -2,7 +2,7 @@
 """Measures how much connections that are half open or slow cost a client beside them.
 
     make deps && cargo build --release
-    .deps/venv/bin/python bench/slow_connections.py [--connections 10000] [--seconds 10] [--rounds 3]
+    .deps/venv/bin/python bench/slow_connections.py [--connections 10000] [--seconds 4] [--rounds 8]
 
 One node on one core, with PasswordAuthenticator, has a table in memory. A client that has logged in
 reads random rows, three thousand at a time, in turns with and without the connections. A third of
@@ -91,8 +91,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=10, help="seconds of each measurement")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4, help="seconds of each measurement")
+    parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     prepare(SCRATCH)
     if raise_limit() < options.connections + 1000:
