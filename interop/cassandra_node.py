@@ -21,7 +21,7 @@ class CassandraNode:
         self.extra_yaml, self.jvm_options = extra_yaml, jvm_options
 
     def start(self):
-        """Wipes the node's data and starts it; this takes 10 to 20 seconds."""
+        """Wipes the node's data and starts it; this takes about 5 seconds."""
         self._run("stop.sh")
         shutil.rmtree(self.directory / "data", ignore_errors=True)
         self._run(
@@ -35,11 +35,11 @@ class CassandraNode:
             OFFLINE=1,
             EXTRA_YAML=self.extra_yaml,
         )
-        self._run("start.sh", JVM_OPTS=f"{VOLATILE} {self.jvm_options}")
+        self._run("start.sh", JVM_OPTS=f"{VOLATILE} {self.jvm_options}", QUICK=1)
 
     def stop(self):
-        """Stops the node and wipes its data."""
-        self._run("stop.sh")
+        """Kills the node, because an orderly end takes 6 s, and wipes its data."""
+        self._run("stop.sh", STOP_TIMEOUT=0)
         shutil.rmtree(self.directory / "data", ignore_errors=True)
 
     def control(self, commands):
