@@ -1,6 +1,7 @@
 //! Simulates a crash: it keeps the durable state and a random part of the rest.
 
 use super::SimulatedDisk;
+use super::content::Content;
 use super::disk::{Change, DirectoryNode, DiskState, FileNode, Node, NodeId, ROOT};
 use crate::random::Generator;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,10 +76,8 @@ impl SimulatedDisk {
         }
         let bit = state.random.below(length as u64 * 8) as usize;
         let file = state.file(node)?;
-        file.content[bit / 8] ^= 1 << (bit % 8);
-        if let Some(byte) = file.durable.get_mut(bit / 8) {
-            *byte ^= 1 << (bit % 8);
-        }
+        file.content.flip_bit(bit);
+        file.durable.flip_bit(bit);
         Ok(true)
     }
 }
@@ -103,7 +102,7 @@ impl FileNode {
 }
 
 /// Applies a random part of a change, cut at sectors of the disk.
-fn apply_torn(change: &Change, image: &mut Vec<u8>, random: &mut Generator) {
+fn apply_torn(change: &Change, image: &mut Content, random: &mut Generator) {
     let Change::Write { offset, bytes } = change else {
         change.apply(image);
         return;

@@ -1,6 +1,7 @@
 //! The state of the simulated disk: nodes, their durable content, and their unsynced changes.
 
 use super::super::error::Operation;
+use super::content::Content;
 use super::fault::{Effect, Fault};
 use crate::random::Generator;
 use std::collections::BTreeMap;
@@ -43,8 +44,8 @@ pub(super) enum Node {
 
 #[derive(Clone, Default)]
 pub(super) struct FileNode {
-    pub(super) content: Vec<u8>,
-    pub(super) durable: Vec<u8>,
+    pub(super) content: Content,
+    pub(super) durable: Content,
     pub(super) unsynced: Vec<Change>,
     pub(super) links: u64,
     pub(super) modified_ms: i64,
@@ -70,16 +71,10 @@ pub(super) struct NameChange {
 }
 
 impl Change {
-    pub(super) fn apply(&self, content: &mut Vec<u8>) {
+    pub(super) fn apply(&self, content: &mut Content) {
         match self {
-            Change::SetLength(length) => content.resize(*length, 0),
-            Change::Write { offset, bytes } => {
-                let end = offset + bytes.len();
-                if content.len() < end {
-                    content.resize(end, 0);
-                }
-                content[*offset..end].copy_from_slice(bytes);
-            }
+            Change::SetLength(length) => content.set_len(*length),
+            Change::Write { offset, bytes } => content.write(*offset, bytes),
         }
     }
 }

@@ -68,7 +68,7 @@ impl SimulatedFile {
             let content = &state.file(self.node)?.content;
             let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
             let end = begin.saturating_add(length).min(content.len());
-            let mut bytes = content[begin..end].to_vec();
+            let mut bytes = content.read(begin..end);
             if effect == Some(Effect::FlipBit) && !bytes.is_empty() {
                 let at = state.random.below(bytes.len() as u64 * 8) as usize;
                 bytes[at / 8] ^= 1 << (at % 8);

@@ -11,6 +11,7 @@
 //! Lineage: FoundationDB's and TigerBeetle's simulated storage, and the ALICE paper's survey of the
 //! operations that file systems reorder.
 
+mod content;
 mod crash;
 mod disk;
 mod fault;
