@@ -78,7 +78,7 @@ count_tests() { # name, pattern of summary lines, command...
 # clippy` hands `-D warnings` to the driver.
 linting() {
   if has clippy-driver; then
-    RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ "$@"
+    RUSTC_WORKSPACE_WRAPPER=$PWD/interop/scripts/lint_once.sh CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ "$@"
   else
     "$@"
   fi

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Compiles a crate of the workspace in place of rustc, with clippy's lints: RUSTC_WORKSPACE_WRAPPER
+# of test.sh.
+#
+# A library is compiled twice, with its tests and without. Both hold the same code, so the lints
+# run once, with the tests.
+#
+#   lint_once.sh rustc ARGUMENTS...
+set -euo pipefail
+case " $* " in
+  *" --test "*) exec clippy-driver "$@" ;;
+  *" --crate-type lib "*) exec "$@" -D warnings ;;
+  *) exec clippy-driver "$@" ;;
+esac
