@@ -35,7 +35,7 @@ class CassandraNode:
             OFFLINE=1,
             EXTRA_YAML=self.extra_yaml,
         )
-        self._run("start.sh", JVM_OPTS=f"{VOLATILE} {self.jvm_options}", QUICK=1)
+        self._run("start.sh", JVM_OPTS=f"{VOLATILE} {self.jvm_options}")
 
     def stop(self):
         """Kills the node, because an orderly end takes 6 s, and wipes its data."""

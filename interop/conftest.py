@@ -15,6 +15,8 @@ from gate import FIRST_SEED, RUNS_ALL
 # The groups of pytest-xdist that begin first, because they take longest.
 FIRST_GROUPS = ("cassandra", "test_flights.py")
 ORACLE = REPOSITORY / ".deps" / "cassandra" / "node" / "oracle"
+# All programs of Cassandra that a test starts run for a short time (see interop/cassandra/install.sh).
+os.environ["QUICK"] = "1"
 
 
 def pytest_report_header():

@@ -18,6 +18,7 @@ from wire import Wire
 
 SEED = seed()
 FLUSHES = 3
+ROWS = part(300, 120)  # of a shape with many columns, in each flush
 VERSIONS = part(["da", "oa", "nb", "me"], ["da", one_of(["oa", "nb", "me"])])
 
 
@@ -41,7 +42,7 @@ class Filled:
                 must(wire, statement)
             for _ in range(FLUSHES):
                 for shape in self.shapes:
-                    for _ in range(300 if len(shape.types) > 3 else 60):
+                    for _ in range(ROWS if len(shape.types) > 3 else ROWS // 5):
                         must(wire, shape.statement())
                 self.node.flush(shapes.KEYSPACE)
             # Cells with a short TTL have expired by then, by any node's clock.
