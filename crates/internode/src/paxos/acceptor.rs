@@ -16,7 +16,7 @@ pub fn ballot_micros(ballot: Uuid) -> Option<i64> {
     timeuuid::unix_timestamp_micros(ballot.as_bytes())
 }
 
-/// What an acceptor knows of a partition.
+/// The state of an acceptor for one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AcceptorState {
     /// The newest ballot that it has promised.
@@ -39,8 +39,9 @@ pub struct Recorded {
 }
 
 impl AcceptorState {
-    /// Leaves out what has expired at the time of a request's ballot. All replicas thus forget it
-    /// at the same ballot, whatever their clocks are, if they have kept it for the same time.
+    /// Leaves out the updates that have expired at the time of a request's ballot. The acceptor does
+    /// not ask the clock, because replicas with different clocks must forget an update at the same
+    /// ballot.
     pub fn as_of(mut self, ballot: Uuid) -> Self {
         let now_s = ballot_micros(ballot).map_or(0, |micros| micros.div_euclid(1_000_000));
         let is_kept = |recorded: &Recorded| {

@@ -53,7 +53,7 @@ pub struct PaxosRequest {
     pub step: PaxosStep,
 }
 
-/// What a coordinator asks for. Updates are serialised, as in messages.
+/// The request of a coordinator. Updates are serialised, as in messages.
 #[derive(Clone, Debug)]
 pub enum PaxosStep {
     /// The promise to accept no older ballot.

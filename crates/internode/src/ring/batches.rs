@@ -58,7 +58,7 @@ pub(super) struct BatchLog {
     waiting: RefCell<WaitingBatches>,
 }
 
-/// What became of the writes of a batch.
+/// The outcome of the writes of a batch.
 #[derive(Default)]
 struct Sent {
     /// The replicas that have not taken all.

@@ -36,7 +36,7 @@ pub(super) enum Due {
     Nothing,
 }
 
-/// What the ring knows of a node.
+/// The standing of a node in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Up,

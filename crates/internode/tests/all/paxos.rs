@@ -175,8 +175,8 @@ fn plain(answer: PaxosAnswer) -> PaxosAnswer {
     }
 }
 
-/// Several lives of a node on one disk, each ended by a crash. What was answered is never
-/// forgotten.
+/// Runs several lives of a node on one disk, each ended by a crash. The acceptor never forgets an
+/// answer.
 #[test]
 fn answers_are_those_of_the_model_through_crashes() {
     for seed in espalier_testing::seeds(80) {
@@ -218,8 +218,8 @@ fn answers_are_those_of_the_model_through_crashes() {
     }
 }
 
-/// Of requests at the same time, the acceptor decides about one after the other: if it promises a
-/// ballot without showing an older proposal, it does not accept that one.
+/// The acceptor decides about one request after the other: if it promises a ballot without showing
+/// an older proposal, it does not accept that one.
 #[test]
 fn requests_at_the_same_time_do_not_cross() {
     for seed in espalier_testing::seeds(60) {

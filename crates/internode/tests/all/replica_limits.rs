@@ -207,7 +207,7 @@ fn unknown_indexes_and_conditions_are_refused() {
     });
 }
 
-/// Of conditions with SAI, those are refused of which Cassandra's replicas return the union.
+/// The node refuses the conditions with SAI of which Cassandra's replicas return the union.
 #[test]
 fn conditions_on_several_columns_with_sai_are_refused() {
     block_on(async {
