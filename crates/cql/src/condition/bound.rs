@@ -135,7 +135,8 @@ impl BoundCondition<'_> {
     /// Returns whether the row satisfies the condition. Without a row, each column is null.
     ///
     /// # Errors
-    /// An operator other than = and != compares with null, or an index is negative.
+    /// An operator other than = and != compares with null, an index is negative, or a constant is
+    /// no value of the type.
     pub fn holds(&self, row: &CurrentRow<'_>) -> Result<bool> {
         let column = self.target.column();
         let (value_type, value) = match self.target {
@@ -199,11 +200,23 @@ impl BoundCondition<'_> {
             return Ok(matches!(self.test, Test::Compare(Operator::NotEqual)));
         };
         match self.test {
-            Test::Compare(operator) => Ok(holds(operator, value_type.compare(value, wanted))),
+            Test::Compare(operator) => {
+                check_constant(column, value_type, wanted)?;
+                Ok(holds(operator, value_type.compare(value, wanted)))
+            }
             Test::Contains => contains(value_type, value, wanted, false),
             Test::ContainsKey => contains(value_type, value, wanted, true),
         }
     }
+}
+
+/// Checks the bytes of a value whose type has hexadecimal constants that are not checked before.
+fn check_constant(column: &ColumnDefinition, value_type: &CqlType, wanted: &[u8]) -> Result<()> {
+    if !matches!(value_type, CqlType::Tuple(_) | CqlType::Tinyint) {
+        return Ok(());
+    }
+    let invalid = |error| Error::invalid(format!("Invalid value for \"{}\": {error}", column.name));
+    value_type.validate(wanted).map_err(invalid)
 }
 
 /// Creates the error for a comparison with null, or with an empty collection.

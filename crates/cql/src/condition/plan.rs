@@ -15,7 +15,7 @@ use crate::{
     },
     metadata::ColumnSpec,
     restrictions::{Alternatives, FilterOperator},
-    term::{Preparation, Term, prepare_term},
+    term::{Preparation, Term, prepare_compared, prepare_term},
 };
 
 /// Plans an `IF` other than `IF NOT EXISTS`.
@@ -151,7 +151,7 @@ fn plan_operator(
     let name = &column.name;
     match &relation.predicate {
         Predicate::Compare(operator, value) => {
-            let term = prepare_term(preparation, value, receiver)?;
+            let term = prepare_compared(preparation, value, receiver)?;
             Ok(FilterOperator::Compare(*operator, term))
         }
         Predicate::In(values) => {
@@ -207,7 +207,7 @@ fn alternatives(
     match values {
         InValues::Values(values) => values
             .iter()
-            .map(|value| prepare_term(preparation, value, receiver))
+            .map(|value| prepare_compared(preparation, value, receiver))
             .collect::<Result<_>>()
             .map(Alternatives::Terms),
         InValues::BindMarker(marker) => {

@@ -71,7 +71,11 @@ fn comparison(condition: &ColumnCondition) -> Option<Comparison> {
     let ConditionTarget::Column(column) = &condition.target else { return None };
     let FilterOperator::Compare(operator, wanted) = &condition.operator else { return None };
     let is_plain = column.kind == ColumnKind::Regular && !column.is_complex();
-    (is_plain && wanted.is_borrowable()).then(|| Comparison {
+    let is_value = match wanted {
+        Term::Constant(Some(bytes)) => column.column_type.validate(bytes).is_ok(),
+        _ => true,
+    };
+    (is_plain && is_value && wanted.is_borrowable()).then(|| Comparison {
         column: column.id,
         column_type: column.column_type.clone(),
         operator: *operator,

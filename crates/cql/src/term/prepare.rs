@@ -298,6 +298,25 @@ pub fn prepare_term(
     }
 }
 
+/// Prepares a value that a condition compares with. A hexadecimal constant may be no value of the
+/// type: Cassandra takes its bytes as they are.
+///
+/// # Errors
+/// As [`prepare_term`].
+pub fn prepare_compared(
+    preparation: &mut Preparation<'_>,
+    expression: &Expression<'_>,
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    if let ExpressionKind::Literal(Literal::Blob(text)) = &expression.kind
+        && let CqlType::Tuple(_) | CqlType::Tinyint = receiver.column_type
+        && let Ok(bytes) = espalier_types::literal::from_text(&CqlType::Blob, text)
+    {
+        return Ok(Term::Constant(Some(bytes)));
+    }
+    prepare_term(preparation, expression, receiver)
+}
+
 /// Prepares a call of a function or operator with a result that `receiver` takes.
 fn call(
     preparation: &mut Preparation<'_>,
