@@ -33,9 +33,9 @@ use crate::{
     prepared::{BoundedStatements, MAX_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
     restrictions::Partitions,
     select::{self, PlannedSelect},
-    term::{Evaluation, bind_values},
+    term::{Evaluation, bind_valid_values, bind_values},
     transaction::{self, TransactionRequest},
-    turn::{TurnRequest, TurnStatement},
+    turn::{self, TurnRequest, TurnStatement},
 };
 
 /// Executes statements on one shard. Cheap to clone; not `Send`.
@@ -267,21 +267,18 @@ impl QueryProcessor {
         {
             return rows.map(QueryResult::Rows);
         }
-        let values = bind_values(&prepared.bind.columns, options.values)?;
         let now_us = time::now_micros();
+        let values = match bind_values(&prepared.bind.columns, options.values) {
+            Ok(values) => values,
+            Err(invalid) => {
+                return Err(Box::pin(first_error(prepared, options, now_us, invalid)).await);
+            }
+        };
         let evaluation = Evaluation { values: &values, now_us, references: &[] };
         let clocks = clocks(options, now_us);
         if let Some(statements) = turn_statements(prepared, &values) {
             let is_batch = matches!(prepared.plan, Plan::Batch(_));
-            let request = TurnRequest {
-                statements,
-                is_batch,
-                clocks,
-                has_own_now: options.now_s.is_some(),
-                now_us,
-                is_exempt: guard.is_exempt,
-                applies_masks: options.applies_masks,
-            };
+            let request = turn_request(statements, is_batch, options, now_us);
             return Box::pin(self.take_turn(request, guard)).await;
         }
         self.run_plan(prepared, login, keyspace, options, &evaluation, clocks).await
@@ -461,6 +458,46 @@ fn turn_statements(prepared: &Arc<Prepared>, values: &[Value]) -> Option<Vec<Tur
     let statement =
         |index| TurnStatement { prepared: prepared.clone(), index, values: values.clone() };
     Some((0..count).map(statement).collect())
+}
+
+/// Makes the request of statements that take a turn.
+fn turn_request(
+    statements: Vec<TurnStatement>,
+    is_batch: bool,
+    options: &QueryOptions<'_>,
+    now_us: i64,
+) -> TurnRequest {
+    TurnRequest {
+        statements,
+        is_batch,
+        clocks: clocks(options, now_us),
+        has_own_now: options.now_s.is_some(),
+        now_us,
+        is_exempt: options.is_exempt,
+        applies_masks: options.applies_masks,
+    }
+}
+
+/// Returns the error of a statement with an invalid value. A conditional batch may have another
+/// fault that comes first.
+#[cold]
+async fn first_error(
+    prepared: &Arc<Prepared>,
+    options: &QueryOptions<'_>,
+    now_us: i64,
+    invalid: Error,
+) -> Error {
+    let Ok(values) = bind_valid_values(&prepared.bind.columns, options.values) else {
+        return invalid;
+    };
+    let is_batch = matches!(prepared.plan, Plan::Batch(_));
+    match turn_statements(prepared, &values).filter(|_| is_batch) {
+        Some(statements) => {
+            let request = turn_request(statements, is_batch, options, now_us);
+            turn::first_error(&request, invalid).await
+        }
+        None => invalid,
+    }
 }
 
 /// Returns whether guardrails do not concern a client: a superuser that has logged in.

@@ -8,18 +8,19 @@ use espalier_storage::Database;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hashbrown::HashMap;
 
-use super::{QueryProcessor, clocks};
+use super::{QueryProcessor, clocks, turn_request};
 use crate::{
-    ClientState, Error, QueryOptions, QueryResult, Result, Values,
+    ClientState, Error, QueryOptions, QueryResult, Result, Value, Values,
     batch::{self, BatchUpdates, check_statements},
     consistency,
     grammar::ast::BatchKind,
     guard::{Guard, check_batch},
+    metadata::ColumnSpec,
     modify::{Clocks, PlannedModification, StoredRows},
     planner,
     prepared::{Plan, Prepared},
     read_budget::ReadBudget,
-    term::{Evaluation, bind_values},
+    term::{Evaluation, bind_valid_values, bind_values},
     turn::{self, TurnRequest, TurnStatement},
 };
 
@@ -48,6 +49,19 @@ pub enum BatchedStatement<'a> {
     Text(&'a str),
     /// A prepared statement.
     Prepared(Arc<Prepared>),
+}
+
+/// Returns the statements of a conditional batch with their values, which `bind` checks.
+fn turn_statements(
+    batch: &Batch<'_>,
+    planned: &[Arc<Prepared>],
+    bind: fn(&[ColumnSpec], Values<'_>) -> Result<Vec<Value>>,
+) -> Result<Vec<TurnStatement>> {
+    let statements = planned.iter().zip(&batch.statements).map(|(prepared, sent)| {
+        let values = bind(&prepared.bind.columns, sent.values)?.into();
+        Ok(TurnStatement { prepared: prepared.clone(), index: 0, values })
+    });
+    statements.collect()
 }
 
 impl QueryProcessor {
@@ -225,22 +239,17 @@ impl QueryProcessor {
         }
         if planned.iter().any(|prepared| prepared.is_conditional()) {
             consistency::check_conditional(options)?;
-            let statements = planned.iter().zip(&batch.statements);
-            let statements = statements.map(|(prepared, sent)| {
-                let values = bind_values(&prepared.bind.columns, sent.values)?.into();
-                Ok(TurnStatement { prepared: prepared.clone(), index: 0, values })
-            });
-            let statements = statements.collect::<Result<_>>()?;
-            let request = TurnRequest {
-                statements,
-                is_batch: true,
-                clocks,
-                has_own_now: options.now_s.is_some(),
-                now_us,
-                is_exempt: guard.is_exempt,
-                applies_masks: options.applies_masks,
+            return match turn_statements(batch, planned, bind_values) {
+                Ok(statements) => {
+                    let request = turn_request(statements, true, options, now_us);
+                    Box::pin(self.take_turn(request, guard)).await
+                }
+                Err(invalid) => {
+                    let statements = turn_statements(batch, planned, bind_valid_values)?;
+                    let request = turn_request(statements, true, options, now_us);
+                    Err(Box::pin(turn::first_error(&request, invalid)).await)
+                }
             };
-            return Box::pin(self.take_turn(request, guard)).await;
         }
         let sent = planned.iter().zip(&batch.statements);
         let values = sent.map(|(prepared, sent)| bind_values(&prepared.bind.columns, sent.values));

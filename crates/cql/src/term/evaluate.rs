@@ -141,6 +141,30 @@ pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result
 /// The number of positional values is not that of the markers, or a value is not valid for its
 /// marker's type.
 pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
+    let mut bound = given_values(markers, values)?;
+    for (marker, value) in markers.iter().zip(&mut bound) {
+        check_value(marker, value).map_err(|error| invalid_bound_value(marker, &error))?;
+        make_canonical(marker, value);
+    }
+    Ok(bound)
+}
+
+/// Returns the bound values as [`bind_values`] does, but with null in place of invalid ones.
+///
+/// # Errors
+/// The number of positional values is not that of the markers.
+pub fn bind_valid_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
+    let mut bound = given_values(markers, values)?;
+    for (marker, value) in markers.iter().zip(&mut bound) {
+        match check_value(marker, value) {
+            Ok(()) => make_canonical(marker, value),
+            Err(_) => *value = Value::Null,
+        }
+    }
+    Ok(bound)
+}
+
+fn given_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = Vec::with_capacity(markers.len());
     match values {
         Values::Positional(values) => {
@@ -162,15 +186,16 @@ pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Val
             }));
         }
     }
-    for (marker, value) in markers.iter().zip(&mut bound) {
-        check_value(marker, value).map_err(|error| invalid_bound_value(marker, &error))?;
-        if let Value::Bytes(bytes) = value
-            && let Some(canonical) = marker.column_type.canonical(bytes)
-        {
-            *bytes = canonical.into();
-        }
-    }
     Ok(bound)
+}
+
+#[inline]
+fn make_canonical(marker: &ColumnSpec, value: &mut Value) {
+    if let Value::Bytes(bytes) = value
+        && let Some(canonical) = marker.column_type.canonical(bytes)
+    {
+        *bytes = canonical.into();
+    }
 }
 
 #[cold]

@@ -203,6 +203,17 @@ async fn run(
     Ok(QueryResult::Rows(answer::applied(&plan)))
 }
 
+/// Returns the error of a conditional batch with an invalid value: `invalid`, or the error for
+/// conditions of one row that exclude each other. Cassandra finds the latter first, because it
+/// checks a value when it writes it. `request` has null in place of invalid values.
+pub async fn first_error(request: &TurnRequest, invalid: Error) -> Error {
+    let Ok(key) = request.key() else { return invalid };
+    match Plan::of(request, key).await {
+        Err(error) if error.message.starts_with(plan::EXCLUSIVE_CONDITIONS) => error,
+        _ => invalid,
+    }
+}
+
 /// Returns a timestamp in µs that is later than all data and deletions that `commands` read, so
 /// that the write is visible. The deletions of the write are 1 µs older than its cells.
 ///

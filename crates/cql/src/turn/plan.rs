@@ -20,6 +20,9 @@ use crate::{
     term::Evaluation,
 };
 
+/// The first words of all errors for conditions of one row that exclude each other.
+pub const EXCLUSIVE_CONDITIONS: &str = "Cannot mix IF ";
+
 /// A request with its values.
 pub struct Plan<'r> {
     pub table: &'r Arc<TableMetadata>,

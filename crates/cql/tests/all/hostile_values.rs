@@ -109,6 +109,25 @@ fn large_collections_in_the_worst_order_take_no_longer() {
 }
 
 #[test]
+fn conditions_that_exclude_each_other_come_before_an_invalid_value() {
+    block_on(async {
+        let mut node = Node::new().await;
+        let short = [Value::Bytes(Bytes::from_static(&[1, 2]))];
+        for (condition, error) in [
+            ("v = 1", "Cannot mix IF conditions and IF NOT EXISTS for the same row"),
+            ("EXISTS", "Invalid value for \"v\": expected 0 or 4 bytes for int, got 2 bytes"),
+        ] {
+            let text = format!(
+                "BEGIN BATCH UPDATE t SET v = ? WHERE k = 1 IF EXISTS; \
+                 UPDATE t SET v = 2 WHERE k = 1 IF {condition}; APPLY BATCH"
+            );
+            let outcome = node.query(&text, Values::Positional(&short)).await;
+            assert_eq!(outcome.unwrap_err().message, error);
+        }
+    });
+}
+
+#[test]
 fn the_later_of_equal_elements_stays() {
     block_on(async {
         let mut node = Node::new().await;
