@@ -97,9 +97,9 @@ class Requests:
     def unconditional(self, writer, row):
         """Draws a write of the batch without a condition, often to one of its rows."""
         # Cassandra reads a list only in rows that have a condition; we read it in each row.
-        writer.reads_lists = False
+        writer.reads_row = False
         part = self.unconditional_part(writer, row)
-        writer.reads_lists = True
+        writer.reads_row = True
         return part
 
     def unconditional_part(self, writer, row):

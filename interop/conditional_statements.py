@@ -3,6 +3,7 @@
 A statement has at most one fault. Cassandra checks the conditions of a row in no fixed order, so a
 condition whose evaluation fails stands alone on its row.
 """
+import re
 import struct
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ ANY, ONE, QUORUM, ALL, SERIAL, LOCAL_SERIAL = 0, 1, 4, 5, 8, 9
 OPERATORS = ["=", "=", "=", "!=", "<", "<=", ">", ">="]
 SLICES = ["<", "<=", ">", ">="]
 TTLS = [100_000_000, 200_000_000, 300_000_000]
+# Columns that are neither static nor part of the key.
+REGULAR_COLUMN = re.compile(r"\bv\d")
 NUMBERS = {"int", "bigint", "smallint", "tinyint", "varint"}
 
 
@@ -141,8 +144,8 @@ class Writer:
     def __init__(self, table, partition):
         self.table, self.chance, self.partition = table, table.chance, partition
         self.binds, self.place, self.writes, self.may_fail = 0.0, None, {}, True
-        # Whether writes may need the stored list.
-        self.reads_lists = True
+        # Whether writes may need the stored row.
+        self.reads_row = True
 
     def go_to(self, row):
         """Names the row that the next pieces are about, None for the static row."""
@@ -304,7 +307,8 @@ class Writer:
         """Draws one assignment of an UPDATE."""
         type, name = column.type, column.name
         choices = [f"{name} = " + self.write(column)] * 3
-        if type.kind == "scalar" and is_conditional and type.name in NUMBERS | {"text", "ascii"}:
+        may_add = is_conditional and self.reads_row
+        if type.kind == "scalar" and may_add and type.name in NUMBERS | {"text", "ascii"}:
             one = POOLS[type.name][2]
             choices.append(f"{name} = {name} + " + self.term(one))
             choices.append(f"{name} += " + self.term(one))
@@ -322,7 +326,7 @@ class Writer:
         if type.kind == "list":
             added = [f"{name} = {name} + " + self.term(whole), f"{name} += " + self.term(whole),
                      f"{name} = " + self.term(whole) + f" + {name}"]
-            if not self.reads_lists:
+            if not self.reads_row:
                 return added
             return [*added, f"{name} = {name} - " + self.term(whole),
                     f"{name}[" + self.index(type) + "] = " + self.value(type.parts[0])]
@@ -374,7 +378,7 @@ class Writer:
         names = []
         for column in self.chance.sample(columns, min(len(columns), self.chance.choice([1, 1, 2]))):
             type, name = column.type, Part(column.name)
-            is_whole = type.kind == "list" and not self.reads_lists
+            is_whole = type.kind == "list" and not self.reads_row
             if type.is_multi_cell and not is_whole and self.chance.random() < 0.6:
                 if type.kind == "udt":
                     name += "." + self.chance.choice(type.names)
@@ -449,8 +453,9 @@ class Writer:
         if self.chance.random() < 0.4:
             columns = table.columns
         suffix = self.suffix(columns, kind)
-        # With conditions on static columns alone, Cassandra reads the list of the first row.
-        self.reads_lists = columns is table.regular
+        # With conditions on static columns alone, Cassandra reads the first row of the partition
+        # only: it adds nothing to another row, and takes the list of the first row for its own.
+        self.reads_row = "EXISTS" in suffix.text or bool(REGULAR_COLUMN.search(suffix.text))
         if self.chance.random() < 0.65:
             # Cassandra refuses a row with only statics and conditions on statics.
             columns = table.regular if self.chance.random() < 0.8 else table.columns
@@ -458,7 +463,7 @@ class Writer:
         else:
             columns = table.regular if self.chance.random() < 0.3 else []
             part = self.delete(suffix, columns, row)
-        self.reads_lists = True
+        self.reads_row = True
         return part
 
     def static_insert(self, statics):
