@@ -1,7 +1,9 @@
 //! A queue of waiters in the order of arrival, each with its need.
 //!
 //! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone;
-//! so the next waiter is found without a search. A ticket is a position that never moves.
+//! so the next waiter is found without a search. A ticket is a position that never moves. Entries
+//! that are gone are removed at both ends, so that waiters that give up behind one that stays take
+//! no memory; nobody uses the ticket of such an entry again.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -101,5 +103,36 @@ impl<T> WaitQueue<T> {
             self.first += 1;
             self.cursor = self.cursor.saturating_sub(1);
         }
+        while let Some(Entry::Gone) = self.entries.back() {
+            self.entries.pop_back();
+        }
+        self.cursor = self.cursor.min(self.entries.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn waiters_that_leave_behind_another_take_no_memory() {
+        let mut queue = WaitQueue::default();
+        let first = queue.enqueue(1, Waker::noop().clone());
+        for round in 0..1_000 {
+            let given_up = [round, round].map(|need| queue.enqueue(need, Waker::noop().clone()));
+            for ticket in given_up {
+                assert!(!queue.leave(ticket));
+            }
+        }
+        assert_eq!(queue.entries.len(), 1);
+        let last = queue.enqueue(2, Waker::noop().clone());
+        assert_eq!(queue.grant_next().map(|(_, need)| need), Some(1));
+        assert!(queue.poll(first, Waker::noop()));
+        assert!(!queue.poll(last, Waker::noop()));
+        assert_eq!(queue.grant_next().map(|(_, need)| need), Some(2));
+        assert!(queue.leave(last), "it was granted and passes that on");
+        assert!(queue.entries.is_empty());
     }
 }
