@@ -27,7 +27,7 @@ use espalier_mutation::{
     schema::{TableId, TableMetadata},
 };
 use espalier_runtime::{
-    maybe_yield,
+    maybe_yield, spawn_local,
     sync::{Permit, Semaphore},
     trace, trace_event,
 };
@@ -36,6 +36,10 @@ use smallvec::SmallVec;
 
 /// Units of one key's semaphore. An exclusive turn takes all units, a shared turn takes one.
 const ALL_UNITS: usize = u32::MAX as usize;
+
+/// Keys that a turn releases when it is dropped; a turn with more releases them in a task, so that
+/// the drop does not block the shard (arbitrary).
+const MAX_KEYS_AT_ONCE: usize = 1_024;
 
 /// The rows of a turn. They are of one partition, or of several after [`TurnRows::join`].
 #[derive(Clone, Debug)]
@@ -191,6 +195,18 @@ impl Turns {
         })
     }
 
+    /// Ends the hold on a key. Without a permit, the turn has only waited for it.
+    fn release(&self, key: u64, permit: Option<Permit>) {
+        drop(permit);
+        let mut keys = self.keys.borrow_mut();
+        let is_unused = |semaphore: &mut Semaphore| {
+            semaphore.available() == ALL_UNITS && !semaphore.has_waiters()
+        };
+        if keys.get_mut(&key).is_some_and(is_unused) {
+            keys.remove(&key);
+        }
+    }
+
     /// Returns whether no statement holds a turn or waits for one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -200,16 +216,19 @@ impl Turns {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        for (key, permit) in self.held.drain(..) {
-            drop(permit);
-            let mut keys = self.turns.keys.borrow_mut();
-            let is_unused = |semaphore: &mut Semaphore| {
-                semaphore.available() == ALL_UNITS && !semaphore.has_waiters()
-            };
-            if keys.get_mut(&key).is_some_and(is_unused) {
-                keys.remove(&key);
-            }
+        if self.held.len() <= MAX_KEYS_AT_ONCE {
+            let held = self.held.drain(..);
+            held.for_each(|(key, permit)| self.turns.release(key, permit));
+            return;
         }
+        let (turns, held) = (self.turns.clone(), std::mem::take(&mut self.held));
+        let release = async move {
+            for (key, permit) in held {
+                turns.release(key, permit);
+                maybe_yield().await;
+            }
+        };
+        spawn_local(release).detach();
     }
 }
 
@@ -217,7 +236,7 @@ impl Drop for Turn {
 mod tests {
     use std::{cell::Cell, time::Duration};
 
-    use espalier_runtime::{block_on, random, spawn_local, time};
+    use espalier_runtime::{block_on, random, time};
 
     use super::*;
 
@@ -323,6 +342,20 @@ mod tests {
             // Row 1 was held, row 2 awaited.
             drop(turns.take(rows(&[1], &[])).await);
             drop(held);
+            assert!(turns.keys.borrow().is_empty());
+        });
+    }
+
+    #[test]
+    fn a_turn_with_many_keys_ends_in_a_task() {
+        block_on(async {
+            let turns = Turns::default();
+            let many: Vec<u64> = (0..5_000).collect();
+            drop(turns.take(rows(&many, &[])).await);
+            assert!(!turns.keys.borrow().is_empty());
+            drop(turns.take(rows(&many, &[])).await);
+            drop(turns.take(rows(&[4_999], &[])).await);
+            time::sleep(Duration::from_millis(10)).await;
             assert!(turns.keys.borrow().is_empty());
         });
     }
