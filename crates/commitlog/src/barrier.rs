@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use super::{CommitLog, CommitTicket, sync_batch::SyncBatch};
+use super::{CommitLog, CommitLogError, CommitTicket, sync_batch::SyncBatch};
 
 impl CommitLog {
     /// Returns a ticket that resolves when the records appended so far are acknowledged under
@@ -16,18 +16,29 @@ impl CommitLog {
         if self.shared.configuration.sync.period().is_some() {
             return CommitTicket::acknowledged();
         }
-        let state = self.shared.state.borrow();
-        let is_damaged = state.live.iter().any(|segment| segment.is_damaged.get());
-        if let Some(failure) = state.write_failure.as_ref().filter(|_| is_damaged) {
+        if let Some(failure) = self.failure_in_memory() {
             let failed = Rc::<SyncBatch>::default();
-            failed.resolve(Err(failure.clone()));
+            failed.resolve(Err(failure));
             return CommitTicket::of(&failed);
         }
+        let state = self.shared.state.borrow();
         // Batches resolve in the order of their records, so the last one covers all.
         let gathering = (!state.buffers.is_empty()).then_some(&state.sync_batch);
         match gathering.or(state.sync_batch_being_written.as_ref()) {
             Some(sync_batch) => CommitTicket::of(&Rc::clone(sync_batch)),
             None => CommitTicket::acknowledged(),
         }
+    }
+
+    /// Returns the error of a failed write or sync as long as only memtables hold its records,
+    /// which readers see. A write that follows from such records must not be durable before them.
+    /// Under `periodic` sync there is no such error, because clients accept the loss.
+    #[inline]
+    pub fn failure_in_memory(&self) -> Option<CommitLogError> {
+        let state = self.shared.state.borrow();
+        let failure = state.write_failure.as_ref()?;
+        let is_periodic = self.shared.configuration.sync.period().is_some();
+        let is_damaged = state.live.iter().any(|segment| segment.is_damaged.get());
+        (is_damaged && !is_periodic).then(|| failure.clone())
     }
 }

@@ -139,7 +139,10 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
     }
     if shards.len() == 1 {
         // The commit log makes records durable in their order: the rows that the transaction read
-        // are durable before its writes.
+        // are durable before its writes, unless a sync has failed.
+        for command in places.reads.iter().chain(&places.others) {
+            database.check_log(&command.table)?;
+        }
         database.write_in_turn(&mutation, turn).await?.wait().await?;
     } else {
         // The rows that the transaction read are in the logs of other shards. A crash must not keep

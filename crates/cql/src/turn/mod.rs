@@ -187,6 +187,7 @@ async fn run(
         return Ok(QueryResult::Rows(answer));
     }
     trace_event!("The condition holds");
+    database.check_log(plan.table)?;
     let timestamp_us = later_than(database, &[plan.timestamp_read()]).await?;
     let clocks = Clocks { timestamp_us, ..clocks };
     let mut mutation = updates(request, &plan, &read, clocks, guard).await?;

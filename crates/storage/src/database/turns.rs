@@ -124,6 +124,18 @@ impl Database {
         Ok(self.log(self.is_on_first_shard(table.id))?.barrier())
     }
 
+    /// Checks that the log of a table holds all writes that readers see. After a failed sync, only
+    /// memtables hold some of them until they are flushed, and a crash could keep a write that
+    /// follows from these and lose them.
+    ///
+    /// # Errors
+    /// The error of the failed sync; the node shuts down.
+    #[inline]
+    pub fn check_log(&self, table: &TableMetadata) -> Result<(), StorageError> {
+        let log = self.log(self.is_on_first_shard(table.id))?;
+        log.failure_in_memory().map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
     /// Waits until all writes so far to a partition, or to all partitions of a table, are
     /// acknowledged.
     ///

@@ -180,6 +180,7 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
         let narrow = table(&database, "narrow");
         disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap_err();
+        assert!(database.check_log(&narrow).is_err());
         assert!(read_partition(&database, &narrow, "a").await.is_some());
         let mut failures = 0;
         while database.settle(&narrow, Some(&key("a"))).await.is_err() {
@@ -187,6 +188,7 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
             assert!(failures < 1_000, "nothing has flushed the table");
             time::sleep(Duration::from_millis(10)).await;
         }
+        assert!(database.check_log(&narrow).is_ok());
         assert_durable(&disk, &configuration(), &["a"]).await;
     });
 }
