@@ -1,5 +1,7 @@
 //! Errors of CQL, with the codes of the native protocol. Source: native_protocol_v5.spec section 9.
 
+use espalier_storage::TurnKind;
+
 use crate::grammar::{
     SyntaxError,
     ast::{LineColumn, Position},
@@ -68,6 +70,11 @@ pub enum ErrorDetail {
     AnswerTooLarge,
     /// Code 0x1300: the read met more tombstones than `tombstone_failure_threshold`.
     TooManyTombstones,
+    /// Code 0x1100: the statement has not got its turn, or its time is over.
+    WriteTimeout {
+        /// The kind of the write.
+        kind: TurnKind,
+    },
     /// Code 0x2500: the statement id is unknown to this node.
     Unprepared {
         /// The id as the client sent it.

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use bytes::Bytes;
 use espalier_cql as cql;
+use espalier_storage::TurnKind;
 use smallvec::SmallVec;
 
 use crate::protocol::request::{ParametersTail, QueryParameters, Value, Values};
@@ -107,6 +108,17 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
             block_for,
             failures: vec![(Ipv4Addr::LOCALHOST.into(), READ_TOO_MANY_TOMBSTONES)],
             data_present: false,
+        },
+        (_, cql::ErrorDetail::WriteTimeout { kind }) => ErrorDetail::WriteTimeout {
+            consistency,
+            received,
+            block_for,
+            write_type: match kind {
+                TurnKind::Conditional | TurnKind::SerialRead => WriteType::Cas,
+                TurnKind::Counter => WriteType::Counter,
+                TurnKind::Write => WriteType::Simple,
+            },
+            contentions: 0,
         },
         (code, cql::ErrorDetail::None) => match code {
             cql::ErrorCode::ServerError => ErrorDetail::Server,

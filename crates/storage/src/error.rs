@@ -12,6 +12,8 @@ use espalier_runtime::file::FileError;
 use espalier_sstable::SSTableError;
 use espalier_types::DecodeError;
 
+use crate::TurnKind;
+
 /// A failed operation, with the object and the reason.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StorageError {
@@ -81,6 +83,14 @@ pub enum StorageError {
     BatchGivenUp {
         /// The last refusal of a shard.
         reason: String,
+    },
+    /// A statement has not got its turn in time. Nothing was read or written on the rows.
+    #[error("{message}")]
+    TurnTimedOut {
+        /// The kind of the statement.
+        kind: TurnKind,
+        /// The setting, and Cassandra's text.
+        message: String,
     },
     /// A write that SSTables cannot hold. It is refused before it is logged, because it could never
     /// be flushed.

@@ -30,6 +30,7 @@ pub use configuration::StorageConfiguration;
 pub use database::{
     ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead,
     Orphan, PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
+    TurnDeadline, TurnKind,
 };
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};

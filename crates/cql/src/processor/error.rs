@@ -1,12 +1,18 @@
 //! Errors that clients receive for failures of the storage and for unknown statement ids.
 
-use espalier_storage::{CommitLogError, StorageError};
+use espalier_storage::{CommitLogError, StorageError, TurnKind};
 
 use crate::{Error, ErrorCode, ErrorDetail};
 
 impl From<StorageError> for Error {
     fn from(error: StorageError) -> Self {
-        Error::new(error_code(&error), error.to_string())
+        let detail = match error {
+            StorageError::TurnTimedOut { kind, .. } if kind != TurnKind::SerialRead => {
+                ErrorDetail::WriteTimeout { kind }
+            }
+            _ => ErrorDetail::None,
+        };
+        Error { code: error_code(&error), message: error.to_string(), detail }
     }
 }
 
@@ -24,6 +30,8 @@ fn error_code(error: &StorageError) -> ErrorCode {
         | StorageError::UnknownTable(_)
         | StorageError::UnknownColumn(_)
         | StorageError::UnknownTableName { .. } => ErrorCode::Invalid,
+        StorageError::TurnTimedOut { kind: TurnKind::SerialRead, .. } => ErrorCode::ReadTimeout,
+        StorageError::TurnTimedOut { .. } => ErrorCode::WriteTimeout,
         StorageError::MemtablesFull { .. }
         | StorageError::CommitLogFull { .. }
         | StorageError::TooManyUnfinishedBatches { .. } => ErrorCode::Overloaded,

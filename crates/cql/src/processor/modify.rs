@@ -76,9 +76,11 @@ impl QueryProcessor {
         let database = &self.inner.database;
         let Some(first) = request.statements.first() else { return Ok(QueryResult::Void) };
         let shard = database.shard_of(&first.modification()?.table, &key);
-        let execute =
-            move |database: Database| async move { turn::execute(&database, &request, key).await };
-        let (outcome, warnings) = database.call_in_turn(shard, execute).await;
+        let deadline = database.turn_deadline(request.kind());
+        let execute = move |database: Database| async move {
+            turn::execute(&database, &request, key, deadline).await
+        };
+        let (outcome, warnings) = database.call_in_turn(shard, deadline, execute).await?;
         warnings.into_iter().for_each(|text| guard.warn(text));
         outcome
     }

@@ -6,11 +6,12 @@
 use std::{sync::Arc, time::Duration};
 
 use espalier_runtime::time;
+use espalier_storage::TurnKind;
 use espalier_types::duration::Duration as CqlDuration;
 
 use super::QueryProcessor;
 use crate::{
-    Error, ErrorCode, QueryOptions, QueryResult, Result,
+    Error, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Result,
     auth::Login,
     prepared::{Plan, Prepared},
     term::{Bound, Evaluation, Term, bind_values},
@@ -34,7 +35,7 @@ impl QueryProcessor {
             None => run.await,
             Some(timeout) => match time::timeout(timeout, run).await {
                 Ok(result) => result,
-                Err(_) => Err(timed_out(&prepared.plan)),
+                Err(_) => Err(timed_out(prepared)),
             },
         }
     }
@@ -65,11 +66,18 @@ fn evaluate(timeout: &Term, evaluation: &Evaluation<'_>) -> Result<Option<Durati
     Ok(Some(Duration::from_nanos(nanoseconds)))
 }
 
-fn timed_out(plan: &Plan) -> Error {
-    let code = match plan {
+fn timed_out(prepared: &Prepared) -> Error {
+    let code = match prepared.plan {
         Plan::Select(_) => ErrorCode::ReadTimeout,
         Plan::Truncate(_) => ErrorCode::TruncateError,
         _ => ErrorCode::WriteTimeout,
     };
-    Error::new(code, "Operation timed out - received only 0 responses.")
+    let error = Error::new(code, "Operation timed out - received only 0 responses.");
+    if prepared.is_conditional() || matches!(prepared.plan, Plan::Transaction(_)) {
+        return Error {
+            detail: ErrorDetail::WriteTimeout { kind: TurnKind::Conditional },
+            ..error
+        };
+    }
+    error
 }

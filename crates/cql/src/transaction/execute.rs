@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
-use espalier_storage::{Database, ReadTarget, Turn, TurnRows};
+use espalier_storage::{Database, ReadTarget, Turn, TurnDeadline, TurnKind, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
 use super::{PlannedTransaction, decide::Decision, places::Places};
@@ -65,17 +65,19 @@ struct Outcome {
 /// Executes a transaction.
 ///
 /// # Errors
-/// A value is invalid, or the storage fails. If the storage fails after it has accepted the writes,
-/// it completes them later, as it does for a logged batch.
+/// A value is invalid, the turns do not come before the deadline, or the storage fails. If the
+/// storage fails after it has accepted the writes, it completes them later, as it does for a logged
+/// batch.
 pub async fn execute(database: &Database, request: TransactionRequest) -> Result<QueryResult> {
     let evaluation = request.evaluation();
     let mut places = Places::of(database, request.plan()?, &evaluation, request.now_s).await?;
     let turns: VecDeque<(usize, TurnRows)> =
         std::mem::take(&mut places.turns).into_iter().collect();
     let shards: Vec<usize> = turns.iter().map(|(shard, _)| *shard).collect();
-    let call = database.begin_turn_call(&shards).await;
+    let deadline = database.turn_deadline(TurnKind::Conditional);
+    let call = database.begin_turn_call(&shards, deadline).await?;
     let bound = Arc::new(BoundTransaction { request, places, shards });
-    let transaction = within_turns(database.clone(), bound.clone(), turns);
+    let transaction = within_turns(database.clone(), bound.clone(), turns, deadline);
     let outcome = if bound.shards.len() == 1 {
         call.until_answered(transaction).await
     } else {
@@ -112,15 +114,16 @@ fn within_turns(
     database: Database,
     bound: Arc<BoundTransaction>,
     mut turns: VecDeque<(usize, TurnRows)>,
+    deadline: TurnDeadline,
 ) -> LocalBoxFuture<'static, Result<Outcome>> {
     Box::pin(async move {
         let Some((shard, rows)) = turns.pop_front() else {
             return Err(Error::invalid("Transaction contains no reads or writes"));
         };
         let next = move |database: Database| async move {
-            let turn = database.take_turn(rows).await;
+            let turn = database.take_turn_until(rows, deadline).await?;
             if !turns.is_empty() {
-                let outcome = within_turns(database, bound, turns).await;
+                let outcome = within_turns(database, bound, turns, deadline).await;
                 drop(turn);
                 return outcome;
             }

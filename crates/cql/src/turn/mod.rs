@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{DecoratedKey, Mutation};
 use espalier_runtime::{maybe_yield, time, trace_event};
-use espalier_storage::{Database, ReadCommand};
+use espalier_storage::{Database, ReadCommand, TurnDeadline, TurnKind};
 use futures_util::future::LocalBoxFuture;
 
 use plan::Plan;
@@ -87,6 +87,18 @@ impl TurnRequest {
         Evaluation { values: &statement.values, now_us: self.now_us, references: &[] }
     }
 
+    /// Returns the kind of the request, which decides how long it waits for its turn.
+    pub fn kind(&self) -> TurnKind {
+        let is_conditional = |statement: &TurnStatement| {
+            statement.modification().is_ok_and(|statement| !statement.condition.is_none())
+        };
+        if self.statements.iter().any(is_conditional) {
+            TurnKind::Conditional
+        } else {
+            TurnKind::Write
+        }
+    }
+
     /// Returns the only partition of the request.
     ///
     /// # Errors
@@ -136,19 +148,20 @@ impl TurnRequest {
 /// with the outcome.
 ///
 /// # Errors
-/// A value is invalid, conditions of one row exclude each other, a condition compares with null, or
-/// the storage fails.
+/// A value is invalid, conditions of one row exclude each other, a condition compares with null,
+/// the turn does not come before the deadline, or the storage fails.
 pub fn execute<'a>(
     database: &'a Database,
     request: &'a TurnRequest,
     key: DecoratedKey,
+    deadline: TurnDeadline,
 ) -> LocalBoxFuture<'a, (Result<QueryResult>, Vec<String>)> {
     Box::pin(async move {
         let warnings = Warnings::default();
         let guardrails = &database.configuration().guardrails;
         let is_exempt = request.is_exempt;
         let guard = Guard { guardrails, warnings: Some(&warnings), is_exempt };
-        let outcome = run(database, request, key, guard).await;
+        let outcome = run(database, request, key, deadline, guard).await;
         (outcome, warnings.take())
     })
 }
@@ -157,10 +170,11 @@ async fn run(
     database: &Database,
     request: &TurnRequest,
     key: DecoratedKey,
+    deadline: TurnDeadline,
     guard: Guard<'_>,
 ) -> Result<QueryResult> {
     let mut plan = Plan::of(request, key).await?;
-    let turn = database.take_turn(plan.turn_rows()).await;
+    let turn = database.take_turn_until(plan.turn_rows(), deadline).await?;
     let mut clocks = request.clocks;
     if !request.has_own_now {
         // The request may have waited for the turn. Rows may have expired since, and a TTL begins

@@ -160,6 +160,12 @@ fn storage(
     if let Some(timeout) = draft.write_request_timeout {
         storage.write_timeout = timeout;
     }
+    if let Some(timeout) = draft.cas_contention_timeout {
+        storage.cas_contention_timeout = timeout;
+    }
+    if let Some(timeout) = draft.counter_write_request_timeout {
+        storage.counter_write_timeout = timeout;
+    }
     Ok(storage)
 }
 

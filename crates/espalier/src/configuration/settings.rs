@@ -49,6 +49,8 @@ pub struct Draft {
     pub storage_compatibility_mode: Option<String>,
     pub column_index_bytes: Option<u64>,
     pub write_request_timeout: Option<Duration>,
+    pub cas_contention_timeout: Option<Duration>,
+    pub counter_write_request_timeout: Option<Duration>,
     pub query_tombstone_page_limit: Option<i64>,
     pub allow_unknown_data_centers: Option<bool>,
     pub drop_compact_storage_enabled: Option<bool>,
@@ -391,6 +393,16 @@ pub const SETTINGS: &[Setting] = &[
         "write_request_timeout",
         &[("write_request_timeout_in_ms", OldUnit::Milliseconds)],
         Kind::Duration(|draft| &mut draft.write_request_timeout),
+    ),
+    renamed(
+        "cas_contention_timeout",
+        &[("cas_contention_timeout_in_ms", OldUnit::Milliseconds)],
+        Kind::Duration(|draft| &mut draft.cas_contention_timeout),
+    ),
+    renamed(
+        "counter_write_request_timeout",
+        &[("counter_write_request_timeout_in_ms", OldUnit::Milliseconds)],
+        Kind::Duration(|draft| &mut draft.counter_write_request_timeout),
     ),
     renamed(
         "trace_type_query_ttl",

@@ -32,7 +32,7 @@ mod record;
 use bytes::Bytes;
 use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, Row, schema::TableId};
 use espalier_runtime::time;
-use espalier_storage::{Database, StorageError};
+use espalier_storage::{Database, StorageError, TurnDeadline, TurnKind};
 use uuid::Uuid;
 
 pub use acceptor::{AcceptorState, NO_BALLOT, Recorded, ballot_micros};
@@ -98,11 +98,12 @@ pub async fn answer(database: &Database, request: PaxosRequest) -> Result<PaxosA
     let timestamp_us = ballot_micros(request.ballot);
     let timestamp_us = timestamp_us.ok_or("the ballot is not a UUID of version 1")?;
     let shard = database.shard_of(&paxos.table, &request.key);
+    let deadline = database.turn_deadline(TurnKind::Conditional);
     let answering = move |database: Database| async move {
-        let here = Acceptor { database, paxos, timestamp_us };
+        let here = Acceptor { database, paxos, timestamp_us, deadline };
         here.answer(request).await
     };
-    database.call_in_turn(shard, answering).await
+    database.call_in_turn(shard, deadline, answering).await.map_err(text)?
 }
 
 /// The acceptor on the shard that owns the partition.
@@ -111,6 +112,8 @@ struct Acceptor {
     paxos: PaxosTable,
     /// The timestamp of what the request writes: the ballot's time.
     timestamp_us: i64,
+    /// The time at which the request gives up waiting for its turn.
+    deadline: TurnDeadline,
 }
 
 impl Acceptor {
@@ -126,7 +129,8 @@ impl Acceptor {
             PaxosStep::Commit(..) => self.database.truncated_at_us(table).await.map_err(text)?,
             _ => None,
         };
-        let turn = self.database.take_turn(self.paxos.turn_rows(table, &key)).await;
+        let rows = self.paxos.turn_rows(table, &key);
+        let turn = self.database.take_turn_until(rows, self.deadline).await.map_err(text)?;
         let mut updates = Vec::new();
         let (row, answer): (Row, _) = match step {
             PaxosStep::Prepare => {

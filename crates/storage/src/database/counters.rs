@@ -13,7 +13,10 @@ use espalier_mutation::{
 };
 use espalier_runtime::{maybe_yield, time};
 
-use super::Database;
+use super::{
+    Database,
+    turn_deadline::{TurnDeadline, TurnKind},
+};
 use crate::{
     StorageError,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
@@ -26,7 +29,8 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Fails if the table is unknown, or with the errors of a read or a write.
+    /// Fails if the table is unknown, with [`StorageError::TurnTimedOut`] after
+    /// `counter_write_request_timeout`, or with the errors of a read or a write.
     pub async fn apply_counters(&self, update: PartitionUpdate) -> Result<(), StorageError> {
         let shard = {
             let schema = self.inner.schema.borrow();
@@ -34,16 +38,22 @@ impl Database {
                 schema.table_by_id(update.table).ok_or(StorageError::UnknownTable(update.table))?;
             self.shard_of(table, &update.key)
         };
-        let add = |database: Database| async move { database.add_counters_here(update).await };
-        self.call_in_turn(shard, add).await
+        let deadline = self.turn_deadline(TurnKind::Counter);
+        let add =
+            move |database: Database| async move { database.add_here(update, deadline).await };
+        self.call_in_turn(shard, deadline, add).await?
     }
 
-    async fn add_counters_here(&self, mut update: PartitionUpdate) -> Result<(), StorageError> {
+    async fn add_here(
+        &self,
+        mut update: PartitionUpdate,
+        deadline: TurnDeadline,
+    ) -> Result<(), StorageError> {
         let table = self.table(update.table)?.metadata();
         let comparator = table.comparator();
         join_rows(comparator, &mut update.rows);
         let ticket = {
-            let turn = self.take_turn(rows_of(&table, &update)).await;
+            let turn = self.take_turn_until(rows_of(&table, &update), deadline).await?;
             let host = *self.host_id().as_bytes();
             let old_static = self.present_static_row(&update).await?;
             let present = self.present_rows(&update).await?;

@@ -7,7 +7,7 @@
 //! | `routing`, `registry` | the shard that owns a token, and calls to it |
 //! | `write`, `logged_batch` | the write path: commit log and memtable |
 //! | `storable`, `index_room` | checks before a write is logged |
-//! | `turns`, `turn_calls`, `counters` | writes that read rows first |
+//! | `turns`, `turn_calls`, `turn_deadline`, `counters` | writes that read rows first |
 //! | `read` | reads on this shard and over all of them |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
 //! | `row_cache` | metrics and maintenance of the row cache |
@@ -39,6 +39,7 @@ pub use look_ahead::LookAhead;
 pub use orphans::Orphan;
 pub use snapshots::{SnapshotDetails, SnapshotTable};
 pub use table_statistics::TableStatistics;
+pub use turn_deadline::{TurnDeadline, TurnKind};
 pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
 mod install;
 mod logged_batch;
@@ -65,6 +66,7 @@ mod table_statistics;
 mod throughput;
 mod truncate;
 mod turn_calls;
+mod turn_deadline;
 mod turns;
 mod views;
 mod virtual_tables;

@@ -14,7 +14,8 @@ use std::{
 use espalier_runtime::{spawn_local, sync::Permit};
 use futures_util::future::LocalBoxFuture;
 
-use super::Database;
+use super::{Database, turn_deadline::TurnDeadline};
+use crate::StorageError;
 
 /// Maximum calls of a shard that may wait for turns on other shards at the same time (arbitrary). A
 /// pair of shards has 4,096 places.
@@ -29,28 +30,43 @@ pub struct TurnCall {
 
 impl Database {
     /// Waits until a statement may take turns on these shards.
-    pub async fn begin_turn_call(&self, shards: &[usize]) -> TurnCall {
+    ///
+    /// # Errors
+    /// [`StorageError::TurnTimedOut`] at the deadline.
+    pub async fn begin_turn_call(
+        &self,
+        shards: &[usize],
+        deadline: TurnDeadline,
+    ) -> Result<TurnCall, StorageError> {
         if shards.iter().all(|shard| *shard == self.inner.context.index) {
-            return TurnCall { permit: None };
+            return Ok(TurnCall { permit: None });
         }
         // A transaction calls from shard to shard. It takes one unit for each shard. So the
         // transactions of all shards together make at most as many calls between two shards as one
         // shard may make.
         let units = if shards.len() == 1 { 1 } else { self.inner.context.count };
-        let permit = self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS)).await;
-        TurnCall { permit: Some(permit) }
+        let permit = self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS));
+        Ok(TurnCall { permit: Some(deadline.limit(permit).await?) })
     }
 
-    /// Runs `work` with the handle of a shard, where it may wait for turns. Work on another shard
-    /// continues if the caller drops the future.
-    pub async fn call_in_turn<R, F, W>(&self, shard: usize, work: W) -> R
+    /// Runs `work` with the handle of a shard, where it may wait for turns until the deadline. Work
+    /// on another shard continues if the caller drops the future.
+    ///
+    /// # Errors
+    /// [`StorageError::TurnTimedOut`] if the call has not begun at the deadline.
+    pub async fn call_in_turn<R, F, W>(
+        &self,
+        shard: usize,
+        deadline: TurnDeadline,
+        work: W,
+    ) -> Result<R, StorageError>
     where
         R: Send + 'static,
         F: Future<Output = R> + 'static,
         W: FnOnce(Database) -> F + Send + 'static,
     {
-        let call = self.begin_turn_call(&[shard]).await;
-        call.until_answered(self.on_shard(shard, work)).await
+        let call = self.begin_turn_call(&[shard], deadline).await?;
+        Ok(call.until_answered(self.on_shard(shard, work)).await)
     }
 }
 

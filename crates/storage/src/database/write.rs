@@ -17,7 +17,7 @@ use super::{
     Database,
     storable::{check_key, check_row, check_storable},
 };
-use crate::{StorageError, table::Table};
+use crate::{StorageError, TurnDeadline, table::Table};
 
 /// Maximum bytes that the encoder keeps between writes.
 const KEPT_ENCODER_BYTES: usize = 1 << 20;
@@ -88,7 +88,7 @@ impl Database {
         }
         if may_wait_for_turns {
             let shards: SmallVec<[usize; 8]> = parts.iter().map(|(shard, _)| *shard).collect();
-            let call = Box::pin(self.begin_turn_call(&shards)).await;
+            let call = Box::pin(self.begin_turn_call(&shards, TurnDeadline::never())).await?;
             let outcomes = Box::pin(call.until_answered(self.apply_on_all(parts, completeness)));
             return outcomes.await.into_iter().collect();
         }

@@ -1,6 +1,6 @@
 //! A node of several shards on a given file system.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use espalier_cql::{PreparedCache, QueryProcessor};
 use espalier_runtime::{ShardOptions, file::FileSystem, start_shards, submit_to, sync::Event};
@@ -24,6 +24,8 @@ where
     let file_system = file_system.clone();
     let mut configuration = StorageConfiguration::new("node");
     configuration.commitlog_segment_bytes = 1 << 20;
+    // Long, for crowds without optimisation.
+    configuration.cas_contention_timeout = Duration::from_secs(60);
     // Small, so that builds record their progress.
     configuration.view_build_page_rows = 2;
     configuration.view_build_record_pages = 1;

@@ -28,7 +28,7 @@ use super::{
     write::turn_rows_of,
 };
 use crate::{
-    CommitLogSync, Database, StorageError,
+    CommitLogSync, Database, StorageError, TurnDeadline,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
 };
 
@@ -344,7 +344,7 @@ impl Database {
         let check = move |database: Database| async move {
             Box::pin(database.check_row_here(view, key, clustering, row)).await
         };
-        self.call_in_turn(shard, check).await
+        self.call_in_turn(shard, TurnDeadline::never(), check).await?
     }
 
     /// Deletes a row of a view, if it does not follow from its base row, which this shard owns.
