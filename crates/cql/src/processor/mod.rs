@@ -5,6 +5,7 @@ mod disk_usage;
 mod error;
 mod modify;
 mod now;
+mod serial;
 mod timeout;
 
 use std::{
@@ -31,8 +32,7 @@ use crate::{
     modify::Clocks,
     planner,
     prepared::{BoundedStatements, MAX_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
-    restrictions::Partitions,
-    select::{self, PlannedSelect},
+    select,
     term::{Evaluation, bind_valid_values, bind_values},
     transaction::{self, TransactionRequest},
     turn::{self, TurnRequest, TurnStatement},
@@ -298,11 +298,12 @@ impl QueryProcessor {
         let guard = Guard::of(database, options);
         match &prepared.plan {
             Plan::Select(select) => {
-                let rows =
-                    select::execute(select, database, evaluation, options, clocks.now_s).await?;
-                if consistency::is_serial(options.consistency) {
-                    Box::pin(self.settle(select, evaluation)).await?;
-                }
+                let rows = if consistency::is_serial(options.consistency) {
+                    let rows = self.read_serially(select, evaluation, options, clocks.now_s);
+                    Box::pin(rows).await?
+                } else {
+                    select::execute(select, database, evaluation, options, clocks.now_s).await?
+                };
                 Ok(QueryResult::Rows(rows))
             }
             Plan::Modification(statement) => {
@@ -389,22 +390,6 @@ impl QueryProcessor {
             auth::revoke_dropped(database, auth, &before, change).await?;
         }
         Ok(result)
-    }
-
-    /// Waits until the rows that a serial read returned are durable, because a crash could
-    /// otherwise undo them.
-    async fn settle(&self, select: &PlannedSelect, evaluation: &Evaluation<'_>) -> Result<()> {
-        let partitions = select.restrictions.partition.partitions(&select.table, evaluation)?;
-        let keys = match &partitions {
-            Partitions::Keys(keys) if keys.len() > 1 => {
-                return Err(Error::invalid(
-                    "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
-                ));
-            }
-            Partitions::Keys(keys) => keys.as_slice(),
-            Partitions::Range(_) => &[],
-        };
-        Ok(self.inner.database.settle(&select.table, keys.first()).await?)
     }
 
     async fn truncate(&self, id: TableId) -> Result<QueryResult> {

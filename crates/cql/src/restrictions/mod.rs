@@ -21,7 +21,7 @@ pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{NEEDS_FILTERING, Purpose, plan};
 pub use point::{PointClustering, PointKey};
 
-use espalier_mutation::{ClusteringSlices, schema::TableMetadata};
+use espalier_mutation::{Clustering, ClusteringSlices, schema::TableMetadata};
 
 use crate::{
     Result,
@@ -76,6 +76,18 @@ impl Restrictions {
         let restricted: usize =
             self.clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
         restricted == table.clustering_columns().len()
+    }
+
+    /// Returns the rows that the restrictions name by these slices, or `None` if they name ranges
+    /// of rows.
+    pub fn single_rows(
+        &self,
+        table: &TableMetadata,
+        slices: &ClusteringSlices,
+    ) -> Option<Vec<Clustering>> {
+        let rows = slices.slices.iter();
+        self.names_whole_rows(table)
+            .then(|| rows.map(|slice| Clustering { values: slice.start.values.clone() }).collect())
     }
 
     /// Returns whether a column of the primary key has an IN.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, Direction,
+    ClusteringSlices, DecoratedKey, Direction,
     schema::{ColumnKind, TableMetadata},
 };
 use espalier_runtime::maybe_yield;
@@ -76,7 +76,7 @@ impl Places {
     ) -> Result<Vec<ReadCommand>> {
         let (table, restrictions) = (&select.table, &select.restrictions);
         let slices = Arc::new(restrictions.slices(table, evaluation)?);
-        let rows = single_rows(table, restrictions, &slices);
+        let rows = restrictions.single_rows(table, &slices);
         let mut commands = Vec::new();
         let keys = keys(table, restrictions, evaluation)?;
         check_product(keys.len(), slices.slices.len())?;
@@ -111,7 +111,7 @@ impl Places {
         let is_static_alone = update.is_static_alone();
         let written = update.places(evaluation)?;
         let slices = &written.slices;
-        let rows = single_rows(table, restrictions, slices);
+        let rows = restrictions.single_rows(table, slices);
         for key in &written.keys {
             let mut turn = TurnRows::new(table, key.borrowed());
             match &rows {
@@ -152,18 +152,6 @@ fn keys(
         Partitions::Keys(keys) => Ok(keys),
         Partitions::Range(_) => Err(Error::invalid("Some partition key parts are missing")),
     }
-}
-
-/// Returns the rows that a statement names, or `None` if it names a range of them.
-fn single_rows(
-    table: &TableMetadata,
-    restrictions: &Restrictions,
-    slices: &ClusteringSlices,
-) -> Option<Vec<Clustering>> {
-    let rows = slices.slices.iter();
-    restrictions
-        .names_whole_rows(table)
-        .then(|| rows.map(|slice| Clustering { values: slice.start.values.clone() }).collect())
 }
 
 /// Checks a bound LIMIT: without the full primary key it must be 1.

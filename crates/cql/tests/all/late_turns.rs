@@ -16,6 +16,9 @@ use espalier_storage::{Database, TurnKind, TurnRows};
 
 use crate::support::node::{self, execute, open};
 
+/// The protocol's code of the consistency level.
+const SERIAL: u16 = 8;
+
 /// Opens a node with a table of one column, and returns the rows of a turn on key 7.
 async fn open_table() -> (Database, QueryProcessor, TurnRows) {
     let (database, processor) = open(&FileSystem::simulated(1)).await;
@@ -66,10 +69,12 @@ fn a_statement_does_not_wait_for_its_turn_for_ever() {
         let insert = "INSERT INTO ks.t (k, v) VALUES (7, 1)";
         let conditional = format!("{insert} IF NOT EXISTS");
         let transaction = format!("BEGIN TRANSACTION {insert}; COMMIT TRANSACTION");
+        let serial = QueryOptions { consistency: SERIAL, ..QueryOptions::default() };
         let timed_out = ErrorDetail::WriteTimeout { kind: TurnKind::Conditional };
         for (text, options, code, detail) in [
             (&*conditional, QueryOptions::default(), ErrorCode::WriteTimeout, &timed_out),
             (&transaction, QueryOptions::default(), ErrorCode::WriteTimeout, &timed_out),
+            ("SELECT v FROM ks.t WHERE k = 7", serial, ErrorCode::ReadTimeout, &ErrorDetail::None),
         ] {
             let (processor, text) = (processor.clone(), text.to_owned());
             let waiting = spawn_local(async move {

@@ -1,0 +1,76 @@
+//! SELECT at SERIAL and LOCAL_SERIAL.
+//!
+//! 1. It waits until the statements that hold turns on its rows have ended. A transaction holds its
+//!    turns until all shards have its writes, so a read that follows one which has seen a part sees
+//!    the rest. The read itself holds no turn.
+//! 2. It reads.
+//! 3. It waits until the rows are durable, because a crash could otherwise undo them.
+//!
+//! A scan of several partitions omits step 1.
+
+use espalier_mutation::DecoratedKey;
+use espalier_storage::{Database, TurnKind, TurnRows};
+
+use super::QueryProcessor;
+use crate::{
+    Error, QueryOptions, Result, Rows,
+    restrictions::Partitions,
+    select::{self, PlannedSelect},
+    term::Evaluation,
+};
+
+impl QueryProcessor {
+    /// Executes a SELECT at SERIAL.
+    ///
+    /// # Errors
+    /// The statement names several partitions, other statements hold its rows for longer than
+    /// `cas_contention_timeout`, or the storage fails.
+    pub(super) async fn read_serially(
+        &self,
+        select: &PlannedSelect,
+        evaluation: &Evaluation<'_>,
+        options: &QueryOptions<'_>,
+        now_s: u32,
+    ) -> Result<Rows> {
+        let (database, table) = (&self.inner.database, &select.table);
+        let key = match select.restrictions.partition.partitions(table, evaluation)? {
+            Partitions::Keys(keys) if keys.len() > 1 => {
+                return Err(Error::invalid(
+                    "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
+                ));
+            }
+            Partitions::Keys(keys) => keys.into_iter().next(),
+            Partitions::Range(_) => None,
+        };
+        if let Some(key) = &key {
+            self.await_turns(select, evaluation, key).await?;
+        }
+        let rows = select::execute(select, database, evaluation, options, now_s).await?;
+        database.settle(table, key.as_ref()).await?;
+        Ok(rows)
+    }
+
+    async fn await_turns(
+        &self,
+        select: &PlannedSelect,
+        evaluation: &Evaluation<'_>,
+        key: &DecoratedKey,
+    ) -> Result<()> {
+        let (database, table) = (&self.inner.database, &select.table);
+        let slices = select.restrictions.slices(table, evaluation)?;
+        let mut rows = TurnRows::new(table, key.borrowed());
+        match select.restrictions.single_rows(table, &slices) {
+            Some(named) => named.iter().for_each(|row| rows.share_row(table, row)),
+            None => rows.add_all_rows(),
+        }
+        if table.has_static_columns() {
+            rows.share_static_row();
+        }
+        let deadline = database.turn_deadline(TurnKind::SerialRead);
+        let take = move |database: Database| async move {
+            database.take_turn_until(rows, deadline).await.map(drop)
+        };
+        let shard = database.shard_of(table, key);
+        Ok(database.call_in_turn(shard, deadline, take).await??)
+    }
+}
