@@ -43,7 +43,7 @@ impl Database {
         self.on_shard(0, move |database| async move {
             // No snapshot is being taken, restored or imported meanwhile, and no table's directory
             // is being created.
-            let _turn = database.inner.schema_turn.acquire(1).await;
+            let _lock = database.inner.schema_lock.acquire(1).await;
             database.clear_in_turn(&Wanted { tag, keyspaces, tables }).await
         })
         .await

@@ -344,7 +344,7 @@ impl Database {
         let note = DiscardedIntervalsFile::new(directory, inner.context.index, self.host_id());
         let id = table.borrow_metadata().id;
         let oldest = |id| self.oldest_segment_for(&*self.table(id).ok()?);
-        let _turn = inner.discarded_turn.acquire(1).await;
+        let _lock = inner.discarded_lock.acquire(1).await;
         Ok(note.add(&inner.file_system, id, intervals, oldest).await?)
     }
 

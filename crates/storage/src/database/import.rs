@@ -88,7 +88,7 @@ impl Database {
         directory: Option<PathBuf>,
     ) -> Result<Imported, StorageError> {
         // The table is not dropped, altered or truncated meanwhile.
-        let _turn = self.inner.schema_turn.acquire(1).await;
+        let _lock = self.inner.schema_lock.acquire(1).await;
         let table = self.table(id)?;
         let (metadata, file_system) = (table.metadata(), self.file_system().clone());
         let is_upload = directory.is_none();

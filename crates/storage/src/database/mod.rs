@@ -164,9 +164,9 @@ struct Inner {
     /// True if compactions start automatically.
     compacts: Cell<bool>,
     /// On shard 0: held by the schema change under way.
-    schema_turn: Semaphore,
+    schema_lock: Semaphore,
     /// Held by the compaction that writes discarded intervals.
-    discarded_turn: Semaphore,
+    discarded_lock: Semaphore,
     /// The statements under way that read rows before they write them.
     turns: Turns,
     /// Units of calls to other shards that may wait for a turn.

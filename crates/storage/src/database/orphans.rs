@@ -43,7 +43,7 @@ impl Database {
     pub async fn orphans(&self) -> Result<Vec<Orphan>, StorageError> {
         self.on_shard(0, |database| async move {
             // No table is created or dropped meanwhile.
-            let _turn = database.inner.schema_turn.acquire(1).await;
+            let _lock = database.inner.schema_lock.acquire(1).await;
             database.find_orphans().await
         })
         .await
@@ -57,7 +57,7 @@ impl Database {
     pub fn remove_orphan(&self, path: PathBuf) -> LocalBoxFuture<'_, Result<Orphan, StorageError>> {
         Box::pin(async move {
             self.on_shard(0, |database| async move {
-                let _turn = database.inner.schema_turn.acquire(1).await;
+                let _lock = database.inner.schema_lock.acquire(1).await;
                 let mut found = database.find_orphans().await?.into_iter();
                 let Some(orphan) = found.find(|orphan| orphan.path == path) else {
                     return Err(StorageError::UnknownOrphan(path));

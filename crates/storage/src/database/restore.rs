@@ -46,7 +46,7 @@ impl Database {
         tag: &str,
     ) -> Result<Imported, StorageError> {
         // No DROP, ALTER, TRUNCATE or removal of a snapshot runs meanwhile.
-        let _turn = self.inner.schema_turn.acquire(1).await;
+        let _lock = self.inner.schema_lock.acquire(1).await;
         let Some(metadata) = self.schema().table(&keyspace, &name).cloned() else {
             return Err(StorageError::UnknownTableName { keyspace, table: name });
         };
@@ -66,7 +66,7 @@ impl Database {
         // snapshot's files claim to hold.
         let views = self.dependent_views(&metadata);
         self.mark_views_stale(&views).await?;
-        self.truncate_in_turn(metadata.id).await?;
+        self.truncate_locked(metadata.id).await?;
         let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await;
         // A build that began before the files were there does not count.
         self.mark_views_stale(&views).await?;

@@ -33,9 +33,9 @@ impl Database {
         &self,
         change: impl FnOnce(&Schema) -> Result<Option<Schema>, E> + Send,
     ) -> Result<Result<bool, E>, StorageError> {
-        // The turn is taken on shard 0. The change is computed here, because it may borrow from its
+        // The lock is taken on shard 0. The change is computed here, because it may borrow from its
         // caller.
-        let turn = Turn::take(self).await;
+        let lock = SchemaLock::acquire(self).await;
         let old = self.inner.shared.schema();
         let outcome = match change(&old) {
             Err(error) => Ok(Err(error)),
@@ -47,7 +47,7 @@ impl Database {
                 lead.await.map(|()| Ok(true))
             }
         };
-        turn.give_back().await;
+        lock.release().await;
         outcome
     }
 
@@ -117,21 +117,21 @@ impl Database {
     }
 }
 
-/// The right to change the schema. It is given back even if the caller is dropped in the middle of
+/// The right to change the schema. It is released even if the caller is dropped in the middle of
 /// a change.
-struct Turn(Option<Database>);
+struct SchemaLock(Option<Database>);
 
-impl Turn {
-    async fn take(database: &Database) -> Turn {
+impl SchemaLock {
+    async fn acquire(database: &Database) -> Self {
         database
             .on_shard(0, |database| async move {
-                database.inner.schema_turn.acquire(1).await.forget();
+                database.inner.schema_lock.acquire(1).await.forget();
             })
             .await;
-        Turn(Some(database.clone()))
+        Self(Some(database.clone()))
     }
 
-    async fn give_back(mut self) {
+    async fn release(mut self) {
         if let Some(database) = self.0.take() {
             release(&database).await;
         }
@@ -139,10 +139,10 @@ impl Turn {
 }
 
 fn release(database: &Database) -> impl Future<Output = ()> + use<> {
-    database.on_shard(0, |database| async move { database.inner.schema_turn.release(1) })
+    database.on_shard(0, |database| async move { database.inner.schema_lock.release(1) })
 }
 
-impl Drop for Turn {
+impl Drop for SchemaLock {
     fn drop(&mut self) {
         if let Some(database) = self.0.take() {
             espalier_runtime::spawn_local(release(&database)).detach();

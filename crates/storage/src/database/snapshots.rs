@@ -95,13 +95,13 @@ impl Database {
         with_memtables: bool,
     ) -> Result<(), StorageError> {
         // No DROP, TRUNCATE or other snapshot runs meanwhile.
-        let _turn = self.inner.schema_turn.acquire(1).await;
+        let _lock = self.inner.schema_lock.acquire(1).await;
         for table in &tables {
             let table = self.table(table.id)?;
             self.check_no_snapshot(&table, tag).await?;
         }
         let mut made = Vec::new();
-        let taken = self.take_in_turn(tag, tables, with_memtables, &mut made).await;
+        let taken = self.take_locked(tag, tables, with_memtables, &mut made).await;
         if taken.is_err() {
             // The remains of a failed snapshot would block its name for the next attempt.
             for directory in made {
@@ -140,7 +140,7 @@ impl Database {
 
     /// Takes the snapshot while the schema cannot change. Adds each directory to `made` before it
     /// is created.
-    async fn take_in_turn(
+    async fn take_locked(
         &self,
         tag: &str,
         tables: Vec<SnapshotTable>,
@@ -181,7 +181,7 @@ impl Database {
     /// Links the files that this shard has open. Returns the names of their Data.db.
     async fn link_files(&self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
         let Ok(table) = self.table(id) else { return Ok(Vec::new()) };
-        let _turn = table.exchange_lock.acquire(1).await;
+        let _permit = table.exchange_lock.acquire(1).await;
         let mut attempt = 1;
         loop {
             // Another shard may split a shared file. It puts the parts into this shard's view

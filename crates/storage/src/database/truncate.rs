@@ -54,7 +54,7 @@ impl Database {
     async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
         // Two truncations at a time would hold flushes off against each other, and the table must
         // not be dropped or get a view meanwhile.
-        let _turn = self.inner.schema_turn.acquire(1).await;
+        let _lock = self.inner.schema_lock.acquire(1).await;
         let metadata = self.table(id)?.metadata();
         if must_not_be_empty(&metadata) {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
@@ -62,11 +62,11 @@ impl Database {
         if metadata.has_views() {
             return self.truncate_with_views(&metadata).await;
         }
-        self.truncate_in_turn(id).await
+        self.truncate_locked(id).await
     }
 
-    /// Truncates a table. The caller holds `schema_turn`.
-    pub(super) async fn truncate_in_turn(&self, id: TableId) -> Result<(), StorageError> {
+    /// Truncates a table. The caller holds `schema_lock`.
+    pub(super) async fn truncate_locked(&self, id: TableId) -> Result<(), StorageError> {
         let table = self.table(id)?;
         let directory = table.directory.clone();
         let held = self.on_all_shards(move |database| async move { database.hold(id).await });
@@ -132,8 +132,8 @@ impl Database {
         if let Ok(table) = self.table(id) {
             let pause = table.compactions.pause().await;
             let _awaiting = self.await_flush();
-            let turn = table.flush_lock.acquire(1).await;
-            table.hold(turn, pause);
+            let flush_permit = table.flush_lock.acquire(1).await;
+            table.hold(flush_permit, pause);
         }
     }
 

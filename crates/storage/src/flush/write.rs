@@ -25,7 +25,7 @@ impl Database {
 
     /// Flushes the table like [`Database::flush_table`], but at the pace of a background task.
     pub(crate) async fn flush_in_background(&self, table: &Table) -> Result<(), StorageError> {
-        let _turn = table.flush_lock.acquire(1).await;
+        let _permit = table.flush_lock.acquire(1).await;
         if table.is_dropped() {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use super::Table;
 #[derive(Default)]
 pub(super) struct TruncationState {
     /// Holds flushes off.
-    turn: Option<Permit>,
+    flush_permit: Option<Permit>,
     /// Holds compactions off.
     pause: Option<CompactionPause>,
     memtables: Vec<Rc<Memtable>>,
@@ -22,9 +22,9 @@ pub(super) struct TruncationState {
 
 impl Table {
     /// Holds flushes and compactions off until [`Table::end_truncation`].
-    pub(crate) fn hold(&self, turn: Permit, pause: CompactionPause) {
+    pub(crate) fn hold(&self, flush_permit: Permit, pause: CompactionPause) {
         let mut truncation_state = self.truncation_state.borrow_mut();
-        truncation_state.turn = Some(turn);
+        truncation_state.flush_permit = Some(flush_permit);
         truncation_state.pause = Some(pause);
     }
 
@@ -45,7 +45,7 @@ impl Table {
     /// Discards the data that was set aside (`is_done`) and returns the SSTables to remove; or
     /// restores the data.
     pub(crate) fn end_truncation(&self, is_done: bool) -> Vec<Descriptor> {
-        let TruncationState { turn, pause, memtables, sstables } =
+        let TruncationState { flush_permit, pause, memtables, sstables } =
             std::mem::take(&mut *self.truncation_state.borrow_mut());
         let files = if is_done {
             sstables.iter().map(|sstable| sstable.descriptor().clone()).collect()
@@ -56,7 +56,7 @@ impl Table {
             self.empty_ranges.forget();
             Vec::new()
         };
-        drop((turn, pause));
+        drop((flush_permit, pause));
         files
     }
 

@@ -11,7 +11,7 @@ use super::super::resource::Resource;
 use super::super::settings::Authorizer;
 use super::super::store::{self, Change};
 use super::super::{Auth, Login};
-use super::{SHARD, TURN, grant};
+use super::{LOCK, SHARD, grant};
 use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
 
 /// Grants the client all permissions on the object that a statement has created. The creator of a
@@ -39,8 +39,8 @@ pub(crate) async fn creator_permissions(
     };
     let (auth, role) = (Arc::clone(auth), login.name().to_owned());
     let give = move |database: Database| async move {
-        let turn = TURN.with(Rc::clone);
-        let _turn = turn.lock().await;
+        let lock = LOCK.with(Rc::clone);
+        let _permit = lock.lock().await;
         let mut change = Change::default();
         // Another client may have dropped the object again, and its permissions with it.
         for resource in resources.iter().filter(|one| is_granted(&database.schema(), one)) {
@@ -98,8 +98,8 @@ pub(crate) async fn revoke_dropped(
     let auth = Arc::clone(auth);
     let revoke = move |database: Database| async move {
         // A GRANT that saw the object has ended, and a later one does not see it.
-        let turn = TURN.with(Rc::clone);
-        let _turn = turn.lock().await;
+        let lock = LOCK.with(Rc::clone);
+        let _permit = lock.lock().await;
         let mut change = Change::default();
         for resource in &resources {
             revoke_all_on(&database, &mut change, resource).await?;

@@ -33,7 +33,7 @@ use crate::{Error, ErrorCode, QueryResult, Result};
 const SHARD: usize = 0;
 
 thread_local! {
-    static TURN: Rc<Mutex<()>> = Rc::new(Mutex::new(()));
+    static LOCK: Rc<Mutex<()>> = Rc::new(Mutex::new(()));
 }
 
 /// The client of a statement, in a form that travels between shards.
@@ -61,8 +61,8 @@ pub(crate) fn execute<'a>(
     let (text, keyspace) = (text.to_owned(), keyspace.map(str::to_owned));
     let auth = Arc::clone(auth);
     Box::pin(database.on_shard(SHARD, move |database| async move {
-        let turn = TURN.with(Rc::clone);
-        let _turn = turn.lock().await;
+        let lock = LOCK.with(Rc::clone);
+        let _permit = lock.lock().await;
         let warnings = Warnings::default();
         let keyspace = keyspace.as_deref();
         let result = run(&database, &auth, &text, keyspace, actor, &warnings).await;

@@ -12,7 +12,7 @@ use futures_util::future::LocalBoxFuture;
 use crate::{Database, StorageError, turns::TurnRows};
 
 impl Database {
-    /// Truncates a table and its views. The caller is on shard 0 and holds `schema_turn`.
+    /// Truncates a table and its views. The caller is on shard 0 and holds `schema_lock`.
     pub(in super::super) async fn truncate_with_views(
         &self,
         base: &TableMetadata,
@@ -38,7 +38,7 @@ impl Database {
             if shard == database.shard().count {
                 let truncate = move |database: Database| async move {
                     for id in tables.iter() {
-                        Box::pin(database.truncate_in_turn(*id)).await?;
+                        Box::pin(database.truncate_locked(*id)).await?;
                     }
                     Ok(())
                 };
