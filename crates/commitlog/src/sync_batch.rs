@@ -25,40 +25,41 @@ use crate::CommitLogError;
 /// The ticket resolves after both of these events, in this order:
 /// 1. The write is durable under `commitlog_sync`: under `group` and `batch` after the fdatasync
 ///    that covers its record; under `periodic`, and for tables without `durable_writes`, at once.
-/// 2. Its throttling turn has come, if flushes cannot keep up with writes at the moment.
+/// 2. its throttling delay has passed, if flushes cannot keep up with writes at the moment.
 ///
-/// **Errors.** The ticket resolves with [`CommitLogError::Write`] if the write or the sync
-/// of its batch failed; it does not wait for its turn then. The write stays visible in the memtable
-/// and may or may not survive a crash, so the client must treat its outcome as unknown. All tickets
-/// of a failed batch, and of the batch that gathered behind it, receive the same error. A turn
-/// never fails.
+/// **Errors.** The ticket resolves with [`CommitLogError::Write`] if the write or the sync of its
+/// batch failed; it does not wait for its delay then. The write stays visible in the memtable and
+/// may or may not survive a crash, so the client must treat its outcome as unknown. All tickets of
+/// a failed batch, and of the batch that gathered behind it, receive the same error. A delay never
+/// fails.
 ///
 /// **Order.** Batches of one log resolve in the order of their records. Tickets of one batch are
-/// woken together. Turns are independent of batches and may delay a ticket behind a later one.
+/// woken together. Delays are independent of batches and may delay a ticket behind a later one.
 ///
 /// **Dropping** a ticket, or the future of [`CommitTicket::wait`], is safe at any time. It neither
 /// undoes the write nor affects other tickets; only the outcome is lost. Its waker stays in the
 /// batch until that resolves.
 ///
 /// **Polling** a ticket again after it has resolved does not panic but has no meaning: it does not
-/// repeat an error and may wait for the turn. A pending ticket may move to another task of the
+/// repeat an error and may wait for the delay. A pending ticket may move to another task of the
 /// shard; the last polling task is woken.
 ///
 /// **Lifetime.** A ticket belongs to the shard that made it and is not `Send`. It has no timeout of
 /// its own. It resolves as long as the tasks of its shard run: closing the log writes and syncs all
-/// pending records first, and the end of throttling releases all turns.
+/// pending records first, and the end of throttling ends all delays.
 #[must_use = "the write is not acknowledged before this resolves"]
 pub struct CommitTicket {
     /// The sync batch that makes the write durable; `None` once it has resolved, or if none is
     /// needed.
     durable: Option<Rc<SyncBatch>>,
-    /// The throttling turn; `None` once it has come, or if writes are not throttled.
-    turn: Option<Rc<SyncBatch>>,
+    /// The throttling delay; `None` once it has passed, or if writes are not throttled.
+    delay: Option<Rc<SyncBatch>>,
     /// Index of this ticket's waker in the batch that it polls at the moment.
     slot: Option<usize>,
 }
 
-/// A batch of writes that are acknowledged together, by one sync or in one throttling turn.
+/// A batch of writes that are acknowledged together, by one sync or at the end of one throttling
+/// delay.
 #[derive(Default)]
 pub struct SyncBatch {
     state: RefCell<State>,
@@ -88,23 +89,23 @@ impl CommitTicket {
     /// Returns the ticket of a write that needs no waiting.
     #[inline]
     pub fn acknowledged() -> Self {
-        Self { durable: None, turn: None, slot: None }
+        Self { durable: None, delay: None, slot: None }
     }
 
     pub(crate) fn of(sync_batch: &Rc<SyncBatch>) -> Self {
-        Self { durable: Some(sync_batch.clone()), turn: None, slot: None }
+        Self { durable: Some(sync_batch.clone()), delay: None, slot: None }
     }
 
-    /// Returns this ticket, which then waits for `turn` as well, if there is one.
+    /// Returns this ticket, which then waits for `delay` as well, if there is one.
     #[inline]
-    pub fn with_turn(self, turn: Option<Rc<SyncBatch>>) -> Self {
-        Self { turn, ..self }
+    pub fn with_delay(self, delay: Option<Rc<SyncBatch>>) -> Self {
+        Self { delay, ..self }
     }
 
     /// Returns whether the ticket would resolve at once with success.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
-        let mut sync_batches = self.durable.iter().chain(&self.turn);
+        let mut sync_batches = self.durable.iter().chain(&self.delay);
         sync_batches.all(|sync_batch| matches!(sync_batch.state.borrow().outcome, Some(Ok(()))))
     }
 
@@ -120,7 +121,7 @@ impl CommitTicket {
             trace_event!("Acknowledging the write without waiting for the commitlog's sync");
             return self.await;
         }
-        if self.turn.is_some() {
+        if self.delay.is_some() {
             trace_event!("Waiting: memtables fill up faster than they are flushed");
         }
         let is_durable = self.durable.is_none();
@@ -165,9 +166,9 @@ impl Future for CommitTicket {
     type Output = Result<(), CommitLogError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { durable, turn, slot } = &mut *self;
+        let Self { durable, delay, slot } = &mut *self;
         match Self::poll_sync_batch(durable, slot, context) {
-            Poll::Ready(Ok(())) => Self::poll_sync_batch(turn, slot, context),
+            Poll::Ready(Ok(())) => Self::poll_sync_batch(delay, slot, context),
             other => other,
         }
     }
@@ -193,28 +194,28 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_waits_for_its_turn_as_well() {
-        let (durable, turn) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
+    fn a_ticket_waits_for_its_delay_as_well() {
+        let (durable, delay) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
         let mut context = Context::from_waker(Waker::noop());
-        let mut ticket = CommitTicket::of(&durable).with_turn(Some(turn.clone()));
+        let mut ticket = CommitTicket::of(&durable).with_delay(Some(delay.clone()));
         assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
         durable.resolve(Ok(()));
         assert!(!ticket.is_acknowledged());
         assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
-        assert_eq!(turn.state.borrow().wakers.len(), 1);
-        turn.resolve(Ok(()));
+        assert_eq!(delay.state.borrow().wakers.len(), 1);
+        delay.resolve(Ok(()));
         assert!(ticket.is_acknowledged());
         assert!(Pin::new(&mut ticket).poll(&mut context).is_ready());
     }
 
     #[test]
-    fn what_is_not_durable_is_an_error_before_its_turn() {
-        let (durable, turn) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
+    fn what_is_not_durable_is_an_error_before_its_delay() {
+        let (durable, delay) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
         let mut context = Context::from_waker(Waker::noop());
-        let mut ticket = CommitTicket::of(&durable).with_turn(Some(turn));
+        let mut ticket = CommitTicket::of(&durable).with_delay(Some(delay));
         durable.resolve(Err(CommitLogError::ShuttingDown));
         let Poll::Ready(outcome) = Pin::new(&mut ticket).poll(&mut context) else {
-            panic!("the ticket waits for its turn after a failed sync")
+            panic!("the ticket waits for its delay after a failed sync")
         };
         assert!(matches!(outcome, Err(CommitLogError::ShuttingDown)));
     }

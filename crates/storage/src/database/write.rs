@@ -313,12 +313,13 @@ impl Database {
     }
 
     /// Counts a write that was applied, and wakes the flush if the memtables want one. Returns the
-    /// ticket; while writes are throttled, it also waits for its turn in the write pace.
+    /// ticket; while writes are throttled, it also waits for the delay of the write pace.
     #[inline]
     fn end_write(&self, encoder: &mut EncodedMutation, ticket: CommitTicket) -> CommitTicket {
         let inner = &*self.inner;
-        let turn = inner.write_pace.turn(encoder.body.len(), &inner.budget, &inner.flush_estimate);
-        if turn.is_some() {
+        let delay =
+            inner.write_pace.delay(encoder.body.len(), &inner.budget, &inner.flush_estimate);
+        if delay.is_some() {
             inner.counters.slowed_writes.set(inner.counters.slowed_writes.get() + 1);
         }
         encoder.shrink_to(KEPT_ENCODER_BYTES);
@@ -326,7 +327,7 @@ impl Database {
         if inner.budget.wants_flush() {
             inner.flush_wanted.notify_one();
         }
-        ticket.with_turn(turn)
+        ticket.with_delay(delay)
     }
 
     fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {

@@ -31,8 +31,8 @@ use espalier_runtime::{
 use super::FlushEstimate;
 use crate::Database;
 
-/// Acknowledgements leave in steps of this length, so that many writes share a turn of the event
-/// loop and a message to their client.
+/// Acknowledgements leave in steps of this length, so that many writes share an iteration of the
+/// event loop and a message to their client.
 const STEP: Duration = Duration::from_millis(2);
 /// The longest delay of an acknowledgement. Beyond it, writes exceed the rate, and in the end they
 /// wait for room.
@@ -86,10 +86,10 @@ impl Default for WritePace {
 }
 
 impl WritePace {
-    /// Returns the turn in which a write with `logged_bytes` bytes of log entry is acknowledged;
+    /// Returns the step in which a write with `logged_bytes` bytes of log entry is acknowledged;
     /// `None` means at once.
     #[inline]
-    pub(crate) fn turn(
+    pub(crate) fn delay(
         &self,
         logged_bytes: usize,
         budget: &MemtableBudget,
@@ -98,13 +98,13 @@ impl WritePace {
         let logged_bytes = logged_bytes as f64;
         self.logged_bytes.set(self.logged_bytes.get() + logged_bytes);
         if estimate.is_active() || budget.wants_flush() {
-            self.turn_of(logged_bytes, budget, estimate)
+            self.delay_of(logged_bytes, budget, estimate)
         } else {
             None
         }
     }
 
-    fn turn_of(
+    fn delay_of(
         &self,
         logged_bytes: f64,
         budget: &MemtableBudget,
@@ -204,7 +204,7 @@ impl WritePace {
     }
 }
 
-/// Releases batches when their turns come, until the database closes.
+/// Releases batches when their delays end, until the database closes.
 pub(crate) async fn run(database: Database) {
     let pace = database.write_pace();
     while !pace.is_over.get() {
@@ -249,8 +249,8 @@ mod tests {
                 for ticket in tickets.iter_mut().filter(|ticket| ticket.is_acknowledged()) {
                     budget.grow(GROWTH_BYTES);
                     rows += 1;
-                    let turn = pace.turn(ENTRY_BYTES, &budget, &estimate);
-                    *ticket = CommitTicket::acknowledged().with_turn(turn);
+                    let delay = pace.delay(ENTRY_BYTES, &budget, &estimate);
+                    *ticket = CommitTicket::acknowledged().with_delay(delay);
                 }
                 assert!(budget.has_room(), "memtables ran out of room in second {second}");
                 if flushing.is_none() && budget.wants_flush() {
@@ -323,10 +323,10 @@ mod tests {
             drop(progress);
             // No flush is under way. First one is wanted; then the memory is being freed.
             assert!(budget.wants_flush());
-            assert!(pace.turn(1000, &budget, &estimate).is_some());
+            assert!(pace.delay(1000, &budget, &estimate).is_some());
             budget.begin_freeing(90);
             assert!(!budget.wants_flush() && !budget.is_short());
-            assert!(pace.turn(1000, &budget, &estimate).is_none());
+            assert!(pace.delay(1000, &budget, &estimate).is_none());
             // The memory is still in use: writes must neither exceed the limit nor be slowed down
             // before it.
             assert_eq!(budget.room_bytes(), 10);
@@ -345,12 +345,12 @@ mod tests {
             let progress = estimate.begin(90);
             time::sleep(Duration::from_secs(1)).await;
             progress.advance_to(0.1);
-            let turn = pace.turn(1000, &budget, &estimate);
-            let ticket = CommitTicket::acknowledged().with_turn(turn);
+            let delay = pace.delay(1000, &budget, &estimate);
+            let ticket = CommitTicket::acknowledged().with_delay(delay);
             assert!(!ticket.is_acknowledged());
             pace.end();
             assert!(ticket.is_acknowledged());
-            assert!(pace.turn(1000, &budget, &estimate).is_none());
+            assert!(pace.delay(1000, &budget, &estimate).is_none());
         });
     }
 }
