@@ -18,7 +18,8 @@ const MAX_WORK: Duration = Duration::from_millis(1);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Minimum poll interval: a rest notices its end only this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The core is idle if other tasks took less than this fraction (1/4) of the slice in their turn.
+/// The core is idle if other tasks took less than this fraction (1/4) of the slice in their
+/// iteration.
 const IDLE_PART: u32 = 4;
 
 /// Limits one task to a share of core and disk.
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     /// Returns the fraction of the time that a task of 250 µs slices and a share of 1/4 gets, if
-    /// other tasks take `others` in each turn.
+    /// other tasks take `others` in each iteration.
     fn had(others: Duration) -> f64 {
         let clock = ManualClock::new(0).moving_when_idle();
         let _installed = clock.install();

@@ -8,9 +8,9 @@
 //!   from the kernel. Without the fence, the memory model lets its next read of its own wake queue
 //!   miss a wake.)
 //! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
-//!   tasks, one of which is the main task. If the last task is a group, the time of its turn is
+//!   tasks, one of which is the main task. If the last task is a group, the time of its slice is
 //!   added.
-//! - A yielded task becomes ready when no other task is ready. If other tasks fill the turns, each
+//! - A yielded task becomes ready when no other task is ready. If other tasks fill the iterations, each
 //!   yielded task that runs is followed by as much time of the others as it had held the core, at
 //!   most [`RUN_SLICE`], before the next yielded task becomes ready.
 //! - Only this thread polls its tasks; there is no work stealing.
@@ -175,7 +175,7 @@ impl EventLoop {
         let entered = Entered;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             preempt::begin_loop();
-            runtime.enter(|| state.turn_until_done(&runtime, main, may_end))
+            runtime.enter(|| state.iterate_until_done(&runtime, main, may_end))
         }));
         // Destructors of tasks may answer calls and cancel operations, so they run after the
         // unwinding, with `CURRENT` still set and the runtime entered.
@@ -215,7 +215,7 @@ impl LoopState {
         self.calls.flush_all();
     }
 
-    fn turn_until_done(
+    fn iterate_until_done(
         &self,
         runtime: &Runtime,
         mut main: MainFuture<'_>,
@@ -227,7 +227,7 @@ impl LoopState {
         let waker = Waker::from(Arc::clone(&main_waker));
         let mut context = Context::from_waker(&waker);
         let mut is_done = false;
-        // When the next yielded task has its turn, however much work other tasks have.
+        // When the next yielded task runs, however much work other tasks have.
         let mut due = 0u64;
         let wake_rested = |due: &mut u64, now: u64| {
             let Some(held) = preempt::wake_first_rested() else { return false };
@@ -238,12 +238,12 @@ impl LoopState {
             let mut now = ticks::now();
             preempt::task_begins_at(now);
             time::refresh_coarse();
-            time::forget_seconds_of_turn();
+            time::forget_seconds_of_iteration();
             signal::deliver();
             self.inbox.receive(self);
             // After the work that the kernel and other shards have made ready.
             while due <= now && wake_rested(&mut due, now) {}
-            let turn_began = now;
+            let iteration_began = now;
             let mut more;
             loop {
                 if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
@@ -253,7 +253,7 @@ impl LoopState {
                 more = runtime.run();
                 now = preempt::task_ends();
                 more |= !is_done && main_waker.ready.load(Ordering::Acquire);
-                if now.wrapping_sub(turn_began) > slice || !more && self.inbox.has_messages() {
+                if now.wrapping_sub(iteration_began) > slice || !more && self.inbox.has_messages() {
                     break;
                 }
                 if !more {

@@ -93,13 +93,14 @@ pub fn should_yield() -> bool {
     })
 }
 
-/// Returns whether the turn of the members of one task group, which began at `began`, is over after
-/// `turn` ticks. If [`should_yield`] is forced, the forced choice counts instead of the clock.
+/// Returns whether the slice of the members of one task group, which began at `began`, is over
+/// after `slice` ticks. If [`should_yield`] is forced, the forced choice counts instead of the
+/// clock.
 #[inline]
-pub(crate) fn is_over(began: u64, now: u64, turn: u64) -> bool {
+pub(crate) fn is_over(began: u64, now: u64, slice: u64) -> bool {
     CORE.with(|core| match core.forced.get() {
         Some(_) => core.forced_choice(),
-        None => now.wrapping_sub(began) >= turn,
+        None => now.wrapping_sub(began) >= slice,
     })
 }
 
@@ -235,7 +236,7 @@ pub(crate) fn is_ending() -> bool {
 
 /// Called when the event loop ends: it schedules nothing after this.
 pub(crate) fn end_loop() {
-    crate::time::forget_seconds_of_turn();
+    crate::time::forget_seconds_of_iteration();
     let yielded = CORE.with(|core| {
         core.budget_ticks.set(u64::MAX);
         core.ending.set(false);

@@ -131,7 +131,7 @@ fn listen() {
     }
 }
 
-/// Called by the event loop at each turn: wakes the tasks that wait for a signal if one has
+/// Called by the event loop at each iteration: wakes the tasks that wait for a signal if one has
 /// arrived.
 pub(crate) fn deliver() {
     let arrived = ARRIVED.load(Ordering::Relaxed);

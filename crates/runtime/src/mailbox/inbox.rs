@@ -36,7 +36,7 @@ struct Queue {
 }
 
 thread_local! {
-    /// The vector that the next [`Inbox::receive`] swaps in, so that no turn allocates.
+    /// The vector that the next [`Inbox::receive`] swaps in, so that no iteration allocates.
     static SPARE: RefCell<Vec<Message>> = const { RefCell::new(Vec::new()) };
 }
 

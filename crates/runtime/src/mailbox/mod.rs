@@ -3,7 +3,7 @@
 //! A call is a closure that makes a future on the target shard; its result travels back the same
 //! way.
 //! - Batched: messages gather in an outbox of the sending shard. The shard hands them over once per
-//!   turn of its loop, or when [`BATCH`] have gathered. A batch takes one lock and at most one
+//!   iteration of its loop, or when [`BATCH`] have gathered. A batch takes one lock and at most one
 //!   wake.
 //! - Bounded: each shard has at most [`MAX_IN_FLIGHT`] unanswered calls to each other shard;
 //!   further calls wait on their own shard, without any cross-thread wake. An inbox therefore never
@@ -29,7 +29,7 @@ use crate::{event_loop, trace_event};
 use std::future::Future;
 use std::sync::Arc;
 
-/// Number of messages at which the shard hands a batch over before the end of the turn.
+/// Number of messages at which the shard hands a batch over before the end of the iteration.
 pub const BATCH: usize = 64;
 
 /// Maximum number of unanswered calls from one shard to another.

@@ -3,8 +3,8 @@
 //!
 //! Invariant: there is at most one entry per waker, however often its task yields meanwhile. A task
 //! of several futures, each of which yields, is polled as a whole for the first entry, and each
-//! future yields again. With an entry for each future their number would grow from turn to turn,
-//! and other tasks would wait ever longer behind them.
+//! future yields again. With an entry for each future their number would grow from one iteration to
+//! the next, and other tasks would wait ever longer behind them.
 //!
 //! Memory: three words and a waker per yielded task; per future, if a task has separate wakers for
 //! its futures.

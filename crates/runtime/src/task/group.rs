@@ -1,9 +1,9 @@
-//! A task group is any number of tasks that share one turn, such as the requests of one client. So
-//! a client with many requests does not take the turns of others.
+//! A task group is any number of tasks that share one slice, such as the requests of one client. So
+//! a client with many requests does not take the time of others.
 //!
-//! To the executor a group is one task. It polls its ready members in order, for at most [`TURN`],
+//! To the executor a group is one task. It polls its ready members in order, for at most [`SLICE`],
 //! and then queues behind all other ready tasks. So a task that waits behind groups waits for one
-//! turn of each, and not for all the work of their members.
+//! slice of each, and not for all the work of their members.
 //!
 //! Invariants:
 //! - A wake is never lost. A wake of a member puts the member into the queue before it wakes the
@@ -28,15 +28,15 @@ use super::registry::{PanicWatch, SignOff};
 use super::spawn_tracked;
 use crate::{event_loop, preempt, ticks};
 
-/// The time for which members of a group run before other tasks have their turn; the running member
+/// The time for which members of a group run before other tasks run; the running member
 /// may finish its poll. It is enough for some members, which work for some µs each between two
-/// waits. A shorter turn would cost more in switches than it brings.
-const TURN: Duration = Duration::from_micros(50);
+/// waits. A shorter slice would cost more in switches than it brings.
+const SLICE: Duration = Duration::from_micros(50);
 
 /// Slots that a group without members keeps.
 const KEPT_SLOTS: usize = 64;
 
-/// A group of tasks of one shard that share their turns. Its tasks outlive the group.
+/// A group of tasks of one shard that share their slices. Its tasks outlive the group.
 pub struct TaskGroup {
     members: Rc<Members>,
     location: &'static Location<'static>,
@@ -123,8 +123,8 @@ impl TaskGroup {
         Self { members: Rc::default(), location: Location::caller() }
     }
 
-    /// Adds a task. It runs when the spawning task yields and the group has its turn. A panic in it
-    /// is printed and ends no other task.
+    /// Adds a task. It runs when the spawning task yields and the group has its slice. A panic in
+    /// it is printed and ends no other task.
     ///
     /// Panics outside of an event loop.
     #[track_caller]
@@ -235,9 +235,9 @@ impl Future for Runner {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let members = &self.0;
         members.ready.runner.get_or_init(|| context.waker().clone());
-        let (began, turn) = (ticks::now(), ticks::from_duration(TURN));
+        let (began, slice) = (ticks::now(), ticks::from_duration(SLICE));
         let mut now = began;
-        while !preempt::is_over(began, now, turn) {
+        while !preempt::is_over(began, now, slice) {
             let Some(slot) = members.ready.pop() else {
                 let is_done = members.is_closed.get() && members.live() == 0;
                 return if is_done { Poll::Ready(()) } else { Poll::Pending };

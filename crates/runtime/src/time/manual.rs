@@ -76,7 +76,7 @@ impl ManualClock {
 
     /// Installs the clock on the calling thread until the guard is dropped.
     pub fn install(&self) -> ManualClockGuard {
-        super::forget_seconds_of_turn();
+        super::forget_seconds_of_iteration();
         let before = INSTALLED.with(|installed| installed.borrow_mut().replace(self.clone()));
         ManualClockGuard { before }
     }

@@ -10,8 +10,8 @@ static LATEST: AtomicI64 = AtomicI64::new(i64::MIN);
 
 thread_local! {
     static LAST_TIMESTAMP: Cell<i64> = const { Cell::new(i64::MIN) };
-    /// The reading of [`now_seconds_coarse`] in this turn of the event loop, if there was one.
-    static SECONDS_OF_TURN: Cell<Option<i64>> = const { Cell::new(None) };
+    /// The reading of [`now_seconds_coarse`] in this iteration of the event loop, if there was one.
+    static SECONDS_OF_ITERATION: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
 /// Returns microseconds since 1970. Within the process, no reading is less than one that was
@@ -62,24 +62,24 @@ pub fn now_seconds() -> i64 {
     now_micros().div_euclid(1_000_000)
 }
 
-/// Returns [`now_seconds`], read at most once in each turn of the event loop: at most some hundred
-/// microseconds old if no task stalls. Costs next to nothing; use it to check whether something has
-/// expired. Outside of an event loop, and with a manual clock, it is [`now_seconds`].
+/// Returns [`now_seconds`], read at most once in each iteration of the event loop: at most some
+/// hundred microseconds old if no task stalls. Costs next to nothing; use it to check whether
+/// something has expired. Outside of an event loop, and with a manual clock, it is [`now_seconds`].
 #[inline]
 pub fn now_seconds_coarse() -> i64 {
-    SECONDS_OF_TURN.with(Cell::get).unwrap_or_else(read_seconds_of_turn)
+    SECONDS_OF_ITERATION.with(Cell::get).unwrap_or_else(read_seconds_of_iteration)
 }
 
 #[cold]
-fn read_seconds_of_turn() -> i64 {
+fn read_seconds_of_iteration() -> i64 {
     let now = now_seconds();
     if crate::event_loop::is_running() && manual_clock().is_none() {
-        SECONDS_OF_TURN.with(|seconds| seconds.set(Some(now)));
+        SECONDS_OF_ITERATION.with(|seconds| seconds.set(Some(now)));
     }
     now
 }
 
-/// Called by the event loop at each turn, and when another clock is installed.
-pub(crate) fn forget_seconds_of_turn() {
-    SECONDS_OF_TURN.with(|seconds| seconds.set(None));
+/// Called by the event loop at each iteration, and when another clock is installed.
+pub(crate) fn forget_seconds_of_iteration() {
+    SECONDS_OF_ITERATION.with(|seconds| seconds.set(None));
 }

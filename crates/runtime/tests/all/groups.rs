@@ -1,4 +1,4 @@
-//! Tests that the tasks of a group share their turn and otherwise behave like all other tasks.
+//! Tests that the tasks of a group share their slice and otherwise behave like all other tasks.
 
 // A thread that wakes a task is not the runtime's own.
 use espalier_runtime::shard::loop_report;
@@ -37,7 +37,7 @@ fn spin(duration: Duration) {
     }
 }
 
-/// The 64 members are always ready, for 20 µs each. A task outside of the group waits for one turn
+/// The 64 members are always ready, for 20 µs each. A task outside of the group waits for one slice
 /// of the group, which three members fill.
 #[test]
 fn who_is_not_of_a_group_does_not_wait_for_all_its_members() {
@@ -75,7 +75,7 @@ fn who_is_not_of_a_group_does_not_wait_for_all_its_members() {
         stop.set(true);
         waits.sort_unstable();
         // The last quarter is left out, because other processes have the core at times.
-        assert!(waits[24] <= 3, "members polled in a turn of the group: {waits:?}");
+        assert!(waits[24] <= 3, "members polled in a slice of the group: {waits:?}");
         let turns = turns.borrow();
         let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
         assert!(*least >= 7 && most - least <= 1, "they take turns: {turns:?}");

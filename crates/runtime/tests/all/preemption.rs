@@ -117,13 +117,13 @@ fn a_task_that_becomes_ready_runs_before_yielded_tasks() {
         answered.await;
         stop.set(true);
         for hog in hogs {
-            assert!(hog.await >= 18, "each has its turn");
+            assert!(hog.await >= 18, "each has its slice");
         }
     });
 }
 
-/// While other tasks fill each turn, tasks that yield after little work share a slice: none waits
-/// for a turn of each of the others.
+/// While other tasks fill each iteration, tasks that yield after little work share a slice: none
+/// waits for a slice of each of the others.
 #[test]
 fn who_gives_way_after_little_work_has_its_turn_beside_those_that_fill_each() {
     const GIVING_WAY: usize = 32;
@@ -172,9 +172,9 @@ fn who_gives_way_after_little_work_has_its_turn_beside_those_that_fill_each() {
     });
 }
 
-/// A task of many futures that yield has its turn as one task.
+/// A task of many futures that yield has its slice as one task.
 #[test]
-fn who_gives_way_many_times_in_a_poll_has_one_turn() {
+fn who_gives_way_many_times_in_a_poll_has_one_slice() {
     block_on(async {
         let stop = Rc::new(Cell::new(false));
         let turns = Rc::new(Cell::new(0u64));

@@ -2,7 +2,7 @@
 //! writes all answers at once.
 //!
 //! A request that finishes without waiting is answered inline: a batch of requests costs one read,
-//! one write and no task switch. Other requests become tasks, which share one turn of the event
+//! one write and no task switch. Other requests become tasks, which share one slice of the event
 //! loop and answer out of order by their stream id. A task that has an answer writes it if the
 //! socket is free, together with the answers of the other tasks ([`Connection::flush`]); so there
 //! is no writer task.
@@ -112,7 +112,7 @@ pub(crate) struct Connection {
     probe_failed: Cell<bool>,
     /// Reserved memory of the answers in `send`.
     held: RefCell<Option<Reservation>>,
-    /// Requests that have to wait. Together they have one turn of the event loop, like each other
+    /// Requests that have to wait. Together they have one slice of the event loop, like each other
     /// connection.
     requests: TaskGroup,
     place: ConnectionPlace,
