@@ -46,7 +46,7 @@ impl QueryProcessor {
             self.await_turns(select, evaluation, key).await?;
         }
         let rows = select::execute(select, database, evaluation, options, now_s).await?;
-        database.settle(table, key.as_ref()).await?;
+        database.wait_until_durable(table, key.as_ref()).await?;
         Ok(rows)
     }
 

@@ -59,7 +59,7 @@ struct BoundTransaction {
 struct Outcome {
     answer: QueryResult,
     /// True if the rows that it has read are durable.
-    is_settled: bool,
+    is_durable: bool,
 }
 
 /// Executes a transaction.
@@ -92,8 +92,8 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
         .detach();
         outcome.await.unwrap_or_else(|_| Err(stopped()))
     }?;
-    if !outcome.is_settled {
-        settle(database, &bound.places).await?;
+    if !outcome.is_durable {
+        wait_until_durable(database, &bound.places).await?;
     }
     Ok(outcome.answer)
 }
@@ -138,7 +138,7 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
     let Decision { answer, mutation } = Decision::make(database, request, places).await?;
     if mutation.updates.is_empty() {
         drop(turn);
-        return Ok(Outcome { answer, is_settled: false });
+        return Ok(Outcome { answer, is_durable: false });
     }
     if shards.len() == 1 {
         // The commit log makes records durable in their order: the rows that the transaction read
@@ -150,23 +150,23 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
     } else {
         // The rows that the transaction read are in the logs of other shards. A crash must not keep
         // the writes and lose these rows.
-        settle(database, places).await?;
+        wait_until_durable(database, places).await?;
         database.apply_whole_batch(mutation).await?;
         drop(turn);
     }
-    Ok(Outcome { answer, is_settled: true })
+    Ok(Outcome { answer, is_durable: true })
 }
 
 /// Waits until the rows that the transaction read are durable, because a crash could otherwise undo
 /// them.
-async fn settle(database: &Database, places: &Places) -> Result<()> {
-    let mut settled = Vec::new();
+async fn wait_until_durable(database: &Database, places: &Places) -> Result<()> {
+    let mut waited = Vec::new();
     for command in places.reads.iter().chain(&places.others) {
         let ReadTarget::Partition(key) = &command.target else { continue };
         let shard = database.shard_of(&command.table, key);
-        if !settled.contains(&shard) {
-            settled.push(shard);
-            database.settle(&command.table, Some(key)).await?;
+        if !waited.contains(&shard) {
+            waited.push(shard);
+            database.wait_until_durable(&command.table, Some(key)).await?;
         }
     }
     Ok(())

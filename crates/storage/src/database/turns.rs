@@ -141,7 +141,7 @@ impl Database {
     ///
     /// # Errors
     /// The commit log cannot be written, or the node shuts down.
-    pub async fn settle(
+    pub async fn wait_until_durable(
         &self,
         table: &Arc<TableMetadata>,
         key: Option<&DecoratedKey>,

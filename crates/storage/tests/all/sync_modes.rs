@@ -183,7 +183,7 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
         assert!(database.check_log(&narrow).is_err());
         assert!(read_partition(&database, &narrow, "a").await.is_some());
         let mut failures = 0;
-        while database.settle(&narrow, Some(&key("a"))).await.is_err() {
+        while database.wait_until_durable(&narrow, Some(&key("a"))).await.is_err() {
             failures += 1;
             assert!(failures < 1_000, "nothing has flushed the table");
             time::sleep(Duration::from_millis(10)).await;
