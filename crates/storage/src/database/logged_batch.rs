@@ -1,18 +1,18 @@
 //! Logged batches: a mutation is applied as a whole or not at all, across shards and crashes.
 //!
 //! The part of one shard is one record of its commit log, which is atomic by itself. A mutation of
-//! several shards is first written as a whole to `system.batches`; this row is called the *note*.
-//! Then the parts are applied, and then the note is deleted. If the node stops in between, the next
-//! start applies the notes that are left. Applying a write twice is harmless.
+//! several shards is first written as a whole to `system.batches`; this row is the *batchlog
+//! entry*. Then the parts are applied, and then the entry is deleted. If the node stops in between,
+//! the next start applies the entries that are left. Applying a write twice is harmless.
 //!
 //! The next start skips two kinds of writes, because they would bring back deleted data: writes to
-//! a table that was dropped or truncated after the note, and all writes of a batch that is so old
-//! that compactions may have purged later deletions. `commitlog_sync` decides how durable the note
+//! a table that was dropped or truncated after the entry, and all writes of a batch that is so old
+//! that compactions may have purged later deletions. `commitlog_sync` decides how durable the entry
 //! is when the parts are written, as for every other write.
 //!
 //! ```text
-//! note  vint count of mappings, for each vint length and body of a columns record;
-//!       vint length and body of a mutation record
+//! content  vint count of mappings, for each vint length and body of a columns record;
+//!          vint length and body of a mutation record
 //! ```
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -63,7 +63,7 @@ const MAX_UNFINISHED_BYTES: usize = 16 << 20;
 /// Bytes counted for a retry besides its mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;
 
-/// The age of a noted batch.
+/// The age of a stored batch.
 enum BatchAge {
     Recent,
     /// Compactions may have purged deletions that came after the batch.
@@ -93,11 +93,11 @@ impl Database {
     /// unfinished, or if the log or memtables take no write. An error means that the mutation is
     /// not acknowledged; if the node has stored the batch, it still retries the mutation.
     pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
-        let noted = self.write_batch_note(&mutation).await?;
-        let Some((table, key, bytes)) = noted else { return self.apply(mutation).await };
+        let entry = self.write_batch_entry(&mutation).await?;
+        let Some((table, key, bytes)) = entry else { return self.apply(mutation).await };
         let outcome = self.apply(mutation.clone()).await;
         match outcome {
-            Ok(()) => self.remove_note(&table, key, i64::MIN).await,
+            Ok(()) => self.remove_entry(&table, key, i64::MIN).await,
             Err(_) => {
                 let unfinished = self.begin_unfinished(bytes);
                 let retry = async move {
@@ -110,9 +110,9 @@ impl Database {
         outcome
     }
 
-    /// Writes the note of a mutation of several shards. Returns the notes' table, the key of the
-    /// note and its length in bytes; `None` if one shard owns all partitions.
-    async fn write_batch_note(
+    /// Writes the batchlog entry of a mutation of several shards. Returns the table of entries, the
+    /// key of the entry and its length in bytes; `None` if one shard owns all partitions.
+    async fn write_batch_entry(
         &self,
         mutation: &Mutation,
     ) -> Result<Option<(Arc<TableMetadata>, DecoratedKey, usize)>, StorageError> {
@@ -124,8 +124,8 @@ impl Database {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
         let schema = self.schema();
-        // A batch with a note is retried until it succeeds. A mutation that a table would refuse
-        // never succeeds, so it is refused before the note is written.
+        // A batch with an entry is retried until it succeeds. A mutation that a table would refuse
+        // never succeeds, so it is refused before the entry is written.
         let mut stores = Vec::with_capacity(mutation.updates.len());
         for update in &mutation.updates {
             if schema.table_by_id(update.table).is_none() {
@@ -146,11 +146,11 @@ impl Database {
         let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
         let content = encode(mutation, &schema)?;
         let bytes = content.len();
-        let note = note(&table, &key, content);
-        if let Err(error) = self.apply(Mutation { updates: vec![note] }).await {
-            // The note may be in the log, and would apply weeks later a batch that was refused.
+        let entry = entry(&table, &key, content);
+        if let Err(error) = self.apply(Mutation { updates: vec![entry] }).await {
+            // The entry may be in the log, and would apply weeks later a batch that was refused.
             if let StorageError::CommitLog(CommitLogError::Write(_)) = error {
-                self.remove_note(&table, key, i64::MIN).await;
+                self.remove_entry(&table, key, i64::MIN).await;
             }
             return Err(error);
         }
@@ -196,14 +196,14 @@ impl Database {
     }
 
     async fn apply_whole(&self, mutation: &Mutation) -> Result<(), StorageError> {
-        let noted = self.write_batch_note(mutation).await?;
-        let Some((table, key, _)) = noted else {
+        let entry = self.write_batch_entry(mutation).await?;
+        let Some((table, key, _)) = entry else {
             return self.apply_complete(mutation.clone()).await;
         };
         if self.apply_complete(mutation.clone()).await.is_ok() {
-            // A task of its own: the caller's turns end before the note is gone.
+            // A task of its own: the caller's turns end before the entry is gone.
             let database = self.clone();
-            let remove = async move { database.remove_note(&table, key, i64::MIN).await };
+            let remove = async move { database.remove_entry(&table, key, i64::MIN).await };
             spawn_local(remove).detach();
             return Ok(());
         }
@@ -218,7 +218,7 @@ impl Database {
         Unfinished { database: self.clone(), bytes }
     }
 
-    /// Retries a noted batch until it is applied, or until a shard has refused it for good several
+    /// Retries a stored batch until it is applied, or until a shard has refused it for good several
     /// times. `is_complete` says that the caller holds turns, and that the mutation has its view
     /// updates.
     ///
@@ -236,10 +236,10 @@ impl Database {
             time::sleep(RETRY_PAUSE).await;
             let schema = self.schema();
             mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
-            match self.leave_out_dead(&mut mutation, &key).await {
+            match self.drop_truncated_and_expired(&mut mutation, &key).await {
                 Ok(BatchAge::Recent) => {}
                 Ok(BatchAge::Expired) => {
-                    self.remove_note(table, key, i64::MIN).await;
+                    self.remove_entry(table, key, i64::MIN).await;
                     let reason = "gc_grace_seconds have passed".into();
                     return Err(StorageError::BatchGivenUp { reason });
                 }
@@ -252,7 +252,7 @@ impl Database {
             };
             match applied {
                 Ok(()) => {
-                    self.remove_note(table, key, i64::MIN).await;
+                    self.remove_entry(table, key, i64::MIN).await;
                     return Ok(());
                 }
                 Err(error) if is_refusal(&error) => {
@@ -263,7 +263,7 @@ impl Database {
                             "unfinished logged batch is given up, because a shard refuses its \
                              part; a part of its writes may be missing: write them again"
                         );
-                        self.remove_note(table, key, i64::MIN).await;
+                        self.remove_entry(table, key, i64::MIN).await;
                         return Err(StorageError::BatchGivenUp { reason: error.to_string() });
                     }
                 }
@@ -275,21 +275,21 @@ impl Database {
 
     /// Removes the writes to tables that were truncated after them, and all writes if later
     /// deletions may have been forgotten.
-    async fn leave_out_dead(
+    async fn drop_truncated_and_expired(
         &self,
         mutation: &mut Mutation,
         key: &DecoratedKey,
     ) -> Result<BatchAge, StorageError> {
-        let Some(noted_us) = noted_us(key) else { return Ok(BatchAge::Recent) };
+        let Some(created_us) = created_us(key) else { return Ok(BatchAge::Recent) };
         let tables: BTreeSet<_> = mutation.updates.iter().map(|update| update.table).collect();
         let schema = self.schema();
         let graces = tables.iter().filter_map(|id| schema.table_by_id(*id));
         let grace_s = graces.map(|table| u64::from(table.options.gc_grace_seconds)).min();
         let grace = grace_s.map_or(Duration::MAX, Duration::from_secs).max(MIN_GRACE);
-        let age_us = u64::try_from(time::now_micros().saturating_sub(noted_us)).unwrap_or(0);
+        let age_us = u64::try_from(time::now_micros().saturating_sub(created_us)).unwrap_or(0);
         if Duration::from_micros(age_us) >= grace {
             tracing::error!(
-                noted_us,
+                created_us,
                 "unfinished logged batch is dropped: deletions after it may be purged already \
                  (gc_grace_seconds); a part of its writes may be missing"
             );
@@ -301,19 +301,21 @@ impl Database {
             let Ok(table) = self.table(id) else { continue };
             let directory = &table.directory;
             let record = TruncationRecord::load(&self.inner.file_system, directory).await?;
-            if record.is_some_and(|record| record.at_us >= noted_us) {
+            if record.is_some_and(|record| record.at_us >= created_us) {
                 mutation.updates.retain(|update| update.table != id);
             }
         }
         Ok(BatchAge::Recent)
     }
 
-    /// Removes the note of a finished batch, with a timestamp of at least `least`. The note must
-    /// not stay: the next start would apply the batch again, whatever was deleted meanwhile.
-    async fn remove_note(&self, table: &TableMetadata, key: DecoratedKey, least: i64) {
+    /// Removes the entry of a finished batch, with a timestamp of at least `min_timestamp_us`. The
+    /// entry must not stay: the next start would apply the batch again, whatever was deleted
+    /// meanwhile.
+    async fn remove_entry(&self, table: &TableMetadata, key: DecoratedKey, min_timestamp_us: i64) {
         let mut removal = PartitionUpdate::new(table.id, key);
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        removal.deletion = DeletionTime::new(time::next_timestamp_micros().max(least), now_s);
+        removal.deletion =
+            DeletionTime::new(time::next_timestamp_micros().max(min_timestamp_us), now_s);
         let removal = Mutation { updates: vec![removal] };
         if self.apply(removal.clone()).await.is_ok() {
             return;
@@ -331,7 +333,7 @@ impl Database {
         spawn_local(retry).detach();
     }
 
-    /// At start, applies the batches that were noted and not finished.
+    /// At start, applies the batches that were stored and not finished.
     pub(super) async fn finish_logged_batches(&self) -> Result<(), StorageError> {
         let schema = self.schema();
         let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
@@ -343,7 +345,7 @@ impl Database {
             if partition.rows.iter().any(|row| is_of_ring(table, row)) {
                 continue;
             }
-            let mut noted_at = i64::MIN;
+            let mut created_at = i64::MIN;
             for row in &partition.rows {
                 let Some(content) = content(table, row) else { continue };
                 let (mut mutation, is_whole) = match decode(content, &schema) {
@@ -357,9 +359,9 @@ impl Database {
                         continue 'batches;
                     }
                 };
-                self.leave_out_dead(&mut mutation, &partition.key).await?;
+                self.drop_truncated_and_expired(&mut mutation, &partition.key).await?;
                 match self.apply(mutation).await {
-                    // The batch was noted under other settings (`sstable_format`, the size of
+                    // The batch was stored under other settings (`sstable_format`, the size of
                     // segments) and waits until they are back, or its view updates are too large.
                     Err(error) if is_refusal(&error) => {
                         tracing::error!(
@@ -388,10 +390,11 @@ impl Database {
                     );
                     continue 'batches;
                 }
-                noted_at = noted_at.max(row.liveness.timestamp);
+                created_at = created_at.max(row.liveness.timestamp);
             }
-            // If the clock was set back after the note, its time is below the note's timestamp.
-            self.remove_note(table, partition.key, noted_at).await;
+            // If the clock was set back after the entry, its time is below the timestamp of the
+            // entry.
+            self.remove_entry(table, partition.key, created_at).await;
         }
         Ok(())
     }
@@ -414,8 +417,8 @@ fn is_damage(error: &StorageError) -> bool {
     )
 }
 
-/// Returns when a batch was noted, in µs since 1970, from its id.
-fn noted_us(key: &DecoratedKey) -> Option<i64> {
+/// Returns when a batch was stored, in µs since 1970, from its id.
+fn created_us(key: &DecoratedKey) -> Option<i64> {
     micros_of(&Uuid::from_slice(&key.key).ok()?)
 }
 
@@ -427,7 +430,7 @@ pub(super) fn micros_of(id: &Uuid) -> Option<i64> {
 }
 
 /// Builds the row of `system.batches` that holds a batch.
-fn note(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionUpdate {
+fn entry(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionUpdate {
     let timestamp = time::next_timestamp_micros();
     let mut row = Row::empty(Clustering::empty());
     row.liveness = Liveness::live(timestamp);
@@ -460,23 +463,23 @@ fn content(table: &TableMetadata, row: &Row) -> Option<Bytes> {
 }
 
 fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, StorageError> {
-    let mut note = Vec::new();
-    put_vint(mutation.updates.len() as u64, &mut note);
+    let mut content = Vec::new();
+    put_vint(mutation.updates.len() as u64, &mut content);
     for (index, update) in mutation.updates.iter().enumerate() {
         let table =
             schema.table_by_id(update.table).ok_or(StorageError::UnknownTable(update.table))?;
-        put_bytes(&ColumnMapping::new(index as u32, table).body, &mut note);
+        put_bytes(&ColumnMapping::new(index as u32, table).body, &mut content);
     }
     let mut encoded = EncodedMutation::default();
     encoded.encode(mutation, |index| index as u32);
-    put_bytes(&encoded.body, &mut note);
-    Ok(note.into())
+    put_bytes(&encoded.body, &mut content);
+    Ok(content.into())
 }
 
-/// Decodes a noted batch. Returns false with it if it also writes to a table that the node cannot
+/// Decodes a stored batch. Returns false with it if it also writes to a table that the node cannot
 /// read: such writes are left out.
-fn decode(note: Bytes, schema: &Schema) -> Result<(Mutation, bool), BodyError> {
-    let mut reader = BodyReader::new(note);
+fn decode(content: Bytes, schema: &Schema) -> Result<(Mutation, bool), BodyError> {
+    let mut reader = BodyReader::new(content);
     let mut translations = HashMap::new();
     let mut is_whole = true;
     for _ in 0..reader.count()? {

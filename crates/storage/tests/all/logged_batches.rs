@@ -51,9 +51,9 @@ fn all_or_nothing_over_shards_and_crashes() {
         let cut_after = random.below(150);
         let power = disk.clone();
         let acknowledged = Arc::new(Mutex::new(Vec::new()));
-        let noted = acknowledged.clone();
+        let list = acknowledged.clone();
         on_shards(3, &file_system, configuration(), move |database| {
-            let (noted, power) = (noted.clone(), power.clone());
+            let (list, power) = (list.clone(), power.clone());
             async move {
                 power.power_off_after(cut_after);
                 let narrow = table(&database, "narrow");
@@ -62,7 +62,7 @@ fn all_or_nothing_over_shards_and_crashes() {
                     if database.apply_logged_batch(mutation).await.is_err() {
                         return;
                     }
-                    noted.lock().unwrap().push(batch);
+                    list.lock().unwrap().push(batch);
                 }
             }
         })
@@ -81,7 +81,7 @@ fn all_or_nothing_over_shards_and_crashes() {
             }
             let batches = database.schema().table("system", "batches").unwrap().clone();
             let left = read_all(&database, &batches).await.partitions.len();
-            assert_eq!(left, 0, "notes of finished batches are removed");
+            assert_eq!(left, 0, "entries of finished batches are removed");
             counts
         })
         .unwrap();
@@ -135,7 +135,7 @@ fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
     .unwrap();
 }
 
-/// An event between the note of a batch and the start that still finds the note.
+/// An event between the entry of a batch and the start that still finds the entry.
 #[derive(Clone, Copy, PartialEq)]
 enum Since {
     Nothing,
@@ -146,9 +146,9 @@ enum Since {
     Grace,
 }
 
-/// A batch with a note that is still there when the node starts.
+/// A batch with an entry that is still there when the node starts.
 #[test]
-fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
+fn an_entry_brings_back_nothing_that_was_removed_after_it() {
     for since in [Since::Nothing, Since::Truncated, Since::MadeAgain, Since::Grace] {
         let file_system = FileSystem::simulated(2);
         on_shards(3, &file_system, configuration(), move |database| async move {
@@ -156,21 +156,21 @@ fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
             let (narrow, other) = (table(&database, "narrow"), database.clone());
             let batches = database.schema().table("system", "batches").unwrap().clone();
             let mutation = batch_of(&narrow, "", "1");
-            let noted = loop {
+            let entry = loop {
                 let (other, again) = (other.clone(), mutation.clone());
                 let batch = spawn_local(async move { other.apply_logged_batch(again).await });
-                let mut noted = None;
+                let mut found = None;
                 while !batch.is_finished() {
                     let seen = read_all(&database, &batches).await.partitions.pop();
-                    noted = noted.or(seen);
+                    found = found.or(seen);
                     yield_now().await;
                 }
                 batch.await.unwrap();
-                if let Some(noted) = noted {
-                    break noted;
+                if let Some(found) = found {
+                    break found;
                 }
             };
-            // The parts are missing for another reason than the note.
+            // The parts are missing for another reason than the entry.
             match since {
                 Since::Nothing => {}
                 Since::Truncated | Since::Grace => database.truncate(narrow.id).await.unwrap(),
@@ -182,17 +182,17 @@ fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
                     create(&database, vec![narrow_table()]).await;
                 }
             }
-            let noted_key = match since {
+            let entry_key = match since {
                 Since::Grace => {
                     let age_s = i64::from(narrow.options.gc_grace_seconds) + 1;
                     key_of_time(time::now_micros() - age_s * 1_000_000)
                 }
-                _ => noted.key,
+                _ => entry.key,
             };
-            // As if the removal of the note had been lost.
+            // As if the removal of the entry had been lost.
             let timestamp = time::next_timestamp_micros();
-            let mut again = PartitionUpdate::new(batches.id, noted_key);
-            for mut row in noted.rows {
+            let mut again = PartitionUpdate::new(batches.id, entry_key);
+            for mut row in entry.rows {
                 row.liveness = Liveness::live(timestamp);
                 for (_, data) in &mut row.columns {
                     match data {
@@ -222,7 +222,7 @@ fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
     }
 }
 
-/// Returns the key of a batch noted at a time, in µs since 1970.
+/// Returns the key of a batch stored at a time, in µs since 1970.
 fn key_of_time(us: i64) -> DecoratedKey {
     let (seconds, us) = (us / 1_000_000, us % 1_000_000);
     let context = uuid::timestamp::context::NoContext;
@@ -255,7 +255,7 @@ fn a_whole_batch_that_is_given_up_is_an_error() {
                     other.on_shard(1, |_| async {}).await;
                 }
                 match batch.await.unwrap_err() {
-                    // The other shard owns the note.
+                    // The other shard owns the entry.
                     StorageError::CommitLog(CommitLogError::Write(_)) => {}
                     error => break error,
                 }
