@@ -107,8 +107,8 @@ impl Change {
             let prepared: Arc<Prepared> = Arc::new(planner::plan(text, None, &schema)?);
             let Plan::Modification(statement) = &prepared.plan else { return Err(not_a(text)) };
             let evaluation = Evaluation { values, now_us, references: &[] };
-            let places = statement.places(&evaluation)?;
-            updates.add(statement, &places, &evaluation, clocks, &|_, _| None, guard)?;
+            let written = statement.written_rows(&evaluation)?;
+            updates.add(statement, &written, &evaluation, clocks, &|_, _| None, guard)?;
         }
         let mutation = updates.into_mutation();
         match mutation.updates.len() {

@@ -13,7 +13,7 @@ use crate::{
     Error, Result,
     grammar::ast::BatchKind,
     guard::Guard,
-    modify::{Clocks, CurrentRows, PlannedModification, WrittenPlaces, evaluate_timestamp},
+    modify::{Clocks, CurrentRows, PlannedModification, WrittenRows, evaluate_timestamp},
     term::{Evaluation, Term},
 };
 
@@ -45,13 +45,13 @@ impl BatchUpdates {
     pub fn add(
         &mut self,
         statement: &PlannedModification,
-        places: &WrittenPlaces,
+        written: &WrittenRows,
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
         current: CurrentRows<'_>,
         guard: Guard<'_>,
     ) -> Result<()> {
-        let updates = statement.guarded_updates_at(places, evaluation, clocks, current, guard)?;
+        let updates = statement.guarded_updates_at(written, evaluation, clocks, current, guard)?;
         if statement.table.is_counter() {
             self.counter_updates.extend(updates);
             return Ok(());

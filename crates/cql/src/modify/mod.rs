@@ -27,7 +27,7 @@ pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
 pub use point::{PointOutcome, PointWrite};
 pub use point_turn::PointTurn;
-pub use stored_rows::{StoredRows, WrittenPlaces};
+pub use stored_rows::{StoredRows, WrittenRows};
 
 use crate::{
     Error, Result,
@@ -153,8 +153,8 @@ impl PlannedModification {
             return Err(self.refusal());
         }
         let _document = DocumentScope;
-        let places = self.places_in_document(evaluation)?;
-        self.updates_at(&places, evaluation, clocks, current)
+        let written = self.written_rows_in_document(evaluation)?;
+        self.updates_at(&written, evaluation, clocks, current)
     }
 
     /// Returns the partition updates of an execution whose keys are evaluated.
@@ -163,7 +163,7 @@ impl PlannedModification {
     /// As [`Self::updates`].
     pub fn updates_at(
         &self,
-        places: &WrittenPlaces,
+        written: &WrittenRows,
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
         current: CurrentRows<'_>,
@@ -174,12 +174,12 @@ impl PlannedModification {
         let _document = DocumentScope;
         let times = self.times(evaluation, clocks)?;
         let context = WriteContext { table: &self.table, evaluation, times };
-        let slices = &places.slices;
+        let slices = &written.slices;
         if let Some(checks) = &self.checks {
-            self.check_places(checks, places)?;
+            self.check_written_rows(checks, written)?;
         }
-        let mut updates = Vec::with_capacity(places.keys.len());
-        for key in &places.keys {
+        let mut updates = Vec::with_capacity(written.keys.len());
+        for key in &written.keys {
             let mut update = PartitionUpdate::new(self.table.id, key.clone());
             if self.operations.is_empty() && self.kind == ModificationKind::Delete {
                 self.delete_rows(&mut update, &slices.slices, times.deletion())?;
@@ -197,17 +197,17 @@ impl PlannedModification {
     /// As [`Self::updates_at`], or a guardrail refuses an operation or a value.
     pub fn guarded_updates_at(
         &self,
-        places: &WrittenPlaces,
+        written: &WrittenRows,
         evaluation: &Evaluation<'_>,
         clocks: Clocks,
         current: CurrentRows<'_>,
         guard: Guard<'_>,
     ) -> Result<Vec<PartitionUpdate>> {
         if !guard.guardrails.guards_writes() {
-            return self.updates_at(places, evaluation, clocks, current);
+            return self.updates_at(written, evaluation, clocks, current);
         }
         self.check_operations(guard)?;
-        let updates = self.updates_at(places, evaluation, clocks, current)?;
+        let updates = self.updates_at(written, evaluation, clocks, current)?;
         self.check_values(&updates, guard)?;
         Ok(updates)
     }
@@ -226,14 +226,14 @@ impl PlannedModification {
     }
 
     /// Checks the keys of the partitions and rows.
-    fn check_places(&self, checks: &Checks, places: &WrittenPlaces) -> Result<()> {
-        for key in &places.keys {
+    fn check_written_rows(&self, checks: &Checks, written: &WrittenRows) -> Result<()> {
+        for key in &written.keys {
             let components = key_components(&self.table, key)?;
             let values = components.iter().map(|value| Some(value.as_ref()));
             checks.check_key(ColumnKind::PartitionKey, values)?;
         }
         if self.restrictions.names_whole_rows(&self.table) {
-            for slice in &places.slices.slices {
+            for slice in &written.slices.slices {
                 let values = slice.start.values.iter().map(|value| value.as_deref());
                 checks.check_key(ColumnKind::Clustering, values)?;
             }

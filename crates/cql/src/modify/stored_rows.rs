@@ -25,7 +25,7 @@ use crate::{
 
 /// The partitions and rows of one execution of a modification.
 #[derive(Clone, Debug)]
-pub struct WrittenPlaces {
+pub struct WrittenRows {
     /// The partitions.
     pub keys: Vec<DecoratedKey>,
     /// The rows of each partition.
@@ -38,14 +38,17 @@ impl PlannedModification {
     /// # Errors
     /// A key or a clustering value is null, unset, malformed or too long, or the INs name more than
     /// [`MAX_CARTESIAN_PRODUCT`](crate::restrictions::MAX_CARTESIAN_PRODUCT) rows.
-    pub fn places(&self, evaluation: &Evaluation<'_>) -> Result<WrittenPlaces> {
+    pub fn written_rows(&self, evaluation: &Evaluation<'_>) -> Result<WrittenRows> {
         let _document = DocumentScope;
-        self.places_in_document(evaluation)
+        self.written_rows_in_document(evaluation)
     }
 
-    /// Evaluates the keys as [`Self::places`] does, but keeps a parsed JSON document for the
-    /// caller. The caller ends the document's scope.
-    pub(super) fn places_in_document(&self, evaluation: &Evaluation<'_>) -> Result<WrittenPlaces> {
+    /// Evaluates the keys as [`Self::written_rows`] does, but keeps a parsed JSON document for the
+    /// caller. The caller ends the scope of the document.
+    pub(super) fn written_rows_in_document(
+        &self,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<WrittenRows> {
         let Partitions::Keys(keys) =
             self.restrictions.partition.partitions(&self.table, evaluation)?
         else {
@@ -54,7 +57,7 @@ impl PlannedModification {
         let slices = self.named_slices(evaluation)?;
         // Both have a limit of their own, and an execution builds a row for each pair.
         check_product(keys.len(), slices.slices.len())?;
-        Ok(WrittenPlaces { keys, slices: Arc::new(slices) })
+        Ok(WrittenRows { keys, slices: Arc::new(slices) })
     }
 
     /// Evaluates the rows of an execution, without the partitions.
@@ -91,7 +94,7 @@ impl StoredRows {
     pub async fn read(
         database: &Database,
         statement: &PlannedModification,
-        places: &WrittenPlaces,
+        written: &WrittenRows,
         now_s: u32,
         budget: &mut ReadBudget,
     ) -> Result<Self> {
@@ -99,19 +102,19 @@ impl StoredRows {
             return Ok(Self { table: statement.table.clone(), partitions: HashMap::new() });
         }
         // In a box: nearly all statements read nothing, and their futures need no space for it.
-        Box::pin(Self::read_all(database, statement, places, now_s, budget)).await
+        Box::pin(Self::read_all(database, statement, written, now_s, budget)).await
     }
 
     async fn read_all(
         database: &Database,
         statement: &PlannedModification,
-        places: &WrittenPlaces,
+        written: &WrittenRows,
         now_s: u32,
         budget: &mut ReadBudget,
     ) -> Result<Self> {
         let table = &statement.table;
         let mut stored = Self { table: table.clone(), partitions: HashMap::new() };
-        for key in &places.keys {
+        for key in &written.keys {
             let target = ReadTarget::Partition(key.clone());
             let all = ReadCommand::of_all(table.clone(), target, now_s);
             let mut commands = Vec::with_capacity(2);
@@ -121,7 +124,7 @@ impl StoredRows {
                 commands.push(ReadCommand { limits, ..all.clone() });
             }
             if statement.reads(false) {
-                commands.push(ReadCommand { slices: places.slices.clone(), ..all });
+                commands.push(ReadCommand { slices: written.slices.clone(), ..all });
             }
             for command in commands {
                 for found in budget.read(database, command).await? {

@@ -94,12 +94,13 @@ impl QueryProcessor {
     ) -> Result<()> {
         statement.check_timestamp(evaluation, clocks, guard)?;
         statement.restrictions.check_products(evaluation, guard)?;
-        let places = statement.places(evaluation)?;
+        let written = statement.written_rows(evaluation)?;
         let (database, mut budget) = (&self.inner.database, ReadBudget::new());
         let rows =
-            StoredRows::read(database, statement, &places, clocks.now_s, &mut budget).await?;
+            StoredRows::read(database, statement, &written, clocks.now_s, &mut budget).await?;
         let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
-        let updates = statement.guarded_updates_at(&places, evaluation, clocks, &current, guard)?;
+        let updates =
+            statement.guarded_updates_at(&written, evaluation, clocks, &current, guard)?;
         if statement.table.is_counter() {
             return self.apply_counters(updates).await;
         }
@@ -275,11 +276,11 @@ impl QueryProcessor {
         for (statement, evaluation) in statements {
             is_counter |= statement.table.is_counter();
             statement.restrictions.check_products(&evaluation, guard)?;
-            let places = statement.places(&evaluation)?;
+            let written = statement.written_rows(&evaluation)?;
             let now_s = clocks.now_s;
-            let rows = StoredRows::read(database, statement, &places, now_s, &mut budget).await?;
+            let rows = StoredRows::read(database, statement, &written, now_s, &mut budget).await?;
             let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
-            updates.add(statement, &places, &evaluation, clocks, &current, guard)?;
+            updates.add(statement, &written, &evaluation, clocks, &current, guard)?;
         }
         self.apply_batch(kind, is_counter, updates.into_mutation(), guard).await?;
         Ok(QueryResult::Void)

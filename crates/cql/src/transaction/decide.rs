@@ -13,8 +13,8 @@ use espalier_storage::{Database, PartitionRows, ReadCommand};
 use hashbrown::HashMap;
 
 use super::{
-    Answer, PlannedTransaction, TransactionCondition, execute::TransactionRequest, places::Places,
-    plan::NULL_COMPARISON,
+    Answer, PlannedTransaction, TransactionCondition, execute::TransactionRequest,
+    plan::NULL_COMPARISON, rows::TransactionRows,
 };
 use crate::{
     Error, QueryResult, Result, Rows,
@@ -56,12 +56,12 @@ impl Decision {
     pub async fn make(
         database: &Database,
         request: &TransactionRequest,
-        places: &Places,
+        named: &TransactionRows,
     ) -> Result<Self> {
         let plan = request.plan()?;
-        let mut rows = LetRows { partitions: Vec::with_capacity(places.reads.len()) };
+        let mut rows = LetRows { partitions: Vec::with_capacity(named.reads.len()) };
         let mut budget = ReadBudget::new();
-        for command in &places.reads {
+        for command in &named.reads {
             rows.partitions.push(read_row(database, command, &mut budget).await?);
         }
         let references = rows.references(plan, request)?;
@@ -78,8 +78,8 @@ impl Decision {
         if !applies || plan.updates.is_empty() {
             return Ok(Self { answer, mutation: Mutation::default() });
         }
-        let mut replaced = places.reads.clone();
-        replaced.extend(places.others.iter().cloned());
+        let mut replaced = named.reads.clone();
+        replaced.extend(named.others.iter().cloned());
         let timestamp_us = later_than(database, &replaced).await?;
         let clocks = Clocks { timestamp_us, now_s: request.now_s };
         // A transaction answers without warnings.
@@ -87,7 +87,7 @@ impl Decision {
         let guard = Guard { guardrails, warnings: None, is_exempt: request.is_exempt };
         let mut updates = BatchUpdates::default();
         let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
-        for (update, written) in plan.updates.iter().zip(&places.updates) {
+        for (update, written) in plan.updates.iter().zip(&named.updates) {
             maybe_yield().await;
             let now_s = request.now_s;
             let stored = StoredRows::read(database, update, written, now_s, &mut budget).await?;

@@ -6,7 +6,7 @@ use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
 use espalier_storage::{Database, ReadTarget, Turn, TurnDeadline, TurnKind, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
-use super::{PlannedTransaction, decide::Decision, places::Places};
+use super::{PlannedTransaction, decide::Decision, rows::TransactionRows};
 use crate::{
     Error, ErrorCode, QueryResult, Result,
     options::Value,
@@ -50,7 +50,7 @@ impl TransactionRequest {
 /// A transaction whose keys are evaluated.
 struct BoundTransaction {
     request: TransactionRequest,
-    places: Places,
+    named: TransactionRows,
     /// The shards on which it takes turns.
     shards: Vec<usize>,
 }
@@ -70,13 +70,13 @@ struct Outcome {
 /// batch.
 pub async fn execute(database: &Database, request: TransactionRequest) -> Result<QueryResult> {
     let evaluation = request.evaluation();
-    let mut places = Places::of(database, request.plan()?, &evaluation, request.now_s).await?;
-    let turns: VecDeque<(usize, TurnRows)> =
-        std::mem::take(&mut places.turns).into_iter().collect();
+    let mut named =
+        TransactionRows::of(database, request.plan()?, &evaluation, request.now_s).await?;
+    let turns: VecDeque<(usize, TurnRows)> = std::mem::take(&mut named.turns).into_iter().collect();
     let shards: Vec<usize> = turns.iter().map(|(shard, _)| *shard).collect();
     let deadline = database.turn_deadline(TurnKind::Conditional);
     let call = database.begin_turn_call(&shards, deadline).await?;
-    let bound = Arc::new(BoundTransaction { request, places, shards });
+    let bound = Arc::new(BoundTransaction { request, named, shards });
     let transaction = within_turns(database.clone(), bound.clone(), turns, deadline);
     let outcome = if bound.shards.len() == 1 {
         call.until_answered(transaction).await
@@ -93,7 +93,7 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
         outcome.await.unwrap_or_else(|_| Err(stopped()))
     }?;
     if !outcome.is_durable {
-        wait_until_durable(database, &bound.places).await?;
+        wait_until_durable(database, &bound.named).await?;
     }
     Ok(outcome.answer)
 }
@@ -134,8 +134,8 @@ fn within_turns(
 }
 
 async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Result<Outcome> {
-    let BoundTransaction { request, places, shards } = bound;
-    let Decision { answer, mutation } = Decision::make(database, request, places).await?;
+    let BoundTransaction { request, named, shards } = bound;
+    let Decision { answer, mutation } = Decision::make(database, request, named).await?;
     if mutation.updates.is_empty() {
         drop(turn);
         return Ok(Outcome { answer, is_durable: false });
@@ -143,14 +143,14 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
     if shards.len() == 1 {
         // The commit log makes records durable in their order: the rows that the transaction read
         // are durable before its writes, unless a sync has failed.
-        for command in places.reads.iter().chain(&places.others) {
+        for command in named.reads.iter().chain(&named.others) {
             database.check_log(&command.table)?;
         }
         database.write_in_turn(&mutation, turn).await?.wait().await?;
     } else {
         // The rows that the transaction read are in the logs of other shards. A crash must not keep
         // the writes and lose these rows.
-        wait_until_durable(database, places).await?;
+        wait_until_durable(database, named).await?;
         database.apply_whole_batch(mutation).await?;
         drop(turn);
     }
@@ -159,9 +159,9 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
 
 /// Waits until the rows that the transaction read are durable, because a crash could otherwise undo
 /// them.
-async fn wait_until_durable(database: &Database, places: &Places) -> Result<()> {
+async fn wait_until_durable(database: &Database, named: &TransactionRows) -> Result<()> {
     let mut waited = Vec::new();
-    for command in places.reads.iter().chain(&places.others) {
+    for command in named.reads.iter().chain(&named.others) {
         let ReadTarget::Partition(key) = &command.target else { continue };
         let shard = database.shard_of(&command.table, key);
         if !waited.contains(&shard) {

@@ -3,7 +3,7 @@
 //!
 //! 1. `plan` prepares the reads, the conditions and the updates. Terms refer to values of the rows
 //!    that the transaction reads (`term::reference`).
-//! 2. `places` evaluates the keys before the transaction reads.
+//! 2. `rows` evaluates the keys before the transaction reads.
 //! 3. `execute` takes a turn on all rows of each shard, in ascending order of the shards. It reads,
 //!    decides and writes, and ends the turns when all memtables have the writes. Other transactions
 //!    and conditional statements therefore never see a part of the writes; plain reads may.
@@ -13,8 +13,8 @@
 
 mod decide;
 mod execute;
-mod places;
 mod plan;
+mod rows;
 
 use std::sync::Arc;
 

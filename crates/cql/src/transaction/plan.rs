@@ -72,10 +72,10 @@ pub fn plan_transaction(
     Ok(PlannedTransaction { reads, references, answer, conditions, updates })
 }
 
-/// Returns a place in the text as Cassandra's errors about transactions have it.
-fn place(preparation: &Preparation<'_>, position: Position) -> String {
-    let place = position.line_column(preparation.text);
-    format!("at [{}:{}]", place.line, place.column + 1)
+/// Returns a location in the text as Cassandra's errors about transactions have it.
+fn location(preparation: &Preparation<'_>, position: Position) -> String {
+    let location = position.line_column(preparation.text);
+    format!("at [{}:{}]", location.line, location.column + 1)
 }
 
 fn plan_read(
@@ -85,9 +85,9 @@ fn plan_read(
     what: &str,
 ) -> Result<PlannedSelect> {
     if table.is_counter() {
-        let place = place(preparation, statement.position);
+        let location = location(preparation, statement.position);
         return Err(Error::invalid(format!(
-            "Counter columns cannot be accessed within a transaction; SELECT statement {place}"
+            "Counter columns cannot be accessed within a transaction; SELECT statement {location}"
         )));
     }
     preparation.enter(table);
@@ -96,9 +96,9 @@ fn plan_read(
     preparation.references = references;
     let select = select?;
     if select.restrictions.partition.keys().is_none() {
-        let place = place(preparation, statement.position);
+        let location = location(preparation, statement.position);
         return Err(Error::invalid(format!(
-            "Range queries are not allowed for reads within a transaction; {what} {place}"
+            "Range queries are not allowed for reads within a transaction; {what} {location}"
         )));
     }
     Ok(select)
@@ -123,9 +123,9 @@ fn check_one_row(
     if names_one_row || (has_one_key && select.limit.as_ref().is_some_and(is_one)) {
         return Ok(());
     }
-    let place = place(preparation, statement.position);
+    let location = location(preparation, statement.position);
     Err(Error::invalid(format!(
-        "SELECT must specify either all primary key elements or all partition key elements and LIMIT 1. In both cases partition key elements must be always specified with equality operators; {what} {place}"
+        "SELECT must specify either all primary key elements or all partition key elements and LIMIT 1. In both cases partition key elements must be always specified with equality operators; {what} {location}"
     )))
 }
 
@@ -257,8 +257,8 @@ fn plan_update(
         ModificationKind::Delete => "DELETE",
     };
     let refuse = |reason: &str| {
-        let place = place(preparation, position);
-        Err(Error::invalid(format!("{reason}; {statement} statement {place}")))
+        let location = location(preparation, position);
+        Err(Error::invalid(format!("{reason}; {statement} statement {location}")))
     };
     if !plan.condition.is_none() {
         return refuse("Updates within transactions may not specify their own conditions");

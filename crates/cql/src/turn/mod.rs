@@ -29,7 +29,7 @@ use crate::{
     Error, QueryResult, Result, Warnings,
     batch::BatchUpdates,
     guard::Guard,
-    modify::{Clocks, ModificationKind, PlannedModification, WrittenPlaces},
+    modify::{Clocks, ModificationKind, PlannedModification, WrittenRows},
     options::Value,
     prepared::{self, Prepared},
     restrictions::Partitions,
@@ -262,8 +262,8 @@ async fn updates(
         let evaluation = request.evaluation(statement);
         let current = |_: &DecoratedKey, clustering: Option<&_>| read.row(plan.table, clustering);
         let keys = vec![plan.key.clone()];
-        let places = WrittenPlaces { keys, slices: planned.slices.clone() };
-        updates.add(planned.modification, &places, &evaluation, clocks, &current, guard)?;
+        let written = WrittenRows { keys, slices: planned.slices.clone() };
+        updates.add(planned.modification, &written, &evaluation, clocks, &current, guard)?;
     }
     Ok(updates.into_mutation())
 }

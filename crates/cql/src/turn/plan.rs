@@ -33,7 +33,7 @@ pub struct Plan<'r> {
     /// The conditions of rows, in clustering order.
     pub conditions: Vec<(Clustering, RowConditions<'r>)>,
     /// The index of each row in the unsorted `conditions`, by the row's ordered bytes.
-    places: HashMap<Vec<u8>, usize>,
+    index_of_row: HashMap<Vec<u8>, usize>,
     pub is_conditional: bool,
     pub is_batch: bool,
     /// True if a statement names rows, or each partition of the table is one row.
@@ -44,16 +44,16 @@ pub struct Plan<'r> {
     pub now_s: u32,
 }
 
-/// A statement with the place that it changes.
+/// A statement with its target.
 pub struct PlannedStatement<'r> {
     pub modification: &'r PlannedModification,
-    pub place: Place,
+    pub target: WriteTarget,
     /// The rows that the statement names.
     pub slices: Arc<ClusteringSlices>,
 }
 
-/// The place that a statement changes, besides its static columns.
-pub enum Place {
+/// The rows that a statement changes, besides its static columns.
+pub enum WriteTarget {
     Static,
     Row(Clustering),
     /// A range of rows. Only a DELETE without a condition may name one.
@@ -82,7 +82,7 @@ impl<'r> Plan<'r> {
             statements: Vec::with_capacity(request.statements.len()),
             static_conditions: None,
             conditions: Vec::new(),
-            places: HashMap::new(),
+            index_of_row: HashMap::new(),
             is_conditional: false,
             is_batch: request.is_batch,
             names_rows: false,
@@ -95,9 +95,9 @@ impl<'r> Plan<'r> {
             let evaluation = request.evaluation(statement);
             // The key is evaluated already.
             let slices = modification.slices(&evaluation)?;
-            let place = place(request, modification, &slices)?;
-            plan.add_condition(modification, &place, &evaluation)?;
-            plan.statements.push(PlannedStatement { modification, place, slices });
+            let target = write_target(request, modification, &slices)?;
+            plan.add_condition(modification, &target, &evaluation)?;
+            plan.statements.push(PlannedStatement { modification, target, slices });
         }
         plan.names_rows = plan.table.clustering_columns().is_empty()
             || plan
@@ -113,7 +113,7 @@ impl<'r> Plan<'r> {
     fn add_condition(
         &mut self,
         modification: &'r PlannedModification,
-        place: &Place,
+        target: &WriteTarget,
         evaluation: &Evaluation<'_>,
     ) -> Result<()> {
         let table = self.table;
@@ -121,11 +121,11 @@ impl<'r> Plan<'r> {
             Condition::None => return Ok(()),
             Condition::NotExists => {
                 self.answers_all_columns = true;
-                self.slot(table, place).add_existence(RowConditions::NotExists)?;
+                self.slot(table, target).add_existence(RowConditions::NotExists)?;
             }
             Condition::Exists => {
                 self.answers_all_columns = true;
-                self.slot(table, place).add_existence(RowConditions::Exists)?;
+                self.slot(table, target).add_existence(RowConditions::Exists)?;
             }
             Condition::Columns(columns) => {
                 let (mut of_row, mut of_static) = (Vec::new(), Vec::new());
@@ -135,10 +135,10 @@ impl<'r> Plan<'r> {
                     list.push(condition.bind(evaluation)?);
                 }
                 if !of_row.is_empty() {
-                    self.slot(table, place).add_columns(of_row)?;
+                    self.slot(table, target).add_columns(of_row)?;
                 }
                 if !of_static.is_empty() {
-                    self.slot(table, &Place::Static).add_columns(of_static)?;
+                    self.slot(table, &WriteTarget::Static).add_columns(of_static)?;
                 }
             }
         }
@@ -146,16 +146,16 @@ impl<'r> Plan<'r> {
         Ok(())
     }
 
-    /// Returns the place for the conditions of a row.
-    fn slot(&mut self, table: &TableMetadata, place: &Place) -> Slot<'_, 'r> {
-        let Place::Row(clustering) = place else {
+    /// Returns the slot for the conditions of a row.
+    fn slot(&mut self, table: &TableMetadata, target: &WriteTarget) -> Slot<'_, 'r> {
+        let WriteTarget::Row(clustering) = target else {
             return Slot::Static(&mut self.static_conditions);
         };
         let types = &table.comparator().types;
         let mut path = Vec::new();
         encode_ordered_clustering(types, &clustering.values, TERMINATOR, &mut path);
         let next = self.conditions.len();
-        let index = *self.places.entry(path).or_insert(next);
+        let index = *self.index_of_row.entry(path).or_insert(next);
         let at = (index < next).then_some(index);
         Slot::Row { conditions: &mut self.conditions, clustering: clustering.clone(), at }
     }
@@ -167,10 +167,10 @@ impl<'r> Plan<'r> {
             rows.add_row(self.table, clustering);
         }
         for statement in &self.statements {
-            match &statement.place {
-                Place::Static => {}
-                Place::Row(clustering) => rows.add_row(self.table, clustering),
-                Place::Range => rows.add_all_rows(),
+            match &statement.target {
+                WriteTarget::Static => {}
+                WriteTarget::Row(clustering) => rows.add_row(self.table, clustering),
+                WriteTarget::Range => rows.add_all_rows(),
             }
         }
         if self.static_conditions.is_some() || self.writes_static() {
@@ -208,8 +208,10 @@ impl<'r> Plan<'r> {
 
     /// Returns the read that finds the newest timestamp of the rows that the request writes.
     pub fn timestamp_read(&self) -> ReadCommand {
-        let rows =
-            self.statements.iter().filter(|statement| !matches!(statement.place, Place::Static));
+        let rows = self
+            .statements
+            .iter()
+            .filter(|statement| !matches!(statement.target, WriteTarget::Static));
         let slices: Vec<_> =
             rows.flat_map(|statement| statement.slices.slices.iter().cloned()).collect();
         let rows = if slices.is_empty() { 0 } else { usize::MAX };
@@ -230,9 +232,9 @@ impl<'r> Plan<'r> {
         self.statements.iter().flat_map(|statement| {
             let operations = statement.modification.operations.iter();
             operations.filter(|(_, operation)| operation.needs_read()).filter_map(
-                |(kind, _)| match (&statement.place, kind) {
+                |(kind, _)| match (&statement.target, kind) {
                     (_, ColumnKind::Static) => Some(None),
-                    (Place::Row(clustering), _) => Some(Some(clustering)),
+                    (WriteTarget::Row(clustering), _) => Some(Some(clustering)),
                     _ => None,
                 },
             )
@@ -266,23 +268,23 @@ impl<'r> Plan<'r> {
     }
 }
 
-fn place(
+fn write_target(
     request: &TurnRequest,
     modification: &PlannedModification,
     slices: &ClusteringSlices,
-) -> Result<Place> {
+) -> Result<WriteTarget> {
     let restrictions = &modification.restrictions;
     if modification.is_static_alone() {
-        return Ok(Place::Static);
+        return Ok(WriteTarget::Static);
     }
     if restrictions.clustering_has_in() {
         return Err(request.refuse_in(modification, "clustering key columns"));
     }
     if !modification.names_rows() {
-        return Ok(Place::Range);
+        return Ok(WriteTarget::Range);
     }
     match slices.slices.as_slice() {
-        [only] => Ok(Place::Row(Clustering { values: only.start.values.clone() })),
+        [only] => Ok(WriteTarget::Row(Clustering { values: only.start.values.clone() })),
         _ => Err(request.refuse_in(modification, "clustering key columns")),
     }
 }
@@ -291,7 +293,7 @@ fn writes_static(statement: &PlannedModification) -> bool {
     statement.operations.iter().any(|(kind, _)| *kind == ColumnKind::Static)
 }
 
-/// The place for the conditions of one row, which may have some already.
+/// The slot for the conditions of one row, which may have some already.
 enum Slot<'p, 'r> {
     Static(&'p mut Option<RowConditions<'r>>),
     Row {

@@ -37,14 +37,14 @@ impl ReadRows {
         let mut budget = ReadBudget::new();
         let mut rows =
             Self { static_row: None, whole_static_row: None, first_row: None, rows: Vec::new() };
-        let places = plan.conditions.iter().map(|(clustering, _)| Some(clustering));
-        let places: Vec<_> = places.chain(plan.rows_of_operations()).collect();
-        let slices: Vec<_> = places
+        let named = plan.conditions.iter().map(|(clustering, _)| Some(clustering));
+        let named: Vec<_> = named.chain(plan.rows_of_operations()).collect();
+        let slices: Vec<_> = named
             .iter()
             .flatten()
             .map(|clustering| ClusteringSlice::prefix(clustering.values.clone()))
             .collect();
-        let reads_static = places.contains(&None)
+        let reads_static = named.contains(&None)
             || plan.static_conditions.is_some()
             || plan.table.static_columns().iter().any(|column| plan.shows_static(column));
         if reads_static {

@@ -25,7 +25,7 @@ pub(crate) struct LocalCalls {
 struct Outbox {
     to: Arc<Inbox>,
     messages: Vec<Message>,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ struct Waiting {
 
 struct Slot {
     state: SlotState,
-    places: Option<Semaphore>,
+    permits: Option<Semaphore>,
 }
 
 enum SlotState {
@@ -47,7 +47,7 @@ enum SlotState {
     Abandoned,
 }
 
-/// Sends a call, or returns a future that sends it once the bound has a free place.
+/// Sends a call, or returns a future that sends it once the bound has a free permit.
 #[track_caller]
 pub(crate) fn begin_call<R, F, W>(
     state: &LoopState,
@@ -60,19 +60,19 @@ where
     W: FnOnce() -> F + Send + 'static,
 {
     let location = Location::caller();
-    let places = state.calls.places(to);
-    let begun = if places.try_acquire(1).map(|permit| permit.forget()).is_some() {
-        Ok(state.calls.begin(state, to, &places, work, location))
+    let permits = state.calls.permits(to);
+    let begun = if permits.try_acquire(1).map(|permit| permit.forget()).is_some() {
+        Ok(state.calls.begin(state, to, &permits, work, location))
     } else {
-        Err((Arc::clone(to), places, work))
+        Err((Arc::clone(to), permits, work))
     };
     async move {
         let answer = match begun {
             Ok(answer) => answer,
-            Err((to, places, work)) => {
-                places.acquire(1).await.forget();
+            Err((to, permits, work)) => {
+                permits.acquire(1).await.forget();
                 let state = event_loop::expect_current();
-                state.calls.begin(&state, &to, &places, work, location)
+                state.calls.begin(&state, &to, &permits, work, location)
             }
         };
         answer.await
@@ -121,15 +121,15 @@ impl LocalCalls {
         }
     }
 
-    fn places(&self, to: &Arc<Inbox>) -> Semaphore {
-        find(&mut self.outboxes.borrow_mut(), to).places.clone()
+    fn permits(&self, to: &Arc<Inbox>) -> Semaphore {
+        find(&mut self.outboxes.borrow_mut(), to).permits.clone()
     }
 
     fn begin<R, F, W>(
         &self,
         state: &LoopState,
         to: &Arc<Inbox>,
-        places: &Semaphore,
+        permits: &Semaphore,
         work: W,
         location: &'static Location<'static>,
     ) -> Answer<R>
@@ -138,7 +138,7 @@ impl LocalCalls {
         F: Future<Output = R> + 'static,
         W: FnOnce() -> F + Send + 'static,
     {
-        let key = self.waiting.borrow_mut().insert(places.clone());
+        let key = self.waiting.borrow_mut().insert(permits.clone());
         let reply = Reply::new(Arc::clone(&state.inbox), key);
         let request: Box<dyn CallMessage> =
             Box::new(Request { work, reply, location, trace: trace::seed() });
@@ -146,13 +146,13 @@ impl LocalCalls {
         Answer { key, done: false, output: PhantomData }
     }
 
-    /// Takes an answer: frees the place of the call and wakes its caller.
+    /// Takes an answer: frees the permit of the call and wakes its caller.
     pub(crate) fn answer(&self, key: usize, outcome: Outcome) {
-        let (waker, places, unwanted);
+        let (waker, permits, unwanted);
         {
             let mut waiting = self.waiting.borrow_mut();
             let Some(slot) = waiting.slots.get_mut(key) else { return };
-            places = slot.places.take();
+            permits = slot.permits.take();
             match std::mem::replace(&mut slot.state, SlotState::Free) {
                 SlotState::Waiting(waiter) => {
                     slot.state = SlotState::Answered(outcome);
@@ -166,8 +166,8 @@ impl LocalCalls {
                 }
             }
         }
-        if let Some(places) = places {
-            places.release(1);
+        if let Some(permits) = permits {
+            permits.release(1);
         }
         if let Some(waker) = waker {
             waker.wake();
@@ -180,8 +180,8 @@ fn find<'a>(outboxes: &'a mut Vec<Outbox>, to: &Arc<Inbox>) -> &'a mut Outbox {
     let index = match outboxes.iter().position(|outbox| Arc::ptr_eq(&outbox.to, to)) {
         Some(index) => index,
         None => {
-            let places = Semaphore::new(MAX_IN_FLIGHT);
-            outboxes.push(Outbox { to: Arc::clone(to), messages: Vec::new(), places });
+            let permits = Semaphore::new(MAX_IN_FLIGHT);
+            outboxes.push(Outbox { to: Arc::clone(to), messages: Vec::new(), permits });
             outboxes.len() - 1
         }
     };
@@ -189,8 +189,8 @@ fn find<'a>(outboxes: &'a mut Vec<Outbox>, to: &Arc<Inbox>) -> &'a mut Outbox {
 }
 
 impl Waiting {
-    fn insert(&mut self, places: Semaphore) -> usize {
-        let slot = Slot { state: SlotState::Waiting(None), places: Some(places) };
+    fn insert(&mut self, permits: Semaphore) -> usize {
+        let slot = Slot { state: SlotState::Waiting(None), permits: Some(permits) };
         match self.free.pop() {
             Some(key) => {
                 self.slots[key] = slot;

@@ -1,8 +1,8 @@
 //! Calls to other shards that may wait for turns there.
 //!
-//! A call holds a place in the mailbox of its pair of shards until it is answered. The holder of a
-//! turn needs places, too: it reads and writes on other shards. If calls that wait for its turn
-//! took all places, the holder would wait for them, and they for the holder. Each shard therefore
+//! A call holds a permit of the mailbox of its pair of shards until it is answered. The holder of a
+//! turn needs permits, too: it reads and writes on other shards. If calls that wait for its turn
+//! took all permits, the holder would wait for them, and they for the holder. Each shard therefore
 //! has at most [`MAX_TURN_CALLS`] such calls at a time, and each call counts until its *answer*
 //! comes, because a caller that gives up does not stop the call.
 
@@ -18,7 +18,7 @@ use super::{Database, turn_deadline::TurnDeadline};
 use crate::StorageError;
 
 /// Maximum calls of a shard that may wait for turns on other shards at the same time (arbitrary). A
-/// pair of shards has 4,096 places.
+/// pair of shards has 4,096 permits.
 pub(super) const MAX_TURN_CALLS: usize = 512;
 
 /// The right to call other shards and to wait for turns there. Without a permit, the statement is

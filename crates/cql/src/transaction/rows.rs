@@ -1,9 +1,9 @@
-//! Evaluates the places that a transaction reads and writes, before it reads.
+//! Evaluates the rows that a transaction reads and writes, before it reads.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, Direction,
+    DecoratedKey, Direction,
     schema::{ColumnKind, TableMetadata},
 };
 use espalier_runtime::maybe_yield;
@@ -12,16 +12,16 @@ use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget, TurnRows};
 use super::{Answer, PlannedTransaction};
 use crate::{
     Error, Result,
-    modify::{PlannedModification, WrittenPlaces},
+    modify::{PlannedModification, WrittenRows},
     restrictions::{Partitions, Restrictions, check_product},
     select::PlannedSelect,
     term::{Bound, Evaluation},
 };
 
-/// The places of a transaction. It evaluates them once, because `uuid()` in a key has another value
+/// The rows of a transaction. It evaluates them once, because `uuid()` in a key has another value
 /// at each evaluation.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct TransactionRows {
     /// The rows of each shard on which the transaction takes turns.
     pub turns: BTreeMap<usize, TurnRows>,
     /// For each `LET`, the read of its row.
@@ -29,10 +29,10 @@ pub struct Places {
     /// The rows that the transaction returns or writes. Its writes must exceed their timestamps.
     pub others: Vec<ReadCommand>,
     /// For each update, the rows that it writes.
-    pub updates: Vec<WrittenPlaces>,
+    pub updates: Vec<WrittenRows>,
 }
 
-impl Places {
+impl TransactionRows {
     /// Evaluates the keys of a transaction.
     ///
     /// # Errors
@@ -43,28 +43,28 @@ impl Places {
         evaluation: &Evaluation<'_>,
         now_s: u32,
     ) -> Result<Self> {
-        let mut places = Self::default();
+        let mut named = Self::default();
         for select in &plan.reads {
             maybe_yield().await;
             check_limit(select, evaluation)?;
-            let mut commands = places.add_read(database, select, evaluation, now_s)?;
+            let mut commands = named.add_read(database, select, evaluation, now_s)?;
             let Some(command) = commands.pop().filter(|_| commands.is_empty()) else {
                 return Err(Error::invalid(
                     "Within a transaction, SELECT statements must select a single partition",
                 ));
             };
-            places.reads.push(command);
+            named.reads.push(command);
         }
         if let Answer::Select(select) = &plan.answer {
             check_limit(select, evaluation)?;
-            let commands = places.add_read(database, select, evaluation, now_s)?;
-            places.others.extend(commands);
+            let commands = named.add_read(database, select, evaluation, now_s)?;
+            named.others.extend(commands);
         }
         for update in &plan.updates {
             maybe_yield().await;
-            places.add_update(database, update, evaluation, now_s)?;
+            named.add_update(database, update, evaluation, now_s)?;
         }
-        Ok(places)
+        Ok(named)
     }
 
     fn add_read(
@@ -109,7 +109,7 @@ impl Places {
     ) -> Result<()> {
         let (table, restrictions) = (&update.table, &update.restrictions);
         let is_static_alone = update.is_static_alone();
-        let written = update.places(evaluation)?;
+        let written = update.written_rows(evaluation)?;
         let slices = &written.slices;
         let rows = restrictions.single_rows(table, slices);
         for key in &written.keys {
