@@ -12,7 +12,7 @@ use espalier_mutation::{
 
 use espalier_runtime::maybe_yield;
 
-use super::{ReadRows, plan::Plan};
+use super::{ReadRows, plan::TurnPlan};
 use crate::{
     Result,
     condition::{applied_columns, spec},
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Answers an applied statement.
-pub fn applied(plan: &Plan<'_>) -> Rows {
+pub fn applied(plan: &TurnPlan<'_>) -> Rows {
     let mut content = Vec::with_capacity(5);
     put(Some(&[1]), &mut content);
     rows(applied_columns(plan.table), 1, content)
@@ -38,7 +38,7 @@ pub fn applied(plan: &Plan<'_>) -> Rows {
 /// # Errors
 /// The stored key is malformed, a mask has no value, or the answer is too long.
 pub async fn not_applied(
-    plan: &Plan<'_>,
+    plan: &TurnPlan<'_>,
     read: &ReadRows,
     masks: Option<&Schema>,
     now_us: i64,
@@ -95,7 +95,7 @@ pub async fn not_applied(
 
 /// Returns the columns of the answer after `[applied]`: the columns with conditions, each once, or
 /// all columns of the table.
-fn shown_columns<'p>(plan: &Plan<'p>) -> Vec<&'p ColumnDefinition> {
+fn shown_columns<'p>(plan: &TurnPlan<'p>) -> Vec<&'p ColumnDefinition> {
     let table: &'p TableMetadata = plan.table;
     if plan.answers_all_columns {
         return table.visible_columns().collect();
@@ -112,7 +112,7 @@ fn shown_columns<'p>(plan: &Plan<'p>) -> Vec<&'p ColumnDefinition> {
 
 /// Returns the value of a column in an answer. A request that names no row shows no regular column.
 fn shown_value(
-    plan: &Plan<'_>,
+    plan: &TurnPlan<'_>,
     row: &CurrentRow<'_>,
     column: &ColumnDefinition,
 ) -> Option<bytes::Bytes> {

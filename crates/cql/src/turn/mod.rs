@@ -3,8 +3,8 @@
 //!
 //! 1. [`TurnRequest::key`] evaluates the partition, and the processor sends the request to the
 //!    shard that owns it.
-//! 2. [`Plan::of`] evaluates the rows and the conditions of each statement. So it finds errors of
-//!    values before the request waits for a turn.
+//! 2. [`TurnPlan::of`] evaluates the rows and the conditions of each statement. So it finds errors
+//!    of values before the request waits for a turn.
 //! 3. [`execute`] takes the turn, reads the rows, tests the conditions, and writes all changes as
 //!    one record of the commit log, or none.
 //! 4. The turn ends. The answer waits until the commit log has synced the request's own record. If
@@ -22,7 +22,7 @@ use espalier_runtime::{maybe_yield, time, trace_event};
 use espalier_storage::{Database, ReadCommand, TurnDeadline, TurnKind};
 use futures_util::future::LocalBoxFuture;
 
-use plan::Plan;
+use plan::TurnPlan;
 use rows::ReadRows;
 
 use crate::{
@@ -173,7 +173,7 @@ async fn run(
     deadline: TurnDeadline,
     guard: Guard<'_>,
 ) -> Result<QueryResult> {
-    let mut plan = Plan::of(request, key).await?;
+    let mut plan = TurnPlan::of(request, key).await?;
     let turn = database.take_turn_until(plan.turn_rows(), deadline).await?;
     let mut clocks = request.clocks;
     if !request.has_own_now {
@@ -223,7 +223,7 @@ async fn run(
 /// checks a value when it writes it. `request` has null in place of invalid values.
 pub async fn first_error(request: &TurnRequest, invalid: Error) -> Error {
     let Ok(key) = request.key() else { return invalid };
-    match Plan::of(request, key).await {
+    match TurnPlan::of(request, key).await {
         Err(error) if error.message.starts_with(plan::EXCLUSIVE_CONDITIONS) => error,
         _ => invalid,
     }
@@ -251,7 +251,7 @@ pub async fn later_than(database: &Database, commands: &[ReadCommand]) -> Result
 /// Returns the changes of all statements.
 async fn updates(
     request: &TurnRequest,
-    plan: &Plan<'_>,
+    plan: &TurnPlan<'_>,
     read: &ReadRows,
     clocks: Clocks,
     guard: Guard<'_>,

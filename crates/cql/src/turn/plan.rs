@@ -24,7 +24,7 @@ use crate::{
 pub const EXCLUSIVE_CONDITIONS: &str = "Cannot mix IF ";
 
 /// A request with its values.
-pub struct Plan<'r> {
+pub struct TurnPlan<'r> {
     pub table: &'r Arc<TableMetadata>,
     pub key: DecoratedKey,
     pub statements: Vec<PlannedStatement<'r>>,
@@ -67,7 +67,7 @@ pub enum RowConditions<'r> {
     Columns(Vec<BoundCondition<'r>>),
 }
 
-impl<'r> Plan<'r> {
+impl<'r> TurnPlan<'r> {
     /// Evaluates the values of a request.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl<'r> Plan<'r> {
     pub async fn of(request: &'r TurnRequest, key: DecoratedKey) -> Result<Self> {
         let first = request.statements.first();
         let first = first.ok_or_else(|| Error::invalid("a batch without statements"))?;
-        let mut plan = Plan {
+        let mut plan = TurnPlan {
             table: &first.modification()?.table,
             key,
             statements: Vec::with_capacity(request.statements.len()),

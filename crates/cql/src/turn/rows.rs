@@ -7,7 +7,7 @@ use espalier_mutation::{
 };
 use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
 
-use super::plan::Plan;
+use super::plan::TurnPlan;
 use crate::{Result, read_budget::ReadBudget};
 
 /// Maximum rows of one read in the search for a row with a marker (arbitrary).
@@ -33,7 +33,7 @@ impl ReadRows {
     ///
     /// # Errors
     /// The rows are too large, or the storage fails.
-    pub async fn read(database: &Database, plan: &Plan<'_>) -> Result<Self> {
+    pub async fn read(database: &Database, plan: &TurnPlan<'_>) -> Result<Self> {
         let mut budget = ReadBudget::new();
         let mut rows =
             Self { static_row: None, whole_static_row: None, first_row: None, rows: Vec::new() };
@@ -62,7 +62,7 @@ impl ReadRows {
     async fn read_static(
         &mut self,
         database: &Database,
-        plan: &Plan<'_>,
+        plan: &TurnPlan<'_>,
         budget: &mut ReadBudget,
     ) -> Result<()> {
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
@@ -88,7 +88,11 @@ impl ReadRows {
     ///
     /// # Errors
     /// The storage fails.
-    pub async fn find_marked_row(&mut self, database: &Database, plan: &Plan<'_>) -> Result<()> {
+    pub async fn find_marked_row(
+        &mut self,
+        database: &Database,
+        plan: &TurnPlan<'_>,
+    ) -> Result<()> {
         let is_marked = |row: &Row| row.liveness.is_live(plan.now_s);
         if plan.names_rows || self.first_row.as_ref().is_none_or(is_marked) {
             return Ok(());
@@ -123,7 +127,7 @@ impl ReadRows {
     }
 }
 
-fn command(plan: &Plan<'_>) -> ReadCommand {
+fn command(plan: &TurnPlan<'_>) -> ReadCommand {
     let target = ReadTarget::Partition(plan.key.clone());
     ReadCommand::of_all(plan.table.clone(), target, plan.now_s)
 }
