@@ -50,7 +50,7 @@ struct OfAddress {
 
 /// A connection that is counted for a shard; dropping it ends the count.
 #[derive(Debug)]
-pub struct ConnectionPlace {
+pub struct ConnectionSlot {
     counter: Arc<ConnectionCounter>,
     address: IpAddr,
     shard: usize,
@@ -76,7 +76,7 @@ impl ConnectionCounter {
         address: IpAddr,
         shard: Option<usize>,
         awaits_login: bool,
-    ) -> Result<ConnectionPlace, &'static str> {
+    ) -> Result<ConnectionSlot, &'static str> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open = &mut *open;
         if self.limits.total.is_some_and(|limit| open.by_shard.iter().sum::<usize>() >= limit) {
@@ -103,7 +103,7 @@ impl ConnectionCounter {
             open.before_login += 1;
         }
         let (counter, awaits_login) = (Arc::clone(self), Cell::new(awaits_login));
-        Ok(ConnectionPlace { counter, address, shard, awaits_login })
+        Ok(ConnectionSlot { counter, address, shard, awaits_login })
     }
 
     /// Returns the number of open connections.
@@ -113,7 +113,7 @@ impl ConnectionCounter {
     }
 }
 
-impl ConnectionPlace {
+impl ConnectionSlot {
     /// Returns the shard that serves the connection.
     pub fn shard(&self) -> usize {
         self.shard
@@ -132,7 +132,7 @@ impl ConnectionPlace {
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.logged_in();
         let mut open = self.counter.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -356,7 +356,7 @@ mod tests {
             (0..4).map(|_| counter.enter(address(1), Some(1), false).unwrap()).collect();
         let placed: Vec<_> =
             (0..4).map(|_| counter.enter(address(1), None, false).unwrap()).collect();
-        let shards: Vec<_> = placed.iter().map(ConnectionPlace::shard).collect();
+        let shards: Vec<_> = placed.iter().map(ConnectionSlot::shard).collect();
         assert_eq!(shards, [0, 2, 0, 2]);
         drop(chosen);
         assert_eq!(counter.enter(address(1), None, false).unwrap().shard(), 1);

@@ -28,7 +28,7 @@ mod started;
 mod traces;
 
 pub use admin::{AdminAccess, AdminToken};
-pub use admission::{ConnectionCounter, ConnectionLimits, ConnectionPlace};
+pub use admission::{ConnectionCounter, ConnectionLimits, ConnectionSlot};
 pub use audit::AuditOptions;
 pub use config::{ClientEncryption, ServerConfig};
 pub use options::CQL_VERSION;

@@ -15,7 +15,7 @@ use espalier_runtime::net::tls::Handshake;
 use espalier_runtime::net::{DetachedStream, TcpListener, TcpStream};
 use espalier_runtime::{spawn_local, submit_to, time};
 
-use crate::admission::ConnectionPlace;
+use crate::admission::ConnectionSlot;
 use crate::connection::Connection;
 use crate::shard::ShardServer;
 
@@ -65,8 +65,8 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, port: Po
         Placement::ClientPort => Some(usize::from(peer.port()) % server.shard.count),
     };
     let awaits_login = server.processor.auth().settings.authenticator.requires_login();
-    let place = match server.connections.enter(peer.ip(), target, awaits_login) {
-        Ok(place) => place,
+    let slot = match server.connections.enter(peer.ip(), target, awaits_login) {
+        Ok(slot) => slot,
         Err(limit) => {
             server.metrics.connections_refused.increment();
             tracing::warn!(
@@ -77,13 +77,13 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, port: Po
             return;
         }
     };
-    let target = place.shard();
+    let target = slot.shard();
     if target == server.shard.index {
-        return begin(Rc::clone(server), stream, Client { peer, place, handshake: port.handshake });
+        return begin(Rc::clone(server), stream, Client { peer, slot, handshake: port.handshake });
     }
     match stream.detach() {
         Ok(stream) => {
-            let client = Client { peer, place, handshake: port.handshake };
+            let client = Client { peer, slot, handshake: port.handshake };
             let arrive = move || async move {
                 if let Err(error) = arrive(stream, client) {
                     tracing::warn!(
@@ -109,7 +109,7 @@ fn arrive(stream: DetachedStream, client: Client) -> io::Result<()> {
 /// The client of a connection on its way to its shard.
 struct Client {
     peer: SocketAddr,
-    place: ConnectionPlace,
+    slot: ConnectionSlot,
     handshake: Option<Handshake>,
 }
 
@@ -142,7 +142,7 @@ fn refused(server: &ShardServer, peer: SocketAddr, reason: &dyn std::fmt::Displa
 
 fn serve(server: Rc<ShardServer>, stream: TcpStream, client: Client) {
     let Ok(pass) = server.gate.enter() else { return };
-    let connection = Connection::new(server, stream, client.peer, client.place, pass);
+    let connection = Connection::new(server, stream, client.peer, client.slot, pass);
     connection.server.remember(&connection);
     spawn_local(connection.serve()).detach();
 }

@@ -11,7 +11,7 @@ use espalier_runtime::{
     spawn_local,
     time::{self, Instant},
 };
-use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionPlace};
+use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionSlot};
 
 use super::{RingMember, room::Reservation};
 use crate::{
@@ -94,7 +94,7 @@ pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
     while !member.stopped.is_set() {
         match listener.accept().await {
             Ok((stream, peer)) => match member.inbound.counter.enter(peer.ip(), None, false) {
-                Ok(place) => spawn_local(serve(Rc::clone(&member), stream, peer, place)).detach(),
+                Ok(slot) => spawn_local(serve(Rc::clone(&member), stream, peer, slot)).detach(),
                 Err(_) => {
                     member.metrics.count_broken();
                     if member.warnings.is_due("too many connections") {
@@ -110,12 +110,7 @@ pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
     }
 }
 
-async fn serve(
-    member: Rc<RingMember>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    _place: ConnectionPlace,
-) {
+async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr, _slot: ConnectionSlot) {
     match serve_until_closed(&member, &stream).await {
         Ok(()) => {}
         Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "a peer's connection ended"),

@@ -145,7 +145,7 @@ impl Connection {
         let mut client = self.client.borrow_mut();
         Rc::make_mut(&mut client).login = Some(Rc::new(login));
         self.awaits_login.set(false);
-        self.place.logged_in();
+        self.slot.logged_in();
     }
 
     /// Sets the keyspace of the connection, after USE.

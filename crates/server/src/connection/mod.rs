@@ -31,7 +31,7 @@ use espalier_runtime::sync::{GatePass, Notify, Semaphore};
 use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, yield_now};
 use espalier_storage::{ClientEncryption, ClientSession, ConnectedClient};
 
-use crate::admission::{AddressAccount, ConnectionPlace};
+use crate::admission::{AddressAccount, ConnectionSlot};
 use crate::answers::{AnswerAccount, Reservation};
 use crate::dispatch;
 use crate::dispatch::acknowledge::AcknowledgementQueue;
@@ -115,7 +115,7 @@ pub(crate) struct Connection {
     /// Requests that have to wait. Together they have one slice of the event loop, like each other
     /// connection.
     requests: TaskGroup,
-    place: ConnectionPlace,
+    slot: ConnectionSlot,
     _pass: GatePass,
 }
 
@@ -124,7 +124,7 @@ impl Connection {
         server: Rc<ShardServer>,
         stream: TcpStream,
         peer: SocketAddr,
-        place: ConnectionPlace,
+        slot: ConnectionSlot,
         pass: GatePass,
     ) -> Rc<Self> {
         server.metrics.connections_opened.increment();
@@ -158,7 +158,7 @@ impl Connection {
             probe_failed: Cell::new(false),
             held: RefCell::default(),
             requests: TaskGroup::new(),
-            place,
+            slot,
             _pass: pass,
         })
     }
