@@ -26,6 +26,8 @@ pub struct ReadRows {
     pub first_row: Option<Row>,
     /// The rows with conditions or operations, in clustering order.
     rows: Vec<Row>,
+    /// Counts the rows as long as they are here.
+    budget: ReadBudget,
 }
 
 impl ReadRows {
@@ -34,9 +36,13 @@ impl ReadRows {
     /// # Errors
     /// The rows are too large, or the storage fails.
     pub async fn read(database: &Database, plan: &TurnPlan<'_>) -> Result<Self> {
-        let mut budget = ReadBudget::new();
-        let mut rows =
-            Self { static_row: None, whole_static_row: None, first_row: None, rows: Vec::new() };
+        let mut rows = Self {
+            static_row: None,
+            whole_static_row: None,
+            first_row: None,
+            rows: Vec::new(),
+            budget: ReadBudget::new(),
+        };
         let named = plan.conditions.iter().map(|(clustering, _)| Some(clustering));
         let named: Vec<_> = named.chain(plan.rows_of_operations()).collect();
         let slices: Vec<_> = named
@@ -48,26 +54,21 @@ impl ReadRows {
             || plan.static_conditions.is_some()
             || plan.table.static_columns().iter().any(|column| plan.shows_static(column));
         if reads_static {
-            rows.read_static(database, plan, &mut budget).await?;
+            rows.read_static(database, plan).await?;
         }
         if !slices.is_empty() {
             let slices = ClusteringSlices::normalise(slices, plan.table.comparator());
             let command = ReadCommand { slices: Arc::new(slices), ..command(plan) };
-            let found = budget.read(database, command).await?;
+            let found = rows.budget.read(database, command).await?;
             rows.rows = found.into_iter().flat_map(|found| found.rows).collect();
         }
         Ok(rows)
     }
 
-    async fn read_static(
-        &mut self,
-        database: &Database,
-        plan: &TurnPlan<'_>,
-        budget: &mut ReadBudget,
-    ) -> Result<()> {
+    async fn read_static(&mut self, database: &Database, plan: &TurnPlan<'_>) -> Result<()> {
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let command = ReadCommand { limits, ..command(plan) };
-        let found = budget.read(database, command).await?.into_iter().next();
+        let found = self.budget.read(database, command).await?.into_iter().next();
         if let Some(found) = found {
             self.whole_static_row = found.static_row;
             self.static_row = self.whole_static_row.clone().map(|mut row| {
