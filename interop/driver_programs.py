@@ -2,8 +2,10 @@
 
 Each language has one program with the commands `login HOST PORT`, which prints `ok: VERSION` or
 `error: …`, and `registers HOST PORT SECONDS CLIENTS FILE`, which prints `connected` and writes a
-history for linearizable.py to the file. The environment variables CQL_USER, CQL_PASSWORD, CQL_AUTHORITY, CQL_CERTIFICATE and
-CQL_TLS ask for a password, TLS with an authority, a certificate of the client, and a TLS version.
+history for linearizable.py to the file. The environment variables CQL_USER, CQL_PASSWORD,
+CQL_AUTHORITY, CQL_CERTIFICATE and CQL_TLS ask for a password, TLS with an authority, a certificate
+of the client, and a TLS version. REGISTER_READ, _INSERT, _UPDATE and _DELETE replace the statements
+of `registers`, and REGISTER_COLUMN the name of their column.
 The programs are built into .deps/.
 """
 import fcntl

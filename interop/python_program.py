@@ -16,6 +16,14 @@ from cassandra.protocol import SyntaxException
 from linearizable import CAS, READ, Operation, write_history
 
 KEYS = 8
+# The statements of a register and its column, which the environment may replace.
+STATEMENTS = {
+    "REGISTER_READ": "SELECT v FROM registers.rows WHERE k = ?",
+    "REGISTER_INSERT": "INSERT INTO registers.rows (k, v) VALUES (?, ?) IF NOT EXISTS",
+    "REGISTER_UPDATE": "UPDATE registers.rows SET v = ? WHERE k = ? IF v = ?",
+    "REGISTER_DELETE": "DELETE FROM registers.rows WHERE k = ? IF v = ?",
+}
+COLUMN = os.environ.get("REGISTER_COLUMN", "v")
 
 
 def cluster_of(host, port):
@@ -60,15 +68,8 @@ class Registers:
 
     def __init__(self, session):
         self.session = session
-        self.read, self.insert, self.update, self.delete = map(
-            session.prepare,
-            (
-                "SELECT v FROM rows WHERE k = ?",
-                "INSERT INTO rows (k, v) VALUES (?, ?) IF NOT EXISTS",
-                "UPDATE rows SET v = ? WHERE k = ? IF v = ?",
-                "DELETE FROM rows WHERE k = ? IF v = ?",
-            ),
-        )
+        texts = (os.environ.get(name, text) for name, text in STATEMENTS.items())
+        self.read, self.insert, self.update, self.delete = map(session.prepare, texts)
         self.read.consistency_level = ConsistencyLevel.SERIAL
         self.values, self.history, self.trouble = itertools.count(1), [], []
         # The last value that a client saw of each register; it may be old.
@@ -124,7 +125,7 @@ class Registers:
             return
         end = time.monotonic_ns()
         applied = None if kind == READ else row[0]
-        found = None if applied else getattr(row, "v", None)
+        found = None if applied else getattr(row, COLUMN, None)
         self.record(register, client, kind, begin, end, expected, new, applied, found)
         self.latest[register] = new if applied else found
 

@@ -17,6 +17,22 @@ import (
 
 const keys = 8
 
+// The statements of a register and its column, which the environment may replace.
+var (
+	readText   = text("READ", "SELECT v FROM registers.rows WHERE k = ?")
+	insertText = text("INSERT", "INSERT INTO registers.rows (k, v) VALUES (?, ?) IF NOT EXISTS")
+	updateText = text("UPDATE", "UPDATE registers.rows SET v = ? WHERE k = ? IF v = ?")
+	deleteText = text("DELETE", "DELETE FROM registers.rows WHERE k = ? IF v = ?")
+	column     = text("COLUMN", "v")
+)
+
+func text(name, standard string) string {
+	if value, found := os.LookupEnv("REGISTER_" + name); found {
+		return value
+	}
+	return standard
+}
+
 // operation is one line of a history, as linearizable.py reads it.
 type operation struct {
 	Key      string `json:"key"`
@@ -91,7 +107,7 @@ func (shared *load) operate(client int, draw *rand.Rand) operation {
 	switch {
 	case choice < 3:
 		one.Kind = "read"
-		err = shared.session.Query("SELECT v FROM rows WHERE k = ?", register).
+		err = shared.session.Query(readText, register).
 			Consistency(gocql.Consistency(gocql.Serial)).Scan(&one.Found)
 		if errors.Is(err, gocql.ErrNotFound) {
 			err = nil
@@ -99,20 +115,14 @@ func (shared *load) operate(client int, draw *rand.Rand) operation {
 	case choice == 3 || expected == nil:
 		value := shared.values.Add(1)
 		one.New = &value
-		var key *int
-		applied, err = shared.session.Query(
-			"INSERT INTO rows (k, v) VALUES (?, ?) IF NOT EXISTS", register, value).
-			ScanCAS(&key, &one.Found)
+		applied, err = shared.cas(&one, insertText, register, value)
 	case choice == 4:
 		one.Expected = expected
-		applied, err = shared.session.Query(
-			"DELETE FROM rows WHERE k = ? IF v = ?", register, expected).ScanCAS(&one.Found)
+		applied, err = shared.cas(&one, deleteText, register, expected)
 	default:
 		value := shared.values.Add(1)
 		one.Expected, one.New = expected, &value
-		applied, err = shared.session.Query(
-			"UPDATE rows SET v = ? WHERE k = ? IF v = ?", value, register, expected).
-			ScanCAS(&one.Found)
+		applied, err = shared.cas(&one, updateText, value, register, expected)
 	}
 	if err != nil {
 		refuseOrPause(err)
@@ -130,6 +140,16 @@ func (shared *load) operate(client int, draw *rand.Rand) operation {
 	}
 	shared.latest[register].Store(seen)
 	return one
+}
+
+// cas sends a conditional statement, and enters the value of an answer that was not applied.
+func (shared *load) cas(one *operation, text string, values ...any) (bool, error) {
+	row := map[string]any{}
+	applied, err := shared.session.Query(text, values...).MapScanCAS(row)
+	if value, found := row[column].(int64); found && !applied {
+		one.Found = &value
+	}
+	return applied, err
 }
 
 // refuseOrPause ends the program if the error says that the request was wrong. After another error

@@ -4,6 +4,15 @@ const fs = require("fs");
 const { types } = require("cassandra-driver");
 
 const KEYS = 8;
+// The statements of a register and its column, which the environment may replace.
+const environment = process.env;
+const READ = environment.REGISTER_READ ?? "SELECT v FROM registers.rows WHERE k = ?";
+const INSERT =
+  environment.REGISTER_INSERT ?? "INSERT INTO registers.rows (k, v) VALUES (?, ?) IF NOT EXISTS";
+const UPDATE =
+  environment.REGISTER_UPDATE ?? "UPDATE registers.rows SET v = ? WHERE k = ? IF v = ?";
+const DELETE = environment.REGISTER_DELETE ?? "DELETE FROM registers.rows WHERE k = ? IF v = ?";
+const COLUMN = environment.REGISTER_COLUMN ?? "v";
 const PREPARED = { prepare: true, serialConsistency: types.consistencies.serial };
 
 /** What all clients share. */
@@ -51,7 +60,7 @@ class Load {
     }
     one.end = this.now();
     const row = answer.first();
-    one.found = row && row.v ? row.v.toNumber() : null;
+    one.found = row && row[COLUMN] ? row[COLUMN].toNumber() : null;
     if (one.kind === "cas") {
       one.applied = answer.wasApplied();
       if (one.applied) one.found = null;
@@ -65,16 +74,16 @@ class Load {
     const expected = this.latest[register];
     if (choice < 3) {
       one.kind = "read";
-      return ["SELECT v FROM registers.rows WHERE k = ?", [register]];
+      return [READ, [register]];
     }
     if (choice === 3 || expected === null) {
       one.new = ++this.values;
-      return ["INSERT INTO registers.rows (k, v) VALUES (?, ?) IF NOT EXISTS", [register, one.new]];
+      return [INSERT, [register, one.new]];
     }
     one.expected = expected;
-    if (choice === 4) return ["DELETE FROM registers.rows WHERE k = ? IF v = ?", [register, expected]];
+    if (choice === 4) return [DELETE, [register, expected]];
     one.new = ++this.values;
-    return ["UPDATE registers.rows SET v = ? WHERE k = ? IF v = ?", [one.new, register, expected]];
+    return [UPDATE, [one.new, register, expected]];
   }
 }
 

@@ -60,6 +60,8 @@ struct Load {
     insert: PreparedStatement,
     update: PreparedStatement,
     delete: PreparedStatement,
+    /// The column of a register.
+    column: String,
     began: Instant,
     values: Cell<i64>,
     /// The last value that a client saw of each register; it may be old.
@@ -72,14 +74,24 @@ pub async fn run(address: &str, arguments: &[String]) -> Outcome<()> {
     let [seconds, clients, file] = arguments else { panic!("SECONDS CLIENTS FILE") };
     let (seconds, clients) = (Duration::from_secs(seconds.parse()?), clients.parse()?);
     let session = connect(address).await?;
-    session.use_keyspace("registers", false).await?;
-    let mut read = session.prepare("SELECT v FROM rows WHERE k = ?").await?;
+    let mut read =
+        session.prepare(text("READ", "SELECT v FROM registers.rows WHERE k = ?")).await?;
     read.set_consistency(Consistency::Serial);
     let load = Load {
         read,
-        insert: session.prepare("INSERT INTO rows (k, v) VALUES (?, ?) IF NOT EXISTS").await?,
-        update: session.prepare("UPDATE rows SET v = ? WHERE k = ? IF v = ?").await?,
-        delete: session.prepare("DELETE FROM rows WHERE k = ? IF v = ?").await?,
+        insert: session
+            .prepare(text(
+                "INSERT",
+                "INSERT INTO registers.rows (k, v) VALUES (?, ?) IF NOT EXISTS",
+            ))
+            .await?,
+        update: session
+            .prepare(text("UPDATE", "UPDATE registers.rows SET v = ? WHERE k = ? IF v = ?"))
+            .await?,
+        delete: session
+            .prepare(text("DELETE", "DELETE FROM registers.rows WHERE k = ? IF v = ?"))
+            .await?,
+        column: text("COLUMN", "v"),
         session,
         began: Instant::now(),
         values: Cell::new(0),
@@ -99,6 +111,11 @@ pub async fn run(address: &str, arguments: &[String]) -> Outcome<()> {
     load.history.borrow().iter().try_for_each(|one| one.write(&mut out))?;
     out.flush()?;
     Ok(())
+}
+
+/// Returns a statement or the column of a register, which the environment may replace.
+fn text(name: &str, standard: &str) -> String {
+    std::env::var(format!("REGISTER_{name}")).unwrap_or_else(|_| standard.to_owned())
 }
 
 /// Returns a number below `bound` (Marsaglia's xorshift).
@@ -149,7 +166,7 @@ impl Load {
         };
         match answer {
             Ok(answer) => {
-                let (applied, found) = seen(answer);
+                let (applied, found) = seen(answer, &self.column);
                 one.end = Some(end);
                 one.applied = applied;
                 one.found = found;
@@ -165,7 +182,7 @@ impl Load {
 }
 
 /// Returns `[applied]` if the answer has it, and the register's value.
-fn seen(answer: QueryResult) -> (Option<bool>, Option<i64>) {
+fn seen(answer: QueryResult, column: &str) -> (Option<bool>, Option<i64>) {
     let rows = answer.into_rows_result().expect("rows");
     let names: Vec<_> = rows.column_specs().iter().map(|column| column.name().to_owned()).collect();
     let row = rows.maybe_first_row::<Row>().expect("columns of known types");
@@ -174,7 +191,7 @@ fn seen(answer: QueryResult) -> (Option<bool>, Option<i64>) {
         row.as_ref()?.columns[at].clone()
     };
     let applied = value("[applied]").and_then(|value| value.as_boolean());
-    (applied, value("v").as_ref().and_then(CqlValue::as_bigint))
+    (applied, value(column).as_ref().and_then(CqlValue::as_bigint))
 }
 
 /// Returns whether the node said that the request was wrong, so that nothing was written.

@@ -42,6 +42,7 @@ class Registers
 
     final CqlSession session;
     final PreparedStatement read, insert, update, delete;
+    final String column = text("COLUMN", "v");
     final AtomicLong values = new AtomicLong();
     /** The last value that a client saw of each register; it may be old. */
     final AtomicReferenceArray<Long> latest = new AtomicReferenceArray<>(KEYS);
@@ -50,10 +51,16 @@ class Registers
     Registers(CqlSession session)
     {
         this.session = session;
-        read = session.prepare("SELECT v FROM rows WHERE k = ?");
-        insert = session.prepare("INSERT INTO rows (k, v) VALUES (?, ?) IF NOT EXISTS");
-        update = session.prepare("UPDATE rows SET v = ? WHERE k = ? IF v = ?");
-        delete = session.prepare("DELETE FROM rows WHERE k = ? IF v = ?");
+        read = session.prepare(text("READ", "SELECT v FROM registers.rows WHERE k = ?"));
+        insert = session.prepare(text("INSERT", "INSERT INTO registers.rows (k, v) VALUES (?, ?) IF NOT EXISTS"));
+        update = session.prepare(text("UPDATE", "UPDATE registers.rows SET v = ? WHERE k = ? IF v = ?"));
+        delete = session.prepare(text("DELETE", "DELETE FROM registers.rows WHERE k = ? IF v = ?"));
+    }
+
+    /** Returns a statement or the column of a register, which the environment may replace. */
+    static String text(String name, String standard)
+    {
+        return System.getenv().getOrDefault("REGISTER_" + name, standard);
     }
 
     /** Runs the clients for some seconds, and writes what they saw to a file. */
@@ -112,8 +119,8 @@ class Registers
         if (one.kind.equals("cas"))
             one.applied = answer.wasApplied(); // before the row is taken
         Row row = answer.one();
-        if (one.applied != Boolean.TRUE && row != null && row.getColumnDefinitions().contains("v"))
-            one.found = row.get("v", Long.class);
+        if (one.applied != Boolean.TRUE && row != null && row.getColumnDefinitions().contains(column))
+            one.found = row.get(column, Long.class);
         latest.set(one.key, one.applied == Boolean.TRUE ? one.written : one.found);
         return one;
     }
