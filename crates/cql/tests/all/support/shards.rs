@@ -10,6 +10,18 @@ thread_local! {
     static FINISHED: Event = Event::new();
 }
 
+/// Returns the settings of [`on_shards`].
+pub fn configuration() -> StorageConfiguration {
+    let mut configuration = StorageConfiguration::new("node");
+    configuration.commitlog_segment_bytes = 1 << 20;
+    // Long, for crowds without optimisation.
+    configuration.cas_contention_timeout = Duration::from_secs(60);
+    // Small, so that builds record their progress.
+    configuration.view_build_page_rows = 2;
+    configuration.view_build_record_pages = 1;
+    configuration
+}
+
 /// Opens a node on `count` shards and runs `body` on shard 0, while the others serve. Returns the
 /// result of `body`, and shuts the node down: take images of a crash within `body`.
 pub fn on_shards<F, R>(
@@ -21,14 +33,21 @@ where
     F: Future<Output = R> + 'static,
     R: Send + 'static,
 {
+    on_shards_with(count, file_system, configuration(), body)
+}
+
+/// Opens a node with other settings than [`on_shards`].
+pub fn on_shards_with<F, R>(
+    count: usize,
+    file_system: &FileSystem,
+    configuration: StorageConfiguration,
+    body: impl Fn(QueryProcessor) -> F + Clone + Send + 'static,
+) -> R
+where
+    F: Future<Output = R> + 'static,
+    R: Send + 'static,
+{
     let file_system = file_system.clone();
-    let mut configuration = StorageConfiguration::new("node");
-    configuration.commitlog_segment_bytes = 1 << 20;
-    // Long, for crowds without optimisation.
-    configuration.cas_contention_timeout = Duration::from_secs(60);
-    // Small, so that builds record their progress.
-    configuration.view_build_page_rows = 2;
-    configuration.view_build_record_pages = 1;
     let (configuration, shared) = (Arc::new(configuration), SharedDatabase::new());
     let options = ShardOptions { count, ..ShardOptions::default() };
     let shards = start_shards(&options, move |context| {

@@ -220,6 +220,12 @@ impl SimulatedDisk {
         state.power_off_at = Some(state.operations + operations);
     }
 
+    /// Returns whether an operation has failed because the power is off.
+    pub fn is_power_off(&self) -> bool {
+        let state = self.lock();
+        state.power_off_at.is_some_and(|at| state.operations > at)
+    }
+
     /// Adds a fault. Faults are tried in the order in which they were added; the first match
     /// strikes.
     pub fn inject(&self, fault: Fault) {
