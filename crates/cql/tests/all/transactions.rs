@@ -6,7 +6,11 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
     time::Duration,
 };
 
@@ -16,10 +20,10 @@ use espalier_runtime::{
     random::Generator,
     spawn_local, time,
 };
-
+use espalier_storage::StorageConfiguration;
 use futures_util::future::{Either, select};
 
-use crate::support::shards::on_shards;
+use crate::support::shards::{configuration, on_shards, on_shards_with};
 
 const ACCOUNTS: i64 = 6;
 const BALANCE: i64 = 100;
@@ -162,7 +166,7 @@ fn bank(shards: usize) -> SimulatedDisk {
 fn operations_of_a_commit(bank: &SimulatedDisk) -> u64 {
     let disk = bank.crash(0);
     let counted = disk.clone();
-    on_shards(3, &FileSystem::on(disk), move |processor| {
+    on_small_shards(3, &FileSystem::on(disk), move |processor| {
         let counted = counted.clone();
         async move {
             let before = counted.operations();
@@ -172,48 +176,80 @@ fn operations_of_a_commit(bank: &SimulatedDisk) -> u64 {
     })
 }
 
+/// Makes a transfer, cuts the power after some of its operations on the disk, and starts from the
+/// image of the disk. Returns whether the transfer is there.
+fn keeps_transfer(bank: &SimulatedDisk, operations: u64, seed: u64) -> bool {
+    let mut random = Generator::from_seed(seed);
+    let disk = bank.crash(0);
+    let power = disk.clone();
+    let cut_after = random.below(operations + 1);
+    let (source, target) = (random.below(3) as i64, 3 + random.below(3) as i64);
+    let (acknowledged, crashed) = on_small_shards(3, &FileSystem::on(disk), move |processor| {
+        let power = power.clone();
+        async move {
+            power.power_off_after(cut_after);
+            let acknowledged = attempt(&processor, &power, 1, source, target, 30).await;
+            (acknowledged, power.crash(seed))
+        }
+    });
+    let power = crashed.clone();
+    let shards = 1 + random.below(3) as usize;
+    let what = format!("seed {seed}, cut after {cut_after}, {shards} shards");
+    let transfers = on_small_shards(shards, &FileSystem::on(crashed), move |processor| {
+        let (what, power) = (what.clone(), power.clone());
+        async move {
+            let transfers = check(&processor, &what).await;
+            // The shutdown need not flush.
+            power.power_off_after(0);
+            transfers
+        }
+    });
+    let is_kept = transfers == [1];
+    assert!(acknowledged.is_none() || is_kept, "seed {seed}: an acknowledged transfer is lost");
+    is_kept
+}
+
+/// Opens a node with small segments of the commit log, because images of large ones take most of
+/// the time.
+fn on_small_shards<F, R>(
+    count: usize,
+    file_system: &FileSystem,
+    body: impl Fn(QueryProcessor) -> F + Clone + Send + 'static,
+) -> R
+where
+    F: Future<Output = R> + 'static,
+    R: Send + 'static,
+{
+    let configuration =
+        StorageConfiguration { commitlog_segment_bytes: 32 << 10, ..configuration() };
+    on_shards_with(count, file_system, configuration, body)
+}
+
+/// Images whose nodes wait at the same time, for the retries of a transaction without a disk.
+const IMAGES_AT_ONCE: usize = 8;
+
 #[test]
 fn a_crash_keeps_all_of_a_commit_or_nothing() {
     let bank = bank(3);
     let operations = operations_of_a_commit(&bank);
-    let (mut whole, mut none) = (0, 0);
-    for seed in espalier_testing::seeds(if espalier_testing::runs_all() { 10_000 } else { 400 }) {
-        let mut random = Generator::from_seed(seed);
-        let disk = bank.crash(0);
-        let power = disk.clone();
-        let cut_after = random.below(operations + 1);
-        let (source, target) = (random.below(3) as i64, 3 + random.below(3) as i64);
-        let (acknowledged, crashed) = on_shards(3, &FileSystem::on(disk), move |processor| {
-            let power = power.clone();
-            async move {
-                power.power_off_after(cut_after);
-                let acknowledged = attempt(&processor, &power, 1, source, target, 30).await;
-                (acknowledged, power.crash(seed))
-            }
-        });
-        let crashed = FileSystem::on(crashed);
-        let shards = 1 + random.below(3) as usize;
-        let what = format!("seed {seed}, cut after {cut_after}, {shards} shards");
-        let power = crashed.simulated_disk().unwrap().clone();
-        let transfers = on_shards(shards, &crashed, move |processor| {
-            let (what, power) = (what.clone(), power.clone());
-            async move {
-                let transfers = check(&processor, &what).await;
-                // The shutdown need not flush.
-                power.power_off_after(0);
-                transfers
-            }
-        });
-        assert!(
-            acknowledged.is_none() || transfers == [1],
-            "seed {seed}: an acknowledged transfer is lost"
-        );
-        match transfers.len() {
-            0 => none += 1,
-            _ => whole += 1,
+    let images = if espalier_testing::runs_all() { 10_000 } else { 400 };
+    let seeds = Mutex::new(espalier_testing::seeds(images));
+    let (whole, none) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..IMAGES_AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let Some(seed) = seeds.lock().unwrap().next() else { return };
+                    let is_kept = keeps_transfer(&bank, operations, seed);
+                    let count = if is_kept { &whole } else { &none };
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
         }
-    }
+    });
     let least = espalier_testing::at_least(40) as usize;
+    let (whole, none) = (whole.into_inner(), none.into_inner());
+    println!("{whole} images with the transfer, {none} without");
     assert!(whole > least && none > least, "{whole} whole, {none} none: the cuts fall in between");
 }
 
