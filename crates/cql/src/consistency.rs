@@ -1,6 +1,6 @@
 //! Consistency levels that Cassandra refuses for a statement, regardless of the number of nodes.
 //!
-//! Batches without conditions are not checked: Cassandra accepts each level for them.
+//! Cassandra accepts each level for a batch without conditions, but ANY for one that reads rows.
 
 use crate::{Error, Result, modify::PlannedModification, options::QueryOptions, prepared::Plan};
 
@@ -36,8 +36,25 @@ fn check_unconditional(plan: &Plan, consistency: u16) -> Result<()> {
             Err(Error::invalid("ANY ConsistencyLevel is only supported for writes"))
         }
         Plan::Modification(statement) => check_write(statement, consistency),
+        Plan::Batch(batch) => check_batch(&batch.statements, consistency),
         _ => Ok(()),
     }
+}
+
+/// Refuses ANY for a batch without conditions that reads rows.
+pub(crate) fn check_batch<'s>(
+    statements: impl IntoIterator<Item = &'s PlannedModification>,
+    consistency: u16,
+) -> Result<()> {
+    if consistency == ANY && statements.into_iter().any(PlannedModification::needs_read) {
+        return Err(unreadable());
+    }
+    Ok(())
+}
+
+#[cold]
+fn unreadable() -> Error {
+    Error::invalid("Write operation require a read but consistency ANY is not supported on reads")
 }
 
 /// Refuses consistency levels that are invalid for a conditional statement or batch.
@@ -66,9 +83,7 @@ fn check_write(statement: &PlannedModification, consistency: u16) -> Result<()> 
             table.name
         ))),
         (true, _) => Err(Error::invalid("Counter operations are inherently non-serializable")),
-        (false, ANY) if statement.needs_read() => Err(Error::invalid(
-            "Write operation require a read but consistency ANY is not supported on reads",
-        )),
+        (false, ANY) if statement.needs_read() => Err(unreadable()),
         (false, ANY) => Ok(()),
         (false, _) => {
             Err(Error::invalid("You must use conditional updates for serializable writes"))

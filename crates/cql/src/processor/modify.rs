@@ -254,6 +254,7 @@ impl QueryProcessor {
                 }
             };
         }
+        consistency::check_batch(statements.clone(), options.consistency)?;
         let sent = planned.iter().zip(&batch.statements);
         let values = sent.map(|(prepared, sent)| bind_values(&prepared.bind.columns, sent.values));
         let values = values.collect::<Result<Vec<_>>>()?;
