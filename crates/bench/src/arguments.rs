@@ -48,8 +48,45 @@ pub enum BenchCommand {
     /// The row cache: memory of a row, reads a second, how long its work holds the core, and the
     /// hits of a hot set beside a scan
     Cache(CacheArguments),
+    /// Reads of a whole table: the cost of each row, from the memtable and from a file
+    Scan(ScanArguments),
     /// Searches by an index on vectors: the share of the nearest rows that they find, their time
     Vectors(VectorsArguments),
+}
+
+/// The arguments of `espalier bench scan`.
+#[derive(Args, Clone, Debug)]
+pub struct ScanArguments {
+    /// Number of rows
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4_000_000,
+        value_parser = value_parser!(u64).range(1..=1 << 32)
+    )]
+    pub rows: u64,
+    /// Rows of a partition
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = value_parser!(u64).range(1..=1 << 31)
+    )]
+    pub width: u64,
+    /// Number of rounds; the lowest of each figure is printed
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = value_parser!(u32).range(1..=1000)
+    )]
+    pub rounds: u32,
+    /// Memory for cached pages and rows
+    #[arg(long, value_name = "BYTES", default_value_t = 2 << 30)]
+    pub page_cache_bytes: u64,
+    /// Directory of the node's files; it must not exist, and is removed at the end
+    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
+    pub workdir: PathBuf,
 }
 
 /// The arguments of `espalier bench vectors`.

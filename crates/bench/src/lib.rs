@@ -9,6 +9,7 @@ mod machine;
 mod memtable;
 mod node;
 mod progress;
+mod scan;
 mod simple_query;
 mod vectors;
 mod watch;
@@ -102,6 +103,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Deletions(arguments) => deletions::run(arguments),
         BenchCommand::Compaction(arguments) => compaction::run(arguments),
         BenchCommand::Cache(arguments) => cache::run(arguments),
+        BenchCommand::Scan(arguments) => scan::run(arguments),
         BenchCommand::Vectors(arguments) => vectors::run(arguments),
     }
 }
