@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use espalier_types::CqlType;
+use espalier_types::{CqlType, collection::write_value};
 
 use crate::Direction;
 
@@ -130,6 +130,14 @@ impl Clustering {
     /// Returns the position to compare by.
     pub fn position(&self) -> PositionRef<'_> {
         PositionRef { values: &self.values, weight: 0 }
+    }
+
+    /// Appends the values, each behind its length as a be32 (−1: null). Values that are missing of
+    /// `columns` are null.
+    pub fn append_to(&self, columns: usize, out: &mut Vec<u8>) {
+        for index in 0..columns {
+            write_value(self.values.get(index).and_then(Option::as_deref), out);
+        }
     }
 
     /// Returns the bound just before this row.

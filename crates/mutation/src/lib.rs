@@ -30,6 +30,7 @@ pub mod reconcile;
 mod row;
 mod row_content;
 pub mod schema;
+mod visibility;
 
 pub use cell::{
     Cell, CellRef, EXPIRED_LIVENESS_TTL, Liveness, MAX_TTL_SECONDS, NO_DELETION_TIME, NO_TIMESTAMP,
@@ -55,3 +56,4 @@ pub use partition_update::{Mutation, PartitionUpdate};
 pub use range_tombstones::{RangeTombstone, RangeTombstoneList};
 pub use row::{ColumnData, ComplexColumn, Row};
 pub use row_content::{ColumnRef, RowContent, RowRef};
+pub use visibility::Visibility;

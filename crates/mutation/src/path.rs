@@ -20,8 +20,8 @@
 use espalier_types::{
     CqlType, DecodeError,
     byte_comparable::{
-        GT_NEXT, LT_NEXT, NEXT_COMPONENT, TERMINATOR, decode_clustering, decode_decorated_key,
-        encode_decorated_key, encode_ordered_clustering,
+        GT_NEXT, LT_NEXT, NEXT_COMPONENT, TERMINATOR, append_clustering, decode_clustering,
+        decode_decorated_key, encode_decorated_key, encode_ordered_clustering,
     },
 };
 
@@ -132,6 +132,20 @@ pub fn clustering(
 ) -> Result<Clustering, DecodeError> {
     let (values, _) = decode_clustering(&comparator.types, path)?;
     Ok(Clustering { values: values.into() })
+}
+
+/// Appends the values of a row's clustering, each behind its length as a be32 (−1: null), from its
+/// path within the partition.
+///
+/// # Errors
+///
+/// Fails if the path is malformed.
+pub fn append_values(
+    comparator: &ClusteringComparator,
+    path: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    append_clustering(&comparator.types, path, out)
 }
 
 /// Returns a bound from its path in the deletion branch. The path does not say whether the bound

@@ -41,8 +41,8 @@ mod source;
 mod value;
 
 pub use clustering::{
-    decode_clustering, decode_component, encode_clustering, encode_clustering_prefix,
-    encode_component, encode_ordered_clustering,
+    append_clustering, decode_clustering, decode_component, encode_clustering,
+    encode_clustering_prefix, encode_component, encode_ordered_clustering,
 };
 pub use escaped::{decode_escaped, encode_escaped};
 pub use key::{decode_decorated_key, encode_decorated_key};

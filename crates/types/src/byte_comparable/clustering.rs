@@ -89,22 +89,35 @@ pub fn decode_component(
     reversed: bool,
     input: &mut &[u8],
 ) -> Result<Option<Bytes>, DecodeError> {
+    let mut out = Vec::new();
+    let is_null = !append_component(ty, reversed, input, &mut out)?;
+    Ok(if is_null { None } else { Some(out.into()) })
+}
+
+/// Takes one component off the front of `input` and appends its value to `out`. Returns `false` if
+/// it is null. An error leaves `input` as it was.
+#[inline]
+fn append_component(
+    ty: &CqlType,
+    reversed: bool,
+    input: &mut &[u8],
+    out: &mut Vec<u8>,
+) -> Result<bool, DecodeError> {
     let mut separator = Source::new(input, false);
-    let value = match separator.byte(ty)? {
-        NULL => None,
-        EMPTY if !reversed => Some(Bytes::new()),
-        EMPTY_REVERSED if reversed => Some(Bytes::new()),
+    let is_value = match separator.byte(ty)? {
+        NULL => false,
+        EMPTY if !reversed => true,
+        EMPTY_REVERSED if reversed => true,
         NEXT_COMPONENT => {
             let mut source = Source::new(separator.rest(), reversed);
-            let mut out = Vec::new();
-            decode_from(ty, &mut source, &mut out)?;
+            decode_from(ty, &mut source, out)?;
             *input = source.rest();
-            return Ok(Some(out.into()));
+            return Ok(true);
         }
         got => return Err(separator.unexpected(ty, "a separator", got)),
     };
     *input = separator.rest();
-    Ok(value)
+    Ok(is_value)
 }
 
 /// Decodes the values of a clustering and its terminator. `input` must hold nothing else.
@@ -116,16 +129,57 @@ pub fn decode_clustering(
     types: &[(CqlType, bool)],
     input: &[u8],
 ) -> Result<(Vec<Option<Bytes>>, u8), DecodeError> {
-    let mut rest = input;
     let mut values = Vec::with_capacity(types.len());
+    let terminator = for_each_component(types, input, |ty, reversed, rest| {
+        values.push(decode_component(ty, reversed, rest)?);
+        Ok(())
+    })?;
+    Ok((values, terminator))
+}
+
+/// Appends the values of a clustering, each behind its length as a be32 (−1: null), as in the
+/// results of the native protocol. A value that the clustering does not have is null.
+///
+/// # Errors
+///
+/// Returns an error if `input` is not the encoding of a clustering of these types.
+pub fn append_clustering(
+    types: &[(CqlType, bool)],
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let mut missing = types.len();
+    for_each_component(types, input, |ty, reversed, rest| {
+        missing -= 1;
+        let start = out.len();
+        out.extend_from_slice(&[0xFF; 4]);
+        if append_component(ty, reversed, rest, out)? {
+            let length = (out.len() - start - 4) as u32;
+            out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        }
+        Ok(())
+    })?;
+    out.resize(out.len() + 4 * missing, 0xFF);
+    Ok(())
+}
+
+/// Calls `take` for each component of a clustering, and returns the terminator. `take` takes the
+/// component off the front of its input.
+#[inline]
+fn for_each_component(
+    types: &[(CqlType, bool)],
+    input: &[u8],
+    mut take: impl FnMut(&CqlType, bool, &mut &[u8]) -> Result<(), DecodeError>,
+) -> Result<u8, DecodeError> {
+    let (mut rest, mut types) = (input, types.iter());
     loop {
         if let [terminator @ (TERMINATOR | LT_NEXT | GT_NEXT), after @ ..] = rest {
             if after.is_empty() {
-                return Ok((values, *terminator));
+                return Ok(*terminator);
             }
             return Err(DecodeError::Trailing { type_name: "clustering".into(), got: after.len() });
         }
-        let Some((ty, reversed)) = types.get(values.len()) else {
+        let Some((ty, reversed)) = types.next() else {
             let type_name = "clustering".to_owned();
             return Err(match rest.first() {
                 None => DecodeError::Truncated { type_name },
@@ -137,6 +191,6 @@ pub fn decode_clustering(
                 },
             });
         };
-        values.push(decode_component(ty, *reversed, &mut rest)?);
+        take(ty, *reversed, &mut rest)?;
     }
 }

@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 use crate::support::arbitrary::{frozen_type, scalar, value_of, values};
 use espalier_types::CqlType;
 use espalier_types::byte_comparable::{
-    GT_NEXT, LT_NEXT, TERMINATOR, decode, decode_clustering, decode_component, encode_component,
-    encode_ordered_clustering,
+    GT_NEXT, LT_NEXT, TERMINATOR, append_clustering, decode, decode_clustering, decode_component,
+    encode_component, encode_ordered_clustering,
 };
+use espalier_types::collection::write_value;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -134,6 +135,10 @@ proptest! {
 
         let (decoded, terminator) = decode_clustering(&types, &encoded(&left, TERMINATOR)).unwrap();
         prop_assert_eq!(terminator, TERMINATOR);
+        let (mut appended, mut expected) = (vec![7], vec![7]);
+        append_clustering(&types, &encoded(&left, TERMINATOR), &mut appended).unwrap();
+        decoded.iter().for_each(|value| write_value(value.as_deref(), &mut expected));
+        prop_assert_eq!(appended, expected);
         prop_assert_eq!(encoded(&left, GT_NEXT), {
             let values: Vec<_> = decoded.iter().map(|value| value.as_ref().map(|v| v.to_vec())).collect();
             encoded(&values, GT_NEXT)
@@ -159,7 +164,10 @@ proptest! {
             prop_assert!(value.len() <= 64 * (bytes.len() + 64));
         }
         let _ = decode_component(&ty, reversed, &mut &bytes[..]);
-        let _ = decode_clustering(&[(ty, reversed), (CqlType::Int, false)], &bytes);
+        let types = [(ty, reversed), (CqlType::Int, false)];
+        let mut appended = Vec::new();
+        let is_whole = append_clustering(&types, &bytes, &mut appended).is_ok();
+        prop_assert_eq!(is_whole, decode_clustering(&types, &bytes).is_ok());
     }
 
     #[test]
