@@ -39,6 +39,11 @@ impl MemtableError {
         let table = format!("{}.{}", table.keyspace, table.name);
         Self::Corrupt { table, reason: error.to_string() }
     }
+
+    /// Returns the error for a row of a table that is malformed.
+    pub(crate) fn packed_row(table: &TableMetadata, source: PackError) -> Self {
+        Self::PackedRow { table: format!("{}.{}", table.keyspace, table.name), source }
+    }
 }
 
 /// Decodes the key of the partition to which the entry at `path` belongs.

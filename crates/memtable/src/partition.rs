@@ -39,17 +39,17 @@ const FREED_AT_ONCE: u32 = 512;
 
 /// A stream of one partition of one memtable. See [`UnfilteredStream`].
 pub struct MemtablePartition {
-    memtable: Rc<Memtable>,
-    table: Arc<TableMetadata>,
+    pub(super) memtable: Rc<Memtable>,
+    pub(super) table: Arc<TableMetadata>,
     header: PartitionHeader,
     /// The partition's path.
     prefix: Vec<u8>,
-    direction: Direction,
+    pub(super) direction: Direction,
     slices: Arc<ClusteringSlices>,
     /// The number of slices that are done, in the direction of the walk.
     pub(super) slices_done: usize,
     /// The present slice.
-    range: Option<Range>,
+    pub(super) range: Option<Range>,
     /// The partition as it was at the first fill, if that did not read all of it.
     snapshot: Option<StoreSnapshot>,
     /// True if the memtable had any boundary then, and any tombstone run.
@@ -64,10 +64,10 @@ pub struct MemtablePartition {
 
 /// The slice in progress: the paths of the position reached and of the far bound, and the deletion
 /// in force at that position.
-struct Range {
-    at: Vec<u8>,
-    far: Vec<u8>,
-    open: DeletionTime,
+pub(super) struct Range {
+    pub(super) at: Vec<u8>,
+    pub(super) far: Vec<u8>,
+    pub(super) open: DeletionTime,
 }
 
 impl MemtablePartition {
@@ -86,12 +86,28 @@ impl MemtablePartition {
         direction: Direction,
         wanted_rows: usize,
     ) -> Result<Option<Self>, MemtableError> {
+        let partition = Self::unread(memtable, table, key, slices, direction, wanted_rows)?;
+        let Some(mut partition) = partition else { return Ok(None) };
+        partition.fill()?;
+        partition.keep_state();
+        Ok(Some(partition))
+    }
+
+    /// Opens the slices of a partition, and reads only its header.
+    pub(super) fn unread(
+        memtable: &Rc<Memtable>,
+        table: &Arc<TableMetadata>,
+        key: &DecoratedKey,
+        slices: &Arc<ClusteringSlices>,
+        direction: Direction,
+        wanted_rows: usize,
+    ) -> Result<Option<Self>, MemtableError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key.borrowed(), &mut prefix);
         let header =
             memtable.format.header(table, key, memtable.store.borrow().subtrie(&prefix))?;
         let Some(header) = header else { return Ok(None) };
-        let mut partition = Self {
+        Ok(Some(Self {
             memtable: memtable.clone(),
             table: table.clone(),
             header,
@@ -107,15 +123,19 @@ impl MemtablePartition {
             buffer: VecDeque::new(),
             next_fill: wanted_rows.saturating_add(1).clamp(MIN_FILL, MAX_FILL),
             filled_bytes: 0,
-        };
-        partition.fill()?;
-        if !partition.is_done() {
-            partition.snapshot = Some(memtable.store.borrow().snapshot(&partition.prefix));
-        }
-        Ok(Some(partition))
+        }))
     }
 
-    fn is_done(&self) -> bool {
+    /// Takes a snapshot after the first read, unless that read everything; releases it at the end.
+    pub(super) fn keep_state(&mut self) {
+        if self.is_done() {
+            self.release_snapshot();
+        } else if self.snapshot.is_none() {
+            self.snapshot = Some(self.memtable.store.borrow().snapshot(&self.prefix));
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
         self.slices_done >= self.slices.slices.len()
     }
 
@@ -130,7 +150,7 @@ impl MemtablePartition {
     }
 
     /// Calls `look` with the partition in the state that the stream shows.
-    fn with_view<R>(&mut self, look: impl FnOnce(&mut Self, View<'_>) -> R) -> R {
+    pub(super) fn with_view<R>(&mut self, look: impl FnOnce(&mut Self, View<'_>) -> R) -> R {
         let memtable = self.memtable.clone();
         let (snapshot, prefix) = (self.snapshot.take(), std::mem::take(&mut self.prefix));
         let result = {
@@ -183,7 +203,7 @@ impl MemtablePartition {
 
     /// Enters the next slice at its near bound, where a range deletion that reaches into the slice
     /// opens.
-    fn enter_slice(&mut self, view: &View<'_>) -> Range {
+    pub(super) fn enter_slice(&mut self, view: &View<'_>) -> Range {
         let slices = self.slices.clone();
         let (near, far) = slices.bounds(self.direction, self.slices_done);
         let mut range = Range { at: Vec::new(), far: Vec::new(), open: DeletionTime::LIVE };
@@ -197,7 +217,7 @@ impl MemtablePartition {
         range
     }
 
-    fn leave_slice(&mut self, range: &Range) {
+    pub(super) fn leave_slice(&mut self, range: &Range) {
         if !range.open.is_live() {
             let far = self.slices.bounds(self.direction, self.slices_done).1.clone();
             self.push_marker(far, range.open, DeletionTime::LIVE);

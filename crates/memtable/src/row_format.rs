@@ -88,11 +88,8 @@ impl RowFormat {
             let mut reader = BodyReader::new(Bytes::copy_from_slice(kept));
             reader.clustering().map_err(|error| MemtableError::corrupt(table, &error))?
         };
-        let mut row =
-            unpack_row(clustering, &Bytes::copy_from_slice(packed)).map_err(|source| {
-                let table = format!("{}.{}", table.keyspace, table.name);
-                MemtableError::PackedRow { table, source }
-            })?;
+        let mut row = unpack_row(clustering, &Bytes::copy_from_slice(packed))
+            .map_err(|source| MemtableError::packed_row(table, source))?;
         remove_dropped(table, &mut row);
         Ok(row)
     }

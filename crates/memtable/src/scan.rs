@@ -15,6 +15,8 @@ pub struct NextInMemory {
     pub deletion: DeletionTime,
     /// True if the memtables have nothing else of the partition.
     pub is_only_deletion: bool,
+    /// The number of memtables that have the partition.
+    pub holders: usize,
 }
 
 impl NextInMemory {
@@ -22,6 +24,7 @@ impl NextInMemory {
     pub fn join(&mut self, other: &Self) {
         self.deletion = self.deletion.max(other.deletion);
         self.is_only_deletion &= other.is_only_deletion;
+        self.holders += other.holders;
     }
 }
 
@@ -41,13 +44,13 @@ impl Memtable {
         let Content::Partition(deletion) = *content else {
             let key = partition_key(path, false)?;
             let deletion = DeletionTime::LIVE;
-            return Ok(Some(NextInMemory { key, deletion, is_only_deletion: false }));
+            return Ok(Some(NextInMemory { key, deletion, is_only_deletion: false, holders: 1 }));
         };
         let key = partition_key(path, true)?;
         let is_only_deletion = !deletion.is_live() && {
             let path = path.to_vec();
             entries.next_entry().is_none_or(|(next, _)| !next.starts_with(&path))
         };
-        Ok(Some(NextInMemory { key, deletion, is_only_deletion }))
+        Ok(Some(NextInMemory { key, deletion, is_only_deletion, holders: 1 }))
     }
 }
