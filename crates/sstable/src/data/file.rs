@@ -296,6 +296,10 @@ impl DataFile {
         self.open_chunk_behind(&[], index, extent, stored)
     }
 
+    pub(crate) fn cache(&self) -> &PageCache {
+        self.file.cache()
+    }
+
     pub(crate) fn caching(&self) -> Caching {
         self.file.caching()
     }

@@ -2,7 +2,7 @@
 //! chunks.
 
 use bytes::Bytes;
-use espalier_runtime::file::PageBuffer;
+use espalier_runtime::{file::PageBuffer, trace};
 
 use super::file::{DataFile, Extent};
 use crate::error::Result;
@@ -23,6 +23,8 @@ pub(crate) struct ReadAhead {
     /// Minimum number of bytes of each read. If it is 0, each read is larger than the one before,
     /// up to a limit.
     pub(crate) at_once: usize,
+    /// Whether chunks that are cached are not read.
+    pub(crate) uses_cached: bool,
     /// Bytes of the last read while reads grow; 0 before the first one.
     last: usize,
 }
@@ -50,6 +52,16 @@ impl DataFile {
         self.chunk_behind(&[], index, ahead).await
     }
 
+    /// Returns chunk `index` if it is cached, without counting the use.
+    fn peek_chunk(&self, index: u64) -> Option<Bytes> {
+        let (cache, key) = (self.file.cache(), self.file.key(index));
+        let chunk = if cache.holds(key) { cache.peek(key) } else { None };
+        if trace::is_on() && chunk.is_some() {
+            self.trace_hit(index);
+        }
+        chunk
+    }
+
     /// Returns the bytes `first` and then chunk `index` in one piece. In the uncompressed data,
     /// `first` lies directly before the chunk.
     pub(crate) async fn chunk_behind(
@@ -58,6 +70,10 @@ impl DataFile {
         index: u64,
         ahead: &mut ReadAhead,
     ) -> Result<Bytes> {
+        let cached = if ahead.uses_cached { self.peek_chunk(index) } else { None };
+        if let Some(chunk) = cached {
+            return Ok(if first.is_empty() { chunk } else { [first, &chunk].concat().into() });
+        }
         let extent = self.extent(index).await?;
         if ahead.at_once == 0 && ahead.range(&extent).is_none() {
             ahead.last = (4 * ahead.last).clamp(FIRST_READ_AHEAD_BYTES, READ_AHEAD_BYTES);

@@ -19,7 +19,7 @@ enum Access {
     /// Through the page cache.
     Cached,
     /// Through the page cache for a scan that may end soon, until it has taken `left` more chunks;
-    /// then around the cache, in large reads.
+    /// then around the cache, in large reads. A scan that keeps its chunks takes all of them so.
     Short { left: u32 },
     /// Around the page cache, in reads that are no larger than those of a look-up.
     Private(ReadAhead),
@@ -96,6 +96,16 @@ impl DataStream {
     pub(crate) fn expect_all(&mut self, at_once_bytes: usize) {
         if let Access::Sequential(ahead) = &mut self.access {
             ahead.at_once = at_once_bytes;
+        }
+    }
+
+    /// Announces that the caller scans rows in place: chunks that are cached are used, and all that
+    /// is read stays in the page cache, if the stream is short.
+    pub(crate) fn use_cache(&mut self) {
+        match &mut self.access {
+            Access::Short { left } => *left = u32::MAX,
+            Access::Sequential(ahead) => ahead.uses_cached = true,
+            Access::Cached | Access::Private(_) => {}
         }
     }
 

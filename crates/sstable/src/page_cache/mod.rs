@@ -128,6 +128,11 @@ impl PageCache {
         self.apply_budget();
     }
 
+    /// Returns the budget in bytes.
+    pub(crate) fn budget(&self) -> usize {
+        self.0.budget.get()
+    }
+
     /// Drops, in steps, the pages that are cached when it begins. Tasks that read from such a page
     /// read on.
     pub async fn forget_pages(&self) {

@@ -8,7 +8,10 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use espalier_mutation::ClusteringComparator;
+use espalier_mutation::{
+    Clustering, ClusteringComparator, ColumnRef, DeletionTime, Liveness, RowContent,
+    schema::ColumnId,
+};
 
 use crate::{
     data::{
@@ -55,8 +58,15 @@ impl<'a> RawRow<'a> {
 
     /// The clustering values.
     #[inline]
-    pub(crate) fn clustering(&self) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
+    pub fn clustering(&self) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
         values_in(self.bytes, &self.row.view.clustering)
+    }
+
+    /// The clustering values, sharing the bytes of the row.
+    pub fn owned_clustering(&self) -> Clustering {
+        let spans = &self.row.view.clustering;
+        let values = spans.iter().map(|span| span.map(|(from, to)| self.bytes.slice(from..to)));
+        Clustering { values: values.collect() }
     }
 
     /// Sets `position` to the position of this row. Its values share the bytes of the row.
@@ -120,5 +130,22 @@ impl<'a> RawRow<'a> {
         !deletion.is_live()
             || !(liveness.is_none() || liveness.is_live(now_s))
             || !(*is_plain && !liveness.is_none() || cells.iter().all(is_kept))
+    }
+}
+
+impl RowContent for RawRow<'_> {
+    #[inline]
+    fn liveness(&self) -> Liveness {
+        self.row.liveness()
+    }
+
+    #[inline]
+    fn deletion(&self) -> DeletionTime {
+        self.row.deletion()
+    }
+
+    #[inline]
+    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)> {
+        self.row.columns()
     }
 }

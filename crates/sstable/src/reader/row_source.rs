@@ -147,7 +147,14 @@ impl RowSource {
 
     #[inline]
     fn view(&self, view: &mut RowRef) -> Option<usize> {
-        view.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
+        self.view_columns(view, usize::MAX)
+    }
+
+    /// Reads the raw row here, as far as it is in memory; see [`RowRef::read_columns`].
+    #[inline]
+    pub(crate) fn view_columns(&self, view: &mut RowRef, wanted: usize) -> Option<usize> {
+        let layout = &self.decoder.layout;
+        view.read_columns(self.stream.window(), self.stream.offset(), layout, wanted)
     }
 
     /// Looks at the item at an offset of the window, as far as it is in memory. The layout must

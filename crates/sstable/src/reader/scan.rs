@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, KeyBound, KeyRange,
-    PartitionHeader, Unfiltered, UnfilteredStream,
+    ClusteringSlices, DecoratedKey, DeletionTime, KeyBound, KeyRange, PartitionHeader,
+    schema::ColumnId,
 };
 
 use super::{
@@ -12,16 +12,18 @@ use super::{
     only_row::OnlyRow,
     raw_row::{Ahead, RawRow},
     row_source::RowSource,
+    scanned_partition::ScannedPartition,
     sstable_reader::SSTableReader,
     uniform::UniformRows,
 };
 use crate::{
     data::{
+        column_map::FileColumn,
         decode::{RowDecoder, RowRef, may_have_uniform_rows},
         encode::RowEncoder,
         stream::DataStream,
     },
-    error::{Result, SSTableError},
+    error::Result,
     page_cache::Caching,
 };
 
@@ -59,6 +61,8 @@ pub struct Scan {
     /// The row that was looked at, and the offset after it (0 if there is none).
     view: RowRef,
     view_end: usize,
+    /// The number of leading columns of the file that rows in place are read for.
+    wanted_columns: usize,
 }
 
 #[derive(Debug)]
@@ -74,19 +78,8 @@ enum State {
     Finished,
 }
 
-/// The partition in which a scan stands.
-#[derive(Debug)]
-pub struct ScannedPartition<'scan> {
-    header: &'scan PartitionHeader,
-    only_row: &'scan mut OnlyRow,
-    rows: &'scan mut ForwardRows,
-    start: u64,
-    reader: &'scan SSTableReader,
-    caching: Caching,
-}
-
 /// Returns how many bytes the scan steps over before it reads the index.
-fn skip_bytes(caching: Caching) -> u64 {
+pub(super) fn skip_bytes(caching: Caching) -> u64 {
     match caching {
         Caching::Private => SKIP_BYTES,
         Caching::Shared => SHORT_SKIP_BYTES,
@@ -133,6 +126,7 @@ impl Scan {
             may_draw_near: true,
             view: RowRef::new(),
             view_end: 0,
+            wanted_columns: usize::MAX,
         })
     }
 
@@ -141,6 +135,25 @@ impl Scan {
     pub fn expect_all(&mut self, at_once_bytes: usize) {
         if let State::Between(source) = &mut self.state {
             source.stream.expect_all(at_once_bytes);
+        }
+    }
+
+    /// Announces, before the first partition, that cached pages of data are used. The pages of a
+    /// short scan all stay in the page cache, however long it becomes.
+    pub fn use_cached_pages(&mut self) {
+        if let State::Between(source) = &mut self.state {
+            source.stream.use_cache();
+        }
+    }
+
+    /// Announces, before the first partition, that the caller of [`ScannedPartition::walk_rows`]
+    /// asks for the values of these columns only.
+    pub fn expect_columns(&mut self, columns: &[ColumnId]) {
+        if let State::Between(source) = &self.state {
+            let is_wanted =
+                |column: &FileColumn| column.target.is_some_and(|target| columns.contains(&target));
+            let last = source.layout().regulars.iter().rposition(is_wanted);
+            self.wanted_columns = last.map_or(0, |last| last + 1);
         }
     }
 
@@ -258,6 +271,8 @@ impl Scan {
                     start: self.partition_start,
                     reader: &self.reader,
                     caching: self.caching,
+                    view: self.is_whole.then_some(&mut self.view),
+                    wanted_columns: self.wanted_columns,
                 })
             }
             _ => None,
@@ -395,51 +410,5 @@ impl Scan {
             Some(_) => Err(source.corrupt("the index leads back to a partition that was read")),
             None => self.check_end().map(|()| None),
         }
-    }
-}
-
-impl ScannedPartition<'_> {
-    /// The first byte of the partition in Data.db, before compression.
-    pub fn start(&self) -> u64 {
-        self.start
-    }
-
-    /// The next byte of Data.db, before compression.
-    pub fn position(&self) -> u64 {
-        self.rows.position()
-    }
-}
-
-impl UnfilteredStream for ScannedPartition<'_> {
-    type Error = SSTableError;
-
-    fn header(&self) -> &PartitionHeader {
-        self.header
-    }
-
-    async fn next(&mut self) -> Result<Option<Unfiltered>> {
-        match self.only_row.take() {
-            Some(row) => Ok(Some(row)),
-            None => self.rows.next().await,
-        }
-    }
-
-    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<()> {
-        self.rows.skip_to(position).await?;
-        if self.rows.wants_index(skip_bytes(self.caching)).await? {
-            let key = &self.header.key;
-            if let Some(found) =
-                self.reader.find_partition_by(key, Some(self.start), self.caching).await?
-                && found.position == self.start
-                && let Some(index) = found.index
-            {
-                self.rows.use_index(self.start, index).await?;
-            }
-        }
-        Ok(())
-    }
-
-    fn maximum_timestamp(&self) -> i64 {
-        self.reader.maximum_timestamp()
     }
 }

@@ -232,6 +232,11 @@ impl SSTableReader {
         }
     }
 
+    /// Returns the budget, in bytes, of the page cache through which the SSTable is read.
+    pub fn page_cache_bytes(&self) -> usize {
+        self.0.data.cache().budget()
+    }
+
     /// Returns whether a range of keys intersects the SSTable's key range.
     pub fn may_contain_range(&self, range: &KeyRange) -> bool {
         range.starts_before(&self.0.last_key) && !range.ends_before(&self.0.first_key)

@@ -90,6 +90,20 @@ impl RowRef {
         start: usize,
         layout: &FileLayout,
     ) -> Option<usize> {
+        self.read_columns(bytes, start, layout, usize::MAX)
+    }
+
+    /// Reads a row as [`Self::read`] does, but steps over the cells behind the first `wanted`
+    /// columns of the file. Only of a row that exists whatever its cells: one with a liveness that
+    /// does not expire and without a deletion.
+    #[inline]
+    pub(crate) fn read_columns(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        layout: &FileLayout,
+        wanted: usize,
+    ) -> Option<usize> {
         let mut cursor = Cursor::new(bytes, start);
         let flags = cursor.u8()?;
         const OTHERS: u8 = END_OF_PARTITION | IS_MARKER | EXTENSION | HAS_COMPLEX_DELETION;
@@ -118,8 +132,12 @@ impl RowRef {
         self.cells.clear();
         self.is_plain = true;
         let columns = layout.regulars.len();
-        if flags & HAS_ALL_COLUMNS != 0 {
-            for index in 0..columns {
+        let may_skip = flags & (HAS_TIMESTAMP | HAS_TTL | HAS_DELETION) == HAS_TIMESTAMP;
+        let is_partial = may_skip && wanted < columns;
+        if is_partial && wanted == 0 {
+            // No cell is needed.
+        } else if flags & HAS_ALL_COLUMNS != 0 {
+            for index in 0..if is_partial { wanted } else { columns } {
                 self.read_cell(&mut cursor, index, layout)?;
             }
         } else {
@@ -132,12 +150,16 @@ impl RowRef {
                 0 => !missing & all,
                 _ => return None,
             };
+            if is_partial {
+                present &= (1 << wanted) - 1;
+            }
             while present != 0 {
                 self.read_cell(&mut cursor, present.trailing_zeros() as usize, layout)?;
                 present &= present - 1;
             }
         }
-        (cursor.at == end).then_some(end)
+        let is_whole = cursor.at == end || (is_partial && cursor.at < end && end <= bytes.len());
+        is_whole.then_some(end)
     }
 
     #[inline]

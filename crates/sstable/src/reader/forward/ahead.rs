@@ -23,6 +23,13 @@ impl ForwardRows {
         self.source.look(view).await
     }
 
+    /// Reads the next raw row, as far as it is in memory, with the first `wanted` columns of the
+    /// file; see [`RowRef::read_columns`]. Returns the offset after it.
+    #[inline]
+    pub(in crate::reader) fn view(&self, view: &mut RowRef, wanted: usize) -> Option<usize> {
+        self.source.view_columns(view, wanted)
+    }
+
     /// Returns the row that [`Self::look`] saw last.
     #[inline]
     pub(in crate::reader) fn plain<'a>(&'a self, view: &'a RowRef) -> RawRow<'a> {
