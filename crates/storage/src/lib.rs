@@ -46,8 +46,8 @@ pub use guardrails::{Guardrails, Warnings};
 pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
 pub use metrics::StorageMetrics;
 pub use read::{
-    ColumnSelection, FragmentVisitor, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
-    ReadResult, ReadTarget, Visit,
+    ColumnSelection, FlatColumns, FlatPartition, FlatRows, FragmentVisitor, PartitionRows,
+    ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget, Visit,
 };
 pub use recovery::read_segments;
 pub use shared::SharedDatabase;

@@ -139,6 +139,7 @@ fn read(
         resume: None,
         search: None,
         bypass_cache: false,
+        flat: None,
     };
     Part { read, has_rows }
 }

@@ -56,10 +56,9 @@ impl Database {
         for shard in first..shards.end {
             let part = self.read_on(shard, command.clone()).await?;
             let limits = &mut command.limits;
-            for partition in &part.partitions {
-                limits.rows = limits.rows.saturating_sub(partition.rows.len().max(1));
-                limits.bytes = limits.bytes.saturating_sub(partition_bytes(partition));
-            }
+            let bytes = part.partitions.iter().map(partition_bytes).sum::<usize>();
+            limits.rows = limits.rows.saturating_sub(part.row_count());
+            limits.bytes = limits.bytes.saturating_sub(bytes + part.flat.values.len());
             result.is_cut_by_tombstones = part.is_cut_by_tombstones;
             result.dropped += part.dropped;
             result.used_index |= part.used_index;
@@ -67,6 +66,7 @@ impl Database {
             let bounds = result.nearest_bound.into_iter().chain(part.nearest_bound);
             result.nearest_bound = bounds.reduce(f32::max);
             result.partitions.extend(part.partitions);
+            result.flat.append(part.flat);
             result.next = part.next;
             if result.next.is_some() {
                 break;

@@ -188,6 +188,19 @@ impl<'a> EmptyRangeRecorder<'a> {
         self.begin_run(Start::At(Place::within(&partition, &[path::BOTTOM])));
     }
 
+    /// Returns whether fragments were dropped since the last visible row, so that the place of the
+    /// next one matters.
+    #[inline]
+    pub(crate) fn is_in_run(&self) -> bool {
+        self.dropped > 0
+    }
+
+    /// Passes a visible row, before which nothing was dropped.
+    #[inline]
+    pub(crate) fn pass_row(&mut self) {
+        self.begin_run(Start::Row);
+    }
+
     /// Ends the run at a visible row.
     #[inline]
     pub(crate) fn meet_row(&mut self, key: &DecoratedKey, clustering: &Clustering) {

@@ -7,6 +7,7 @@ use espalier_mutation::{
     schema::{ColumnId, TableMetadata},
 };
 
+use super::{FlatColumns, FlatRows};
 use crate::IndexSearch;
 
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
@@ -34,6 +35,9 @@ pub struct ReadCommand {
     /// True if the read leaves caches unchanged: it uses cached data, but neither counts as an
     /// access nor adds anything.
     pub bypass_cache: bool,
+    /// The values to return in [`ReadResult::flat`], in place of [`ReadResult::partitions`]. They
+    /// belong to selected columns.
+    pub flat: Option<Arc<FlatColumns>>,
 }
 
 /// Maximum row limit of a short range read. Arbitrary: it is worth a few pages of each file.
@@ -53,6 +57,7 @@ impl ReadCommand {
             resume: None,
             search: None,
             bypass_cache: false,
+            flat: None,
         }
     }
 
@@ -61,6 +66,12 @@ impl ReadCommand {
     /// pages.
     pub(crate) fn is_short(&self) -> bool {
         self.limits.rows <= SHORT_ROWS
+    }
+
+    /// Returns whether a range read goes around the row cache: a long scan of flat rows, to which
+    /// the rows of files cost less than those of the cache.
+    pub(crate) fn scans_files(&self) -> bool {
+        self.flat.is_some() && !self.is_short()
     }
 }
 
@@ -106,6 +117,9 @@ pub struct ReadLimits {
     /// [`LONG_WALK`], and a hundredth after twice that time. Within a covered partition the read
     /// checks the limit every few hundred fragments.
     pub tombstones: usize,
+    /// A read that has dropped dead fragments stops at the next multiple of this many rows, so that
+    /// the caller can count them for each such window.
+    pub window_rows: usize,
 }
 
 /// Time of dropping dead rows after which a page should end. Arbitrary: a fifth of the target
@@ -120,6 +134,7 @@ impl ReadLimits {
         rows_per_partition: usize::MAX,
         bytes: usize::MAX,
         tombstones: usize::MAX,
+        window_rows: usize::MAX,
     };
 }
 
@@ -139,6 +154,8 @@ pub struct ReadPosition {
 pub struct ReadResult {
     /// Partitions in ring order. Each has a row or a static row.
     pub partitions: Vec<PartitionRows>,
+    /// The rows of a command with [`ReadCommand::flat`].
+    pub flat: FlatRows,
     /// Position at which the next read resumes; `None` at the end.
     pub next: Option<ReadPosition>,
     /// True if the read stopped because of the tombstone limit.
@@ -164,6 +181,33 @@ pub struct PartitionRows {
     pub static_row: Option<Row>,
     /// The rows, in the order of the command.
     pub rows: Vec<Row>,
+}
+
+impl ReadResult {
+    /// Returns the number of rows. A partition that has only a static row counts as one.
+    pub fn row_count(&self) -> usize {
+        let rows = self.partitions.iter().map(|partition| partition.rows.len().max(1));
+        rows.sum::<usize>() + self.flat.row_count()
+    }
+
+    /// Returns the number of rows that are not static.
+    pub fn live_rows(&self) -> usize {
+        let rows = self.partitions.iter().map(|partition| partition.rows.len());
+        rows.sum::<usize>() + self.flat.ends.len()
+    }
+
+    /// Returns the key of the last partition with a row.
+    pub fn last_key(&self) -> Option<&DecoratedKey> {
+        let last = self.partitions.last().map(|partition| &partition.key);
+        self.flat.partitions.last().map(|partition| &partition.key).or(last)
+    }
+
+    /// Moves the rows into flat form.
+    pub(crate) fn flatten(&mut self, columns: &FlatColumns) {
+        for partition in self.partitions.drain(..) {
+            self.flat.push_partition(columns, partition);
+        }
+    }
 }
 
 impl PartitionRows {

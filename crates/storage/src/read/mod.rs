@@ -6,6 +6,8 @@
 mod cached_source;
 mod command;
 mod continuous_scan;
+mod flat_rows;
+mod in_place;
 mod live_row;
 mod partition;
 mod range_read;
@@ -19,6 +21,8 @@ mod visit;
 pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
+
+pub use flat_rows::{FlatColumns, FlatPartition, FlatRows};
 
 pub(crate) use live_row::keep_live;
 pub(crate) use partition::{Opened, Remaining};

@@ -20,6 +20,9 @@ use crate::{
 pub(crate) struct Remaining {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
+    /// Rows of a window, and those that are left of the present one.
+    window_rows: usize,
+    rows_in_window: usize,
     /// Dropped fragments so far, and their maximum.
     dropped: u64,
     max_dropped: Option<u64>,
@@ -36,8 +39,16 @@ const DROPS_BETWEEN_LOOKS: u64 = 256;
 impl Remaining {
     pub(crate) fn of(limits: &ReadLimits) -> Self {
         let max_dropped = Some(limits.tombstones as u64).filter(|most| *most < usize::MAX as u64);
-        let (rows, bytes) = (limits.rows, limits.bytes);
-        Self { rows, bytes, dropped: 0, max_dropped, dropped_before_walk: 0, walk_began: None }
+        Self {
+            rows: limits.rows,
+            bytes: limits.bytes,
+            window_rows: limits.window_rows,
+            rows_in_window: limits.window_rows,
+            dropped: 0,
+            max_dropped,
+            dropped_before_walk: 0,
+            walk_began: None,
+        }
     }
 
     /// Returns the number of dropped fragments so far.
@@ -75,8 +86,15 @@ impl Remaining {
 
     /// Takes a returned row, before which `dropped` fragments were dropped.
     #[inline]
-    fn take_row(&mut self, bytes: usize, dropped: u64) {
+    pub(super) fn take_row(&mut self, bytes: usize, dropped: u64) {
         self.rows -= 1;
+        self.rows_in_window -= 1;
+        if self.rows_in_window == 0 {
+            self.rows_in_window = self.window_rows;
+            if self.dropped + dropped > 0 {
+                self.rows = 0;
+            }
+        }
         self.end_walk(dropped);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
@@ -100,6 +118,8 @@ pub(crate) struct Resumed {
     /// An earlier page returned rows, so a static row alone does not count as a row again.
     pub(crate) has_rows: bool,
     pub(crate) rows_of_partition: usize,
+    /// This read has taken the beginning of the partition, with its static row, in place.
+    pub(crate) is_begun: bool,
 }
 
 /// The opened streams of slices of a partition, with the empty ranges that are known there.
@@ -129,6 +149,7 @@ pub(crate) async fn read_partition(
     merged.drop_at_most(remaining.drops_to_look(0));
     let static_row = visible_static_row(merged.header(), command);
     if static_row.is_some()
+        && !resumed.is_begun
         && let Some(recorder) = &mut recorder
     {
         recorder.meet_static_row(key);
@@ -137,7 +158,8 @@ pub(crate) async fn read_partition(
     let mut stopped = walk.run(&mut merged, remaining, recorder.as_deref_mut()).await?;
     let RowWalk { rows, expired, is_at_end, .. } = walk;
     // A partition without a result counts as a dropped fragment, too.
-    let is_nothing = rows.is_empty() && static_row.is_none();
+    let is_nothing =
+        rows.is_empty() && static_row.is_none() && !(resumed.is_begun && resumed.has_rows);
     if let Some(recorder) = recorder {
         if let Some(ReadPosition { clustering: Some(last), .. }) = &stopped {
             recorder.stop_behind(key, last);
@@ -245,7 +267,7 @@ impl<'a> RowWalk<'a> {
 
 /// Returns the static row, if some of it is visible.
 #[inline]
-fn visible_static_row(header: &PartitionHeader, command: &ReadCommand) -> Option<Row> {
+pub(super) fn visible_static_row(header: &PartitionHeader, command: &ReadCommand) -> Option<Row> {
     let mut row = header.static_row.clone()?;
     keep_live(&mut row, &command.table, &command.columns, command.now_s).then_some(row)
 }

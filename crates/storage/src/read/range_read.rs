@@ -10,6 +10,7 @@ use espalier_runtime::{maybe_yield, trace, trace_event};
 use super::{
     ReadCommand, ReadPosition, ReadResult,
     continuous_scan::{ContinuousScan, ContinuousStep},
+    in_place::read_in_place,
     partition::{Opened, Remaining, Resumed, read_partition},
     range_scan::RangeScan,
     shard_read::{TableAccess, read_one},
@@ -40,6 +41,16 @@ enum Dead {
     Rest,
 }
 
+/// Scans in place add the pages of tables to the page cache whose files take at most this part of
+/// it. Arbitrary.
+const KEPT_PART: u64 = 4;
+
+fn fits_page_cache(view: &TableView) -> bool {
+    let Some(first) = view.sstables.first() else { return true };
+    let bytes = view.sstables.iter().map(|sstable| sstable.reader().data_length());
+    bytes.sum::<u64>() <= first.reader().page_cache_bytes() as u64 / KEPT_PART
+}
+
 pub(super) async fn read_range(
     access: TableAccess<'_>,
     command: &ReadCommand,
@@ -47,8 +58,9 @@ pub(super) async fn read_range(
     remaining: Remaining,
 ) -> Result<ReadResult, StorageError> {
     let TableAccess { view, cache, empty } = access;
-    // Long scans leave the page cache unchanged.
-    let bypass_cache = command.bypass_cache || !command.is_short();
+    // Long scans leave the page cache unchanged, unless the table is small.
+    let may_use_cache = command.is_short() || command.scans_files() && fits_page_cache(view);
+    let bypass_cache = command.bypass_cache || !may_use_cache;
     let command = &ReadCommand { bypass_cache, ..command.clone() };
     let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(&view.sstables)));
     let result = ReadResult::default();
@@ -88,13 +100,15 @@ impl RangeRead<'_> {
         let cache = cache.as_ref().filter(|access| access.knows_or_adds(key));
         let access = TableAccess { view, cache, empty: *empty };
         result.next = read_one(access, command, key, Some(position), remaining, partitions).await?;
+        command.flat.iter().for_each(|columns| result.flatten(columns));
         Ok(())
     }
 
     /// Reads the continuous beginning of a range from the row cache. Returns the rest of the range,
     /// or `None` if there is no rest or a limit was reached.
     async fn read_known(&mut self, range: KeyRange) -> Result<Option<KeyRange>, StorageError> {
-        let Some(access) = self.cache.clone() else { return Ok(Some(range)) };
+        let cache = self.cache.clone().filter(|_| !self.command.scans_files());
+        let Some(access) = cache else { return Ok(Some(range)) };
         let (view, command) = (self.view, self.command);
         let mut known = ContinuousScan::new(&access, view, command, range.clone());
         loop {
@@ -135,7 +149,7 @@ impl RangeRead<'_> {
                     // Scans return rows in ascending order only.
                     let is_whole =
                         command.direction == Direction::Forward && command.slices.is_all();
-                    let fill = fill.filter(|_| is_whole);
+                    let fill = fill.filter(|_| is_whole && !command.scans_files());
                     let fill = fill.and_then(|cache| ScanFill::new(cache, &range));
                     let scan = RangeScan::new(view, command, range.clone(), fill).await?;
                     match self.scan_files(scan, &range).await? {
@@ -214,10 +228,16 @@ impl RangeRead<'_> {
         if let Some(recorder) = recorder {
             recorder.enter(key, &opened.empty);
         }
-        let (found, stopped) =
-            read_partition(command, key, opened, resumed, remaining, recorder.as_mut()).await?;
-        result.partitions.extend(found);
-        result.next = stopped;
+        let recorder = recorder.as_mut();
+        if let Some(columns) = &command.flat {
+            let into = (&**columns, &mut result.flat);
+            result.next = read_in_place(command, key, opened, remaining, into, recorder).await?;
+        } else {
+            let (found, stopped) =
+                read_partition(command, key, opened, resumed, remaining, recorder).await?;
+            result.partitions.extend(found);
+            result.next = stopped;
+        }
         Ok(self.end_partition(key).await)
     }
 

@@ -11,7 +11,7 @@
 use std::rc::Rc;
 
 use espalier_cache::{ScanFill, ScannedSources};
-use espalier_memtable::NextInMemory;
+use espalier_memtable::{MemtablePartition, NextInMemory};
 use espalier_mutation::{DecoratedKey, DeletionTime, Direction, KeyBound, KeyRange};
 use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{ColumnSelection, Scan};
@@ -65,6 +65,12 @@ impl<'a> RangeScan<'a> {
                 } else {
                     reader.short_scan(range, slices, &ColumnSelection::All).await?
                 };
+                if let Some(columns) = &command.flat {
+                    scan.expect_columns(&columns.regular);
+                }
+                if command.scans_files() {
+                    scan.use_cached_pages();
+                }
                 Ok::<_, StorageError>(scan.next_partition().await?.is_some().then_some(scan))
             });
         }
@@ -142,13 +148,38 @@ impl<'a> RangeScan<'a> {
         Ok(Opened { sources: self.sources(key).await?, empty })
     }
 
+    /// Opens the partition in place, if one memtable has it and no other source.
+    fn only_memtable(&self, key: &DecoratedKey) -> Result<Option<Source<'static>>, StorageError> {
+        let (view, command) = (self.view, self.command);
+        let next = self.in_memory.as_ref().filter(|next| next.key == *key && next.holders == 1);
+        let is_here = |scan: &Scan| scan.header().is_some_and(|header| header.key == *key);
+        if next.is_none() || command.flat.is_none() || self.scans.iter().any(is_here) {
+            return Ok(None);
+        }
+        for memtable in view.memtables() {
+            let (table, slices) = (&command.table, &command.slices);
+            if let Some(only) = MemtablePartition::open_in_place(memtable, table, key, slices)? {
+                return Ok(Some(Source::Memtable(Box::new(only))));
+            }
+        }
+        Ok(None)
+    }
+
     async fn sources(&mut self, key: &DecoratedKey) -> Result<Vec<Source<'_>>, StorageError> {
         let (view, command) = (self.view, self.command);
         if command.direction == Direction::Reverse {
             // Scans only go forward, so the partition is read from each file by its key.
             return sources_of(view, command, key, &command.slices).await;
         }
-        let mut sources: Vec<Source<'_>> = memtable_sources(view, command, key, &command.slices)?;
+        if let Some(only) = self.only_memtable(key)? {
+            return Ok(vec![only]);
+        }
+        let in_memory = self.in_memory.as_ref().is_some_and(|next| next.key == *key);
+        let mut sources: Vec<Source<'_>> = if in_memory {
+            memtable_sources(view, command, key, &command.slices)?
+        } else {
+            Vec::new()
+        };
         let mut scanned = Vec::with_capacity(self.scans.len());
         for scan in &mut self.scans {
             if let Some(header) = scan.header().filter(|header| header.key == *key) {

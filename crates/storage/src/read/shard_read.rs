@@ -64,7 +64,10 @@ async fn read_sources(
     let mut passed_in_vain = 0;
     if let Some(search) = &command.search {
         match read_indexed(access, command, search, own, &mut remaining).await? {
-            Indexed::Answered(result) => return Ok(result),
+            Indexed::Answered(mut result) => {
+                command.flat.iter().for_each(|columns| result.flatten(columns));
+                return Ok(result);
+            }
             Indexed::Scan { passed_entries } => passed_in_vain = passed_entries,
         }
         trace_event!(
@@ -90,6 +93,7 @@ async fn read_sources(
         }
     };
     result.passed_entries = passed_in_vain;
+    command.flat.iter().for_each(|columns| result.flatten(columns));
     Ok(result)
 }
 
@@ -112,7 +116,8 @@ pub(crate) async fn read_one(
             return Ok(None);
         }
         let rows_of_partition = position.rows_of_partition;
-        resumed = Resumed { has_rows: rows_of_partition > 0, rows_of_partition };
+        let has_rows = rows_of_partition > 0;
+        resumed = Resumed { has_rows, rows_of_partition, is_begun: false };
         let reached = bound_behind(last, command.direction);
         slices = Arc::new(slices.behind(comparator, reached, command.direction));
         if slices.slices.is_empty() {

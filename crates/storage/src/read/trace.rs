@@ -122,8 +122,8 @@ pub(super) fn trace_scanned(sstable: &SSTable) {
 pub(crate) fn trace_result(result: &ReadResult) {
     let sstables = trace::take_count(SSTABLES);
     trace_event!("Merged data from memtables and {sstables} sstables");
-    let live: usize = result.partitions.iter().map(|partition| partition.rows.len()).sum();
-    let partitions = result.partitions.len();
+    let live = result.live_rows();
+    let partitions = result.partitions.len() + result.flat.partitions.len();
     let more = if result.next.is_some() { "; there may be more" } else { "" };
     trace_counts(live, partitions, more);
 }

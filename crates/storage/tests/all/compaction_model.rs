@@ -14,7 +14,7 @@ use espalier_storage::{
 };
 
 use crate::{
-    model::{Model, Writer, forget_liveness, read_in_pages},
+    model::{Model, Writer, compare_flat, forget_liveness, read_in_pages},
     support::*,
 };
 
@@ -44,9 +44,10 @@ impl History {
         forget_liveness(&mut got);
         assert_eq!(got, expected, "{context}");
         let page = 1 + self.writer.below(4) as usize;
-        let mut got = read_in_pages(database, command, page).await;
+        let mut got = read_in_pages(database, command.clone(), page).await;
         forget_liveness(&mut got);
         assert_eq!(got, expected, "pages of {page}: {context}");
+        compare_flat(database, &command, &expected, page, &context).await;
     }
 
     async fn read_all(&mut self, database: &Database, table: &Arc<TableMetadata>, step: u64) {

@@ -1,6 +1,7 @@
 //! Random writes of every kind against a plain model, through flushes and restarts at random
 //! moments. They are read forward, in reverse, by slices, with limits and in pages.
 
+mod flat;
 mod reference;
 mod writer;
 
@@ -10,7 +11,7 @@ use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadTar
 
 use crate::support::*;
 
-pub(crate) use self::{reference::Model, writer::Writer};
+pub(crate) use self::{flat::compare_flat, reference::Model, writer::Writer};
 
 /// Clears the liveness. A returned row exists, but a reader cannot tell whether by its liveness or
 /// by a cell. The same holds for a static row without selected columns beside other rows: reads of
@@ -87,9 +88,10 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
                         assert_eq!(got.partitions, expected, "{context}");
                         assert_eq!(got.next, None, "{context}");
                         let page = 1 + writer.below(4) as usize;
-                        let mut got = read_in_pages(&database, command, page).await;
+                        let mut got = read_in_pages(&database, command.clone(), page).await;
                         forget_liveness(&mut got);
                         assert_eq!(got, expected, "pages of {page}: {context}");
+                        compare_flat(&database, &command, &expected, page, &context).await;
                     }
                     _ => {
                         let update = writer.update(&table, partitions, spread);

@@ -1,0 +1,356 @@
+//! Reads a partition of a scan in place: rows of the only source that has the partition go into
+//! flat rows without becoming objects, and rows that are not visible leave nothing.
+//!
+//! The walk in place covers the rows up to the first one that it does not handle: a marker of a
+//! range deletion, a row of a file with several cells in a column, or rows behind so many invisible
+//! ones that a leap is worth it. The merge reads the rest, as it reads partitions of several
+//! sources. Traced reads are merged, too, because the trace counts fragments.
+//!
+//! Memory bound: as of the merge.
+
+use std::ops::ControlFlow;
+
+use espalier_memtable::{MemtableError, RowsWalked, StoredRow};
+use espalier_mutation::{
+    Clustering, ColumnRef, DecoratedKey, DeletionTime, PackedColumn, PartitionHeader, Row,
+    RowContent, UnfilteredStream, Visibility, reconcile::merge_headers,
+};
+use espalier_runtime::{maybe_yield, trace};
+use espalier_sstable::{Ahead, RawRow};
+use espalier_types::collection::write_value;
+use smallvec::SmallVec;
+
+use super::{
+    FlatColumns, FlatRows, ReadCommand, ReadPosition,
+    partition::{Opened, Remaining, Resumed, read_partition, visible_static_row},
+    source::{FileSource, Source},
+};
+use crate::{StorageError, empty_ranges::EmptyRangeRecorder};
+
+/// Rows between two looks at the clock: some microseconds.
+const ROWS_AT_ONCE: usize = 128;
+/// Invisible rows in sequence after which the merge takes over, because it can leap over more.
+const MAX_DROPPED: u32 = 16;
+
+/// The values of a row, by their index in [`FlatColumns::regular`].
+type Values<'r> = SmallVec<[Option<&'r [u8]>; 8]>;
+
+/// Reads one partition from its streams into flat rows, as [`read_partition`] reads it into
+/// objects. A memtable's partition that was opened in place must not have waited since.
+pub(super) async fn read_in_place(
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    mut opened: Opened<'_>,
+    remaining: &mut Remaining,
+    (columns, flat): (&FlatColumns, &mut FlatRows),
+    mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
+) -> Result<Option<ReadPosition>, StorageError> {
+    let mut resumed = Resumed::default();
+    if let [source] = opened.sources.as_mut_slice()
+        && let Some(above) = deletion_in_place(source)
+    {
+        let header = source_header(command, source);
+        let static_row = header.and_then(|header| visible_static_row(&header, command));
+        if static_row.is_some()
+            && let Some(recorder) = &mut recorder
+        {
+            recorder.meet_static_row(key);
+        }
+        let recorder = recorder.as_deref_mut();
+        let into = (columns, &mut *flat);
+        let mut walk = Walk::new(command, key, above, &mut *remaining, into, recorder);
+        let end = walk.run(source).await;
+        walk.flat.drop_unfinished();
+        let (rows, dropped) = (walk.rows, walk.dropped);
+        let end = end?;
+        if let End::Merge = end {
+            walk.remaining.drop_some(dropped);
+            if rows > 0 {
+                walk.flat.end_partition(key, static_row);
+            }
+            resumed = Resumed { has_rows: rows > 0, rows_of_partition: rows, is_begun: true };
+        } else {
+            return Ok(walk.finish(static_row, end));
+        }
+    }
+    let (found, stopped) =
+        read_partition(command, key, opened, resumed, remaining, recorder).await?;
+    if let Some(found) = found {
+        flat.push_partition(columns, found);
+    }
+    Ok(stopped)
+}
+
+/// Returns the partition deletion over the rows of a source that can be read in place. The merge
+/// reads a partition that is covered as a whole.
+fn deletion_in_place(source: &Source<'_>) -> Option<DeletionTime> {
+    let is_possible = match source {
+        Source::Memtable(_) | Source::File(FileSource::Scanned(_)) => !trace::is_on(),
+        _ => false,
+    };
+    let deletion = source.header().deletion;
+    (is_possible && !deletion.deletes(source.maximum_timestamp())).then_some(deletion)
+}
+
+/// Returns the header with its deletion applied, if it has a static row.
+fn source_header(command: &ReadCommand, source: &Source<'_>) -> Option<PartitionHeader> {
+    let header = source.header();
+    header.static_row.as_ref()?;
+    merge_headers(&command.table, std::iter::once(header))
+}
+
+/// The reason why a walk in place ended.
+enum End {
+    /// The partition is at its end.
+    Partition,
+    /// The partition has no more rows for this read.
+    RowsPerPartition,
+    /// A limit over all partitions was reached behind this row.
+    Limit(Clustering),
+    /// The merge continues.
+    Merge,
+}
+
+struct Walk<'a, 'r> {
+    command: &'a ReadCommand,
+    key: &'a DecoratedKey,
+    above: DeletionTime,
+    columns: &'a FlatColumns,
+    remaining: &'a mut Remaining,
+    flat: &'a mut FlatRows,
+    recorder: Option<&'a mut EmptyRangeRecorder<'r>>,
+    /// Rows returned of the partition.
+    rows: usize,
+    dropped: u64,
+    dropped_in_sequence: u32,
+    /// The clustering of the row at which a limit was reached.
+    stopped: Option<Clustering>,
+}
+
+impl<'a, 'r> Walk<'a, 'r> {
+    fn new(
+        command: &'a ReadCommand,
+        key: &'a DecoratedKey,
+        above: DeletionTime,
+        remaining: &'a mut Remaining,
+        (columns, flat): (&'a FlatColumns, &'a mut FlatRows),
+        recorder: Option<&'a mut EmptyRangeRecorder<'r>>,
+    ) -> Self {
+        Self {
+            command,
+            key,
+            above,
+            columns,
+            remaining,
+            flat,
+            recorder,
+            rows: 0,
+            dropped: 0,
+            dropped_in_sequence: 0,
+            stopped: None,
+        }
+    }
+
+    async fn run(&mut self, source: &mut Source<'_>) -> Result<End, StorageError> {
+        loop {
+            let step = match source {
+                Source::Memtable(partition) => {
+                    let mut take = |row: &StoredRow<'_>| self.take_stored(row);
+                    match partition.walk_rows(ROWS_AT_ONCE, &mut take)? {
+                        RowsWalked::More => None,
+                        RowsWalked::Stopped => Some(self.why_stopped()),
+                        RowsWalked::Other => Some(End::Merge),
+                        RowsWalked::End => Some(End::Partition),
+                    }
+                }
+                Source::File(FileSource::Scanned(partition)) => {
+                    // A deleted liveness does not show that the row exists.
+                    let reads_all = !self.above.is_live();
+                    let mut take = |row: &RawRow<'_>| self.take_raw(row);
+                    match partition.walk_rows(ROWS_AT_ONCE, reads_all, &mut take) {
+                        Some(ControlFlow::Continue(())) => None,
+                        Some(ControlFlow::Break(())) => Some(self.why_stopped()),
+                        None => match partition.look().await? {
+                            Ahead::Raw => None,
+                            Ahead::Other => Some(End::Merge),
+                            Ahead::End => Some(End::Partition),
+                        },
+                    }
+                }
+                _ => Some(End::Merge),
+            };
+            if let Some(end) = step {
+                return Ok(end);
+            }
+            maybe_yield().await;
+        }
+    }
+
+    fn why_stopped(&mut self) -> End {
+        match self.stopped.take() {
+            Some(clustering) => End::Limit(clustering),
+            None if self.dropped_in_sequence >= MAX_DROPPED => End::Merge,
+            None => End::RowsPerPartition,
+        }
+    }
+
+    #[inline]
+    fn take_stored(&mut self, row: &StoredRow<'_>) -> Result<ControlFlow<()>, MemtableError> {
+        let (command, packed) = (self.command, &row.packed);
+        let table = &command.table;
+        let visibility = Visibility::of_packed(packed, self.above, command.now_s);
+        let mut exists = visibility.shows_liveness(&packed.liveness);
+        let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular.len());
+        if !exists || !values.is_empty() {
+            for column in packed.columns() {
+                let column = column.map_err(|error| MemtableError::corrupt(table, &error))?;
+                let (PackedColumn::Simple(id, _) | PackedColumn::Complex(id, ..)) = column;
+                let shows = visibility.shows_column(&column);
+                if !shows.map_err(|error| MemtableError::corrupt(table, &error))? {
+                    continue;
+                }
+                // Cells may be older than the drop of their column. They do not make a row exist.
+                exists = exists || table.column_by_id(id).is_some();
+                if let PackedColumn::Simple(_, cell) = column
+                    && let Some(slot) = self.columns.slot_of(id)
+                    && let Some(value) = values.get_mut(slot)
+                {
+                    *value = Some(cell.value);
+                }
+            }
+        }
+        if !exists {
+            return self.drop_row(|| row.clustering(table));
+        }
+        let start = self.flat.values.len();
+        if self.columns.clustering > 0 {
+            row.append_clustering(table, &mut self.flat.values)?;
+        }
+        self.end_row(start, &values, || row.clustering(table))
+    }
+
+    #[inline]
+    fn take_raw(&mut self, row: &RawRow<'_>) -> ControlFlow<()> {
+        if row.is_empty() {
+            return ControlFlow::Continue(()); // All its cells belong to dropped columns.
+        }
+        let command = self.command;
+        let visibility = Visibility::new(row, self.above, command.now_s);
+        let mut exists = visibility.shows_liveness(&row.liveness());
+        let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular.len());
+        if !exists || !values.is_empty() {
+            for (id, column) in row.columns() {
+                let ColumnRef::Simple(cell) = column else { continue };
+                if !visibility.shows_cell(&cell) {
+                    continue;
+                }
+                exists = exists || command.table.column_by_id(id).is_some();
+                if let Some(slot) = self.columns.slot_of(id)
+                    && let Some(value) = values.get_mut(slot)
+                {
+                    *value = Some(cell.value);
+                }
+            }
+        }
+        let clustering = || Ok::<_, std::convert::Infallible>(row.owned_clustering());
+        let flow = if exists {
+            let start = self.flat.values.len();
+            if self.columns.clustering > 0 {
+                let values = row.clustering();
+                values.for_each(|value| write_value(value, &mut self.flat.values));
+            }
+            self.end_row(start, &values, clustering)
+        } else {
+            self.drop_row(clustering)
+        };
+        let Ok(flow) = flow;
+        flow
+    }
+
+    /// Appends the values of the visible row whose clustering was appended from `start` on.
+    #[inline]
+    fn end_row<E>(
+        &mut self,
+        start: usize,
+        values: &Values<'_>,
+        clustering: impl Fn() -> Result<Clustering, E>,
+    ) -> Result<ControlFlow<()>, E> {
+        values.iter().for_each(|value| write_value(*value, &mut self.flat.values));
+        if let Some(recorder) = &mut self.recorder {
+            if recorder.is_in_run() {
+                recorder.meet_row(self.key, &clustering()?);
+            } else {
+                recorder.pass_row();
+            }
+        }
+        self.flat.end_row();
+        self.rows += 1;
+        self.dropped_in_sequence = 0;
+        self.remaining.take_row(self.flat.values.len() - start, self.dropped);
+        if self.remaining.is_used_up() {
+            self.stopped = Some(clustering()?);
+            return Ok(ControlFlow::Break(()));
+        }
+        if self.rows >= self.command.limits.rows_per_partition {
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    #[cold]
+    fn drop_row<E>(
+        &mut self,
+        clustering: impl Fn() -> Result<Clustering, E>,
+    ) -> Result<ControlFlow<()>, E> {
+        self.dropped += 1;
+        self.dropped_in_sequence += 1;
+        if let Some(recorder) = &mut self.recorder {
+            // The place behind the last visible row is not known. A run of invisible rows behind it
+            // is recorded by the next read that is not in place.
+            recorder.pass_empty(1, self.key, None);
+        }
+        if self.remaining.has_dropped_enough(self.dropped) {
+            self.stopped = Some(clustering()?);
+            return Ok(ControlFlow::Break(()));
+        }
+        let is_over = self.dropped_in_sequence >= MAX_DROPPED;
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// Ends a partition that the walk has read, as [`read_partition`] does.
+    fn finish(self, static_row: Option<Row>, end: End) -> Option<ReadPosition> {
+        let Walk { command, key, remaining, flat, recorder, rows, dropped, .. } = self;
+        let is_nothing = rows == 0 && static_row.is_none();
+        let is_at_end = matches!(end, End::Partition);
+        let stopped = match end {
+            End::Limit(clustering) => Some(clustering),
+            _ => None,
+        };
+        if let Some(recorder) = recorder {
+            if let Some(last) = &stopped {
+                recorder.stop_behind(key, last);
+            }
+            if is_nothing {
+                recorder.pass_empty(1, key, None);
+            }
+            recorder.leave(is_at_end);
+        }
+        remaining.drop_some(dropped.max(is_nothing.into()));
+        let at = |clustering, rows_of_partition| {
+            Some(ReadPosition { key: key.clone(), clustering, rows_of_partition })
+        };
+        let stopped = stopped.and_then(|clustering| at(Some(clustering), rows));
+        if rows == 0 {
+            if static_row.is_none() || !command.slices.is_all() || stopped.is_some() {
+                return stopped;
+            }
+            // A partition with static content only counts as a row, at its end.
+            let bytes = static_row.as_ref().map_or(0, Row::page_bytes);
+            remaining.take_row(bytes, 0);
+            flat.end_partition(key, static_row);
+            return if remaining.is_used_up() { at(None, 1) } else { None };
+        }
+        flat.end_partition(key, static_row);
+        stopped
+    }
+}
