@@ -1,11 +1,14 @@
 //! The view of one row that selectors and filters read: partition key, static row and row, with
 //! each column as a single value.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use espalier_mutation::{
-    ColumnData, ComplexColumn, Row, counter,
+    Clustering, ColumnData, ComplexColumn, Row, counter,
     schema::{ColumnDefinition, ColumnKind, TableMetadata},
 };
+use espalier_storage::FlatColumns;
 use espalier_types::{CqlType, collection};
 
 /// A row of a result. Its cells are live: storage has removed the deleted ones.
@@ -18,17 +21,120 @@ pub struct CurrentRow<'a> {
     /// The partition's static row.
     pub static_row: Option<&'a Row>,
     /// The row; `None` where a partition has only a static row.
-    pub row: Option<&'a Row>,
+    pub row: Option<RowView<'a>>,
+}
+
+/// A row as a read has returned it.
+#[derive(Clone, Copy, Debug)]
+pub enum RowView<'a> {
+    /// An object.
+    Object(&'a Row),
+    /// One of the flat rows of a scan.
+    Flat(FlatRow<'a>),
+}
+
+/// A row of a scan: the values of the columns that the statement reads.
+#[derive(Clone, Copy, Debug)]
+pub struct FlatRow<'a> {
+    /// The columns of the values.
+    pub columns: &'a Arc<FlatColumns>,
+    /// The values, each behind its length as a be32 (−1: null).
+    pub values: &'a [u8],
+    /// The buffer that has the values.
+    pub buffer: &'a Bytes,
+}
+
+/// A [`RowView`] that owns its row.
+#[derive(Debug)]
+pub enum OwnedRow {
+    /// An object.
+    Object(Row),
+    /// A row of a scan: columns, values, and the buffer that has them.
+    Flat(Arc<FlatColumns>, Bytes),
+}
+
+impl OwnedRow {
+    /// Returns the view of the row.
+    pub fn view(&self) -> RowView<'_> {
+        match self {
+            Self::Object(row) => RowView::Object(row),
+            Self::Flat(columns, values) => {
+                RowView::Flat(FlatRow { columns, values, buffer: values })
+            }
+        }
+    }
+}
+
+impl<'a> RowView<'a> {
+    /// Returns a copy of the row. The copy of a flat row shares its buffer.
+    pub fn to_owned(self) -> OwnedRow {
+        match self {
+            Self::Object(row) => OwnedRow::Object(row.clone()),
+            Self::Flat(row) => {
+                OwnedRow::Flat(row.columns.clone(), row.buffer.slice_ref(row.values))
+            }
+        }
+    }
+
+    /// Returns the value of a clustering column; `None` for null.
+    #[inline]
+    pub fn clustering_value(self, position: usize) -> Option<&'a [u8]> {
+        match self {
+            Self::Object(row) => row.clustering.values.get(position)?.as_deref(),
+            Self::Flat(row) if position < row.columns.clustering => row.value(position),
+            Self::Flat(_) => None,
+        }
+    }
+
+    /// Returns the clustering, if the row has one and the read has returned it.
+    pub fn clustering(self) -> Option<Clustering> {
+        match self {
+            Self::Object(row) => Some(&row.clustering).filter(|it| !it.values.is_empty()).cloned(),
+            Self::Flat(row) => {
+                let value = |index| row.value(index).map(|value| row.buffer.slice_ref(value));
+                let columns = row.columns.clustering;
+                (columns > 0).then(|| Clustering { values: (0..columns).map(value).collect() })
+            }
+        }
+    }
+}
+
+impl<'a> FlatRow<'a> {
+    /// Returns the value with this index; `None` for null.
+    #[inline]
+    fn value(self, index: usize) -> Option<&'a [u8]> {
+        let mut rest = self.values;
+        for _ in 0..index {
+            rest = split_value(rest)?.1;
+        }
+        split_value(rest)?.0
+    }
+}
+
+/// Splits the first value off.
+#[inline]
+fn split_value(values: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = values.split_first_chunk::<4>()?;
+    match usize::try_from(i32::from_be_bytes(*length)) {
+        Ok(length) => rest.split_at_checked(length).map(|(value, rest)| (Some(value), rest)),
+        Err(_) => Some((None, rest)),
+    }
 }
 
 impl<'a> CurrentRow<'a> {
     /// Returns the value of a column, or `None` for null. A multi-cell collection or UDT comes in
     /// its frozen form, a counter as its total.
     pub fn value(&self, column: &ColumnDefinition) -> Option<Bytes> {
-        match column.kind {
-            ColumnKind::PartitionKey => self.partition_key.get(column.position).cloned(),
-            ColumnKind::Clustering => self.row?.clustering.values.get(column.position)?.clone(),
-            ColumnKind::Static | ColumnKind::Regular => match self.data(column)? {
+        match (column.kind, self.row) {
+            (ColumnKind::PartitionKey, _) => self.partition_key.get(column.position).cloned(),
+            (ColumnKind::Clustering | ColumnKind::Regular, Some(RowView::Flat(row))) => {
+                self.plain_value(column)?.map(|value| row.buffer.slice_ref(value))
+            }
+            (ColumnKind::Clustering, Some(RowView::Object(row))) => {
+                row.clustering.values.get(column.position)?.clone()
+            }
+            (ColumnKind::Clustering, None) => None,
+            (ColumnKind::Static | ColumnKind::Regular, _) => match self.data(column)? {
                 ColumnData::Simple(cell) if column.column_type.is_counter() => {
                     Some(Bytes::copy_from_slice(&counter::total(&cell.value).to_be_bytes()))
                 }
@@ -38,10 +144,38 @@ impl<'a> CurrentRow<'a> {
         }
     }
 
-    /// Returns the cells of a static or regular column.
+    /// Returns the value of a column as [`Self::value`] does, if it is stored as one piece:
+    /// `Some(None)` for null, and `None` for values that have to be made.
+    #[inline]
+    pub fn plain_value(&self, column: &ColumnDefinition) -> Option<Option<&'a [u8]>> {
+        match (column.kind, self.row) {
+            (ColumnKind::PartitionKey, _) => {
+                Some(self.partition_key.get(column.position).map(|value| &**value))
+            }
+            (ColumnKind::Clustering, row) => {
+                Some(row.and_then(|row| row.clustering_value(column.position)))
+            }
+            (ColumnKind::Regular, Some(RowView::Flat(row))) => {
+                let index = row.columns.index_of(column.id);
+                Some(index.and_then(|index| row.value(index)))
+            }
+            (ColumnKind::Static | ColumnKind::Regular, _) => match self.data(column) {
+                None => Some(None),
+                Some(ColumnData::Simple(cell)) if !column.column_type.is_counter() => {
+                    Some(Some(&cell.value))
+                }
+                Some(_) => None,
+            },
+        }
+    }
+
+    /// Returns the cells of a static or regular column. A flat row has none.
     pub fn data(&self, column: &ColumnDefinition) -> Option<&'a ColumnData> {
-        let row = if column.kind == ColumnKind::Static { self.static_row? } else { self.row? };
-        row.column(column.id)
+        match (column.kind, self.row) {
+            (ColumnKind::Static, _) => self.static_row?.column(column.id),
+            (_, Some(RowView::Object(row))) => row.column(column.id),
+            _ => None,
+        }
     }
 }
 

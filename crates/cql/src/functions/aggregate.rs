@@ -200,7 +200,7 @@ impl AggregateFunction {
     /// The value is too long or no number of the argument's type, the sum or average of decimals
     /// needs too many digits, or the sum for an average is beyond an `f64` and the value is NaN or
     /// infinite.
-    pub fn add(&self, state: &mut State, value: Option<&Bytes>) -> Result<()> {
+    pub fn add(&self, state: &mut State, value: Option<&[u8]>) -> Result<()> {
         let Some(argument) = &self.argument else {
             if let State::Count(count) = state {
                 *count += 1;
@@ -219,7 +219,7 @@ impl AggregateFunction {
                     Some(extreme) => argument.compare(value, extreme).is_gt(),
                 };
                 if better {
-                    *extreme = Some(value.clone());
+                    *extreme = Some(Bytes::copy_from_slice(value));
                 }
             }
             _ if value.is_empty() => {}
@@ -305,7 +305,7 @@ mod tests {
         let mut state = function.start();
         function.add(&mut state, None).unwrap();
         for value in values {
-            function.add(&mut state, Some(&value.encode(column_type).unwrap())).unwrap();
+            function.add(&mut state, Some(&value.encode(column_type).unwrap()[..])).unwrap();
         }
         let result = function.finish(state).unwrap().unwrap();
         Number::decode(&function.return_type(), &result).unwrap()

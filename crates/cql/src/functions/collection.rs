@@ -83,8 +83,7 @@ fn aggregate(call: &GenericCall<'_, '_>) -> Result<ResolvedFunction> {
         let Some(value) = values.first() else { return Ok(None) };
         let mut state = function.start();
         for element in collection::elements(value).map_err(malformed)? {
-            let element = element.map_err(malformed)?.map(|element| value.slice_ref(element));
-            function.add(&mut state, element.as_ref())?;
+            function.add(&mut state, element.map_err(malformed)?)?;
         }
         function.finish(state)
     }))

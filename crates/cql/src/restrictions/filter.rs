@@ -113,6 +113,16 @@ impl Filter {
     /// The value or the key in the condition is null or unset, or the collection in the row is
     /// malformed.
     pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
+        if let FilterTarget::Column(column) = &self.target
+            && let FilterOperator::Compare(operator, term) = &self.operator
+            && self.analysis.is_plain()
+            && let Some(value) = row.plain_value(column)
+        {
+            let Some(value) = value else { return Ok(false) };
+            let wanted = required(term, &column.name, evaluation)?;
+            let order = column.column_type.compare(value, &wanted);
+            return Ok(holds(*operator, order) != self.is_negated);
+        }
         let (column, value_type, value) = match &self.target {
             FilterTarget::Column(column) => (column, column.column_type.clone(), row.value(column)),
             FilterTarget::Element(column, key) => {

@@ -123,6 +123,21 @@ impl SelectExpression {
         }
     }
 
+    /// Returns whether the expression reads the write time or TTL of cells.
+    pub fn reads_metadata(&self) -> bool {
+        match self {
+            Self::Metadata(..) => true,
+            Self::Call(_, parts) | Self::Composite(_, parts) => {
+                parts.iter().any(Self::reads_metadata)
+            }
+            Self::Aggregate(_, _, Some(inner)) | Self::Field(inner, _) | Self::Slice(inner, ..) => {
+                inner.reads_metadata()
+            }
+            Self::Element(inner, _, key) => inner.reads_metadata() || key.reads_metadata(),
+            Self::Column(_) | Self::Term(_) | Self::Aggregate(_, _, None) => false,
+        }
+    }
+
     /// Calls `visit` with every column that the expression reads.
     pub fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnDefinition)) {
         match self {
@@ -190,11 +205,18 @@ impl<'s> Aggregation<'s> {
     /// As [`SelectExpression::value`] and [`AggregateFunction::add`].
     pub fn add(&mut self, context: &RowContext<'_>) -> Result<()> {
         for (function, argument, state) in &mut self.parts {
-            let value = match argument {
-                Some(argument) => argument.value(context)?,
-                None => None,
+            let plain = match argument {
+                None => Some(None),
+                Some(SelectExpression::Column(column)) => context.row.plain_value(column),
+                Some(_) => None,
             };
-            function.add(state, value.as_ref())?;
+            match (plain, argument) {
+                (Some(value), _) => function.add(state, value)?,
+                (None, Some(argument)) => {
+                    function.add(state, argument.value(context)?.as_deref())?
+                }
+                (None, None) => {}
+            }
         }
         Ok(())
     }

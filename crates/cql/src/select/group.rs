@@ -9,7 +9,11 @@ use super::{
     PlannedSelect, SelectExpression,
     expression::{Aggregation, RowContext},
 };
-use crate::{Result, current_row::CurrentRow, term::Evaluation};
+use crate::{
+    Result,
+    current_row::{CurrentRow, OwnedRow, RowView},
+    term::Evaluation,
+};
 
 /// Collects the encoded result rows of a page.
 pub struct Output<'s> {
@@ -17,6 +21,9 @@ pub struct Output<'s> {
     selectors: &'s [SelectExpression],
     evaluation: &'s Evaluation<'s>,
     now_s: u32,
+    /// The number of selected partition key columns, if the values of a flat row follow them in the
+    /// answer as they are.
+    key_columns_before_row: Option<usize>,
     /// The encoded rows.
     pub content: Vec<u8>,
     /// The number of encoded rows.
@@ -28,7 +35,7 @@ pub struct Output<'s> {
 struct Group<'s> {
     partition_key: Vec<Bytes>,
     static_row: Option<Row>,
-    row: Option<Row>,
+    row: Option<OwnedRow>,
     aggregation: Aggregation<'s>,
 }
 
@@ -41,11 +48,13 @@ impl<'s> Output<'s> {
         applies_masks: bool,
     ) -> Self {
         let selectors = select.selectors(applies_masks);
+        let flat = select.flat.as_ref().filter(|_| std::ptr::eq(selectors, &*select.selectors));
         Self {
             select,
             selectors,
             evaluation,
             now_s,
+            key_columns_before_row: flat.and_then(|flat| flat.key_columns_before_row),
             content: Vec::new(),
             row_count: 0,
             group: None,
@@ -71,13 +80,21 @@ impl<'s> Output<'s> {
     fn encode(&mut self, row: CurrentRow<'_>, aggregates: &[Option<Bytes>]) -> Result<()> {
         let mut content = std::mem::take(&mut self.content);
         let context = self.context(row, aggregates);
-        let written = self.selectors.iter().try_for_each(|selector| match selector {
+        let (mut selectors, mut rest) = (self.selectors, &[][..]);
+        if let (Some(keys), Some(RowView::Flat(row))) = (self.key_columns_before_row, row.row) {
+            (selectors, rest) = (selectors.get(..keys).unwrap_or_default(), row.values);
+        }
+        let written = selectors.iter().try_for_each(|selector| match selector {
             SelectExpression::Column(column) => {
-                put(row.value(column).as_deref(), &mut content);
+                match row.plain_value(column) {
+                    Some(value) => put(value, &mut content),
+                    None => put(row.value(column).as_deref(), &mut content),
+                }
                 Ok(())
             }
             other => other.value(&context).map(|value| put(value.as_deref(), &mut content)),
         });
+        content.extend_from_slice(rest);
         self.content = content;
         self.row_count += 1;
         written
@@ -94,13 +111,12 @@ impl<'s> Output<'s> {
         }
         match (&group.row, row.row) {
             (Some(left), Some(right)) => {
-                let (left, right) = (&left.clustering.values, &right.clustering.values);
-                let mut pairs = left.iter().zip(right).take(columns - partition_columns);
-                let comparator = row.table.comparator();
+                let (left, comparator) = (left.view(), row.table.comparator());
                 // 1 and 1.0 belong to one group. Partition keys compare by their bytes, as
                 // everywhere.
-                (0..).zip(&mut pairs).any(|(index, (left, right))| {
-                    comparator.compare_value(index, left.as_deref(), right.as_deref()).is_ne()
+                (0..columns - partition_columns).any(|index| {
+                    let values = (left.clustering_value(index), right.clustering_value(index));
+                    comparator.compare_value(index, values.0, values.1).is_ne()
                 })
             }
             (left, right) => columns > partition_columns && left.is_some() != right.is_some(),
@@ -116,7 +132,7 @@ impl<'s> Output<'s> {
         let group = self.group.get_or_insert_with(|| Group {
             partition_key: row.partition_key.to_vec(),
             static_row: row.static_row.cloned(),
-            row: row.row.cloned(),
+            row: row.row.map(RowView::to_owned),
             aggregation: Aggregation::new(selectors),
         });
         let context =
@@ -146,7 +162,7 @@ impl<'s> Output<'s> {
             table: &table,
             partition_key: &group.partition_key,
             static_row: group.static_row.as_ref(),
-            row: group.row.as_ref(),
+            row: group.row.as_ref().map(OwnedRow::view),
         };
         self.encode(row, &aggregates)
     }

@@ -7,6 +7,7 @@
 mod cell_metadata;
 mod execute;
 mod expression;
+mod flat;
 mod group;
 mod hinted;
 mod mask;
@@ -24,6 +25,7 @@ use espalier_storage::ColumnSelection;
 
 pub use execute::{execute, key_components};
 pub use expression::SelectExpression;
+pub use flat::PlannedFlat;
 pub use group::put;
 pub use nearest::PlannedNearest;
 pub use plan::plan_select;
@@ -72,6 +74,8 @@ pub struct PlannedSelect {
     pub bypass_cache: bool,
     /// The plan of the point read, if the statement is one.
     pub point: Option<PointSelect>,
+    /// The flat rows that a scan for the statement returns, if it can be read in that form.
+    pub flat: Option<PlannedFlat>,
 }
 
 impl PlannedSelect {

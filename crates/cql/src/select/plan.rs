@@ -10,7 +10,7 @@ use espalier_storage::{
 use espalier_types::CqlType;
 
 use super::{
-    PlannedNearest, PlannedSelect, SelectExpression, mask, nearest::plan_nearest,
+    PlannedFlat, PlannedNearest, PlannedSelect, SelectExpression, mask, nearest::plan_nearest,
     selection::SelectionPreparation,
 };
 use crate::{
@@ -88,11 +88,13 @@ pub fn plan_select(
         allows_filtering: statement.allow_filtering,
         bypass_cache: statement.bypass_cache,
         point: None,
+        flat: None,
     };
     // A table that makes its rows at each read cannot serve point reads.
     let is_stored = !is_made_when_read(&table.keyspace, &table.name);
     let is_by_key = is_stored && plan.nearest.is_none();
     plan.point = super::PointSelect::plan(&plan).filter(|_| is_by_key);
+    plan.flat = PlannedFlat::plan(&plan).filter(|_| is_stored);
     Ok(plan)
 }
 

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Error, QueryResult, Result, Rows,
     batch::BatchUpdates,
-    current_row::CurrentRow,
+    current_row::{CurrentRow, RowView},
     guard::Guard,
     modify::{Clocks, StoredRows},
     options::QueryOptions,
@@ -121,7 +121,7 @@ impl LetRows {
             table: &read.table,
             partition_key: key.as_deref().unwrap_or_default(),
             static_row: found.and_then(|found| found.static_row.as_ref()),
-            row: first,
+            row: first.map(RowView::Object),
         };
         look(&current, first.is_some())
     }

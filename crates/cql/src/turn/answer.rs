@@ -16,7 +16,7 @@ use super::{ReadRows, plan::TurnPlan};
 use crate::{
     Result,
     condition::{applied_columns, spec},
-    current_row::CurrentRow,
+    current_row::{CurrentRow, RowView},
     functions::{ResolvedFunction, mask_of_column},
     metadata::{ColumnSpec, ResultMetadata},
     read_budget::check_answer,
@@ -74,7 +74,7 @@ pub async fn not_applied(
             table: plan.table,
             partition_key: &partition_key,
             static_row: read.static_row.as_ref(),
-            row,
+            row: row.map(RowView::Object),
         };
         put(Some(&[0]), &mut content);
         for (column, mask) in columns.iter().zip(&masks) {

@@ -15,7 +15,7 @@ use super::{ReadRows, TurnRequest};
 use crate::{
     Error, Result,
     condition::{BoundCondition, Condition},
-    current_row::CurrentRow,
+    current_row::{CurrentRow, RowView},
     modify::PlannedModification,
     term::Evaluation,
 };
@@ -246,11 +246,11 @@ impl<'r> TurnPlan<'r> {
     /// # Errors
     /// As [`BoundCondition::holds`].
     pub async fn holds(&self, read: &ReadRows) -> Result<bool> {
-        let row = |row| CurrentRow {
+        let row = |row: Option<_>| CurrentRow {
             table: self.table,
             partition_key: &[],
             static_row: read.static_row.as_ref(),
-            row,
+            row: row.map(RowView::Object),
         };
         if let Some(conditions) = &self.static_conditions
             && !conditions.hold(read.static_row.is_some(), &row(None))?

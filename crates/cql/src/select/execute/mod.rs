@@ -4,6 +4,7 @@
 //! A chunk has many rows. Each row is freed as soon as it is encoded in the page, and the loop over
 //! the rows of a chunk may yield after each.
 
+mod consume;
 mod limits;
 mod nearest;
 mod sorted;
@@ -13,12 +14,10 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, Direction, Row, schema::TableMetadata, split_composite,
+    ClusteringSlices, DecoratedKey, Direction, schema::TableMetadata, split_composite,
 };
-use espalier_runtime::maybe_yield;
 use espalier_storage::{
-    Database, IndexSearch, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget,
-    guardrails::Limit,
+    Database, IndexSearch, ReadCommand, ReadLimits, ReadPosition, ReadTarget, guardrails::Limit,
 };
 
 use self::{
@@ -29,8 +28,8 @@ use self::{
 };
 use super::{PlannedSelect, group::Output, paging::PagingState};
 use crate::{
-    Error, Result, current_row::CurrentRow, guard::Guard, options::QueryOptions,
-    restrictions::Partitions, result::Rows, term::Evaluation,
+    Error, Result, guard::Guard, options::QueryOptions, restrictions::Partitions, result::Rows,
+    term::Evaluation,
 };
 
 /// The continuation of the execution after a row.
@@ -51,8 +50,10 @@ struct Execution<'s> {
     /// Result rows that LIMIT still allows.
     rows_left: usize,
     per_partition_limit: usize,
-    /// The position of the last row that was encoded or added to a group.
-    last: Option<ReadPosition>,
+    /// The partition of the last row that was encoded or added to a group.
+    last_key: Option<DecoratedKey>,
+    /// The position of the last row that was added to a group, with GROUP BY.
+    last_grouped: Option<ReadPosition>,
     /// Result rows or groups of the current partition so far, for PER PARTITION LIMIT.
     partition_rows: usize,
     /// The start of the current chunk.
@@ -126,7 +127,8 @@ pub async fn execute(
             _ => limit,
         },
         per_partition_limit,
-        last: None,
+        last_key: None,
+        last_grouped: None,
         partition_rows: resumed.as_ref().map_or(0, |position| position.rows_of_partition),
         resumed,
         chunks: 0,
@@ -203,7 +205,11 @@ impl Execution<'_> {
                 self.chunks += 1;
                 self.count_tombstones(&result, &target)?;
                 let (more_in_target, more_targets) = (result.next.is_some(), !targets.is_empty());
-                let flow = self.consume(result.partitions, more_in_target, more_targets).await?;
+                let more = more_in_target || more_targets;
+                let mut flow = self.consume(result.partitions, more).await?;
+                if flow == Flow::More {
+                    flow = self.consume_flat(result.flat, more).await?;
+                }
                 if flow == Flow::Done {
                     return Ok(());
                 }
@@ -237,6 +243,7 @@ impl Execution<'_> {
     ) -> ReadCommand {
         let select = self.select;
         let exact = select.is_exact();
+        let is_scan = matches!(target, ReadTarget::Range(_)) && self.search.is_none();
         let missing_page =
             (self.page.rows - self.output.row_count.min(self.page.rows)).min(self.rows_left);
         ReadCommand {
@@ -255,6 +262,10 @@ impl Execution<'_> {
                         .saturating_add(STALE_ROWS)
                         .saturating_mul(GROWTH.saturating_pow(self.chunks))
                         .min(CHUNK_ROWS * 16),
+                    // A scan that goes on opens its files less often.
+                    (false, _) if is_scan && select.flat.is_some() => {
+                        CHUNK_ROWS << (2 * self.chunks).min(4)
+                    }
                     (false, _) => CHUNK_ROWS,
                 },
                 rows_per_partition: match (select.shows_partitions(), exact) {
@@ -264,137 +275,13 @@ impl Execution<'_> {
                 },
                 bytes: self.page.bytes.min(CHUNK_BYTES),
                 tombstones: self.page.tombstones,
+                window_rows: if exact { usize::MAX } else { CHUNK_ROWS },
             },
             resume,
             search: self.search.clone(),
             bypass_cache: select.bypass_cache,
+            flat: select.flat.as_ref().filter(|_| is_scan).map(|flat| flat.columns.clone()),
         }
-    }
-
-    async fn consume(
-        &mut self,
-        partitions: Vec<PartitionRows>,
-        more_in_target: bool,
-        more_targets: bool,
-    ) -> Result<Flow> {
-        let table = self.select.table.clone();
-        let partition_count = partitions.len();
-        for (index, mut partition) in partitions.into_iter().enumerate() {
-            let components = key_components(&table, &partition.key)?;
-            let is_last_partition = index + 1 == partition_count;
-            let is_here = |position: &ReadPosition| position.key == partition.key;
-            // If a page ended among tombstones, no row of the partition has been returned yet.
-            let has_shown = |from: &ReadPosition| from.rows_of_partition > 0 && is_here(from);
-            let continued = self.last.as_ref().is_some_and(is_here)
-                || self.resumed.as_ref().is_some_and(has_shown);
-            if !continued {
-                self.partition_rows = 0;
-            }
-            let shows_partitions = self.select.shows_partitions();
-            if shows_partitions || partition.rows.is_empty() {
-                // A partition with only a static row counts as a row only if the statement does not
-                // restrict the clustering.
-                let shown = if table.is_static_compact() {
-                    partition.static_row.is_some()
-                } else {
-                    shows_partitions || self.select.restrictions.clustering.is_empty()
-                };
-                if shown && !continued {
-                    let row = if shows_partitions { partition.rows.first() } else { None };
-                    let more = more_in_target || more_targets || !is_last_partition;
-                    if self.row(&partition, &components, row, more)? == Flow::Done {
-                        return Ok(Flow::Done);
-                    }
-                }
-                maybe_yield().await;
-                continue;
-            }
-            let rows = std::mem::take(&mut partition.rows);
-            let row_count = rows.len();
-            for (row_index, row) in rows.into_iter().enumerate() {
-                maybe_yield().await;
-                // For aggregates, the limit is checked where a group begins.
-                if !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit {
-                    if is_last_partition {
-                        return Ok(Flow::SkipPartition);
-                    }
-                    break;
-                }
-                let more = more_in_target
-                    || more_targets
-                    || !is_last_partition
-                    || row_index + 1 < row_count;
-                match self.row(&partition, &components, Some(&row), more)? {
-                    Flow::Done => return Ok(Flow::Done),
-                    Flow::SkipPartition if is_last_partition => return Ok(Flow::SkipPartition),
-                    Flow::SkipPartition => break,
-                    Flow::More => {}
-                }
-            }
-        }
-        Ok(Flow::More)
-    }
-
-    fn row(
-        &mut self,
-        partition: &PartitionRows,
-        components: &[Bytes],
-        row: Option<&Row>,
-        more: bool,
-    ) -> Result<Flow> {
-        let current = CurrentRow {
-            table: &self.select.table,
-            partition_key: components,
-            static_row: partition.static_row.as_ref(),
-            row: if self.select.shows_partitions() { None } else { row },
-        };
-        if !self.select.restrictions.accepts(&current, self.evaluation)? {
-            return Ok(Flow::More);
-        }
-        let position = |rows_of_partition| ReadPosition {
-            key: partition.key.clone(),
-            clustering: row
-                .filter(|row| !row.clustering.values.is_empty() && !self.select.shows_partitions())
-                .map(|row| row.clustering.clone()),
-            rows_of_partition,
-        };
-        if self.select.is_aggregate {
-            if self.output.begins_group(&current) {
-                self.output.finish_group()?;
-                self.rows_left -= 1;
-                if self.rows_left == 0 {
-                    self.next = None;
-                    // The limit is reached with a complete group, so the result ends here.
-                    return Ok(Flow::Done);
-                }
-                if self.page_is_full()? {
-                    self.next = self.last.clone();
-                    return Ok(Flow::Done);
-                }
-            }
-            if !self.output.has_group() {
-                if self.partition_rows >= self.per_partition_limit {
-                    return Ok(Flow::SkipPartition);
-                }
-                self.partition_rows += 1;
-            }
-            self.output.accumulate(current)?;
-            self.last = Some(position(self.partition_rows));
-            return Ok(Flow::More);
-        }
-        self.output.emit(current)?;
-        self.partition_rows += 1;
-        self.rows_left -= 1;
-        let at = position(self.partition_rows);
-        if self.rows_left == 0 {
-            return Ok(Flow::Done);
-        }
-        if self.page_is_full()? {
-            self.next = more.then_some(at);
-            return Ok(Flow::Done);
-        }
-        self.last = Some(at);
-        Ok(Flow::More)
     }
 
     /// Returns whether the page is full, by rows or by bytes. Without paging, a result that grows

@@ -26,7 +26,11 @@ use super::{
     Execution, key_components,
     limits::{CHUNK_BYTES, CHUNK_ROWS},
 };
-use crate::{Result, current_row::CurrentRow, restrictions::Partitions};
+use crate::{
+    Result,
+    current_row::{CurrentRow, RowView},
+    restrictions::Partitions,
+};
 
 /// Rows that other indexes find up to which all of them are read (arbitrary).
 const FEW_ROWS: usize = 1024;
@@ -207,6 +211,7 @@ impl Partition {
         row: Option<&'a Row>,
     ) -> CurrentRow<'a> {
         let static_row = self.static_row.as_ref();
+        let row = row.map(RowView::Object);
         CurrentRow { table, partition_key: &self.components, static_row, row }
     }
 }

@@ -7,7 +7,11 @@ use espalier_runtime::maybe_yield;
 use espalier_storage::{Database, PartitionRows, ReadTarget};
 
 use super::{super::PlannedSelect, Execution, Flow, key_components, limits::CHUNK_ROWS};
-use crate::{Result, current_row::CurrentRow, restrictions::Partitions};
+use crate::{
+    Result,
+    current_row::{CurrentRow, RowView},
+    restrictions::Partitions,
+};
 
 /// The result rows in the order in which they were read.
 #[derive(Default)]
@@ -89,7 +93,7 @@ impl Execution<'_> {
                 table: &select.table,
                 partition_key: &components,
                 static_row: partition.static_row.as_ref(),
-                row: row.as_ref(),
+                row: row.as_ref().map(RowView::Object),
             };
             if !select.restrictions.accepts(&current, self.evaluation)? {
                 continue;

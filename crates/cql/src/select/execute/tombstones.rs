@@ -44,7 +44,7 @@ impl Execution<'_> {
         let count = &mut self.tombstones;
         count.current += result.dropped;
         if count.current > count.largest {
-            let last = result.partitions.last().map(|partition| &partition.key);
+            let last = result.last_key();
             let (key, is_named) = match target {
                 ReadTarget::Partition(key) => (Some(key), true),
                 ReadTarget::Range(_) => {
@@ -54,8 +54,7 @@ impl Execution<'_> {
             (count.largest, count.key, count.is_named) = (count.current, key.cloned(), is_named);
             count.rows = self.output.row_count;
             self.refuse_tombstones()?;
-            let rows = result.partitions.iter().map(|partition| partition.rows.len());
-            self.tombstones.rows += rows.sum::<usize>();
+            self.tombstones.rows += result.live_rows();
         }
         if result.next.is_some() && !result.is_cut_by_tombstones {
             self.tombstones.current = 0;

@@ -1,0 +1,230 @@
+//! Takes the rows of a chunk: filters, groups and encodes them up to the limits of the page.
+
+use bytes::Bytes;
+use espalier_mutation::{DecoratedKey, Row};
+use espalier_runtime::maybe_yield;
+use espalier_storage::{FlatRows, PartitionRows, ReadPosition};
+
+use super::{Execution, Flow, key_components};
+use crate::{
+    Result,
+    current_row::{CurrentRow, FlatRow, RowView},
+};
+
+/// Flat rows between two looks at the clock.
+const FLAT_ROWS_AT_ONCE: usize = 64;
+
+/// A partition of a chunk, without its rows.
+struct Found<'p> {
+    key: &'p DecoratedKey,
+    components: &'p [Bytes],
+    static_row: Option<&'p Row>,
+    /// Whether the partition is the last one of the chunk.
+    is_last: bool,
+    /// Whether rows may follow behind the partition.
+    more: bool,
+    /// Whether an earlier chunk or page has shown a row of the partition.
+    is_continued: bool,
+}
+
+impl Execution<'_> {
+    /// Takes the rows of a chunk. `more` says whether rows may follow behind the chunk.
+    pub(super) async fn consume(
+        &mut self,
+        partitions: Vec<PartitionRows>,
+        more: bool,
+    ) -> Result<Flow> {
+        let count = partitions.len();
+        for (index, partition) in partitions.into_iter().enumerate() {
+            let PartitionRows { key, static_row, rows } = partition;
+            let components = key_components(&self.select.table, &key)?;
+            let is_last = index + 1 == count;
+            let found = self.enter(&key, &components, static_row.as_ref(), is_last, more);
+            if self.select.shows_partitions() || rows.is_empty() {
+                if self.show_partition(&found, rows.first())? == Flow::Done {
+                    return Ok(Flow::Done);
+                }
+                maybe_yield().await;
+                continue;
+            }
+            let row_count = rows.len();
+            for (index, row) in rows.into_iter().enumerate() {
+                maybe_yield().await;
+                let more = found.more || index + 1 < row_count;
+                match self.take_row(&found, Some(RowView::Object(&row)), more)? {
+                    Flow::More => {}
+                    Flow::SkipPartition if !found.is_last => break,
+                    flow => return Ok(flow),
+                }
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// Takes flat rows as [`Self::consume`] takes objects.
+    pub(super) async fn consume_flat(&mut self, flat: FlatRows, more: bool) -> Result<Flow> {
+        let Some(columns) = self.select.flat.as_ref().map(|flat| &flat.columns) else {
+            return Ok(Flow::More);
+        };
+        let FlatRows { partitions, ends, values } = flat;
+        let buffer = Bytes::from(values);
+        let (mut start, mut row_at, count) = (0, 0, partitions.len());
+        for (index, partition) in partitions.iter().enumerate() {
+            let components = key_components(&self.select.table, &partition.key)?;
+            let (static_row, is_last) = (partition.static_row.as_ref(), index + 1 == count);
+            let found = self.enter(&partition.key, &components, static_row, is_last, more);
+            let rows = ends.get(row_at..partition.rows_end).unwrap_or_default();
+            if rows.is_empty() {
+                if self.show_partition(&found, None)? == Flow::Done {
+                    return Ok(Flow::Done);
+                }
+                maybe_yield().await;
+                continue;
+            }
+            row_at = partition.rows_end;
+            let mut is_skipped = false;
+            for (index, &end) in rows.iter().enumerate() {
+                if index.is_multiple_of(FLAT_ROWS_AT_ONCE) {
+                    maybe_yield().await;
+                }
+                let values = buffer.get(start..end).unwrap_or_default();
+                start = end;
+                if is_skipped {
+                    continue;
+                }
+                let row = RowView::Flat(FlatRow { columns, values, buffer: &buffer });
+                match self.take_row(&found, Some(row), found.more || index + 1 < rows.len())? {
+                    Flow::More => {}
+                    Flow::SkipPartition if !found.is_last => is_skipped = true,
+                    flow => return Ok(flow),
+                }
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn enter<'p>(
+        &mut self,
+        key: &'p DecoratedKey,
+        components: &'p [Bytes],
+        static_row: Option<&'p Row>,
+        is_last: bool,
+        more: bool,
+    ) -> Found<'p> {
+        // If a page ended among tombstones, no row of the partition has been returned yet.
+        let has_shown = |from: &ReadPosition| from.rows_of_partition > 0 && from.key == *key;
+        let is_continued = self.last_key.as_ref().is_some_and(|last| last == key)
+            || self.resumed.as_ref().is_some_and(has_shown);
+        if !is_continued {
+            self.partition_rows = 0;
+        }
+        Found { key, components, static_row, is_last, more: more || !is_last, is_continued }
+    }
+
+    /// Shows a partition as one row, or one that has only a static row.
+    fn show_partition(&mut self, found: &Found<'_>, first: Option<&Row>) -> Result<Flow> {
+        let select = self.select;
+        let shows_partitions = select.shows_partitions();
+        // A partition with only a static row counts as a row only if the statement does not
+        // restrict the clustering.
+        let is_shown = if select.table.is_static_compact() {
+            found.static_row.is_some()
+        } else {
+            shows_partitions || select.restrictions.clustering.is_empty()
+        };
+        if !is_shown || found.is_continued {
+            return Ok(Flow::More);
+        }
+        let row = first.filter(|_| shows_partitions).map(RowView::Object);
+        self.row(found, row, found.more)
+    }
+
+    /// Takes a row, unless the partition has reached PER PARTITION LIMIT.
+    fn take_row(
+        &mut self,
+        found: &Found<'_>,
+        row: Option<RowView<'_>>,
+        more: bool,
+    ) -> Result<Flow> {
+        // For aggregates, the limit is checked where a group begins.
+        if !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit {
+            return Ok(Flow::SkipPartition);
+        }
+        self.row(found, row, more)
+    }
+
+    fn row(&mut self, found: &Found<'_>, row: Option<RowView<'_>>, more: bool) -> Result<Flow> {
+        let row = row.filter(|_| !self.select.shows_partitions());
+        let current = CurrentRow {
+            table: &self.select.table,
+            partition_key: found.components,
+            static_row: found.static_row,
+            row,
+        };
+        if !self.select.restrictions.accepts(&current, self.evaluation)? {
+            return Ok(Flow::More);
+        }
+        let position = |rows_of_partition| ReadPosition {
+            key: found.key.clone(),
+            clustering: row.and_then(RowView::clustering),
+            rows_of_partition,
+        };
+        if self.select.is_aggregate {
+            if self.output.begins_group(&current) {
+                self.output.finish_group()?;
+                self.rows_left -= 1;
+                if self.rows_left == 0 {
+                    self.next = None;
+                    // The limit is reached with a complete group, so the result ends here.
+                    return Ok(Flow::Done);
+                }
+                if self.page_is_full()? {
+                    self.next = self.last_grouped.clone();
+                    return Ok(Flow::Done);
+                }
+            }
+            if !self.output.has_group() {
+                if self.partition_rows >= self.per_partition_limit {
+                    return Ok(Flow::SkipPartition);
+                }
+                self.partition_rows += 1;
+            }
+            self.output.accumulate(current)?;
+            if !self.groups_partitions() {
+                let is_grouped = self.select.group_by.is_some();
+                self.last_grouped = is_grouped.then(|| position(self.partition_rows));
+            } else if self.last_key.as_ref() != Some(found.key) {
+                // The page ends where the next partition begins.
+                let at = position(self.partition_rows);
+                self.last_grouped = Some(ReadPosition { clustering: None, ..at });
+            }
+            self.set_last_key(found.key);
+            return Ok(Flow::More);
+        }
+        self.output.emit(current)?;
+        self.partition_rows += 1;
+        self.rows_left -= 1;
+        if self.rows_left == 0 {
+            return Ok(Flow::Done);
+        }
+        if self.page_is_full()? {
+            self.next = more.then(|| position(self.partition_rows));
+            return Ok(Flow::Done);
+        }
+        self.set_last_key(found.key);
+        Ok(Flow::More)
+    }
+
+    /// Returns whether groups are whole partitions, so that a page ends behind a partition.
+    fn groups_partitions(&self) -> bool {
+        let columns = self.select.table.partition_key_columns().len();
+        self.select.group_by.is_some_and(|group_by| group_by <= columns)
+    }
+
+    #[inline]
+    fn set_last_key(&mut self, key: &DecoratedKey) {
+        if self.last_key.as_ref() != Some(key) {
+            self.last_key = Some(key.clone());
+        }
+    }
+}

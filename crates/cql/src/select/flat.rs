@@ -1,0 +1,78 @@
+//! Plans the values that a scan returns in flat form.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
+use espalier_storage::FlatColumns;
+
+use super::{PlannedSelect, SelectExpression};
+use crate::restrictions::FilterTarget;
+
+/// The flat rows of a scan, and their use in the answer.
+#[derive(Debug)]
+pub struct PlannedFlat {
+    /// The values of each row.
+    pub columns: Arc<FlatColumns>,
+    /// The number of partition key columns in front, if the selected columns are these and then the
+    /// values of the row in their order.
+    pub key_columns_before_row: Option<usize>,
+}
+
+impl PlannedFlat {
+    /// Plans the flat rows of a SELECT; `None` if it reads more of a row than the values of columns
+    /// of one cell.
+    pub(super) fn plan(select: &PlannedSelect) -> Option<Self> {
+        let table = &*select.table;
+        let is_by_key = select.restrictions.partition.keys().is_some();
+        let is_scan = !is_by_key && select.nearest.is_none() && select.sort.is_empty();
+        let reads_metadata = select.selectors.iter().any(SelectExpression::reads_metadata);
+        if !is_scan || select.shows_partitions() || reads_metadata || table.is_counter() {
+            return None;
+        }
+        let mut read: Vec<&ColumnDefinition> = Vec::new();
+        let mut visit = |column: &ColumnDefinition| read.extend(table.column_by_id(column.id));
+        select.selectors.iter().for_each(|selector| selector.for_each_column(&mut visit));
+        for filter in &select.restrictions.filters {
+            let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = &filter.target;
+            visit(column);
+        }
+        let mut regular = Vec::new();
+        for column in read.iter().filter(|column| column.kind == ColumnKind::Regular) {
+            if column.is_complex() {
+                return None;
+            }
+            if !regular.contains(&column.id) {
+                regular.push(column.id);
+            }
+        }
+        // The position behind a row has its clustering. A read that aggregates all rows, or whole
+        // partitions, goes on behind partitions only.
+        let groups_partitions =
+            select.group_by.is_none_or(|columns| columns <= table.partition_key_columns().len());
+        let reads_clustering = read.iter().any(|column| column.kind == ColumnKind::Clustering);
+        let needs_clustering = reads_clustering || !select.is_aggregate || !groups_partitions;
+        let clustering = if needs_clustering { table.clustering_columns().len() } else { 0 };
+        let columns = FlatColumns { clustering, regular: regular.into() };
+        let key_columns_before_row = key_columns_before_row(table, &select.selectors, &columns);
+        Some(Self { columns: Arc::new(columns), key_columns_before_row })
+    }
+}
+
+fn key_columns_before_row(
+    table: &TableMetadata,
+    selectors: &[SelectExpression],
+    columns: &FlatColumns,
+) -> Option<usize> {
+    let is_key = |selector: &&SelectExpression| match selector {
+        SelectExpression::Column(column) => column.kind == ColumnKind::PartitionKey,
+        _ => false,
+    };
+    let keys = selectors.iter().take_while(is_key).count();
+    let clustering = table.clustering_columns().iter().take(columns.clustering);
+    let values = clustering.map(|column| column.id).chain(columns.regular.iter().copied());
+    let selected = selectors.iter().skip(keys).map(|selector| match selector {
+        SelectExpression::Column(column) => Some(column.id),
+        _ => None,
+    });
+    selected.eq(values.map(Some)).then_some(keys)
+}
