@@ -44,7 +44,7 @@ pub use clustering::{
     append_clustering, decode_clustering, decode_component, encode_clustering,
     encode_clustering_prefix, encode_component, encode_ordered_clustering,
 };
-pub use escaped::{decode_escaped, encode_escaped};
+pub use escaped::{decode_escaped, decode_escaped_into, encode_escaped, escaped_length};
 pub use key::{decode_decorated_key, encode_decorated_key};
 pub use value::{decode, encode};
 

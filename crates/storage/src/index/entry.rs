@@ -10,7 +10,7 @@
 //! (`put_form` of the mutation crate), even if a form was cut.
 
 use espalier_mutation::{Clustering, ClusteringComparator, DecoratedKey, path};
-use espalier_types::byte_comparable::{TERMINATOR, decode_escaped};
+use espalier_types::byte_comparable::{TERMINATOR, escaped_length};
 
 use crate::StorageError;
 
@@ -18,22 +18,23 @@ use crate::StorageError;
 pub(super) const BEHIND: u8 = path::BEHIND;
 
 /// Returns the length of the value at the beginning of an entry.
+#[inline]
 pub(super) fn value_length(entry: &[u8]) -> Result<usize, StorageError> {
-    escaped_length(entry, 1).ok_or_else(|| corrupt("its value does not end"))
+    part_length(entry, 1).ok_or_else(|| corrupt("its value does not end"))
 }
 
 /// Splits the place behind the value of an entry into the partition and the row.
 pub(super) fn split_place(place: &[u8]) -> Result<(&[u8], &[u8]), StorageError> {
     const KEY: usize = 1 + size_of::<u64>() + 1;
-    let length = escaped_length(place, KEY).ok_or_else(|| corrupt("its key does not end"))?;
+    let length = part_length(place, KEY).ok_or_else(|| corrupt("its key does not end"))?;
     Ok(place.split_at(length))
 }
 
 /// Returns the length of `head` bytes, an escaped string, and the terminator behind it.
-fn escaped_length(bytes: &[u8], head: usize) -> Option<usize> {
-    let mut rest = bytes.get(head..)?;
-    decode_escaped(&mut rest).ok()?;
-    (rest.first() == Some(&TERMINATOR)).then(|| bytes.len() - rest.len() + 1)
+#[inline]
+fn part_length(bytes: &[u8], head: usize) -> Option<usize> {
+    let end = head + escaped_length(bytes.get(head..)?)?;
+    (bytes.get(end) == Some(&TERMINATOR)).then_some(end + 1)
 }
 
 /// Decodes the partition of an entry.

@@ -58,11 +58,37 @@ fn first_zero(bytes: &[u8]) -> Option<usize> {
 ///
 /// Returns an error if `input` ends inside the value or has an impossible escape.
 pub fn decode_escaped(input: &mut &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let mut source = Source::new(input, false);
     let mut out = Vec::new();
-    decode_from(&CqlType::Blob, &mut source, &mut out)?;
-    *input = source.rest();
+    decode_escaped_into(input, &mut out)?;
     Ok(out)
+}
+
+/// Takes an escaped value off the front of `input`, and appends it to `out`. An error leaves
+/// `input` as it was, and may leave a part of the value in `out`.
+///
+/// # Errors
+///
+/// As [`decode_escaped`].
+pub fn decode_escaped_into(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let mut source = Source::new(input, false);
+    decode_from(&CqlType::Blob, &mut source, out)?;
+    *input = source.rest();
+    Ok(())
+}
+
+/// Returns the length of the escaped value at the front of `input`; `None` if `input` ends inside
+/// it. An impossible escape is not found.
+#[inline]
+pub fn escaped_length(input: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += first_zero(input.get(at..)?)? + 1;
+        at += input.get(at..)?.iter().take_while(|&&byte| byte == CONTINUED).count();
+        if input.get(at) != Some(&RUN_DONE) {
+            return Some(at);
+        }
+        at += 1;
+    }
 }
 
 pub(super) fn decode_from(
@@ -145,6 +171,7 @@ mod tests {
             a.push(0x38);
             b.push(0x60);
             let mut input = &a[..];
+            prop_assert_eq!(escaped_length(input), Some(input.len() - 1));
             prop_assert_eq!(decode_escaped(&mut input), Ok(left.clone()));
             prop_assert_eq!(input, [0x38]);
             // A separator behind the value must not change the order.
