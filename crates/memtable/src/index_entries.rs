@@ -14,6 +14,17 @@ use espalier_trie::{
 
 use crate::{MemtableBudget, vectors::MemtableVectors};
 
+/// Bytes of the entries that are copied at a time (arbitrary): long keys make fewer entries.
+const MAX_PORTION_BYTES: usize = 64 << 10;
+
+/// Some entries of an index, in order.
+pub struct IndexPortion {
+    /// The entries.
+    pub entries: Vec<Vec<u8>>,
+    /// True if no other entries follow.
+    pub is_last: bool,
+}
+
 /// The entries of one index.
 struct Trie {
     name: String,
@@ -174,26 +185,29 @@ impl MemtableIndexes {
         self.vectors.iter().find(|vectors| vectors.name == name)
     }
 
-    /// Collects entries of an index, from the first one that is not below `from`: up to `most`, and
-    /// those that begin with `start` alone.
+    /// Collects entries from the first one that is not below `from`: up to `most`, and those that
+    /// begin with `start` alone.
     pub(crate) fn entries_from(
         &self,
         name: &str,
         (from, start): (&[u8], &[u8]),
         most: usize,
-    ) -> Vec<Vec<u8>> {
+    ) -> IndexPortion {
+        let (mut entries, mut bytes) = (Vec::new(), 0);
         let Some(trie) = self.tries.iter().find(|trie| trie.name == name) else {
-            return Vec::new();
+            return IndexPortion { entries, is_last: true };
         };
         let mut walk = trie.entries.cursor(Direction::Forward).into_entries();
         walk.seek(from);
-        let mut found = Vec::new();
-        while found.len() < most
-            && let Some((entry, _)) = walk.next_entry()
+        while let Some((entry, _)) = walk.next_entry()
             && entry.starts_with(start)
         {
-            found.push(entry.to_vec());
+            if entries.len() == most || bytes >= MAX_PORTION_BYTES {
+                return IndexPortion { entries, is_last: false };
+            }
+            bytes += entry.len();
+            entries.push(entry.to_vec());
         }
-        found
+        IndexPortion { entries, is_last: true }
     }
 }

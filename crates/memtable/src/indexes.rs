@@ -2,7 +2,11 @@
 
 use espalier_mutation::{DecoratedKeyRef, PartitionUpdate, RowContent, schema::TableMetadata};
 
-use super::{Memtable, index_entries::MemtableIndexes, store::StoreFull};
+use super::{
+    Memtable,
+    index_entries::{IndexPortion, MemtableIndexes},
+    store::StoreFull,
+};
 
 impl Memtable {
     /// Adds the entries of an update.
@@ -55,16 +59,18 @@ impl Memtable {
         self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().has(name, signature))
     }
 
-    /// Collects entries of an index, from the first one that is not below `from`: up to `most`, and
-    /// those that begin with `start` alone.
+    /// Collects entries of an index, from the first one that is not below `from`: up to `most`, not
+    /// many bytes, and those that begin with `start` alone.
     pub fn index_entries(
         &self,
         name: &str,
         (from, start): (&[u8], &[u8]),
         most: usize,
-    ) -> Vec<Vec<u8>> {
-        let Some(indexes) = &self.indexes else { return Vec::new() };
-        indexes.borrow().entries_from(name, (from, start), most)
+    ) -> IndexPortion {
+        match &self.indexes {
+            Some(indexes) => indexes.borrow().entries_from(name, (from, start), most),
+            None => IndexPortion { entries: Vec::new(), is_last: true },
+        }
     }
 
     /// Calls `visit` with the entries of all indexes, if there are any. The caller must not wait

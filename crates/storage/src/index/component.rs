@@ -34,11 +34,13 @@ pub(crate) async fn write_memtable(
         let mut index = index.await?;
         let mut from = Vec::new();
         loop {
-            let entries = memtable.index_entries(&name, (&from, &[]), ENTRIES_AT_ONCE);
-            entries.iter().try_for_each(|entry| index.add(entry))?;
+            let portion = memtable.index_entries(&name, (&from, &[]), ENTRIES_AT_ONCE);
+            portion.entries.iter().try_for_each(|entry| index.add(entry))?;
             index.make_room().await?;
-            let Some(last) = entries.into_iter().next_back() else { break };
-            from = last;
+            match portion.entries.into_iter().next_back() {
+                Some(last) if !portion.is_last => from = last,
+                _ => break,
+            }
             from.push(0);
             pace().await;
         }

@@ -36,13 +36,13 @@ pub(super) struct MemoryEntries {
 impl MemoryEntries {
     fn take_from(&mut self, from: &[u8]) {
         let (bounds, most) = ((from, &*self.start), self.portion);
-        self.ahead = self.memtable.index_entries(&self.index, bounds, most).into();
-        self.is_last = self.ahead.len() < most;
+        let found = self.memtable.index_entries(&self.index, bounds, most);
+        (self.ahead, self.is_last) = (found.entries.into(), found.is_last);
         self.portion = (2 * most).min(MAX_ENTRIES_AT_ONCE);
     }
 }
 
-/// The entries in one segment of an SSTable's component.
+/// The entries in an SSTable's component.
 pub(super) struct FileEntries {
     cursor: EntryCursor,
     is_there: bool,
