@@ -6,7 +6,7 @@
 //! | `component`, `vector_component` | the entries of an SSTable, which a flush writes |
 //! | `search` | the terms that a read looks up |
 //! | `source`, `candidates` | cursors over the entries, and their union in the order of the table |
-//! | `range` | the places of a range of values, sorted in passes |
+//! | `range`, `kept` | the places of a range of values, sorted in passes |
 //! | `nearest` | a search for the most similar vectors |
 //! | `read` | a read of the rows that the entries name |
 //! | `build`, `failures` | the background task that indexes SSTables without entries |
@@ -20,6 +20,7 @@ mod candidates;
 mod component;
 mod entry;
 mod failures;
+mod kept;
 mod nearest;
 mod range;
 mod read;

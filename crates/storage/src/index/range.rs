@@ -3,7 +3,7 @@
 //! The entries of a range are in the order of their values, but a read wants places in the order of
 //! the table. So each *pass* reads all entries of the range, and keeps the first places behind the
 //! last returned one. If the read wants more places, another pass follows, which keeps eight times
-//! as many, up to [`MAX_KEPT_BYTES`]. That bounds the memory.
+//! as many, up to [`MAX_KEPT_BYTES`]. That bounds the memory (`kept`).
 //!
 //! A pass counts the remaining places. If the remaining passes and look-ups cost more than a scan
 //! of the table, the read scans the table. The table's view remembers the range ([`DearRanges`]),
@@ -12,10 +12,7 @@
 //! If the range has many rows, a scan for few rows ends early. So a pass gives up when it has read
 //! more entries than such a scan would read rows; then this read scans, but later ones may not.
 
-use std::{
-    cell::RefCell,
-    collections::{BTreeSet, VecDeque},
-};
+use std::{cell::RefCell, collections::VecDeque};
 
 use espalier_mutation::put_entry_value;
 use espalier_runtime::maybe_yield;
@@ -23,15 +20,12 @@ use espalier_runtime::maybe_yield;
 use super::{
     candidates::{FIRST_PLACES, Found, Places},
     entry::{self, BEHIND},
+    kept::{Kept, MAX_KEPT_BYTES},
     search::{FormBound, IndexTerm},
     source::EntrySource,
 };
 use crate::StorageError;
 
-/// Maximum bytes of the places that a pass keeps (arbitrary): tens of thousands of short keys.
-const MAX_KEPT_BYTES: usize = 4 << 20;
-/// Bytes of memory that a place takes besides its own bytes; an estimate.
-const PLACE_BYTES: usize = 48;
 /// The factor by which each pass keeps more places than the pass before (arbitrary).
 const GROWTH: usize = 8;
 
@@ -165,7 +159,7 @@ impl RangeSearch {
         self.most = Some(most.saturating_mul(GROWTH));
         // Look-ups of more places alone would cost more than a scan.
         let most_wanted = (self.table_rows / ROWS_PER_LOOK_UP).saturating_add(most as u64);
-        let mut kept = Kept { places: BTreeSet::new(), bytes: 0, most, is_cut: false };
+        let mut kept = Kept::new(most);
         self.pass = Pass::default();
         for source in &mut self.sources {
             source.seek(&self.lower).await?;
@@ -186,7 +180,7 @@ impl RangeSearch {
                 if place >= from && end.is_none_or(|end| place < end) {
                     self.pass.wanted += 1;
                     kept.add(place);
-                    if kept.is_cut && self.pass.wanted > most_wanted {
+                    if kept.is_cut() && self.pass.wanted > most_wanted {
                         return Ok(Found::Scan { of_any_rows: true });
                     }
                 }
@@ -197,40 +191,16 @@ impl RangeSearch {
                 maybe_yield().await;
             }
         }
-        (self.pass.kept, self.pass.kept_bytes) = (kept.places.len(), kept.bytes);
-        if kept.is_cut && self.is_dear() {
+        (self.pass.kept, self.pass.kept_bytes) = (kept.finish(), kept.memory_bytes());
+        if kept.is_cut() && self.is_dear() {
             return Ok(Found::Scan { of_any_rows: true });
         }
-        let is_last = !kept.is_cut;
-        Ok(Found::Places(Places { places: kept.places.into_iter().collect(), is_last }))
-    }
-}
-
-/// The first places that a pass has met so far.
-struct Kept {
-    places: BTreeSet<Vec<u8>>,
-    bytes: usize,
-    most: usize,
-    /// True if the pass has dropped greater places.
-    is_cut: bool,
-}
-
-impl Kept {
-    fn add(&mut self, place: &[u8]) {
-        // A place behind the last kept one may lie behind dropped places.
-        if self.is_cut && self.places.last().is_none_or(|last| place > last.as_slice()) {
-            return;
+        let mut places = Vec::with_capacity(self.pass.kept);
+        for place in kept.places() {
+            places.push(place.to_vec());
+            maybe_yield().await;
         }
-        if self.places.insert(place.to_vec()) {
-            self.bytes += place.len() + PLACE_BYTES;
-        }
-        while self.places.len() > self.most
-            || (self.bytes > MAX_KEPT_BYTES && self.places.len() > FIRST_PLACES)
-        {
-            let Some(last) = self.places.pop_last() else { return };
-            self.bytes -= last.len() + PLACE_BYTES;
-            self.is_cut = true;
-        }
+        Ok(Found::Places(Places { places, is_last: !kept.is_cut() }))
     }
 }
 
@@ -248,35 +218,6 @@ fn near(bound: &FormBound, is_upper: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn kept(most: usize, places: &[u8]) -> (Vec<u8>, bool) {
-        let mut kept = Kept { places: BTreeSet::new(), bytes: 0, most, is_cut: false };
-        places.iter().for_each(|place| kept.add(&[*place]));
-        assert_eq!(kept.bytes, kept.places.len() * (1 + PLACE_BYTES));
-        (kept.places.into_iter().map(|place| place[0]).collect(), kept.is_cut)
-    }
-
-    #[test]
-    fn a_pass_keeps_the_least_places_in_any_order() {
-        assert_eq!(kept(3, &[5, 1, 4]), (vec![1, 4, 5], false));
-        assert_eq!(kept(3, &[5, 1, 4, 1, 5]), (vec![1, 4, 5], false));
-        assert_eq!(kept(3, &[5, 1, 4, 9]), (vec![1, 4, 5], true));
-        // The pass dropped 9, so it must drop 8, too, although there is room after 1 came twice.
-        assert_eq!(kept(3, &[9, 5, 4, 1, 1, 8]), (vec![1, 4, 5], true));
-        assert_eq!(kept(2, &[9, 8, 7, 6, 5]), (vec![5, 6], true));
-    }
-
-    #[test]
-    fn long_places_are_kept_up_to_a_number_of_bytes() {
-        let mut kept = Kept { places: BTreeSet::new(), bytes: 0, most: 10_000, is_cut: false };
-        for number in 0..1000u32 {
-            kept.add(&[number.to_be_bytes().as_slice(), &[0; 60_000]].concat());
-        }
-        assert!(kept.is_cut && kept.bytes <= MAX_KEPT_BYTES, "{} bytes", kept.bytes);
-        assert_eq!(kept.places.len(), MAX_KEPT_BYTES / (60_004 + PLACE_BYTES));
-        let first = kept.places.first().unwrap();
-        assert_eq!(first[..4], [0; 4]);
-    }
 
     #[test]
     fn a_read_of_few_rows_does_not_pass_a_long_range() {
