@@ -78,8 +78,8 @@ pub(super) enum Found {
 enum Met {
     /// The term has the place, or cannot tell.
     Here,
-    /// The term lacks the place, and this is its next one.
-    Behind(Vec<u8>),
+    /// The term lacks the place, and stands at its next one.
+    Behind,
     /// The term has no further places.
     AtEnd,
 }
@@ -178,9 +178,17 @@ impl Candidates {
         union.seek(wanted).await?;
         Ok(match union.place() {
             Some(found) if found == wanted => Met::Here,
-            Some(found) => Met::Behind(found.to_vec()),
+            Some(_) => Met::Behind,
             None => Met::AtEnd,
         })
+    }
+
+    /// Returns the place of a search for values.
+    fn place(&self) -> Option<&[u8]> {
+        match &self.kind {
+            Kind::OneOf { union, .. } => union.place(),
+            _ => None,
+        }
     }
 
     /// Returns whether the search is for a range of values.
@@ -260,18 +268,20 @@ async fn common_places(
     most: usize,
 ) -> Result<Places, StorageError> {
     first.seek(from).await?;
-    let (mut places, mut bytes) = (Vec::new(), 0);
+    let (mut places, mut bytes, mut place) = (Vec::new(), 0, Vec::new());
     'places: while places.len() < most && bytes < MAX_PLACES_BYTES {
         maybe_yield().await;
-        let place = first.place().filter(|place| end.is_none_or(|end| *place < end));
-        let Some(place) = place.map(<[u8]>::to_vec) else {
+        let Some(least) = first.place().filter(|place| end.is_none_or(|end| *place < end)) else {
             return Ok(Places { places, is_last: true });
         };
+        place.clear();
+        place.extend_from_slice(least);
         for other in &mut *others {
             match other.meet(listed, &place).await? {
                 Met::Here => {}
-                Met::Behind(next) => {
-                    first.seek(&next).await?;
+                Met::Behind => {
+                    let Some(next) = other.place() else { continue };
+                    first.seek(next).await?;
                     continue 'places;
                 }
                 Met::AtEnd => return Ok(Places { places, is_last: true }),
@@ -279,7 +289,7 @@ async fn common_places(
         }
         first.next(&place).await?;
         bytes += place.len();
-        places.push(place);
+        places.push(place.clone());
     }
     Ok(Places { places, is_last: false })
 }

@@ -16,12 +16,14 @@ pub(super) struct Stream {
     source: EntrySource,
     /// The value, as entries have it.
     value: Rc<[u8]>,
+    /// The entry that is sought, in memory that all seeks use.
+    sought: Vec<u8>,
 }
 
 impl Stream {
     /// Creates the stream of `value`, as entries have it, in a new source.
     pub(super) fn new(source: EntrySource, value: Rc<[u8]>) -> Self {
-        Self { source, value }
+        Self { source, value, sought: Vec::new() }
     }
 
     /// Returns the present place; `None` behind the last entry of the value.
@@ -30,8 +32,10 @@ impl Stream {
     }
 
     async fn seek(&mut self, place: &[u8]) -> Result<(), StorageError> {
-        let from = [&*self.value, place].concat();
-        self.source.seek(&from).await
+        self.sought.clear();
+        self.sought.extend_from_slice(&self.value);
+        self.sought.extend_from_slice(place);
+        self.source.seek(&self.sought).await
     }
 }
 
