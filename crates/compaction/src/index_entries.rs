@@ -1,15 +1,17 @@
 //! Writes the entries of secondary indexes beside an output: those of the rows that the compaction
 //! writes.
 //!
-//! Memory: [`SEGMENT_BYTES`] for each index. Entries beyond that begin another segment of the
-//! component.
+//! A trie sorts the entries of an index. Once the tries are large, the largest becomes a sorted run
+//! in a file, and the component is merged from all runs in the end.
+//!
+//! Memory: [`RUN_BYTES`] for all indexes of an output.
 
 use espalier_mutation::{
     DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, Unfiltered, put_entry_value,
     schema::{IndexMetadata, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, maybe_yield};
-use espalier_sstable::{SSTableWriter, SecondaryIndexWriter, VectorLimits};
+use espalier_sstable::{IndexRuns, SSTableWriter, SecondaryIndexWriter, VectorLimits};
 use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
 
 use crate::{
@@ -17,20 +19,9 @@ use crate::{
     vector_entries::{VectorBuilder, VectorComponent},
 };
 
-/// The bytes of entries that are sorted at a time. Arbitrary: a tenth of a GiB of Data.db has about
-/// as many.
-const SEGMENT_BYTES: usize = 32 << 20;
-
-async fn create(
-    file_system: &FileSystem,
-    writer: &SSTableWriter,
-    name: &str,
-    signature: &str,
-) -> Result<SecondaryIndexWriter, CompactionError> {
-    let (descriptor, is_durable) = (writer.descriptor(), writer.is_durable());
-    let index = SecondaryIndexWriter::create(file_system, descriptor, name, signature, is_durable);
-    Ok(index.await?)
-}
+/// The bytes of all tries from which on the largest becomes a run. Arbitrary: a tenth of a GiB of
+/// Data.db has about as many in one index.
+const RUN_BYTES: usize = 32 << 20;
 
 /// Collects the entries of one index.
 struct IndexBuilder {
@@ -38,8 +29,8 @@ struct IndexBuilder {
     signature: String,
     column: IndexedColumn,
     entries: InMemoryTrie<()>,
-    /// The component, once it has a segment.
-    component: Option<SecondaryIndexWriter>,
+    /// The entries that came before, once they were many.
+    runs: Option<IndexRuns>,
 }
 
 /// Collects the entries of the rows of an SSTable that is being written.
@@ -49,13 +40,16 @@ pub(crate) struct IndexBuilders {
     key: Option<DecoratedKey>,
     form: Vec<u8>,
     entry: Vec<u8>,
+    /// [`RUN_BYTES`], or less in tests.
+    run_bytes: usize,
 }
 
 impl IndexBuilders {
     /// Creates builders for all indexes of a table.
     pub(crate) fn new(table: &TableMetadata, limits: &VectorLimits) -> Self {
         let (builders, vectors) = (Vec::new(), Vec::new());
-        let mut this = Self { builders, vectors, key: None, form: Vec::new(), entry: Vec::new() };
+        let (form, entry, run_bytes) = (Vec::new(), Vec::new(), RUN_BYTES);
+        let mut this = Self { builders, vectors, key: None, form, entry, run_bytes };
         table.indexes.iter().for_each(|index| this.add_index(table, index, limits));
         this
     }
@@ -68,7 +62,7 @@ impl IndexBuilders {
             self.vectors.push(VectorBuilder::new(of, column));
         } else {
             let entries = InMemoryTrie::new();
-            self.builders.push(IndexBuilder { name, signature, column, entries, component: None });
+            self.builders.push(IndexBuilder { name, signature, column, entries, runs: None });
         }
     }
 
@@ -112,7 +106,7 @@ impl IndexBuilders {
         row: &Row,
         is_static: bool,
     ) -> Result<(), CompactionError> {
-        let Self { builders, vectors, key, form, entry } = self;
+        let Self { builders, vectors, key, form, entry, .. } = self;
         let Some(key) = key else { return Ok(()) };
         let clustering = (!is_static).then_some(&*row.clustering.values);
         let indexed = IndexedRow { key: key.borrowed(), clustering, row };
@@ -126,7 +120,7 @@ impl IndexBuilders {
                     outcome = entries.put(entry, ());
                 }
             });
-            // A trie is far from full at the size of a segment.
+            // A trie is far from full at the size of a run.
             outcome.map_err(|error| CompactionError::Corrupt {
                 what: "the entries of a secondary index".into(),
                 reason: error.to_string(),
@@ -148,10 +142,11 @@ impl IndexBuilders {
         file_system: &FileSystem,
         writer: &SSTableWriter,
     ) -> Result<(), CompactionError> {
-        for builder in &mut self.builders {
-            if builder.entries.used_bytes() >= SEGMENT_BYTES {
-                builder.write_segment(file_system, writer).await?;
-            }
+        let used = |builder: &IndexBuilder| builder.entries.used_bytes();
+        if self.builders.iter().map(used).sum::<usize>() >= self.run_bytes
+            && let Some(largest) = self.builders.iter_mut().max_by_key(|builder| used(builder))
+        {
+            largest.write_run(file_system, writer).await?;
         }
         for builder in &mut self.vectors {
             if builder.is_full() {
@@ -167,11 +162,9 @@ impl IndexBuilders {
         file_system: &FileSystem,
         writer: &mut SSTableWriter,
     ) -> Result<(), CompactionError> {
-        for mut builder in self.builders {
-            builder.write_segment(file_system, writer).await?;
-            if let Some(component) = builder.component {
-                writer.add_secondary_index(component).await?;
-            }
+        for builder in self.builders {
+            let component = builder.finish(file_system, writer).await?;
+            writer.add_secondary_index(component).await?;
         }
         for builder in self.vectors {
             let component = builder.finish(file_system, writer).await?;
@@ -182,24 +175,153 @@ impl IndexBuilders {
 }
 
 impl IndexBuilder {
-    async fn write_segment(
+    /// Writes the collected entries as a sorted run.
+    async fn write_run(
         &mut self,
         file_system: &FileSystem,
         writer: &SSTableWriter,
     ) -> Result<(), CompactionError> {
-        let component = match self.component.take() {
-            Some(component) => component,
-            None => create(file_system, writer, &self.name, &self.signature).await?,
+        let runs = match self.runs.take() {
+            Some(runs) => runs,
+            None => IndexRuns::create(file_system, writer.descriptor(), &self.name).await?,
         };
-        let component = self.component.insert(component);
+        let runs = self.runs.insert(runs);
         let entries = std::mem::take(&mut self.entries);
         let mut walk = entries.entries(Direction::Forward);
+        while let Some((entry, _)) = walk.next_entry() {
+            runs.add(entry)?;
+            runs.make_room().await?;
+            maybe_yield().await;
+        }
+        runs.end_run();
+        Ok(())
+    }
+
+    /// Writes the component.
+    async fn finish(
+        mut self,
+        file_system: &FileSystem,
+        writer: &SSTableWriter,
+    ) -> Result<SecondaryIndexWriter, CompactionError> {
+        if self.runs.is_some() {
+            self.write_run(file_system, writer).await?;
+        }
+        let (descriptor, is_durable) = (writer.descriptor(), writer.is_durable());
+        let (name, signature) = (&self.name, &self.signature);
+        let component =
+            SecondaryIndexWriter::create(file_system, descriptor, name, signature, is_durable);
+        let mut component = component.await?;
+        if let Some(runs) = self.runs {
+            runs.merge_into(&mut component).await?;
+            return Ok(component);
+        }
+        let mut walk = self.entries.entries(Direction::Forward);
         while let Some((entry, _)) = walk.next_entry() {
             component.add(entry)?;
             component.make_room().await?;
             maybe_yield().await;
         }
-        component.end_segment()?;
-        Ok(())
+        Ok(component)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+
+    use bytes::Bytes;
+    use espalier_mutation::{
+        Cell, Clustering, ColumnData, DeletionTime, path, put_form,
+        schema::{IndexKind, TARGET_OPTION, TableBuilder, TableId},
+    };
+    use espalier_runtime::block_on;
+    use espalier_sstable::{
+        Descriptor, PageCache, SSTable, SSTableId, WriterOptions, versions::Version,
+    };
+    use espalier_types::CqlType;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const ROWS: i32 = 4000;
+
+    fn table() -> Arc<TableMetadata> {
+        let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+        let builder = builder.partition_key("k", CqlType::Int).regular("v", CqlType::Int);
+        let mut table = builder.regular("w", CqlType::Int).build();
+        for column in ["v", "w"] {
+            let options = [(TARGET_OPTION.into(), column.into())].into();
+            let index = IndexMetadata::from_options(column, IndexKind::Composites, options);
+            table.indexes.push(index.unwrap());
+        }
+        Arc::new(table)
+    }
+
+    fn bytes(number: i32) -> Bytes {
+        Bytes::copy_from_slice(&number.to_be_bytes())
+    }
+
+    /// Returns the value of a row in a column: one of few, or another in each row.
+    fn value(column: &str, row: i32) -> Bytes {
+        bytes(if column == "v" { row % 7 } else { row.wrapping_mul(0x1234_5677) })
+    }
+
+    #[test]
+    fn runs_become_one_component() {
+        block_on(async {
+            let file_system = FileSystem::simulated(1);
+            file_system.create_dir_all("ks/t").await.unwrap();
+            let (table, version) = (table(), Version::named("da").unwrap());
+            let id = SSTableId::Generation(1.try_into().unwrap());
+            let descriptor = Descriptor::new(PathBuf::from("ks/t"), version, id);
+            let options = WriterOptions::for_table(descriptor, table.clone()).unwrap();
+            let mut writer = SSTableWriter::create(&file_system, options).await.unwrap();
+            let mut indexes = IndexBuilders::new(&table, &VectorLimits::default());
+            indexes.run_bytes = 64 << 10;
+            let mut expected = [BTreeSet::new(), BTreeSet::new()];
+            let mut keys: Vec<_> =
+                (0..ROWS).map(|row| (DecoratedKey::new(bytes(row)), row)).collect();
+            keys.sort();
+            for (key, number) in keys {
+                let mut row = Row::empty(Clustering::empty());
+                for (column, expected) in ["v", "w"].into_iter().zip(&mut expected) {
+                    let (value, id) = (value(column, number), table.column(column).unwrap().id);
+                    row.columns.push((id, ColumnData::Simple(Cell::live(1, value.clone()))));
+                    let (mut form, mut entry) = (Vec::new(), Vec::new());
+                    put_form(&[(&CqlType::Int, &value)], &mut form);
+                    put_entry_value(&form, &mut entry);
+                    path::put_partition(key.borrowed(), &mut entry);
+                    path::put_row::<&[u8]>(table.comparator(), &[], &mut entry);
+                    expected.insert(entry);
+                }
+                let deletion = DeletionTime::LIVE;
+                let header = PartitionHeader { key, deletion, static_row: None };
+                indexes.start_partition(&table, &header).unwrap();
+                writer.start_partition(header).unwrap();
+                let row = Unfiltered::Row(row);
+                indexes.add(&table, &row).unwrap();
+                writer.add(row).await.unwrap();
+                writer.end_partition().await.unwrap();
+                indexes.make_room(&file_system, &writer).await.unwrap();
+            }
+            assert!(indexes.builders.iter().all(|builder| builder.runs.is_some()));
+            indexes.finish(&file_system, &mut writer).await.unwrap();
+            let written = writer.finish().await.unwrap().unwrap();
+            let files = file_system.read_dir("ks/t").await.unwrap();
+            assert!(files.iter().all(|file| !file.name.ends_with(".runs")));
+            let cache = PageCache::new(1 << 20);
+            let opened = SSTable::open(&file_system, &table, written.descriptor, &cache);
+            let sstable = opened.await.unwrap();
+            for (column, expected) in ["v", "w"].into_iter().zip(&expected) {
+                let index = sstable.reader().secondary_index(column).unwrap();
+                let (mut cursor, mut expected) = (index.cursor(false).unwrap(), expected.iter());
+                let mut is_there = cursor.seek(&[]).await.unwrap();
+                while is_there {
+                    assert_eq!(Some(cursor.entry()), expected.next().map(Vec::as_slice));
+                    is_there = cursor.next().await.unwrap();
+                }
+                assert_eq!(expected.next(), None);
+            }
+        });
     }
 }

@@ -27,7 +27,7 @@ pub struct Counted<A> {
 
 impl<A> Counted<A> {
     /// Wraps an allocator. `prepare` runs once, before the first allocation; it must not allocate.
-    pub(crate) const fn new(allocator: A, prepare: fn()) -> Self {
+    pub const fn new(allocator: A, prepare: fn()) -> Self {
         Self { allocator, prepare }
     }
 

@@ -63,7 +63,7 @@ pub use reader::{
     PointLookup, PointRow, PointScratch, Presence, RawRow, RowBatch, RowBatches, SSTableReader,
     Scan, ScannedPartition, read_statistics,
 };
-pub use secondary_index::{EntryCursor, SecondaryIndex, SecondaryIndexWriter};
+pub use secondary_index::{EntryCursor, IndexRuns, SecondaryIndex, SecondaryIndexWriter};
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
 pub use vector_index::{
     ChunkedBytes, ChunkedRows, NearestNodes, NearestSearch, Neighbor, Top, VectorIndex,

@@ -132,7 +132,7 @@ impl SSTableReader {
             }
         };
         check_key_range(&index, &statistics, features)?;
-        let secondary = files.open_secondary(&components).await?;
+        let secondary = files.open_secondary(&components, &statistics).await?;
         let (first_key, last_key) = index.key_range();
         let bytes_on_disk = data.stored_length() + index.length();
         Ok(Self(Rc::new(Inner {
@@ -197,17 +197,19 @@ impl IndexFiles<'_> {
         Ok(if self.cache.keeps_index_pages() { file } else { file.with_caching(Caching::Private) })
     }
 
-    /// Opens the entries of secondary indexes. Leaves out missing and damaged components, because a
-    /// compaction can make them again from the rows.
+    /// Opens the entries of secondary indexes. Leaves out missing and damaged components, and those
+    /// of another version, because a compaction can make them again from the rows.
     async fn open_secondary(
         &self,
         components: &BTreeSet<Component>,
+        statistics: &Statistics,
     ) -> Result<BTreeMap<String, SecondaryIndex>> {
+        let partitions = statistics.stats.partition_sizes.total();
         let mut opened = BTreeMap::new();
         for component in components {
             let Component::SecondaryIndex(name) = component else { continue };
             let index = match self.open(component.clone()).await {
-                Ok(file) => SecondaryIndex::open(file).await,
+                Ok(file) => SecondaryIndex::open(file, partitions).await,
                 Err(error) => Err(error),
             };
             match index {

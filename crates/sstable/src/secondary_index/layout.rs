@@ -1,4 +1,6 @@
-//! The part of the file behind its tries.
+//! The part of the file behind its blocks and its trie.
+
+use espalier_trie::page::PAGE_SIZE;
 
 use crate::{
     error::{FileName, Result, SSTableError},
@@ -6,39 +8,33 @@ use crate::{
 };
 
 const MAGIC: [u8; 4] = *b"espx";
-const VERSION: u32 = 1;
+/// Version 1 had one trie for each segment of sorted entries. No release has written it.
+const VERSION: u32 = 2;
 /// Bytes of the end of the file: position of the description, version, magic.
 pub(super) const END_BYTES: usize = 16;
-/// Maximum number of segments. Arbitrary: a writer makes one for each 32 MiB of entries.
-const MAX_SEGMENTS: u32 = 1 << 20;
-
-/// The payload bits of an entry. Its payload is empty.
-pub(super) const ENTRY_BITS: u8 = 1;
-
-/// One trie of entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    /// The position of the root.
-    pub(super) root: u64,
-    /// The number of entries.
-    pub(super) entries: u64,
-}
 
 /// The contents of a component, which its last bytes name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// Tries of entries.
+    /// Blocks of entries.
     Entries,
     /// Vectors (`vector_index`).
     Vectors,
 }
 
 /// The description of the entries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Description {
     /// The target of the index and the type of its column.
     pub(super) signature: String,
-    pub(super) segments: Vec<Segment>,
+    /// The number of partitions of the SSTable.
+    pub(super) partitions: u64,
+    /// The number of entries.
+    pub(super) entries: u64,
+    /// The pages of the blocks, which begin with the file.
+    pub(super) pages: u64,
+    /// The position of the root of the trie, behind the blocks; 0 if there is at most one block.
+    pub(super) root: u64,
 }
 
 impl Description {
@@ -46,12 +42,9 @@ impl Description {
     pub(super) fn encode(&self, position: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.signature.len() as u32).to_be_bytes());
         out.extend_from_slice(self.signature.as_bytes());
-        out.extend_from_slice(&(self.segments.len() as u32).to_be_bytes());
-        for segment in &self.segments {
-            out.extend_from_slice(&segment.root.to_be_bytes());
-            out.extend_from_slice(&segment.entries.to_be_bytes());
+        for number in [self.partitions, self.entries, self.pages, self.root, position] {
+            out.extend_from_slice(&number.to_be_bytes());
         }
-        out.extend_from_slice(&position.to_be_bytes());
         out.extend_from_slice(&VERSION.to_be_bytes());
         out.extend_from_slice(&MAGIC);
     }
@@ -89,27 +82,20 @@ impl Description {
             rest = behind;
             Ok::<&[u8], SSTableError>(part)
         };
-        let be32 = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_be_bytes);
-        let be64 = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_be_bytes);
-        let length = be32(take(4)?) as usize;
+        let length = take(4)?.try_into().map_or(0, u32::from_be_bytes) as usize;
         let signature = String::from_utf8(take(length)?.to_vec())
             .map_err(|_| corrupt("its signature is no UTF-8"))?;
-        let count = be32(take(4)?);
-        if count > MAX_SEGMENTS {
-            return Err(corrupt("it has too many segments"));
-        }
-        let mut segments = Vec::new();
-        for _ in 0..count {
-            let (root, entries) = (be64(take(8)?), be64(take(8)?));
-            if root >= position {
-                return Err(corrupt("the root of a segment lies behind the tries"));
-            }
-            segments.push(Segment { root, entries });
+        let mut number = || take(8).map(|part| part.try_into().map_or(0, u64::from_be_bytes));
+        let (partitions, entries) = (number()?, number()?);
+        let (pages, root) = (number()?, number()?);
+        let blocks_end = pages.saturating_mul(PAGE_SIZE as u64);
+        if blocks_end > position || (root != 0 && !(blocks_end..position).contains(&root)) {
+            return Err(corrupt("its blocks or the root of its trie lie elsewhere"));
         }
         if rest.is_empty() {
-            Ok(Self { signature, segments })
+            Ok(Self { signature, partitions, entries, pages, root })
         } else {
-            Err(corrupt("there are bytes behind its last segment"))
+            Err(corrupt("there are bytes behind its description"))
         }
     }
 }

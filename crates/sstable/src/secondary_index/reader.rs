@@ -1,17 +1,18 @@
-//! Reads the entries of one index of an SSTable, through the page cache.
+//! Opens the entries of one index of an SSTable.
 
 use std::cell::Cell;
 
-use espalier_trie::page::{Cursor, ReadError};
-
-use super::layout::{Contents, Description, END_BYTES};
+use super::{
+    cursor::EntryCursor,
+    layout::{Contents, Description, END_BYTES},
+};
 use crate::{
     error::{Result, SSTableError},
     page_cache::{CachedFile, Caching},
     vector_index::{VectorDescription, VectorIndex},
 };
 
-/// The longest description, in bytes: a signature and some segments.
+/// The longest description, in bytes: a signature and some numbers, or segments of vectors.
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 
 /// The open entries of one index of an SSTable. It holds no pages.
@@ -28,8 +29,9 @@ enum AnyDescription {
 }
 
 impl SecondaryIndex {
-    /// Opens the component. A file without checksums is refused.
-    pub(crate) async fn open(file: CachedFile) -> Result<Self> {
+    /// Opens the component of an SSTable with `partitions` partitions. A file without checksums is
+    /// refused.
+    pub(crate) async fn open(file: CachedFile, partitions: u64) -> Result<Self> {
         let (name, length) = (file.name().clone(), file.length());
         if !file.has_checksums() {
             return Err(SSTableError::corrupt(&name, 0, "Checksums.db does not list it"));
@@ -45,7 +47,12 @@ impl SecondaryIndex {
         let bytes = file.read_checked(position, (end - position) as usize).await?;
         let description = match contents {
             Contents::Entries => {
-                AnyDescription::Entries(Description::decode(&name, &bytes, position)?)
+                let description = Description::decode(&name, &bytes, position)?;
+                if description.partitions != partitions {
+                    let reason = "its number of partitions is not that of Statistics.db";
+                    return Err(SSTableError::corrupt(&name, position, reason));
+                }
+                AnyDescription::Entries(description)
             }
             Contents::Vectors => {
                 AnyDescription::Vectors(VectorDescription::decode(&name, &bytes, position)?)
@@ -75,9 +82,7 @@ impl SecondaryIndex {
     /// Returns the number of entries.
     pub fn entry_count(&self) -> u64 {
         match &self.description {
-            AnyDescription::Entries(description) => {
-                description.segments.iter().map(|segment| segment.entries).sum()
-            }
+            AnyDescription::Entries(description) => description.entries,
             AnyDescription::Vectors(description) => {
                 VectorIndex::new(&self.file, description, false).count()
             }
@@ -89,19 +94,15 @@ impl SecondaryIndex {
         self.file.length()
     }
 
-    /// Returns a cursor over each segment; none if the index is on vectors. With `bypass_cache`,
-    /// they leave the page cache as it is.
-    pub fn cursors(&self, bypass_cache: bool) -> Vec<EntryCursor> {
+    /// Returns a cursor over the entries; `None` if the index is on vectors. With `bypass_cache`,
+    /// it leaves the page cache as it is.
+    pub fn cursor(&self, bypass_cache: bool) -> Option<EntryCursor> {
         let caching = if bypass_cache { Caching::Private } else { Caching::Shared };
-        let cursor = |root| {
-            let file = self.file.for_one_read(caching);
-            EntryCursor { cursor: Cursor::new(file, root) }
-        };
         match &self.description {
             AnyDescription::Entries(description) => {
-                description.segments.iter().map(|segment| cursor(segment.root)).collect()
+                Some(EntryCursor::new(self.file.for_one_read(caching), description))
             }
-            AnyDescription::Vectors(_) => Vec::new(),
+            AnyDescription::Vectors(_) => None,
         }
     }
 
@@ -113,45 +114,6 @@ impl SecondaryIndex {
                 Some(VectorIndex::new(&self.file, description, bypass_cache))
             }
             AnyDescription::Entries(_) => None,
-        }
-    }
-}
-
-/// A cursor over the entries of one segment, in ascending order. At first it stands nowhere.
-pub struct EntryCursor {
-    cursor: Cursor<CachedFile>,
-}
-
-impl EntryCursor {
-    /// Moves to the least entry that is `entry` or above it. Returns whether there is one.
-    ///
-    /// # Errors
-    /// Fails if a page cannot be read or is damaged.
-    pub async fn seek(&mut self, entry: &[u8]) -> Result<bool> {
-        let moved = self.cursor.seek_ceiling(entry).await;
-        moved.map_err(|error| self.error(error))
-    }
-
-    /// Moves to the next entry. Returns whether there is one.
-    ///
-    /// # Errors
-    /// Fails if a page cannot be read or is damaged.
-    pub async fn next(&mut self) -> Result<bool> {
-        let moved = self.cursor.next().await;
-        moved.map_err(|error| self.error(error))
-    }
-
-    /// Returns the present entry.
-    pub fn entry(&self) -> &[u8] {
-        self.cursor.key()
-    }
-
-    fn error(&self, error: ReadError<SSTableError>) -> SSTableError {
-        match error {
-            ReadError::Source(error) => error,
-            ReadError::Corrupt(node) => {
-                SSTableError::corrupt(self.cursor.source().name(), node.position, node.to_string())
-            }
         }
     }
 }

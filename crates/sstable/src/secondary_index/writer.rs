@@ -1,16 +1,25 @@
 //! Writes the entries of one index beside an SSTable that is being written.
 //!
-//! Memory: one key, and the memory of the trie's writer.
+//! The blocks go to the file one after another. The trie that leads to them is kept in memory, and
+//! is written behind them: its distances are relative, so it may lie at any page.
+//!
+//! Memory: one block, and some ten bytes of trie for each block.
 
 use espalier_runtime::file::FileSystem;
-use espalier_trie::page::{PageTrieWriter, Sink, WriteError};
+use espalier_trie::page::{PAGE_SIZE, PageTrieWriter, Sink, layout::MAX_DEPTH};
 
-use super::layout::{Description, ENTRY_BITS, Segment};
+use super::{
+    block_writer::{Begun, BlockWriter},
+    layout::Description,
+};
 use crate::{
     append_file::{AppendFile, WrittenFile},
     components::{Component, Descriptor},
     error::{Result, SSTableError},
 };
+
+/// Bytes of the trie that are written at a time.
+const TRIE_BYTES_AT_ONCE: usize = 64 << 10;
 
 /// A writer of one component. The owner adds it to the SSTable's writer
 /// ([`SSTableWriter::add_secondary_index`](crate::SSTableWriter::add_secondary_index)), which lists
@@ -18,7 +27,10 @@ use crate::{
 pub struct SecondaryIndexWriter {
     component: Component,
     file: AppendFile,
-    trie: PageTrieWriter,
+    blocks: BlockWriter,
+    separators: PageTrieWriter,
+    /// The finished part of the trie.
+    trie: Vec<u8>,
     description: Description,
 }
 
@@ -37,18 +49,44 @@ impl SecondaryIndexWriter {
         let component = Component::SecondaryIndex(index.into());
         let path = descriptor.path(&component);
         let file = AppendFile::create(file_system, &path, is_durable).await?;
-        let description = Description { signature: signature.into(), segments: Vec::new() };
-        Ok(Self { component, file, trie: PageTrieWriter::new(0), description })
+        Ok(Self {
+            component,
+            file,
+            blocks: BlockWriter::default(),
+            separators: PageTrieWriter::new(0),
+            trie: Vec::new(),
+            description: Description { signature: signature.into(), ..Description::default() },
+        })
     }
 
-    /// Adds an entry, which must be above the last one of its segment. The caller must call
+    /// Adds an entry, which must be above the last one. The caller must call
     /// [`make_room`](Self::make_room) every now and then.
     ///
     /// # Errors
-    /// Fails if the entry is out of order or too long.
+    /// Fails if the entry is out of order, malformed or too long.
     pub fn add(&mut self, entry: &[u8]) -> Result<()> {
-        let added = self.trie.add(&mut self.file, entry, ENTRY_BITS, &[]);
-        added.map_err(|error| self.rejected(error))
+        match self.blocks.add(&mut self.file, entry) {
+            Ok(begun) => {
+                self.description.entries += 1;
+                begun.map_or(Ok(()), |begun| self.add_separator(begun, entry))
+            }
+            Err(reason) => Err(SSTableError::rejected(self.file.name(), reason)),
+        }
+    }
+
+    /// Lets the shortest prefix that is above the last block lead to the block that begins with
+    /// `entry`. The first block needs no separator. A block without one is reached from the block
+    /// before.
+    fn add_separator(&mut self, begun: Begun, entry: &[u8]) -> Result<()> {
+        let separator = entry.get(..=begun.shared).unwrap_or(entry);
+        if begun.page == 0 || separator.len() > MAX_DEPTH {
+            return Ok(());
+        }
+        let page = begun.page.to_be_bytes();
+        let payload = &page[begun.page.leading_zeros() as usize / 8..];
+        let bits = payload.len() as u8;
+        let added = self.separators.add(&mut self.trie, separator, bits, payload);
+        added.map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))
     }
 
     /// Writes the buffered bytes once they are many.
@@ -59,31 +97,25 @@ impl SecondaryIndexWriter {
         self.file.flush_if_large().await
     }
 
-    /// Ends a segment: the next entry may be below the last one. A segment without entries is not
-    /// written.
-    ///
-    /// # Errors
-    /// Fails if the trie's writer does.
-    pub fn end_segment(&mut self) -> Result<()> {
-        let entries = self.trie.key_count();
-        if entries == 0 {
-            return Ok(());
+    /// Writes the rest. The SSTable has `partitions` partitions.
+    pub(crate) async fn finish(mut self, partitions: u64) -> Result<(Component, WrittenFile)> {
+        let Self { blocks, file, trie, separators, description, .. } = &mut self;
+        blocks.end_run(file);
+        description.partitions = partitions;
+        description.pages = blocks.pages();
+        let blocks_end = description.pages * PAGE_SIZE as u64;
+        if separators.key_count() > 0 {
+            let root = separators.complete(trie);
+            let root = root.map_err(|error| SSTableError::rejected(file.name(), error.to_string()));
+            description.root = blocks_end + root?;
         }
-        let root = self.trie.complete(&mut self.file).map_err(|error| self.rejected(error))?;
-        self.description.segments.push(Segment { root, entries });
-        Ok(())
-    }
-
-    /// Writes the rest.
-    pub(crate) async fn finish(mut self) -> Result<(Component, WrittenFile)> {
-        self.end_segment()?;
+        for part in trie.chunks(TRIE_BYTES_AT_ONCE) {
+            file.append(part);
+            file.flush_if_large().await?;
+        }
         let mut out = Vec::new();
-        self.description.encode(self.trie.position(), &mut out);
-        self.file.append(&out);
+        description.encode(blocks_end + trie.len() as u64, &mut out);
+        file.append(&out);
         Ok((self.component, self.file.finish().await?))
-    }
-
-    fn rejected(&self, error: WriteError) -> SSTableError {
-        SSTableError::rejected(self.file.name(), error.to_string())
     }
 }

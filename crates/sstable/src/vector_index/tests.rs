@@ -65,7 +65,7 @@ async fn opened(
 ) -> crate::Result<SecondaryIndex> {
     let (cache, path) = (PageCache::new(16 << 20), descriptor().path(component));
     let file = CachedFile::open(file_system, &path, Part::Index, &cache, Some(checksums.clone()));
-    SecondaryIndex::open(file.await?).await
+    SecondaryIndex::open(file.await?, 0).await
 }
 
 /// Returns the places of the `count` most similar vectors, by comparing all.

@@ -140,12 +140,13 @@ impl SSTableWriter {
         self.options.is_durable
     }
 
-    /// Adds the component of a secondary index, which belongs to this SSTable from now on.
+    /// Adds the component of a secondary index, which belongs to this SSTable from now on. All
+    /// partitions must have been written.
     ///
     /// # Errors
     /// Fails if the rest of the component cannot be written.
     pub async fn add_secondary_index(&mut self, index: SecondaryIndexWriter) -> Result<()> {
-        self.secondary.push(index.finish().await?);
+        self.secondary.push(index.finish(self.partition_count()).await?);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! A cursor over the entries of one index in one memtable, or in one segment of an SSTable.
+//! A cursor over the entries of one index in one memtable or one SSTable.
 
 use std::{collections::VecDeque, rc::Rc};
 
@@ -89,16 +89,9 @@ pub(super) fn open(
         if found.signature() != signature {
             return None;
         }
-        let file = |cursor| {
-            let sstable = sstable.clone();
-            EntrySource::File(Box::new(FileEntries {
-                cursor,
-                is_there: false,
-                sstable,
-                failure: None,
-            }))
-        };
-        sources.extend(found.cursors(bypass_cache).into_iter().map(file));
+        let (cursor, sstable) = (found.cursor(bypass_cache)?, sstable.clone());
+        let entries = FileEntries { cursor, is_there: false, sstable, failure: None };
+        sources.push(EntrySource::File(Box::new(entries)));
     }
     Some(sources)
 }
