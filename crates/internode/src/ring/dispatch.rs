@@ -92,8 +92,9 @@ impl RingMember {
                 if message.payload.len() > MAX_WRITE_BYTES {
                     return Err(Refusal::new("a write exceeds 16 MiB"));
                 }
-                if !header.forward_to().map_err(Refusal::of)?.is_empty() {
-                    return Err(Refusal::new("writes are not forwarded to other nodes"));
+                let forwards = !header.forward_to().map_err(Refusal::of)?.is_empty();
+                if forwards && header.verb != Verb::MUTATION_REQ {
+                    return Err(Refusal::new("only mutations are forwarded to other nodes"));
                 }
                 Ok(true)
             }
@@ -155,7 +156,10 @@ impl RingMember {
                 respond(Verb::SCHEMA_VERSION_RSP, Payload::SchemaVersion(version));
             }
             (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows, room),
-            (_, Payload::Mutation(write)) => self.store(to, (id, verb), write, room)?,
+            (_, Payload::Mutation(write)) => {
+                self.forward(to, header, &write, &room)?;
+                self.store(to, (id, verb), write, room)?;
+            }
             (_, Payload::BatchStore(batch)) => self.store_batch(to, (id, verb), batch, room)?,
             (_, Payload::BatchRemove(batch)) => self.remove_batch(batch),
             (_, Payload::Hint(hint)) => self.store_hint(to, (id, verb), hint, room)?,

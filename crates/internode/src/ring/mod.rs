@@ -10,6 +10,7 @@
 //! | `dispatch` | the answer to each message |
 //! | `schema` | the schema of the ring |
 //! | `writes` | writes, hints and truncations |
+//! | `forwards` | writes that the node passes on |
 //! | `batches`, `waiting_batches` | the batch log |
 //! | `paxos` | conditional writes |
 //! | `requests` | requests of the node to its peers |
@@ -29,6 +30,7 @@
 mod backend;
 mod batches;
 mod dispatch;
+mod forwards;
 pub mod gossiper;
 mod inbound;
 pub mod member;

@@ -11,7 +11,7 @@ use espalier_runtime::{
     time::{self, Instant},
 };
 
-use super::RingMember;
+use super::{RingMember, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     frame::put_message,
@@ -57,6 +57,7 @@ pub(super) struct Queued {
     created_ms: u32,
     /// The memory that the message holds until it is sent.
     _bytes: Option<AnswerBytes>,
+    _room: Reservation,
 }
 
 impl Queued {
@@ -64,7 +65,8 @@ impl Queued {
         let created_ms = time::now_millis() as u32;
         let created = Instant::now();
         let (parameters, flags) = (Vec::new(), MessageFlags::default());
-        Self { id, verb, payload, parameters, flags, created, created_ms, _bytes: None }
+        let (_bytes, _room) = (None, Reservation::default());
+        Self { id, verb, payload, parameters, flags, created, created_ms, _bytes, _room }
     }
 
     pub fn id(&self) -> u64 {
@@ -78,6 +80,14 @@ impl Queued {
 
     pub fn with_parameters(self, parameters: Vec<Parameter>) -> Self {
         Self { parameters, ..self }
+    }
+
+    pub fn with_flags(self, flags: MessageFlags) -> Self {
+        Self { flags, ..self }
+    }
+
+    pub fn holding_room(self, room: Reservation) -> Self {
+        Self { _room: room, ..self }
     }
 
     pub fn holding(self, bytes: AnswerBytes) -> Self {

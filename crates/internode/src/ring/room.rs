@@ -8,6 +8,8 @@
 //! writes wait. They are small. The member refuses such a message if its work would not end at
 //! once.
 
+use std::{fmt, rc::Rc};
+
 use espalier_runtime::sync::{Permit, Semaphore};
 
 use crate::{frame::DEFAULT_MAX_MESSAGE_BYTES, handshake::ConnectionKind};
@@ -31,10 +33,16 @@ pub(super) struct ConnectionRoom {
     room: Option<(Semaphore, Semaphore)>,
 }
 
-/// Bytes that a message holds until it is dropped.
-#[derive(Default)]
+/// Bytes that a message holds until all clones are dropped.
+#[derive(Clone, Default)]
 pub(super) struct Reservation {
-    permits: Option<(Permit, Permit)>,
+    permits: Option<Rc<(Permit, Permit)>>,
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Reservation").field("is_held", &self.is_held()).finish()
+    }
 }
 
 impl Default for Room {
@@ -69,7 +77,7 @@ impl ConnectionRoom {
         let Some((own, shared)) = &self.room else { return Reservation::default() };
         let own = own.acquire(bytes.min(MAX_BYTES_OF_CONNECTION)).await;
         let shared = shared.acquire(bytes.min(MAX_BYTES)).await;
-        Reservation { permits: Some((own, shared)) }
+        Reservation { permits: Some(Rc::new((own, shared))) }
     }
 }
 

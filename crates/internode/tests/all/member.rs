@@ -15,7 +15,7 @@ use espalier_internode::{
     MessagingVersion,
     frame::{DEFAULT_MAX_MESSAGE_BYTES, MessageReader, put_message},
     handshake::{Accept, ConnectionKind, Framing, Initiate},
-    message::{Header, Message, MessageFlags, Verb},
+    message::{Header, Message, MessageFlags, Parameter, Verb},
     paxos::{self, PaxosAnswer, PaxosRequest},
     payload::{
         ApplicationState, Batch, EndpointState, FailureReason, GossipAck, Hint,
@@ -268,6 +268,16 @@ impl Peer {
     }
 
     pub async fn send(&self, member: SocketAddr, id: u64, verb: Verb, payload: Payload) {
+        self.send_with(member, (id, verb), payload, Vec::new()).await;
+    }
+
+    async fn send_with(
+        &self,
+        member: SocketAddr,
+        (id, verb): (u64, Verb),
+        payload: Payload,
+        parameters: Vec<Parameter>,
+    ) {
         let open = self.out.borrow().clone();
         let stream = match open {
             Some(stream) => stream,
@@ -295,7 +305,7 @@ impl Peer {
             expires_in_ms: 60_000,
             verb,
             flags: self.flags.get(),
-            parameters: Vec::new(),
+            parameters,
         };
         let (mut scratch, mut frames) = (Vec::new(), Vec::new());
         put_message(false, &mut scratch, &mut frames, |out| {
@@ -458,6 +468,35 @@ fn a_hint_of_another_replica_goes_to_it() {
 
 #[test]
 fn urgent_connections_carry_gossip_alone() {
+#[test]
+fn a_write_is_forwarded_to_the_replicas_that_it_names() {
+    block_on(async {
+        let node = Node::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        let write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);
+        let targets = [(peer.address, 99), (SocketAddr::from(([127, 0, 0, 9], 1)), 100)];
+        let parameters = vec![Parameter::forward_to(&targets)];
+        let payload = Payload::Mutation(write.clone());
+        peer.send_with(own, (5, Verb::MUTATION_REQ), payload, parameters).await;
+        until("the answer and the forwarded write", || {
+            peer.count(Verb::MUTATION_RSP) == 1 && peer.count(Verb::MUTATION_REQ) == 1
+        })
+        .await;
+        let forwarded = |(_, message): &&(_, Message)| message.header.verb == Verb::MUTATION_REQ;
+        let (_, message) = peer.arrived.borrow().iter().find(forwarded).unwrap().clone();
+        assert_eq!((message.header.id, message.header.respond_to()), (99, Ok(Some(peer.address))));
+        assert!(message.header.forward_to().unwrap().is_empty());
+        assert!(message.header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE));
+        let schema = of_two_replicas();
+        let found = Payload::decode(Verb::MUTATION_REQ, VERSION, &message.payload, &*schema);
+        let Ok(Payload::Mutation(found)) = found else { panic!() };
+        assert_eq!(found.updates[0].partition.key, write.updates[0].partition.key);
+        assert_eq!(node.0.stored.borrow().len(), 1);
+        member.stop().await;
+    });
+}
+
     block_on(async {
         let node = Node::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
