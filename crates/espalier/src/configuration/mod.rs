@@ -12,7 +12,7 @@
 //! | `known_keys` | keys of Cassandra and ScyllaDB that are not settings here |
 //! | `guardrails` | settings of guardrails |
 //! | `memtables` | kinds of memtables by name |
-//! | `ring` | a member of a Cassandra ring |
+//! | `ring`, `rack` | a member of a Cassandra ring, and its place |
 //! | `resolve` | defaults, and settings that depend on others |
 //! | `shown` | the settings in effect, for `system_views.settings` |
 
@@ -22,6 +22,7 @@ mod error;
 mod guardrails;
 mod known_keys;
 mod memtables;
+mod rack;
 mod resolve;
 mod ring;
 mod settings;
@@ -29,6 +30,7 @@ mod shown;
 mod suggestion;
 
 pub use error::ConfigurationError;
+pub use rack::RACK_FILE_NAME;
 pub use resolve::NodeConfiguration;
 pub use shown::shown;
 
@@ -51,6 +53,8 @@ struct Given {
     memtables: memtables::Definitions,
     guardrails: guardrails::Given,
     ring: ring::Given,
+    /// The content of the file of the snitch.
+    rack_file: Option<Vec<u8>>,
     /// Each ignored key with the reason.
     ignored: Vec<(String, &'static str)>,
     /// The place at which the operator gave each setting, by its new name.
@@ -58,16 +62,18 @@ struct Given {
 }
 
 impl NodeConfiguration {
-    /// Loads the settings of these arguments. `file` is path and content of the file of `--config`.
+    /// Loads the settings of these arguments. `file` is path and content of the file of `--config`,
+    /// `rack_file` the content of [`RACK_FILE_NAME`] beside it.
     ///
     /// # Errors
     /// Fails if a setting is unknown, not supported here, malformed, or contradicts another one.
     pub fn load(
         arguments: &ServeArguments,
         file: Option<(&Path, &[u8])>,
+        rack_file: Option<Vec<u8>>,
         machine: Machine,
     ) -> Result<Self, ConfigurationError> {
-        let mut given = Given::default();
+        let mut given = Given { rack_file, ..Given::default() };
         if let Some((path, content)) = file {
             for entry in document::parse_file(path, content)? {
                 given.take(entry)?;

@@ -73,7 +73,7 @@ pub(super) fn resolve(
     given: Given,
     machine: Machine,
 ) -> Result<NodeConfiguration, ConfigurationError> {
-    let Given { draft, memtables, guardrails, ring, mut ignored, .. } = given;
+    let Given { draft, memtables, guardrails, ring, rack_file, mut ignored, .. } = given;
     let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
     let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
     let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
@@ -82,7 +82,8 @@ pub(super) fn resolve(
     let encryption = client_encryption::resolve(&draft, server.listen.port())?;
     let auth = auth(&draft, encryption.as_ref())?;
     let cluster_name = draft.cluster_name.as_deref().unwrap_or(DEFAULT_CLUSTER_NAME).to_owned();
-    let ring = ring.resolve(&cluster_name, messaging_version(&draft), &mut ignored)?;
+    let version = messaging_version(&draft);
+    let ring = ring.resolve(&cluster_name, version, rack_file.as_deref(), &mut ignored)?;
     server.is_ring_member = ring.is_some();
     if ring.is_some() && draft.commitlog_sync.as_deref() == Some("periodic") {
         return Err(ConfigurationError::Inconsistent(

@@ -7,16 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use espalier_internode::MessagingVersion;
-use espalier_internode::ring::RingSettings;
+use espalier_internode::ring::{Compression, RingSettings};
 use espalier_mutation::Token;
 
 use super::document::Value;
 use super::error::{ConfigurationError, Origin};
+use super::rack::place_of;
 
 /// The setting that makes the node a member of a ring.
 const JOIN: &str = "join_ring";
 /// All keys of this module.
-pub(super) const KEYS: [&str; 9] = [
+pub(super) const KEYS: [&str; 11] = [
     JOIN,
     "seed_provider",
     "listen_address",
@@ -26,12 +27,15 @@ pub(super) const KEYS: [&str; 9] = [
     "num_tokens",
     "auto_bootstrap",
     "endpoint_snitch",
+    ENCRYPTION,
+    COMPRESSION,
 ];
+/// The setting that says which connections between nodes have TLS.
+const ENCRYPTION: &str = "server_encryption_options.internode_encryption";
+/// The setting that says which connections between nodes are compressed.
+const COMPRESSION: &str = "internode_compression";
 const IGNORED: &str = "one node holds the whole ring, unless join_ring is true";
 const DEFAULT_STORAGE_PORT: u16 = 7000;
-/// The place that Cassandra's SimpleSnitch gives every node.
-const DATA_CENTER: &str = "datacenter1";
-const RACK: &str = "rack1";
 
 /// The given settings, by key.
 #[derive(Debug, Default)]
@@ -51,14 +55,15 @@ impl Given {
     }
 
     /// Returns the settings of a member; `None` without `join_ring`. Adds the keys without effect
-    /// to `ignored`.
+    /// to `ignored`. `rack_file` is the content of the file of GossipingPropertyFileSnitch.
     pub(super) fn resolve(
         &self,
         cluster_name: &str,
         version: MessagingVersion,
+        rack_file: Option<&[u8]>,
         ignored: &mut Vec<(String, &'static str)>,
     ) -> Result<Option<RingSettings>, ConfigurationError> {
-        if !self.joins()? {
+        if !self.is_true(JOIN)? {
             let given = self.0.keys().filter(|key| *key != JOIN);
             ignored.extend(given.map(|key| (key.clone(), IGNORED)));
             return Ok(None);
@@ -74,26 +79,30 @@ impl Given {
         if broadcast.ip().is_unspecified() {
             return Err(self.bad("broadcast_address", "peers cannot connect to this address"));
         }
+        if self.text(ENCRYPTION)?.is_some_and(|text| text != "none") {
+            return Err(self.bad(ENCRYPTION, "there is no TLS between nodes yet; only none"));
+        }
         self.check_bootstrap()?;
-        self.check_snitch()?;
+        let (data_center, rack) = place_of(self.0.get("endpoint_snitch"), rack_file)?;
         Ok(Some(RingSettings {
             cluster_name: cluster_name.to_owned(),
             listen,
             broadcast,
             seeds: self.seeds(port)?,
             tokens: self.tokens()?,
-            data_center: DATA_CENTER.to_owned(),
-            rack: RACK.to_owned(),
+            data_center,
+            rack,
+            compression: self.compression()?,
             version,
         }))
     }
 
-    fn joins(&self) -> Result<bool, ConfigurationError> {
-        match self.text(JOIN)? {
+    fn is_true(&self, key: &'static str) -> Result<bool, ConfigurationError> {
+        match self.text(key)? {
             None => Ok(false),
             Some(text) if text == "1" || text.eq_ignore_ascii_case("true") => Ok(true),
             Some(text) if text == "0" || text.eq_ignore_ascii_case("false") => Ok(false),
-            Some(_) => Err(self.bad(JOIN, "expected true or false")),
+            Some(_) => Err(self.bad(key, "expected true or false")),
         }
     }
 
@@ -149,19 +158,20 @@ impl Given {
         Ok(tokens)
     }
 
+    fn compression(&self) -> Result<Compression, ConfigurationError> {
+        match self.text(COMPRESSION)? {
+            None | Some("none") => Ok(Compression::None),
+            Some("dc") => Ok(Compression::BetweenDataCenters),
+            Some("all") => Ok(Compression::All),
+            Some(_) => Err(self.bad(COMPRESSION, "expected all, dc or none")),
+        }
+    }
+
     fn check_bootstrap(&self) -> Result<(), ConfigurationError> {
         match self.text("auto_bootstrap")? {
             Some(text) if text.eq_ignore_ascii_case("false") => Ok(()),
             _ => Err(self
                 .bad("auto_bootstrap", "this node cannot stream data from others yet; give false")),
-        }
-    }
-
-    fn check_snitch(&self) -> Result<(), ConfigurationError> {
-        let class = |name: &str| name.rsplit('.').next().map(str::to_owned);
-        match self.text("endpoint_snitch")?.and_then(class).as_deref() {
-            None | Some("SimpleSnitch") => Ok(()),
-            Some(_) => Err(self.bad("endpoint_snitch", "expected SimpleSnitch")),
         }
     }
 
@@ -222,7 +232,7 @@ mod tests {
         for entry in entries {
             given.take(entry.key, entry.value, entry.origin);
         }
-        let resolved = given.resolve("a ring", MessagingVersion::V12, &mut Vec::new());
+        let resolved = given.resolve("a ring", MessagingVersion::V12, None, &mut Vec::new());
         resolved.map_err(|error| error.to_string())
     }
 
@@ -266,6 +276,12 @@ seed_provider:
             ("127.0.0.2", "0.0.0.0", "peers cannot connect"),
             ("join_ring: true", "join_ring: true\nbroadcast_address: 0.0.0.0", "peers cannot"),
             ("join_ring: true", "join_ring: maybe", "expected true or false"),
+            (
+                "join_ring: true",
+                "join_ring: true\nserver_encryption_options: {internode_encryption: all}",
+                "no TLS between nodes",
+            ),
+            ("join_ring: true", "join_ring: true\ninternode_compression: some", "all, dc or none"),
             ("initial_token: -5, 7", "initial_token: 7, 7", "a token is given twice"),
         ] {
             let error = resolve(&MEMBER.replace(given, instead)).unwrap_err();

@@ -34,7 +34,7 @@ use espalier_server::{ClientEncryption, SharedState};
 use espalier_storage::SharedDatabase;
 
 use crate::command_line::ServeArguments;
-use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, shown};
+use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, RACK_FILE_NAME, shown};
 use crate::logging;
 use directories::Directories;
 use lead::Leadership;
@@ -98,7 +98,8 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
         None => None,
     };
     let file = content.as_ref().map(|(path, content)| (*path, content.as_slice()));
-    let mut configuration = NodeConfiguration::load(arguments, file, Machine::here())?;
+    let rack_file = rack_file(arguments).await?;
+    let mut configuration = NodeConfiguration::load(arguments, file, rack_file, Machine::here())?;
     let directories = Directories::claim(&configuration).await?;
     configuration.server.encryption = encryption(&configuration).await?;
     if let Some(options) = &configuration.api_encryption {
@@ -107,6 +108,15 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     }
     let addresses = Addresses::claim(&mut configuration.server).await?;
     Ok(Prepared { configuration, addresses, directories })
+}
+
+/// Reads the file of the snitch, if there is one beside the file of `--config`.
+async fn rack_file(arguments: &ServeArguments) -> Result<Option<Vec<u8>>, ConfigurationError> {
+    let Some(path) = &arguments.config else { return Ok(None) };
+    match FileSystem::real().read(path.with_file_name(RACK_FILE_NAME)).await {
+        Err(error) if error.is_not_found() => Ok(None),
+        content => Ok(Some(content?)),
+    }
 }
 
 /// Reads the certificates for clients' connections.

@@ -52,5 +52,5 @@ pub use backend::{Backend, BatchPage, LocalFuture};
 pub use gossiper::{GossipEvent, Gossiper, Liveness};
 pub use member::{RingMember, StartError};
 pub use metrics::RingMetrics;
-pub use settings::{LocalView, RingSettings};
+pub use settings::{Compression, LocalView, RingSettings};
 pub use shadow::JoinError;

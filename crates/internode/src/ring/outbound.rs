@@ -17,7 +17,7 @@ use crate::{
     frame::put_message,
     handshake::{Accept, ConnectionKind, Framing, Initiate},
     message::{Header, Message, MessageFlags, Parameter, Verb},
-    payload::{Payload, ReadResponse},
+    payload::{ApplicationState, Payload, ReadResponse},
     replica::AnswerBytes,
 };
 
@@ -174,6 +174,7 @@ impl Peer {
 struct Open {
     writer: WriteHalf,
     version: MessagingVersion,
+    framing: Framing,
     is_closed: Rc<Cell<bool>>,
 }
 
@@ -221,7 +222,7 @@ impl Link {
             None => self.connect_in_time().await?,
         };
         let open = self.open.insert(open);
-        let bytes = encode(&message, open.version, self.kind).map_err(io::Error::other)?;
+        let bytes = encode(&message, open, self.kind).map_err(io::Error::other)?;
         let writing = time::timeout(WRITE_LIMIT, open.writer.write_all(bytes)).await;
         writing.map_err(|_| io::ErrorKind::TimedOut)?.0
     }
@@ -240,11 +241,16 @@ impl Link {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         let settings = &self.member.settings;
+        let framing = if settings.compresses(self.data_center().as_deref()) {
+            Framing::Lz4
+        } else {
+            Framing::Crc
+        };
         let initiate = Initiate {
             min_version: MessagingVersion::V12.number(),
             max_version: settings.version.number(),
             kind: self.kind,
-            framing: Framing::Crc,
+            framing,
             from: settings.broadcast,
         };
         let mut bytes = Vec::new();
@@ -261,7 +267,14 @@ impl Link {
             closed.set(true);
         })
         .detach();
-        Ok(Open { writer, version, is_closed })
+        Ok(Open { writer, version, framing, is_closed })
+    }
+
+    /// Returns the data centre of the peer, as far as gossip has told it.
+    fn data_center(&self) -> Option<String> {
+        let gossiper = self.member.gossiper.borrow();
+        let peer = gossiper.endpoints().get(&self.address)?;
+        peer.value(ApplicationState::Dc).map(str::to_owned)
     }
 }
 
@@ -286,13 +299,9 @@ async fn accepted(stream: &TcpStream) -> io::Result<MessagingVersion> {
 }
 
 /// Returns a message as frames.
-fn encode(
-    message: &Queued,
-    version: MessagingVersion,
-    kind: ConnectionKind,
-) -> Result<Vec<u8>, String> {
+fn encode(message: &Queued, open: &Open, kind: ConnectionKind) -> Result<Vec<u8>, String> {
     let mut payload = Vec::new();
-    message.payload.encode(version, &mut payload)?;
+    message.payload.encode(open.version, &mut payload)?;
     if payload.len() > LARGE_BYTES && kind != ConnectionKind::Large {
         return Err(format!("a message of {} bytes needs a connection of its own", payload.len()));
     }
@@ -305,7 +314,7 @@ fn encode(
         parameters: message.parameters.clone(),
     };
     let (mut scratch, mut out) = (Vec::new(), Vec::new());
-    put_message(false, &mut scratch, &mut out, |out| {
+    put_message(open.framing == Framing::Lz4, &mut scratch, &mut out, |out| {
         Message { header, payload: payload.into() }.encode(out);
         Ok::<_, String>(())
     })?;

@@ -28,9 +28,24 @@ pub struct RingSettings {
     pub data_center: String,
     /// The rack.
     pub rack: String,
+    /// `internode_compression`: which connections of the node have frames of LZ4.
+    pub compression: Compression,
     /// The greatest version of messages. The form of some messages depends on it, so it must be the
     /// ring's version: 12, or 13 if all nodes have `storage_compatibility_mode: NONE`.
     pub version: MessagingVersion,
+}
+
+/// The peers to which a node sends frames of LZ4. Each end of a ring's link decides for what it
+/// sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// `none`
+    #[default]
+    None,
+    /// `dc`: those of other data centres.
+    BetweenDataCenters,
+    /// `all`
+    All,
 }
 
 /// The facts about the node besides its settings.
@@ -49,6 +64,18 @@ pub struct LocalView {
 }
 
 impl RingSettings {
+    /// Returns whether the node compresses what it sends to a peer of this data centre, which may
+    /// be unknown.
+    pub(super) fn compresses(&self, data_center: Option<&str>) -> bool {
+        match self.compression {
+            Compression::None => false,
+            Compression::BetweenDataCenters => {
+                data_center.is_some_and(|other| other != self.data_center)
+            }
+            Compression::All => true,
+        }
+    }
+
     /// Returns the state of gossip of a node that takes its place in the ring. The node announces
     /// its tokens at once, without data from other nodes.
     pub(super) fn gossiper(&self, local: &LocalView) -> Gossiper {

@@ -22,7 +22,7 @@ use espalier_internode::{
         Mutation as RingMutation, Payload, ReadCommand, VersionedValue, gossip::tokens_value,
     },
     replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
-    ring::{Backend, BatchPage, LocalFuture, LocalView, RingMember, RingSettings},
+    ring::{Backend, BatchPage, Compression, LocalFuture, LocalView, RingMember, RingSettings},
 };
 use espalier_mutation::{
     DecoratedKey, Mutation, Token,
@@ -352,6 +352,7 @@ async fn ring_with(
         tokens: vec![Token(0)],
         data_center: "datacenter1".into(),
         rack: "rack1".into(),
+        compression: Compression::default(),
         version: VERSION,
     };
     let local = LocalView {
@@ -467,8 +468,6 @@ fn a_hint_of_another_replica_goes_to_it() {
 }
 
 #[test]
-fn urgent_connections_carry_gossip_alone() {
-#[test]
 fn a_write_is_forwarded_to_the_replicas_that_it_names() {
     block_on(async {
         let node = Node::default();
@@ -497,6 +496,8 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
     });
 }
 
+#[test]
+fn urgent_connections_carry_gossip_alone() {
     block_on(async {
         let node = Node::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());

@@ -13,7 +13,8 @@ fn load(arguments: &[&str], file: &str) -> Result<NodeConfiguration, String> {
     let all = ["espalier", "serve"].iter().chain(arguments);
     let Ok(Command::Serve(arguments)) = parse_from(all) else { panic!("{arguments:?}") };
     let file = (Path::new(FILE), file.as_bytes());
-    NodeConfiguration::load(&arguments, Some(file), machine()).map_err(|error| error.to_string())
+    let loaded = NodeConfiguration::load(&arguments, Some(file), None, machine());
+    loaded.map_err(|error| error.to_string())
 }
 
 fn refused(file: &str) -> String {
