@@ -37,6 +37,9 @@ pub enum StorageError {
     /// Files that cannot become part of the table. The operator must inspect them.
     #[error("nothing was imported: {0}")]
     NotImportable(String),
+    /// This node cannot take the place of a Cassandra node.
+    #[error("{0}")]
+    NotReplaceable(String),
     /// The import directory has no SSTable.
     #[error("there is no SSTable in {}", .0.display())]
     NothingToImport(PathBuf),

@@ -18,6 +18,7 @@ mod index;
 mod metrics;
 mod read;
 mod recovery;
+mod replacement;
 mod shared;
 pub mod system;
 mod table;
@@ -50,5 +51,6 @@ pub use read::{
     ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget, Visit,
 };
 pub use recovery::read_segments;
+pub use replacement::{ReplacedNode, take_files};
 pub use shared::SharedDatabase;
 pub use turns::{Turn, TurnRows};

@@ -13,6 +13,7 @@
 //! | `guardrails` | settings of guardrails |
 //! | `memtables` | kinds of memtables by name |
 //! | `ring`, `rack` | a member of a Cassandra ring, and its place |
+//! | `replaced` | the Cassandra node whose place the node takes |
 //! | `resolve` | defaults, and settings that depend on others |
 //! | `shown` | the settings in effect, for `system_views.settings` |
 
@@ -23,6 +24,7 @@ mod guardrails;
 mod known_keys;
 mod memtables;
 mod rack;
+mod replaced;
 mod resolve;
 mod ring;
 mod settings;

@@ -12,12 +12,12 @@ use espalier_internode::ring::RingSettings;
 use espalier_runtime::ShardOptions;
 use espalier_runtime::net::tls::{ClientCertificates, TlsOptions};
 use espalier_server::{AdminToken, AuditOptions, ConnectionLimits, ServerConfig};
-use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
+use espalier_storage::{CommitLogSync, ReplacedNode, ReplayPolicy, StorageConfiguration};
 
 use super::client_encryption::{self, ClientEncryptionSettings};
 use super::error::ConfigurationError;
 use super::settings::Draft;
-use super::{Given, Machine};
+use super::{Given, Machine, replaced};
 use crate::command_line::ServeArguments;
 
 const DEFAULT_DIRECTORY: &str = "espalier-data";
@@ -64,6 +64,8 @@ pub struct NodeConfiguration {
     pub auth: AuthSettings,
     /// The settings of a member of a Cassandra ring; `None` if the node is a cluster of its own.
     pub ring: Option<RingSettings>,
+    /// The Cassandra node whose place the node takes.
+    pub replaced: Option<ReplacedNode>,
     /// Keys that have no effect, each with the reason.
     pub ignored: Vec<(String, &'static str)>,
 }
@@ -73,7 +75,7 @@ pub(super) fn resolve(
     given: Given,
     machine: Machine,
 ) -> Result<NodeConfiguration, ConfigurationError> {
-    let Given { draft, memtables, guardrails, ring, rack_file, mut ignored, .. } = given;
+    let Given { mut draft, memtables, guardrails, ring, rack_file, mut ignored, .. } = given;
     let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
     let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
     let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
@@ -82,6 +84,11 @@ pub(super) fn resolve(
     let encryption = client_encryption::resolve(&draft, server.listen.port())?;
     let auth = auth(&draft, encryption.as_ref())?;
     let cluster_name = draft.cluster_name.as_deref().unwrap_or(DEFAULT_CLUSTER_NAME).to_owned();
+    let replaced = if ring.replaces()? {
+        Some(replaced::take_directories(&mut draft, &directory)?)
+    } else {
+        None
+    };
     let version = messaging_version(&draft);
     let ring = ring.resolve(&cluster_name, version, rack_file.as_deref(), &mut ignored)?;
     server.is_ring_member = ring.is_some();
@@ -94,6 +101,7 @@ pub(super) fn resolve(
     }
     Ok(NodeConfiguration {
         ring,
+        replaced,
         cluster_name,
         broadcast_address: server.broadcast_address,
         sync_period: sync_period(&draft),

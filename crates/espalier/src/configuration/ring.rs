@@ -16,9 +16,12 @@ use super::rack::place_of;
 
 /// The setting that makes the node a member of a ring.
 const JOIN: &str = "join_ring";
+/// The setting that gives the node the place and the files of a Cassandra node.
+const REPLACE: &str = "replace_in_place";
 /// All keys of this module.
-pub(super) const KEYS: [&str; 11] = [
+pub(super) const KEYS: [&str; 12] = [
     JOIN,
+    REPLACE,
     "seed_provider",
     "listen_address",
     "broadcast_address",
@@ -82,19 +85,27 @@ impl Given {
         if self.text(ENCRYPTION)?.is_some_and(|text| text != "none") {
             return Err(self.bad(ENCRYPTION, "there is no TLS between nodes yet; only none"));
         }
-        self.check_bootstrap()?;
+        let replaces = self.replaces()?;
+        if !replaces {
+            self.check_bootstrap()?;
+        }
         let (data_center, rack) = place_of(self.0.get("endpoint_snitch"), rack_file)?;
         Ok(Some(RingSettings {
             cluster_name: cluster_name.to_owned(),
             listen,
             broadcast,
             seeds: self.seeds(port)?,
-            tokens: self.tokens()?,
+            tokens: self.tokens(replaces)?,
             data_center,
             rack,
             compression: self.compression()?,
             version,
         }))
+    }
+
+    /// Returns whether the node takes the place of a Cassandra node.
+    pub(super) fn replaces(&self) -> Result<bool, ConfigurationError> {
+        Ok(self.is_true(JOIN)? && self.is_true(REPLACE)?)
     }
 
     fn is_true(&self, key: &'static str) -> Result<bool, ConfigurationError> {
@@ -138,10 +149,14 @@ impl Given {
         socket_address(name, port).map(Some).map_err(|reason| self.bad(key, reason))
     }
 
-    /// Reads the tokens: one, or several with commas between them.
-    fn tokens(&self) -> Result<Vec<Token>, ConfigurationError> {
+    /// Reads the tokens: one, or several with commas between them. None need to be given to a node
+    /// that replaces another, whose tokens are in its files.
+    fn tokens(&self, replaces: bool) -> Result<Vec<Token>, ConfigurationError> {
         let key = "initial_token";
         let Some(text) = self.text(key)? else {
+            if replaces {
+                return Ok(Vec::new());
+            }
             return Err(self.bad(key, "a node joins a ring with given tokens"));
         };
         let parse = |token: &str| token.trim().parse().map(Token).ok();
@@ -262,6 +277,14 @@ seed_provider:
     fn a_node_of_its_own_ignores_all() {
         assert_eq!(resolve(&MEMBER.replace("true", "false")), Ok(None));
         assert_eq!(resolve("seed_provider: nonsense\n"), Ok(None));
+    }
+
+    #[test]
+    fn a_node_that_replaces_another_finds_its_tokens_in_the_files() {
+        let file = MEMBER.replace("auto_bootstrap: false\ninitial_token: -5, 7", "num_tokens: 16");
+        let ring = resolve(&format!("{file}replace_in_place: true\n")).unwrap().unwrap();
+        assert_eq!(ring.tokens, []);
+        assert!(resolve(&file).is_err());
     }
 
     #[test]

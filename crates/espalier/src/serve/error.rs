@@ -70,6 +70,9 @@ pub enum ServeError {
     /// The node cannot join its ring.
     #[error("cannot join the ring: {0}")]
     Join(JoinError),
+    /// The node cannot take the files of a Cassandra node.
+    #[error("replace_in_place: {0}")]
+    Replace(Box<StorageError>),
     /// The kernel refuses threads or event loops.
     #[error("the shards cannot be started: {0}")]
     Start(io::Error),

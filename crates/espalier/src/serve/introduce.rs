@@ -4,26 +4,38 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{Mutation, Row};
+use espalier_mutation::{Mutation, Row, Token};
 use espalier_runtime::time;
 use espalier_storage::system::{
-    LocalNode, generation_of, is_described_by, local_key, local_update,
+    DATA_CENTER, LocalNode, RACK, TOKEN, generation_of, is_described_by, local_key, local_update,
+    tokens_of,
 };
 use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
 
 use super::lead::Leadership;
 
-/// Brings `system.local` and the schema tables of the system keyspaces up to date. Returns the
-/// generation of this start, which is greater than that of each start before in a ring.
+/// The facts of `system.local` that a member of a ring announces.
+pub struct Introduced {
+    /// The generation of this start, which is greater than that of each start before in a ring.
+    pub generation: u32,
+    /// The tokens that the node had before this start.
+    pub saved_tokens: Vec<Token>,
+}
+
+/// Brings `system.local` and the schema tables of the system keyspaces up to date.
 ///
 /// # Errors
 /// Fails if storage cannot read or write the system tables.
-pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<u32, StorageError> {
+pub async fn introduce(
+    database: &Database,
+    leadership: &Leadership,
+) -> Result<Introduced, StorageError> {
     database.describe_system_keyspaces().await?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     let row = stored(database, now_s).await?;
     // Peers take a state only if it belongs to a later generation.
     let former = row.as_ref().and_then(generation_of).unwrap_or(0);
+    let saved = row.as_ref().map(tokens_of).unwrap_or_default();
     let is_member = leadership.ring.is_some();
     let generation_s = if is_member { now_s.max(former.saturating_add(1)) } else { now_s };
     let local = LocalNode {
@@ -33,13 +45,22 @@ pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<u
         rpc_port: leadership.addresses.cql.port(),
         schema_version: database.schema().version,
         generation_s,
+        data_center: leadership.ring.as_ref().map_or(DATA_CENTER, |it| &it.data_center).to_owned(),
+        rack: leadership.ring.as_ref().map_or(RACK, |it| &it.rack).to_owned(),
+        tokens: match &leadership.ring {
+            None => vec![TOKEN.to_owned()],
+            Some(ring) if ring.tokens.is_empty() => saved.clone(),
+            Some(ring) => ring.tokens.iter().map(|token| token.0.to_string()).collect(),
+        },
     };
+    let saved_tokens = saved.iter().filter_map(|token| token.parse().ok().map(Token)).collect();
+    let introduced = Introduced { generation: generation_s, saved_tokens };
     if !is_member && row.is_some_and(|row| is_described_by(&local, &row)) {
-        return Ok(generation_s);
+        return Ok(introduced);
     }
     let update = local_update(&local, time::next_timestamp_micros(), now_s);
     database.apply(Mutation { updates: vec![update] }).await?;
-    Ok(generation_s)
+    Ok(introduced)
 }
 
 /// Returns the row of `system.local`, if there is one.

@@ -61,7 +61,7 @@ async fn serve_until_stopped(
     leadership: &Leadership,
     stop: Event,
 ) -> Result<(), ServeError> {
-    let generation = introduce(&node.database, leadership)
+    let introduced = introduce(&node.database, leadership)
         .await
         .map_err(|error| ServeError::Open(Box::new(error)))?;
     let made = make_superuser(&node.database, &node.auth).await;
@@ -69,7 +69,7 @@ async fn serve_until_stopped(
         announce_superuser(&superuser);
     }
     listen(node, &leadership.addresses).await?;
-    let member = ring::join(node, leadership, generation, &stop).await?;
+    let member = ring::join(node, leadership, introduced, &stop).await?;
     if !stop.is_set() {
         announce(leadership);
     }

@@ -31,7 +31,7 @@ use espalier_runtime::net::tls::{TlsAcceptor, TlsOptions};
 use espalier_runtime::time::Instant;
 use espalier_runtime::{ShardContext, block_on, driver_notice, process, start_shards};
 use espalier_server::{ClientEncryption, SharedState};
-use espalier_storage::SharedDatabase;
+use espalier_storage::{SharedDatabase, take_files};
 
 use crate::command_line::ServeArguments;
 use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, RACK_FILE_NAME, shown};
@@ -101,6 +101,11 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let rack_file = rack_file(arguments).await?;
     let mut configuration = NodeConfiguration::load(arguments, file, rack_file, Machine::here())?;
     let directories = Directories::claim(&configuration).await?;
+    if let Some(replaced) = &configuration.replaced {
+        let into = &configuration.storage.data_directory;
+        let taken = take_files(&FileSystem::real(), replaced, into).await;
+        taken.map_err(|error| ServeError::Replace(Box::new(error)))?;
+    }
     configuration.server.encryption = encryption(&configuration).await?;
     if let Some(options) = &configuration.api_encryption {
         let acceptor = load("api_encryption_options", options).await?;

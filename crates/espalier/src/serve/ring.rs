@@ -21,6 +21,7 @@ use espalier_storage::{Database, ReadPosition};
 use uuid::Uuid;
 
 use super::ServeError;
+use super::introduce::Introduced;
 use super::lead::Leadership;
 use super::ring_batches;
 use super::shard::ShardNode;
@@ -36,14 +37,15 @@ const SSTABLE_VERSIONS: &str = "big-nb,big-oa,bti-da";
 pub async fn join(
     node: &ShardNode,
     leadership: &Leadership,
-    generation: u32,
+    introduced: Introduced,
     stop: &Event,
 ) -> Result<Option<Rc<RingMember>>, ServeError> {
     let Some(settings) = leadership.ring.clone() else { return Ok(None) };
     let native = SocketAddr::new(leadership.broadcast_address, leadership.addresses.cql.port());
     let local = LocalView {
         host_id: node.database.host_id(),
-        generation: i32::try_from(generation).unwrap_or(i32::MAX),
+        saved_tokens: introduced.saved_tokens,
+        generation: i32::try_from(introduced.generation).unwrap_or(i32::MAX),
         release_version: RELEASE_VERSION.to_owned(),
         native,
         sstable_versions: SSTABLE_VERSIONS.to_owned(),

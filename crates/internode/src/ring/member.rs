@@ -134,8 +134,8 @@ impl RingMember {
     /// Takes the node's place in the ring, if it is free. Returns `false` if the node stops.
     async fn join(self: &Rc<Self>, local: LocalView, stop: &Event) -> Result<bool, JoinError> {
         let Some((seed, ack)) = self.ask_seeds(stop).await? else { return Ok(false) };
-        let RingSettings { broadcast, tokens, .. } = &self.settings;
-        let known = shadow::check(&ack.states, *broadcast, local.host_id, tokens)?;
+        let tokens = self.settings.tokens_of(&local);
+        let known = shadow::check(&ack.states, self.settings.broadcast, local.host_id, tokens)?;
         // The ring accepts states of this node only in a greater generation than the known one.
         let next = known.map_or(i32::MIN, |known| known.saturating_add(1));
         let local = LocalView { generation: local.generation.max(next), ..local };

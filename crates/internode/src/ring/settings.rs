@@ -22,7 +22,7 @@ pub struct RingSettings {
     pub broadcast: SocketAddr,
     /// The seeds of `seed_provider`.
     pub seeds: Vec<SocketAddr>,
-    /// `initial_token`, one or several.
+    /// `initial_token`, one or several. None if the tokens are those of the node's files.
     pub tokens: Vec<Token>,
     /// The data centre.
     pub data_center: String,
@@ -53,6 +53,9 @@ pub enum Compression {
 pub struct LocalView {
     /// The id of the node. It stays the same over restarts.
     pub host_id: Uuid,
+    /// The tokens of the node in its files, with which it was a member before. They count if the
+    /// settings have none.
+    pub saved_tokens: Vec<Token>,
     /// The time of the start, in seconds since 1970; each start has a greater one.
     pub generation: i32,
     /// The release of Cassandra with the same protocol.
@@ -76,13 +79,19 @@ impl RingSettings {
         }
     }
 
+    /// Returns the tokens of the node: those of the settings, or those of its files.
+    pub fn tokens_of<'t>(&'t self, local: &'t LocalView) -> &'t [Token] {
+        if self.tokens.is_empty() { &local.saved_tokens } else { &self.tokens }
+    }
+
     /// Returns the state of gossip of a node that takes its place in the ring. The node announces
     /// its tokens at once, without data from other nodes.
     pub(super) fn gossiper(&self, local: &LocalView) -> Gossiper {
         use ApplicationState as State;
         let (own, seeds) = (self.broadcast, self.seeds.clone());
         let mut gossiper = Gossiper::new(own, &self.cluster_name, seeds, local.generation);
-        let status = match self.tokens.first() {
+        let tokens = self.tokens_of(local);
+        let status = match tokens.first() {
             Some(token) => format!("NORMAL,{}", token.0),
             None => "NORMAL,".to_owned(),
         };
@@ -99,7 +108,7 @@ impl RingSettings {
         // A node that is not ready for clients gets no counter writes to lead.
         gossiper.set(State::RpcReady, "false");
         // Tokens come before the status, because a peer reads both when the status changes.
-        gossiper.set(State::Tokens, tokens_value(&self.tokens));
+        gossiper.set(State::Tokens, tokens_value(tokens));
         gossiper.set(State::StatusWithPort, &status);
         gossiper.set(State::Status, &status);
         gossiper

@@ -4,7 +4,7 @@
 //! A seed answers a SYN without digests with all states that it knows. A seed that starts at the
 //! same time has no states; its answer does not count.
 
-use std::{net::SocketAddr, rc::Rc, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, rc::Rc, time::Duration};
 
 use espalier_mutation::Token;
 use espalier_runtime::{sync::Event, time};
@@ -79,6 +79,15 @@ pub enum JoinError {
         /// The address of the other node.
         other: SocketAddr,
     },
+    /// Neither the settings nor the files of the node have tokens.
+    #[error("the node has no tokens: give initial_token")]
+    NoTokens,
+    /// The ring knows the node with other tokens.
+    #[error(
+        "the ring knows this node with other tokens: a node cannot change its tokens; leave out \
+         initial_token, or give the tokens that nodetool ring shows for {0}"
+    )]
+    OtherTokens(SocketAddr),
 }
 
 impl RingMember {
@@ -150,8 +159,9 @@ pub(super) fn question(cluster: &str) -> GossipSyn {
     GossipSyn { cluster, partitioner, digests: Vec::new() }
 }
 
-/// Checks that no other node of the ring has the address, the host id or a token. Returns the
-/// generation in which the ring knows this node, if it does.
+/// Checks that no other node of the ring has the address, the host id or a token, and that the ring
+/// knows this node with the same tokens, if it does. Returns the generation in which the ring knows
+/// this node.
 ///
 /// A node that has left the ring or was removed has given up its place; a node that is down has
 /// not.
@@ -161,6 +171,11 @@ pub(super) fn check(
     host_id: Uuid,
     tokens: &[Token],
 ) -> Result<Option<i32>, JoinError> {
+    if tokens.is_empty() {
+        return Err(JoinError::NoTokens);
+    }
+    let given: BTreeSet<_> = tokens.iter().collect();
+    let is_other = |known: Vec<Token>| known.iter().collect::<BTreeSet<_>>() != given;
     let mut generation = None;
     for (address, state) in states {
         let value = |kind| {
@@ -180,6 +195,9 @@ pub(super) fn check(
             {
                 let other = other.to_owned();
                 return Err(JoinError::AddressTaken { address: own, other });
+            }
+            if value(ApplicationState::Tokens).and_then(tokens_of).is_some_and(is_other) {
+                return Err(JoinError::OtherTokens(own));
             }
             continue;
         }
@@ -224,8 +242,16 @@ mod tests {
     fn a_free_place_and_its_own_are_taken() {
         let other = Uuid::from_u128(2);
         assert_eq!(checked(&[(at(1), state(other, 4, "NORMAL,4"))]), Ok(None));
-        let own = (at(2), state(OWN, 5, "shutdown,true"));
-        assert_eq!(checked(&[own]), Ok(Some(7)));
+        let own = [(at(2), state(OWN, 5, "shutdown,true"))];
+        assert_eq!(check(&own, at(2), OWN, &[Token(5)]), Ok(Some(7)));
+    }
+
+    #[test]
+    fn the_tokens_of_a_node_stay() {
+        let own = [(at(2), state(OWN, 5, "shutdown,true"))];
+        assert_eq!(checked(&own), Err(JoinError::OtherTokens(at(2))));
+        assert_eq!(check(&own, at(2), OWN, &[]), Err(JoinError::NoTokens));
+        assert_eq!(check(&[], at(2), OWN, &[]), Err(JoinError::NoTokens));
     }
 
     #[test]

@@ -357,6 +357,7 @@ async fn ring_with(
     };
     let local = LocalView {
         host_id: Uuid::from_u128(1),
+        saved_tokens: Vec::new(),
         generation: 1_795_000_000,
         release_version: "5.0.9".into(),
         native: own,

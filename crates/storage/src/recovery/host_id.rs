@@ -28,9 +28,18 @@ pub(crate) async fn load_or_make_host_id(
         }
         Err(error) if error.is_not_found() => {
             let id = random::uuid_v4();
-            file_system.write_atomically(&path, format!("{id}\n")).await?;
+            save_host_id(file_system, data_directory, id).await?;
             Ok(id)
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Saves the host id.
+pub(crate) async fn save_host_id(
+    file_system: &FileSystem,
+    data_directory: &Path,
+    id: Uuid,
+) -> Result<(), StorageError> {
+    Ok(file_system.write_atomically(data_directory.join(FILE_NAME), format!("{id}\n")).await?)
 }

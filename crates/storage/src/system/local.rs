@@ -1,9 +1,9 @@
 //! `system.local`: the description of the node.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, PartitionUpdate, Row};
+use espalier_mutation::{ColumnData, DecoratedKey, PartitionUpdate, Row};
 use uuid::Uuid;
 
 use super::{
@@ -17,11 +17,11 @@ use super::{
 pub const RELEASE_VERSION: &str = "5.0.9";
 /// CQL version.
 pub const CQL_VERSION: &str = "3.4.7";
-/// Name of the only data centre; Cassandra's default.
+/// Name of the data centre of a node that is no member of a ring; Cassandra's default.
 pub const DATA_CENTER: &str = "datacenter1";
-/// Name of the only rack.
+/// Name of the rack of such a node.
 pub const RACK: &str = "rack1";
-/// The only token of a node that owns the whole ring.
+/// The only token of such a node, which owns the whole ring.
 pub const TOKEN: &str = "-9223372036854775808";
 
 /// The content of `system.local`.
@@ -39,6 +39,12 @@ pub struct LocalNode {
     pub schema_version: Uuid,
     /// Time of the start, in seconds since 1970.
     pub generation_s: u32,
+    /// The data centre.
+    pub data_center: String,
+    /// The rack.
+    pub rack: String,
+    /// The tokens, as numbers.
+    pub tokens: Vec<String>,
 }
 
 /// Returns the key of the one row of `system.local`.
@@ -53,6 +59,15 @@ pub fn generation_of(row: &Row) -> Option<u32> {
     u32::try_from(seconds).ok()
 }
 
+/// Returns the tokens in a row of `system.local`.
+pub fn tokens_of(row: &Row) -> Vec<String> {
+    let table = table(SYSTEM_KEYSPACE, "local");
+    let column = table.column("tokens").and_then(|column| row.column(column.id));
+    let Some(ColumnData::Complex(tokens)) = column else { return Vec::new() };
+    let live = tokens.cells.iter().filter(|(_, cell)| !cell.is_tombstone());
+    live.map(|(token, _)| String::from_utf8_lossy(token).into_owned()).collect()
+}
+
 /// Returns the serialised form of an `inet`.
 pub(crate) fn address(address: IpAddr) -> Vec<u8> {
     match address {
@@ -64,25 +79,27 @@ pub(crate) fn address(address: IpAddr) -> Vec<u8> {
 /// Returns the write of the whole row, for each start.
 pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
+    // A set is in the order of its elements as text.
+    let tokens: BTreeSet<_> = node.tokens.iter().collect();
     let row = RowWriter::new(&table, &[], timestamp)
         .text("bootstrapped", "COMPLETED")
         .bytes("broadcast_address", address(node.rpc_address))
         .int("broadcast_port", i32::from(node.rpc_port))
         .text("cluster_name", &node.cluster_name)
         .text("cql_version", CQL_VERSION)
-        .text("data_center", DATA_CENTER)
+        .text("data_center", &node.data_center)
         .int("gossip_generation", node.generation_s as i32)
         .uuid("host_id", node.host_id)
         .bytes("listen_address", address(node.rpc_address))
         .int("listen_port", i32::from(node.rpc_port))
         .text("native_protocol_version", "5")
         .text("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner")
-        .text("rack", RACK)
+        .text("rack", &node.rack)
         .text("release_version", RELEASE_VERSION)
         .bytes("rpc_address", address(node.rpc_address))
         .int("rpc_port", i32::from(node.rpc_port))
         .uuid("schema_version", node.schema_version)
-        .set_cells("tokens", [TOKEN], now_s)
+        .set_cells("tokens", tokens, now_s)
         .finish();
     PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
 }

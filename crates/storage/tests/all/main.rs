@@ -34,6 +34,7 @@ mod memory_pressure;
 mod model;
 mod reads_are_isolated;
 mod reads_on_other_threads;
+mod replacement;
 mod resharding_survives_crashes;
 mod restored_snapshots;
 mod row_cache;

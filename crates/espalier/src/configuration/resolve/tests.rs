@@ -56,6 +56,27 @@ fn paths_are_relative_to_the_working_directory() {
 }
 
 #[test]
+fn the_directories_of_a_replaced_node_are_not_those_of_the_node() {
+    let file = "data_file_directories: [/c/data, /d/data]\ncommitlog_directory: /c/commitlog\n\
+                cluster_name: ring\ncommitlog_sync: group\njoin_ring: true\n\
+                replace_in_place: true\nseed_provider:\n\
+                - class_name: SimpleSeedProvider\n  parameters: [{seeds: 127.0.0.1}]\n";
+    let node = load(&["--workdir", "/w"], file).unwrap();
+    assert_eq!(node.storage.data_directory, Path::new("/w/data"));
+    assert_eq!(node.storage.commitlog_directory, Path::new("/w/commitlog"));
+    let replaced = node.replaced.unwrap();
+    assert_eq!(replaced.data_directories, [Path::new("/c/data"), Path::new("/d/data")]);
+    assert_eq!(replaced.commitlog_directory, Path::new("/c/commitlog"));
+    for (file, reason) in [
+        (file.replace("/d/data", "/w/data/x"), "/w/data/x of the Cassandra node would be"),
+        (file.replace("commitlog_directory: /c/commitlog\n", ""), "needs data_file_directories"),
+    ] {
+        let error = load(&["--workdir", "/w"], &file).unwrap_err();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
 fn fewer_shards_than_processors_are_not_pinned() {
     let node = load(&["--smp", "2"], "").unwrap();
     assert_eq!((node.shards.count, node.shards.pin_to), (2, None));

@@ -1,0 +1,122 @@
+//! The SSTables of a Cassandra node: which there are, and their second names.
+
+use std::path::{Path, PathBuf};
+
+use espalier_compaction::dead_sets;
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    Component, Descriptor,
+    components::{copy_sstable, link_sstable, list_directory},
+};
+use uuid::Uuid;
+
+use crate::{
+    StorageError,
+    system::{SCHEMA_KEYSPACE, SYSTEM_KEYSPACE, is_system_keyspace},
+};
+
+/// A table with files.
+#[derive(Clone, Debug)]
+pub(super) struct SourceTable {
+    pub keyspace: String,
+    /// The name without the id.
+    pub name: String,
+    /// The name of the directory, with the id.
+    directory: String,
+    pub sstables: Vec<Descriptor>,
+}
+
+/// The amount of what was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub tables: usize,
+    pub sstables: usize,
+    pub bytes: u64,
+    /// The number of SSTables that were copied, because they are on another disk.
+    pub copied: usize,
+}
+
+/// Lists the tables below the data directories that have SSTables. Leaves out files that an
+/// interrupted compaction had replaced or was writing.
+pub(super) async fn tables(
+    file_system: &FileSystem,
+    directories: &[PathBuf],
+) -> Result<Vec<SourceTable>, StorageError> {
+    let mut found = Vec::new();
+    for directory in directories {
+        if !file_system.exists(directory).await? {
+            continue;
+        }
+        for keyspace in file_system.read_dir(directory).await? {
+            if !keyspace.is_directory {
+                continue;
+            }
+            for table in file_system.read_dir(&keyspace.path).await? {
+                let name = table.name.rsplit_once('-');
+                let Some((name, id)) = name.filter(|_| table.is_directory) else { continue };
+                if Uuid::try_parse(id).is_err() {
+                    continue;
+                }
+                let sstables = sstables(file_system, &table.path).await?;
+                if !sstables.is_empty() {
+                    found.push(SourceTable {
+                        keyspace: keyspace.name.clone(),
+                        name: name.to_owned(),
+                        directory: table.name.clone(),
+                        sstables,
+                    });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn sstables(
+    file_system: &FileSystem,
+    directory: &Path,
+) -> Result<Vec<Descriptor>, StorageError> {
+    let listing = list_directory(file_system, directory).await?;
+    let dead = dead_sets(file_system, directory).await?;
+    if let Some(incomplete) = listing.incomplete.iter().find(|it| !dead.contains(it)) {
+        return Err(StorageError::IncompleteSSTable(incomplete.path(&Component::Toc)));
+    }
+    Ok(listing.sealed.into_iter().filter(|sealed| !dead.contains(sealed)).collect())
+}
+
+/// Gives the SSTables of all tables that this node takes second names below `into`.
+pub(super) async fn take(
+    file_system: &FileSystem,
+    directories: &[PathBuf],
+    into: &Path,
+) -> Result<Taken, StorageError> {
+    let device = file_system.metadata(into).await?.device;
+    let mut taken = Taken::default();
+    for table in tables(file_system, directories).await?.into_iter().filter(is_taken) {
+        let directory = into.join(&table.keyspace).join(&table.directory);
+        file_system.create_dir_all(&directory).await?;
+        taken.tables += 1;
+        for from in table.sstables {
+            let to = Descriptor { directory: directory.clone(), ..from.clone() };
+            let is_here = file_system.metadata(&from.directory).await?.device == device;
+            taken.bytes += if is_here {
+                link_sstable(file_system, &from, &to).await?
+            } else {
+                taken.copied += 1;
+                copy_sstable(file_system, &from, &to).await?
+            };
+            taken.sstables += 1;
+        }
+    }
+    Ok(taken)
+}
+
+/// Returns whether the node takes a table: those of users, and of the system's those that say what
+/// the node is, what tables it has, and what it has promised.
+fn is_taken(table: &SourceTable) -> bool {
+    match table.keyspace.as_str() {
+        SCHEMA_KEYSPACE => true,
+        SYSTEM_KEYSPACE => ["local", "paxos"].contains(&table.name.as_str()),
+        keyspace => !is_system_keyspace(keyspace),
+    }
+}

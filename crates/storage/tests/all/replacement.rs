@@ -1,0 +1,172 @@
+//! A node takes the files of a Cassandra node: as a whole or not at all, once, and without a change
+//! of that node's directories. A node of ours stands for the Cassandra node, whose layout it has.
+
+use std::path::{Path, PathBuf};
+
+use espalier_mutation::Mutation;
+use espalier_runtime::file::{
+    FileSystem, Operation,
+    simulated::{Effect, Fault},
+};
+use espalier_storage::{
+    Database, ReadCommand, ReadTarget, ReplacedNode, StorageConfiguration, StorageError,
+    system::{LocalNode, local_key, local_update, tokens_of},
+    take_files,
+};
+use uuid::Uuid;
+
+use crate::support::*;
+
+const TOKENS: [&str; 2] = ["-5", "7"];
+
+fn replaced() -> ReplacedNode {
+    ReplacedNode {
+        data_directories: vec![PathBuf::from("cassandra/data")],
+        commitlog_directory: PathBuf::from("cassandra/commitlog-of-cassandra"),
+        cluster_name: "ring".into(),
+    }
+}
+
+/// Lets the node run that stands for Cassandra; it writes rows with these names.
+async fn cassandra(file_system: &FileSystem, generation: u32, names: &[&str]) -> Uuid {
+    let configuration = StorageConfiguration::new("cassandra");
+    let database = open(file_system, configuration).await.unwrap();
+    if database.schema().table("ks", "narrow").is_none() {
+        create(&database, vec![narrow_table()]).await;
+    }
+    write_narrow(&database, names).await;
+    let local = LocalNode {
+        host_id: database.host_id(),
+        cluster_name: "ring".into(),
+        rpc_address: [127, 0, 0, 1].into(),
+        rpc_port: 9042,
+        schema_version: database.schema().version,
+        generation_s: generation,
+        data_center: "east".into(),
+        rack: "r".into(),
+        tokens: TOKENS.map(str::to_owned).to_vec(),
+    };
+    let update = local_update(&local, i64::from(generation), NOW);
+    database.apply(Mutation { updates: vec![update] }).await.unwrap();
+    database.shutdown().await.unwrap();
+    database.host_id()
+}
+
+async fn take(file_system: &FileSystem) -> Result<(), StorageError> {
+    take_files(file_system, &replaced(), Path::new("node/data")).await
+}
+
+/// Opens the node in its new place and checks that it is the other one.
+async fn check(file_system: &FileSystem, host_id: Uuid, expected: &[&str]) {
+    let database = open(file_system, configuration()).await.unwrap();
+    assert_eq!(database.host_id(), host_id);
+    let narrow = table(&database, "narrow");
+    let found = read_all(&database, &narrow).await.partitions;
+    let mut names: Vec<_> =
+        found.iter().map(|it| String::from_utf8(it.key.key.to_vec()).unwrap()).collect();
+    names.sort();
+    assert_eq!(names, expected);
+    assert_eq!(saved_tokens(&database).await, TOKENS);
+}
+
+async fn saved_tokens(database: &Database) -> Vec<String> {
+    let local = database.schema().table("system", "local").cloned().unwrap();
+    let target = ReadTarget::Partition(local_key());
+    let read = database.read(ReadCommand::of_all(local, target, NOW)).await.unwrap();
+    tokens_of(&read.partitions[0].rows[0])
+}
+
+/// Returns all files below a directory with their lengths.
+async fn files(file_system: &FileSystem, directory: &str) -> Vec<(PathBuf, u64)> {
+    let (mut found, mut pending) = (Vec::new(), vec![PathBuf::from(directory)]);
+    while let Some(directory) = pending.pop() {
+        for entry in file_system.read_dir(&directory).await.unwrap() {
+            if entry.is_directory {
+                pending.push(entry.path);
+            } else {
+                let length = file_system.metadata(&entry.path).await.unwrap().length;
+                found.push((entry.path, length));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn reason(outcome: Result<(), StorageError>) -> String {
+    match outcome.unwrap_err() {
+        StorageError::NotReplaceable(reason) => reason,
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_node_is_the_other_one_with_its_files() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let host_id = cassandra(&file_system, 5, &["a", "b"]).await;
+        let before = files(&file_system, "cassandra").await;
+        take(&file_system).await.unwrap();
+        check(&file_system, host_id, &["a", "b"]).await;
+        // Once more: nothing happens. The other node's directories may be gone by then.
+        take(&file_system).await.unwrap();
+        assert_eq!(files(&file_system, "cassandra").await, before);
+        file_system.remove_dir_all("cassandra").await.unwrap();
+        take(&file_system).await.unwrap();
+        check(&file_system, host_id, &["a", "b"]).await;
+    });
+}
+
+#[test]
+fn failures_and_crashes_leave_nothing_that_counts() {
+    let (mut failed, mut crashed) = (0, 0);
+    for nth in espalier_testing::sample(0..200) {
+        let operation = [Operation::Sync, Operation::Rename][nth as usize % 2];
+        let file_system = FileSystem::simulated(nth);
+        run(async {
+            let host_id = cassandra(&file_system, 5, &["a", "b"]).await;
+            let disk = file_system.simulated_disk().unwrap().clone();
+            disk.inject(Fault::nth(operation, nth / 2, Effect::InputOutput));
+            failed += u32::from(take(&file_system).await.is_err());
+            disk.clear_faults();
+            let after = if nth % 3 == 0 {
+                crashed += 1;
+                FileSystem::on(disk.crash(nth))
+            } else {
+                file_system
+            };
+            take(&after).await.unwrap();
+            check(&after, host_id, &["a", "b"]).await;
+        });
+    }
+    assert!(failed > 0 && crashed > 0, "{failed} {crashed}");
+}
+
+#[test]
+fn files_that_are_not_the_nodes_are_refused() {
+    let file_system = FileSystem::simulated(3);
+    run(async {
+        let error = reason(take(&file_system).await);
+        assert!(error.contains("there is no table system.local in cassandra/data"), "{error}");
+        cassandra(&file_system, 5, &["a"]).await;
+        let other = ReplacedNode { cluster_name: "other".into(), ..replaced() };
+        let error = reason(take_files(&file_system, &other, Path::new("node/data")).await);
+        assert_eq!(error, "Saved cluster name ring != configured name other");
+        let log = replaced().commitlog_directory;
+        file_system.create_dir_all(&log).await.unwrap();
+        let segment = log.join("CommitLog-7-1.log");
+        file_system.write_atomically(&segment, vec![7; 100]).await.unwrap();
+        let error = reason(take(&file_system).await);
+        assert!(error.contains("CommitLog-7-1.log has writes that no SSTable has"), "{error}");
+        file_system.write_atomically(&segment, vec![0; 100]).await.unwrap();
+        take(&file_system).await.unwrap();
+        // The other node has run since.
+        cassandra(&file_system, 6, &["b"]).await;
+        let error = reason(take(&file_system).await);
+        assert!(error.contains("the Cassandra node has run since its files were taken"), "{error}");
+        // Data of a node that has replaced none.
+        file_system.remove_file("node/data/replaced").await.unwrap();
+        let error = reason(take(&file_system).await);
+        assert!(error.contains("has data that are not of a Cassandra node"), "{error}");
+    });
+}
