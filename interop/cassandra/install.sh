@@ -121,7 +121,14 @@ column_value_size_warn_threshold:
 column_index_cache_size: 2KiB
 YAML
   [ -z "$COLUMN_INDEX" ] || echo "column_index_size: $COLUMN_INDEX" >> "$1"
-  [ -z "$EXTRA_YAML" ] || printf '%s\n' "$EXTRA_YAML" >> "$1"
+  [ -n "$EXTRA_YAML" ] || return 0
+  # A setting of EXTRA_YAML replaces the one of that name.
+  awk -v given="$(grep -oE '^[a-z_]+:' <<< "$EXTRA_YAML" | paste -sd ' ')" '
+    BEGIN { count = split(given, names, " "); for (i = 1; i <= count; i++) replaced[names[i]] = 1 }
+    /^[a-z_]+:/ { skips = $1 in replaced }
+    !skips' "$1" > "$1.new"
+  mv "$1.new" "$1"
+  printf '%s\n' "$EXTRA_YAML" >> "$1"
 }
 yaml "$D/conf/cassandra.yaml" "$D/data"
 COLUMN_INDEX='' UUID_IDS=false EXTRA_YAML='' fmt=bti compat=NONE \
@@ -214,7 +221,7 @@ if [ ! -f "$classes.jsa" ] && [ -z "${ARCHIVE:-}" ]; then
   exec 8> "$deps/archive.lock"
   flock 8
   if [ ! -f "$classes.jsa" ]; then
-    ARCHIVE=making ADDRESS=127.$((RANDOM % 200 + 10)).$((RANDOM % 200 + 10)).2 HEAP=512M \
+    ARCHIVE=making EXTRA_YAML="" ADDRESS=127.$((RANDOM % 200 + 10)).$((RANDOM % 200 + 10)).2 HEAP=512M \
       "$here/install.sh" "$deps/archive" > /dev/null
     JVM_OPTS="-XX:+UnlockDiagnosticVMOptions -XX:+AllowArchivingWithJavaAgent
       -XX:ArchiveClassesAtExit=$classes.jsa.new" QUICK=1 \
