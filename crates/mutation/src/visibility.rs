@@ -8,7 +8,7 @@ use crate::{
     row_content::is_valid_shadowable,
 };
 
-/// What a reader at one moment sees under the strongest deletion over a row.
+/// The view of a reader at one moment, under the strongest deletion over a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Visibility {
     deletion: DeletionTime,
