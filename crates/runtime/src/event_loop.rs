@@ -10,9 +10,9 @@
 //! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
 //!   tasks, one of which is the main task. If the last task is a group, the time of its slice is
 //!   added.
-//! - A yielded task becomes ready when no other task is ready. If other tasks fill the iterations, each
-//!   yielded task that runs is followed by as much time of the others as it had held the core, at
-//!   most [`RUN_SLICE`], before the next yielded task becomes ready.
+//! - A yielded task becomes ready when no other task is ready. If other tasks fill the iterations,
+//!   each yielded task that runs is followed by as much time of the others as it had held the core,
+//!   at most [`RUN_SLICE`], before the next yielded task becomes ready.
 //! - Only this thread polls its tasks; there is no work stealing.
 
 use crate::mailbox::{Inbox, LocalCalls};

@@ -80,14 +80,31 @@ pub struct StorageConfiguration {
     pub view_build_record_pages: u64,
     /// True if masks of columns can be made, and hide values (`dynamic_data_masking_enabled`).
     pub dynamic_data_masking_enabled: bool,
+    /// How long statements wait.
+    pub timeouts: Timeouts,
+}
+
+/// The longest waits of statements.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
     /// Maximum time that a write waits for room in memtables or log, or for its turn
     /// (`write_request_timeout`).
-    pub write_timeout: Duration,
+    pub write: Duration,
     /// Maximum time that a conditional statement, a transaction or a read at SERIAL waits for its
     /// turn (`cas_contention_timeout`).
-    pub cas_contention_timeout: Duration,
+    pub cas_contention: Duration,
     /// Maximum time that a change of counters waits for its turn (`counter_write_request_timeout`).
-    pub counter_write_timeout: Duration,
+    pub counter_write: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            write: Duration::from_secs(2),
+            cas_contention: Duration::from_millis(1_800),
+            counter_write: Duration::from_secs(5),
+        }
+    }
 }
 
 impl StorageConfiguration {
@@ -137,9 +154,7 @@ impl StorageConfiguration {
             view_build_page_rows: 128,
             view_build_record_pages: 64,
             dynamic_data_masking_enabled: false,
-            write_timeout: Duration::from_secs(2),
-            cas_contention_timeout: Duration::from_millis(1_800),
-            counter_write_timeout: Duration::from_secs(5),
+            timeouts: Timeouts::default(),
         }
     }
 }

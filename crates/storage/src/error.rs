@@ -12,7 +12,7 @@ use espalier_runtime::file::FileError;
 use espalier_sstable::SSTableError;
 use espalier_types::DecodeError;
 
-use crate::TurnKind;
+use crate::turn_kind::TurnKind;
 
 /// A failed operation, with the object and the reason.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -24,14 +24,15 @@ pub mod system;
 mod table;
 #[cfg(test)]
 mod test_database;
+mod turn_kind;
 mod turns;
 pub mod units;
 
-pub use configuration::StorageConfiguration;
+pub use configuration::{StorageConfiguration, Timeouts};
 pub use database::{
     ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead,
     Orphan, PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
-    TurnDeadline, TurnKind,
+    TurnDeadline,
 };
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
@@ -53,4 +54,5 @@ pub use read::{
 pub use recovery::read_segments;
 pub use replacement::{ReplacedNode, take_files};
 pub use shared::SharedDatabase;
+pub use turn_kind::TurnKind;
 pub use turns::{Turn, TurnRows};

@@ -7,6 +7,7 @@ mod modify;
 mod now;
 mod serial;
 mod timeout;
+mod turn_requests;
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,13 +19,14 @@ use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::{time, trace_event};
 use espalier_storage::{Database, system::is_virtual};
 
+use self::turn_requests::{first_error, turn_request, turn_statements};
 pub use self::{
     error::unprepared,
     modify::{Batch, BatchStatement, BatchedStatement},
     now::{APPLIED, Now},
 };
 use crate::{
-    ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result, Value,
+    ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result,
     auth::{self, Auth, Login},
     consistency, ddl, describe,
     guard::{self, Guard},
@@ -33,9 +35,8 @@ use crate::{
     planner,
     prepared::{BoundedStatements, MAX_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
     select,
-    term::{Evaluation, bind_valid_values, bind_values},
+    term::{Evaluation, bind_values},
     transaction::{self, TransactionRequest},
-    turn::{self, TurnRequest, TurnStatement},
 };
 
 /// Executes statements on one shard. Cheap to clone; not `Send`.
@@ -424,64 +425,6 @@ impl QueryProcessor {
         let content = rows.await.ok()?.content;
         let name = content.get(4..).filter(|name| !name.is_empty())?;
         String::from_utf8(name.to_vec()).ok()
-    }
-}
-
-/// Returns the statements, with their values, that must take a turn: conditional ones, and changes
-/// of lists by index or value in one partition.
-fn turn_statements(prepared: &Arc<Prepared>, values: &[Value]) -> Option<Vec<TurnStatement>> {
-    let count = match &prepared.plan {
-        Plan::Modification(statement) => {
-            let takes_turn = statement.takes_turn()
-                && (prepared.is_conditional() || !statement.restrictions.has_in());
-            takes_turn.then_some(1)?
-        }
-        Plan::Batch(batch) => batch.is_conditional().then_some(batch.statements.len())?,
-        _ => return None,
-    };
-    let values: Arc<[Value]> = values.into();
-    let statement =
-        |index| TurnStatement { prepared: prepared.clone(), index, values: values.clone() };
-    Some((0..count).map(statement).collect())
-}
-
-/// Makes the request of statements that take a turn.
-fn turn_request(
-    statements: Vec<TurnStatement>,
-    is_batch: bool,
-    options: &QueryOptions<'_>,
-    now_us: i64,
-) -> TurnRequest {
-    TurnRequest {
-        statements,
-        is_batch,
-        clocks: clocks(options, now_us),
-        has_own_now: options.now_s.is_some(),
-        now_us,
-        is_exempt: options.is_exempt,
-        applies_masks: options.applies_masks,
-    }
-}
-
-/// Returns the error of a statement with an invalid value. A conditional batch may have another
-/// fault that comes first.
-#[cold]
-async fn first_error(
-    prepared: &Arc<Prepared>,
-    options: &QueryOptions<'_>,
-    now_us: i64,
-    invalid: Error,
-) -> Error {
-    let Ok(values) = bind_valid_values(&prepared.bind.columns, options.values) else {
-        return invalid;
-    };
-    let is_batch = matches!(prepared.plan, Plan::Batch(_));
-    match turn_statements(prepared, &values).filter(|_| is_batch) {
-        Some(statements) => {
-            let request = turn_request(statements, is_batch, options, now_us);
-            turn::first_error(&request, invalid).await
-        }
-        None => invalid,
     }
 }
 

@@ -8,7 +8,7 @@ use espalier_storage::Database;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hashbrown::HashMap;
 
-use super::{QueryProcessor, clocks, turn_request};
+use super::{QueryProcessor, clocks, turn_requests::turn_request};
 use crate::{
     ClientState, Error, QueryOptions, QueryResult, Result, Value, Values,
     batch::{self, BatchUpdates, check_statements},

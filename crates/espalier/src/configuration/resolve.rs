@@ -167,13 +167,13 @@ fn storage(
     storage.materialized_views_enabled = draft.materialized_views_enabled.unwrap_or(true);
     storage.dynamic_data_masking_enabled = draft.dynamic_data_masking_enabled.unwrap_or(false);
     if let Some(timeout) = draft.write_request_timeout {
-        storage.write_timeout = timeout;
+        storage.timeouts.write = timeout;
     }
     if let Some(timeout) = draft.cas_contention_timeout {
-        storage.cas_contention_timeout = timeout;
+        storage.timeouts.cas_contention = timeout;
     }
     if let Some(timeout) = draft.counter_write_request_timeout {
-        storage.counter_write_timeout = timeout;
+        storage.timeouts.counter_write = timeout;
     }
     Ok(storage)
 }

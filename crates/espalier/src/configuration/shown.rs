@@ -83,9 +83,9 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("drop_compact_storage_enabled", storage.drop_compact_storage_enabled);
     shown.put("materialized_views_enabled", storage.materialized_views_enabled);
     shown.put("dynamic_data_masking_enabled", storage.dynamic_data_masking_enabled);
-    shown.put("write_request_timeout", duration(storage.write_timeout));
-    shown.put("cas_contention_timeout", duration(storage.cas_contention_timeout));
-    shown.put("counter_write_request_timeout", duration(storage.counter_write_timeout));
+    shown.put("write_request_timeout", duration(storage.timeouts.write));
+    shown.put("cas_contention_timeout", duration(storage.timeouts.cas_contention));
+    shown.put("counter_write_request_timeout", duration(storage.timeouts.counter_write));
     let auth = &node.auth;
     let authorizer = match auth.authorizer {
         Authorizer::AllowAll => "AllowAllAuthorizer",

@@ -3,7 +3,7 @@
 //! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone;
 //! so the next waiter is found without a search. A ticket is a position that never moves. Entries
 //! that are gone are removed at both ends, so that waiters that give up behind one that stays take
-//! no memory; nobody uses the ticket of such an entry again.
+//! no memory; the ticket of such an entry is not used again.
 
 use std::collections::VecDeque;
 use std::task::Waker;

@@ -13,12 +13,9 @@ use espalier_mutation::{
 };
 use espalier_runtime::{maybe_yield, time};
 
-use super::{
-    Database,
-    turn_deadline::{TurnDeadline, TurnKind},
-};
+use super::{Database, turn_deadline::TurnDeadline};
 use crate::{
-    StorageError,
+    StorageError, TurnKind,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
     turns::TurnRows,
 };

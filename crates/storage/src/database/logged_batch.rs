@@ -308,14 +308,12 @@ impl Database {
         Ok(BatchAge::Recent)
     }
 
-    /// Removes the entry of a finished batch, with a timestamp of at least `min_timestamp_us`. The
-    /// entry must not stay: the next start would apply the batch again, whatever was deleted
-    /// meanwhile.
-    async fn remove_entry(&self, table: &TableMetadata, key: DecoratedKey, min_timestamp_us: i64) {
+    /// Removes the entry of a finished batch, with a timestamp of at least `min_us`. Otherwise the
+    /// next start would apply the batch again, also to rows that were deleted meanwhile.
+    async fn remove_entry(&self, table: &TableMetadata, key: DecoratedKey, min_us: i64) {
         let mut removal = PartitionUpdate::new(table.id, key);
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        removal.deletion =
-            DeletionTime::new(time::next_timestamp_micros().max(min_timestamp_us), now_s);
+        removal.deletion = DeletionTime::new(time::next_timestamp_micros().max(min_us), now_s);
         let removal = Mutation { updates: vec![removal] };
         if self.apply(removal.clone()).await.is_ok() {
             return;
@@ -392,8 +390,7 @@ impl Database {
                 }
                 created_at = created_at.max(row.liveness.timestamp);
             }
-            // If the clock was set back after the entry, its time is below the timestamp of the
-            // entry.
+            // The clock may be behind the timestamp of the entry.
             self.remove_entry(table, partition.key, created_at).await;
         }
         Ok(())

@@ -39,7 +39,7 @@ pub use look_ahead::LookAhead;
 pub use orphans::Orphan;
 pub use snapshots::{SnapshotDetails, SnapshotTable};
 pub use table_statistics::TableStatistics;
-pub use turn_deadline::{TurnDeadline, TurnKind};
+pub use turn_deadline::TurnDeadline;
 pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
 mod install;
 mod logged_batch;

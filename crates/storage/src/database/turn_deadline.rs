@@ -8,46 +8,9 @@ use espalier_runtime::time::{self, Instant};
 
 use super::Database;
 use crate::{
-    StorageError,
+    StorageError, TurnKind,
     turns::{Turn, TurnRows},
 };
-
-/// The kind of a statement that takes a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnKind {
-    /// A conditional statement or batch, or a transaction.
-    Conditional,
-    /// A read at SERIAL.
-    SerialRead,
-    /// A change of counters.
-    Counter,
-    /// Another write that reads first, such as one of a list element.
-    Write,
-}
-
-impl TurnKind {
-    /// Returns the setting that limits the wait.
-    fn setting(self) -> &'static str {
-        match self {
-            Self::Conditional | Self::SerialRead => "cas_contention_timeout",
-            Self::Counter => "counter_write_request_timeout",
-            Self::Write => "write_request_timeout",
-        }
-    }
-
-    /// Returns Cassandra's text for the end of the wait.
-    fn timeout_text(self) -> &'static str {
-        match self {
-            Self::Conditional => {
-                "CAS operation timed out: received 0 of 1 required responses after 0 contention \
-                 retries"
-            }
-            Self::SerialRead | Self::Counter | Self::Write => {
-                "Operation timed out - received only 0 responses"
-            }
-        }
-    }
-}
 
 /// The moment at which a statement gives up waiting for its turn.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +24,11 @@ pub struct TurnDeadline {
 impl Database {
     /// Returns the deadline of a statement that begins to wait now.
     pub fn turn_deadline(&self, kind: TurnKind) -> TurnDeadline {
-        let configuration = &self.inner.configuration;
+        let timeouts = &self.inner.configuration.timeouts;
         let wait = match kind {
-            TurnKind::Conditional | TurnKind::SerialRead => configuration.cas_contention_timeout,
-            TurnKind::Counter => configuration.counter_write_timeout,
-            TurnKind::Write => configuration.write_timeout,
+            TurnKind::Conditional | TurnKind::SerialRead => timeouts.cas_contention,
+            TurnKind::Counter => timeouts.counter_write,
+            TurnKind::Write => timeouts.write,
         };
         TurnDeadline { kind, wait, at: Some(Instant::now() + wait) }
     }

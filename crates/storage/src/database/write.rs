@@ -216,7 +216,7 @@ impl Database {
             };
             trace_event!("Waiting: {}", error.reason());
             let _awaiting = self.await_flush();
-            let timeout = self.inner.configuration.write_timeout;
+            let timeout = self.inner.configuration.timeouts.write;
             let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
             let waited = match &error {
                 WriteError::NoLogRoom => {

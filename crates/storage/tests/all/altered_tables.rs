@@ -37,8 +37,8 @@ async fn shown(database: &Database) -> Vec<String> {
 fn a_write_waits_for_its_column() {
     let file_system = FileSystem::simulated(1);
     run(async {
-        let configuration =
-            StorageConfiguration { write_timeout: Duration::from_millis(200), ..configuration() };
+        let mut configuration = configuration();
+        configuration.timeouts.write = Duration::from_millis(200);
         let database = open(&file_system, configuration).await.unwrap();
         create(&database, vec![wide_table()]).await;
         let with_x = |table: &TableMetadata| table.rebuild().regular("x", CqlType::Blob).build();

@@ -18,7 +18,7 @@ fn small() -> StorageConfiguration {
     let mut configuration = configuration();
     configuration.commitlog_segment_bytes = 8 << 10;
     configuration.commitlog_total_bytes = 8 << 20;
-    configuration.write_timeout = Duration::from_millis(300);
+    configuration.timeouts.write = Duration::from_millis(300);
     configuration
 }
 

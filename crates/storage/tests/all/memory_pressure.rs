@@ -55,7 +55,7 @@ fn when_nothing_can_be_flushed_writers_are_told_why_and_go_on_later() {
         let mut configuration = configuration();
         configuration.memtable_bytes = 1 << 20;
         configuration.commitlog_total_bytes = 64 << 20;
-        configuration.write_timeout = Duration::from_millis(200);
+        configuration.timeouts.write = Duration::from_millis(200);
         let database = open(&file_system, configuration).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");

@@ -15,7 +15,7 @@ pub fn configuration() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
     configuration.commitlog_segment_bytes = 1 << 20;
     // Long, for crowds without optimisation.
-    configuration.cas_contention_timeout = Duration::from_secs(60);
+    configuration.timeouts.cas_contention = Duration::from_secs(60);
     // Small, so that builds record their progress.
     configuration.view_build_page_rows = 2;
     configuration.view_build_record_pages = 1;

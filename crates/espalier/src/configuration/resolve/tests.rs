@@ -97,7 +97,7 @@ fn new_and_old_names_mean_the_same() {
         assert_eq!(node.storage.commitlog_segment_bytes, 16 << 20);
         assert_eq!(node.storage.column_index_bytes, Some(4 << 10));
         assert_eq!(node.storage.compaction_bytes_per_second, Some(64 << 20));
-        assert_eq!(node.storage.write_timeout, Duration::from_secs(3));
+        assert_eq!(node.storage.timeouts.write, Duration::from_secs(3));
         assert_eq!(node.server.max_frame_size, 2 << 20);
         let period = Duration::from_millis(500);
         assert_eq!(node.storage.commitlog_sync, CommitLogSync::Periodic { period });
