@@ -14,7 +14,7 @@ use espalier_runtime::{
     },
     spawn_local, time, yield_now,
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget, StorageConfiguration, StorageError};
+use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
 use espalier_types::CqlType;
 
 use crate::support::*;
