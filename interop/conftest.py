@@ -15,7 +15,7 @@ from gate import FIRST_SEED, RUNS_ALL
 # The groups of pytest-xdist that begin first, because they take longest.
 FIRST_GROUPS = ("cassandra", "test_flights.py")
 ORACLE = REPOSITORY / ".deps" / "cassandra" / "node" / "oracle"
-# All programs of Cassandra that a test starts run for a short time (see interop/cassandra/install.sh).
+# Programs of Cassandra run for a short time in tests (see interop/cassandra/install.sh).
 os.environ["QUICK"] = "1"
 
 

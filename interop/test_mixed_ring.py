@@ -51,8 +51,8 @@ def test_answers_are_cassandras_and_replicas_agree_after_kills(ring):
     victims = [ring.ours, ring.first, ring.second]
     for victim in part(victims * 3, [] if REPLACES else [one_of(victims)]):
         check_kill(ring, for_kills, victim)
-    # The reads of partitions repair what those of ranges have left, such as tombstones. A replica of
-    # Cassandra may drop one of two equal deletions when its rows are in several files, and its
+    # The reads of partitions repair what those of ranges have left, such as tombstones. A replica
+    # of Cassandra may drop one of two equal deletions when its rows are in several files, and its
     # digest differs then.
     reads = mixed_ring.read_partitions(ring, for_kills)
     before = ring.mismatches()
@@ -114,7 +114,8 @@ def test_a_cassandra_node_is_replaced_in_place_and_comes_back(ring):
         ring.check_replicas(tables, 20, {"first": None, "replacing": replacing})
         assert files_of(ring.first) == before
 
-        # Back: Cassandra gets the files that it lacks before it starts. A stop writes all memtables.
+        # Back: Cassandra gets the files that it lacks before it starts. A stop writes all
+        # memtables.
         replacing.cluster.shutdown()
         assert node.stop() == 0
         assert copy_new_files(node, ring.first) > 0

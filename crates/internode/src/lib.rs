@@ -12,8 +12,8 @@
 //! | [`paxos`] | conditional writes: promises, proposals and commits, in the node's storage |
 //! | [`ring`] | a node as a member of a ring: connections, gossip, answers |
 //!
-//! The codec, all but [`replica`], [`paxos`] and [`ring`], is pure functions over bytes: it opens no socket
-//! and reads no clock.
+//! The codec, all but [`replica`], [`paxos`] and [`ring`], is pure functions over bytes. It opens
+//! no socket and reads no clock.
 //!
 //! Invariants:
 //! - No input panics. Malformed input yields an error that says where it is wrong.

@@ -39,9 +39,9 @@ pub struct Recorded {
 }
 
 impl AcceptorState {
-    /// Leaves out the updates that have expired at the time of a request's ballot. The acceptor does
-    /// not ask the clock, because replicas with different clocks must forget an update at the same
-    /// ballot.
+    /// Leaves out the updates that have expired at the time of a request's ballot. The acceptor
+    /// does not ask the clock, because replicas with different clocks must forget an update at the
+    /// same ballot.
     pub fn as_of(mut self, ballot: Uuid) -> Self {
         let now_s = ballot_micros(ballot).map_or(0, |micros| micros.div_euclid(1_000_000));
         let is_kept = |recorded: &Recorded| {
@@ -56,7 +56,7 @@ impl AcceptorState {
     pub fn newest(&self) -> Option<Uuid> {
         let recorded = self.accepted.iter().chain(&self.committed);
         let ballots = recorded.map(|recorded| recorded.ballot).chain(self.promised);
-        // Of equal times, that of an accepted or committed update counts.
+        // If two times are equal, the ballot of an accepted or committed update counts.
         ballots.reduce(|newest, other| if is_after(other, newest) { other } else { newest })
     }
 

@@ -63,7 +63,7 @@ pub(super) struct BatchLog {
 struct Sent {
     /// The replicas that have not taken all.
     missing: BTreeSet<SocketAddr>,
-    /// Those of them that did not answer.
+    /// The missing replicas that did not answer.
     silent: HashSet<SocketAddr>,
 }
 

@@ -38,6 +38,10 @@ use espalier_runtime::{
 use espalier_storage::{Database, ReadPosition};
 use uuid::Uuid;
 
+mod writes;
+
+use writes::recorded_batch;
+
 use crate::{
     replica_limits::{database, whole_partition, write},
     sent_by_cassandra::{bodies, decode, schema},
@@ -365,136 +369,6 @@ async fn ring_with(
     };
     let started = RingMember::start(settings, local, Box::new(node.clone()), &Event::new()).await;
     (peer, own, started.unwrap().unwrap())
-}
-
-fn recorded_batch() -> Batch {
-    let batch = bodies().into_iter().find_map(|(verb, body)| match decode(verb, &body) {
-        Payload::BatchStore(batch) => Some(batch),
-        _ => None,
-    });
-    let created_us = time::now_micros() - 10_000_000;
-    Batch { created_us, ..batch.unwrap() }
-}
-
-#[test]
-fn a_left_over_batch_goes_to_all_replicas() {
-    block_on(async {
-        for refuses in [false, true] {
-            let node = Node::default();
-            *node.0.schema.borrow_mut() = Some(of_two_replicas());
-            let batch = recorded_batch();
-            node.0.batches.borrow_mut().push(batch.clone());
-            let (peer, _, member) = ring(&node, refuses).await;
-            until("the writes of the batch", || {
-                peer.count(Verb::MUTATION_REQ) == 2 && node.0.stored.borrow().len() == 2
-            })
-            .await;
-            time::sleep(Duration::from_millis(100)).await;
-            let expected = if refuses { Vec::new() } else { vec![batch.id] };
-            assert_eq!(*node.0.removed.borrow(), expected);
-            member.stop().await;
-        }
-    });
-}
-
-/// Stuck batches are in front: one of a table that does not exist any more, and some that wait for
-/// a node that is down. The batch behind them is finished nevertheless.
-#[test]
-fn a_batch_that_cannot_be_finished_does_not_stop_others() {
-    block_on(async {
-        let node = Node::default();
-        *node.0.schema.borrow_mut() = Some(of_replicas("3"));
-        let dead = SocketAddr::from(([127, 0, 0, 1], 1));
-        let unknown = Batch::of_parts(
-            Uuid::from_u128(1),
-            time::now_micros() - 11 * 86_400_000_000,
-            &[Bytes::copy_from_slice(&[[1].as_slice(), &[7; 16]].concat())],
-        );
-        let last = Batch::of_parts(Uuid::from_u128(2), time::now_micros() - 10_000_000, &[]);
-        let stuck = |number| Batch { id: Uuid::from_u128(number), ..recorded_batch() };
-        *node.0.batches.borrow_mut() =
-            vec![unknown.clone(), stuck(3), stuck(4), stuck(5), last.clone()];
-        let began = time::Instant::now();
-        let (peer, own, member) = ring_with(&node, false, Some(dead)).await;
-        until("the batches", || node.0.removed.borrow().len() == 2).await;
-        // The member waits for the dead node once.
-        assert!(began.elapsed() < Duration::from_secs(4));
-        assert_eq!(*node.0.removed.borrow(), [unknown.id, last.id]);
-        // The live replicas have the writes of the batches that stay.
-        until("the writes", || peer.count(Verb::MUTATION_REQ) == 6).await;
-        assert_eq!(node.0.stored.borrow().len(), 6);
-        let ahead = Batch { created_us: time::now_micros() + 7_200_000_000, ..recorded_batch() };
-        peer.send(own, 9, Verb::BATCH_STORE_REQ, Payload::BatchStore(ahead)).await;
-        until("the refusal", || peer.count(Verb::FAILURE_RSP) == 1).await;
-        member.stop().await;
-    });
-}
-
-#[test]
-fn a_hint_of_another_replica_goes_to_it() {
-    block_on(async {
-        for refuses in [false, true] {
-            let node = Node::default();
-            *node.0.schema.borrow_mut() = Some(of_replicas("1"));
-            let (peer, own, member) = ring(&node, refuses).await;
-            let mutations = recorded_batch().mutations(&*of_replicas("1")).unwrap();
-            let mut mutation = mutations.into_iter().next().unwrap();
-            mutation.updates.truncate(1);
-            // The peer has the tokens from that of the member to its own; the member has the rest.
-            let mut keys = (1000..9999).map(|number: i32| Bytes::from(number.to_string()));
-            let mut key = |is_peers: bool| {
-                let is_there = |key: &Bytes| {
-                    let token = DecoratedKey::new(key.clone()).token.0;
-                    (1..=i64::MAX / 2).contains(&token) == is_peers
-                };
-                keys.find(is_there).unwrap()
-            };
-            for (id, is_peers) in [(5, true), (6, false)] {
-                let mut mutation = mutation.clone();
-                mutation.updates[0].partition.key = key(is_peers);
-                let (host, created_ms) = (Uuid::from_u128(1), time::now_millis());
-                let hint = Hint { host, created_ms, gc_grace_seconds: 864_000, mutation };
-                peer.send(own, id, Verb::HINT_REQ, Payload::Hint(hint)).await;
-            }
-            until("the answers", || {
-                peer.count(Verb::HINT_RSP) + peer.count(Verb::FAILURE_RSP) == 2
-            })
-            .await;
-            assert_eq!(peer.count(Verb::FAILURE_RSP), usize::from(refuses));
-            assert_eq!(peer.count(Verb::MUTATION_REQ), 1);
-            assert_eq!(node.0.stored.borrow().len(), 1);
-            member.stop().await;
-        }
-    });
-}
-
-#[test]
-fn a_write_is_forwarded_to_the_replicas_that_it_names() {
-    block_on(async {
-        let node = Node::default();
-        *node.0.schema.borrow_mut() = Some(of_two_replicas());
-        let (peer, own, member) = ring(&node, false).await;
-        let write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);
-        let targets = [(peer.address, 99), (SocketAddr::from(([127, 0, 0, 9], 1)), 100)];
-        let parameters = vec![Parameter::forward_to(&targets)];
-        let payload = Payload::Mutation(write.clone());
-        peer.send_with(own, (5, Verb::MUTATION_REQ), payload, parameters).await;
-        until("the answer and the forwarded write", || {
-            peer.count(Verb::MUTATION_RSP) == 1 && peer.count(Verb::MUTATION_REQ) == 1
-        })
-        .await;
-        let forwarded = |(_, message): &&(_, Message)| message.header.verb == Verb::MUTATION_REQ;
-        let (_, message) = peer.arrived.borrow().iter().find(forwarded).unwrap().clone();
-        assert_eq!((message.header.id, message.header.respond_to()), (99, Ok(Some(peer.address))));
-        assert!(message.header.forward_to().unwrap().is_empty());
-        assert!(message.header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE));
-        let schema = of_two_replicas();
-        let found = Payload::decode(Verb::MUTATION_REQ, VERSION, &message.payload, &*schema);
-        let Ok(Payload::Mutation(found)) = found else { panic!() };
-        assert_eq!(found.updates[0].partition.key, write.updates[0].partition.key);
-        assert_eq!(node.0.stored.borrow().len(), 1);
-        member.stop().await;
-    });
 }
 
 #[test]

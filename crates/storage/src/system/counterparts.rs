@@ -1,5 +1,6 @@
-//! System tables of Cassandra that this node does not fill, except `paxos`, which a member of a ring
-//! fills. Drivers, tools and applications can read and write them, and find Cassandra's columns.
+//! System tables of Cassandra that this node does not fill, except `paxos`, which a member of a
+//! ring fills. Drivers, tools and applications can read and write them, and find Cassandra's
+//! columns.
 
 use super::SYSTEM_KEYSPACE;
 
