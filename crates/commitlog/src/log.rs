@@ -128,6 +128,20 @@ impl CommitLog {
         &self.shared.configuration
     }
 
+    /// Checks that a record with a body of `bytes` bytes fits into a segment.
+    ///
+    /// # Errors
+    /// [`CommitLogError::MutationTooLarge`] if the record is larger than
+    /// [`CommitLogConfiguration::maximum_record_bytes`].
+    pub fn check_size(&self, bytes: usize) -> Result<(), CommitLogError> {
+        let (bytes, maximum) =
+            (bytes + RECORD_OVERHEAD, self.shared.configuration.maximum_record_bytes());
+        if bytes > maximum {
+            return Err(CommitLogError::MutationTooLarge { bytes, maximum });
+        }
+        Ok(())
+    }
+
     /// Appends a record, preceded by the column mappings of `mappings` that the segment lacks.
     /// Never waits.
     ///
@@ -140,7 +154,6 @@ impl CommitLog {
         body: &[u8],
         mappings: &[&ColumnMapping],
     ) -> Result<Appended, AppendError> {
-        let maximum = self.shared.configuration.maximum_record_bytes();
         let mapping_bytes = |segment: &Segment| {
             let missing = mappings.iter().filter(|mapping| !segment.is_mapped(mapping.number));
             missing.map(|mapping| mapping.body.len() + RECORD_OVERHEAD).sum::<usize>()
@@ -151,10 +164,7 @@ impl CommitLog {
         if state.is_closing {
             return Err(AppendError::Failed(CommitLogError::ShuttingDown));
         }
-        if needed > maximum {
-            let error = CommitLogError::MutationTooLarge { bytes: needed, maximum };
-            return Err(AppendError::Failed(error));
-        }
+        self.check_size(body.len()).map_err(AppendError::Failed)?;
         if state.pending_bytes >= MAX_PENDING_BYTES {
             return Err(AppendError::NoRoom);
         }
@@ -170,6 +180,7 @@ impl CommitLog {
         if !fits(&segment) {
             // A fresh segment is too small only if the missing mappings take half a segment.
             let bytes = needed + mapping_bytes(&segment);
+            let maximum = self.shared.configuration.maximum_record_bytes();
             let error = CommitLogError::MutationTooLarge { bytes, maximum };
             return Err(AppendError::Failed(error));
         }

@@ -29,14 +29,20 @@
 mod acceptor;
 mod record;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, Row, schema::TableId};
-use espalier_runtime::time;
+use espalier_runtime::time::{self, Instant};
 use espalier_storage::{Database, StorageError, TurnDeadline, TurnKind};
 use uuid::Uuid;
 
 pub use acceptor::{AcceptorState, NO_BALLOT, Recorded, ballot_micros};
 use record::PaxosTable;
+
+/// Bytes by which the record of a commit may exceed that of its proposal's check: the times of the
+/// cells differ.
+const COMMIT_SPARE_BYTES: usize = 256;
 
 /// A step of a conditional write, at one replica.
 #[derive(Clone, Debug)]
@@ -49,6 +55,8 @@ pub struct PaxosRequest {
     pub ttl_s: u32,
     /// The ballot, a UUID of version 1.
     pub ballot: Uuid,
+    /// The time for which the request may wait before it is carried out.
+    pub left: Duration,
     /// The step.
     pub step: PaxosStep,
 }
@@ -59,7 +67,7 @@ pub enum PaxosStep {
     /// The promise to accept no older ballot.
     Prepare,
     /// To accept an update.
-    Propose(Bytes),
+    Propose(Bytes, Box<PartitionUpdate>),
     /// To apply an update that a quorum has accepted.
     Commit(Bytes, Box<PartitionUpdate>),
 }
@@ -98,9 +106,10 @@ pub async fn answer(database: &Database, request: PaxosRequest) -> Result<PaxosA
     let timestamp_us = ballot_micros(request.ballot);
     let timestamp_us = timestamp_us.ok_or("the ballot is not a UUID of version 1")?;
     let shard = database.shard_of(&paxos.table, &request.key);
-    let deadline = database.turn_deadline(TurnKind::Conditional);
+    let deadline = database.turn_deadline(TurnKind::Conditional).within(request.left);
+    let expiry = Instant::now() + request.left;
     let answering = move |database: Database| async move {
-        let here = Acceptor { database, paxos, timestamp_us, deadline };
+        let here = Acceptor { database, paxos, timestamp_us, deadline, expiry };
         here.answer(request).await
     };
     database.call_in_turn(shard, deadline, answering).await.map_err(text)?
@@ -114,11 +123,13 @@ struct Acceptor {
     timestamp_us: i64,
     /// The time at which the request gives up waiting for its turn.
     deadline: TurnDeadline,
+    /// The time at which the coordinator gives up.
+    expiry: Instant,
 }
 
 impl Acceptor {
     async fn answer(self, request: PaxosRequest) -> Result<PaxosAnswer, String> {
-        let PaxosRequest { table, key, ttl_s, ballot, step } = request;
+        let PaxosRequest { table, key, ttl_s, ballot, step, .. } = request;
         let times = record::Times {
             timestamp_us: self.timestamp_us,
             now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
@@ -131,7 +142,12 @@ impl Acceptor {
         };
         let rows = self.paxos.turn_rows(table, &key);
         let turn = self.database.take_turn_until(rows, self.deadline).await.map_err(text)?;
-        let mut updates = Vec::new();
+        let mut applied = None;
+        if Instant::now() >= self.expiry {
+            return Err("the coordinator gave up before the node had the turn".into());
+        }
+        // The coordinator relies on the updates that the answer shows, so they must be durable.
+        let mut shown = None;
         let (row, answer): (Row, _) = match step {
             PaxosStep::Prepare => {
                 let state = self.state(table, &key).await?.as_of(ballot);
@@ -141,10 +157,13 @@ impl Acceptor {
                 {
                     return Ok(PaxosAnswer::Refused { newest, committed });
                 }
+                if state.accepted.is_some() || committed.is_some() {
+                    shown = Some(self.database.barrier(&self.paxos.table).map_err(text)?);
+                }
                 let answer = PaxosAnswer::Promised { accepted: state.accepted, committed };
                 (self.paxos.promise(table, ballot, times), answer)
             }
-            PaxosStep::Propose(update) => {
+            PaxosStep::Propose(update, write) => {
                 let state = self.state(table, &key).await?.as_of(ballot);
                 if !state.may_accept(ballot) {
                     return Ok(PaxosAnswer::Accepted(false));
@@ -154,24 +173,38 @@ impl Acceptor {
                     self.settle().await?;
                     return Ok(PaxosAnswer::Accepted(true));
                 }
+                let commit = self.paxos.commit(table, ballot, update.clone(), times);
+                let commit = self.mutation_of(&key, commit, Some(*write));
+                self.database.check_write(&commit, COMMIT_SPARE_BYTES).map_err(text)?;
                 let row = self.paxos.proposal(table, ballot, update, times);
                 (row, PaxosAnswer::Accepted(true))
             }
             PaxosStep::Commit(update, write) => {
                 // An update that is older than a truncation would bring back truncated rows.
                 let is_truncated = truncated_us.is_some_and(|at_us| at_us >= self.timestamp_us);
-                if !is_truncated && !write.is_empty() {
-                    updates.push(*write);
-                }
+                applied = (!is_truncated).then_some(*write);
                 (self.paxos.commit(table, ballot, update, times), PaxosAnswer::Committed)
             }
         };
-        let mut record = PartitionUpdate::new(self.paxos.table.id, key);
-        record.rows.push(row);
-        updates.push(record);
-        let ticket = self.database.write_in_turn(&Mutation { updates }, turn).await;
-        ticket.map_err(text)?.wait().await.map_err(|error| text(error.into()))?;
+        let mutation = self.mutation_of(&key, row, applied);
+        let ticket = self.database.write_in_turn(&mutation, turn).await.map_err(text)?;
+        for ticket in [Some(ticket), shown].into_iter().flatten() {
+            ticket.wait().await.map_err(|error| text(error.into()))?;
+        }
         Ok(answer)
+    }
+
+    /// Makes the mutation of a row of `system.paxos` and of the update that it commits.
+    fn mutation_of(
+        &self,
+        key: &DecoratedKey,
+        row: Row,
+        applied: Option<PartitionUpdate>,
+    ) -> Mutation {
+        let mut record = PartitionUpdate::new(self.paxos.table.id, key.clone());
+        record.rows.push(row);
+        let applied = applied.filter(|update| !update.is_empty());
+        Mutation { updates: applied.into_iter().chain([record]).collect() }
     }
 
     async fn state(&self, table: TableId, key: &DecoratedKey) -> Result<AcceptorState, String> {

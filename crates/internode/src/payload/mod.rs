@@ -131,6 +131,8 @@ pub enum Payload {
     SchemaVersion(Uuid),
     Paxos(Box<Commit>),
     PaxosPrepared(Box<PrepareResponse>),
+    /// A payload of any verb that this node has encoded already.
+    Encoded(Vec<u8>),
     /// True if the replica has accepted the proposal.
     PaxosProposed(bool),
     Failure(FailureReason),
@@ -264,6 +266,7 @@ impl Payload {
                 mutations.iter().try_for_each(|mutation| mutation.encode(out))?;
             }
             Self::Paxos(commit) => commit.encode(out)?,
+            Self::Encoded(bytes) => out.extend_from_slice(bytes),
             Self::PaxosPrepared(response) => response.encode(out)?,
             Self::PaxosProposed(is_accepted) => put_boolean(*is_accepted, out),
             Self::Failure(reason) => vint::write_unsigned(*reason as u64, out),

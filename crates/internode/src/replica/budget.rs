@@ -22,7 +22,7 @@ pub struct AnswerBytes {
 }
 
 impl AnswerBudget {
-    pub(super) fn answer(&self) -> AnswerBytes {
+    pub(crate) fn answer(&self) -> AnswerBytes {
         AnswerBytes { budget: self.clone(), taken: 0 }
     }
 }
@@ -33,7 +33,7 @@ impl AnswerBytes {
     /// # Errors
     ///
     /// Fails with a text if the answer exceeds its bound, or all answers exceed theirs.
-    pub(super) fn set(&mut self, bytes: usize) -> Result<(), &'static str> {
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), &'static str> {
         let all = &self.budget.0;
         if bytes < self.taken {
             all.fetch_sub(self.taken - bytes, Relaxed);
@@ -41,12 +41,12 @@ impl AnswerBytes {
             return Ok(());
         }
         if bytes > MAX_BYTES_OF_ANSWER {
-            return Err("the answer to a read exceeds 32 MiB");
+            return Err("an answer exceeds 32 MiB");
         }
         let more = bytes - self.taken;
         if all.fetch_add(more, Relaxed) + more > MAX_BYTES {
             all.fetch_sub(more, Relaxed);
-            return Err("the answers to reads exceed 128 MiB together");
+            return Err("the answers exceed 128 MiB together");
         }
         self.taken = bytes;
         Ok(())

@@ -163,7 +163,7 @@ impl RingMember {
             (_, Payload::BatchStore(batch)) => self.store_batch(to, (id, verb), batch, room)?,
             (_, Payload::BatchRemove(batch)) => self.remove_batch(batch),
             (_, Payload::Hint(hint)) => self.store_hint(to, (id, verb), hint, room)?,
-            (_, Payload::Paxos(commit)) => self.paxos(to, (id, verb), *commit, room)?,
+            (_, Payload::Paxos(commit)) => self.paxos(to, header, *commit, room)?,
             (Verb::TRUNCATE_REQ, Payload::Truncate { keyspace, table }) => {
                 self.truncate(to, id, (keyspace, table))?;
             }

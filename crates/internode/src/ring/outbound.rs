@@ -98,6 +98,7 @@ impl Queued {
     fn is_large(&self) -> bool {
         let length = match &self.payload {
             Payload::ReadResponse(ReadResponse::Data { data, .. }) => data.len(),
+            Payload::Encoded(bytes) => bytes.len(),
             Payload::Mutation(_)
             | Payload::GossipSyn(_)
             | Payload::GossipAck(_)

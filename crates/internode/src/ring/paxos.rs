@@ -1,15 +1,18 @@
 //! Conditional writes of the ring: the answers of this replica to PAXOS_PREPARE, PAXOS_PROPOSE and
 //! PAXOS_COMMIT ([`crate::paxos`]).
 
-use std::{net::SocketAddr, rc::Rc};
+use std::{net::SocketAddr, rc::Rc, time::Duration};
 
 use espalier_mutation::{DecoratedKey, schema::Schema};
-use espalier_runtime::spawn_local;
+use espalier_runtime::{spawn_local, time::Instant};
 
-use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation, writes};
+use super::{
+    RingMember, dispatch::Refusal, outbound::Queued, reads::time_left, room::Reservation, writes,
+};
 use crate::{
+    MessagingVersion,
     error::{DecodeError, Result as Decoded},
-    message::Verb,
+    message::{Header, Verb},
     paxos::{NO_BALLOT, PaxosAnswer, PaxosRequest, PaxosStep, Recorded},
     payload::{Commit, Partition, Payload, PrepareResponse, Update, check::check_key},
 };
@@ -18,33 +21,65 @@ use crate::{
 const MIN_TTL_S: u32 = 3 * 3600;
 
 impl RingMember {
-    /// Answers a step of a conditional write once the outcome is durable.
+    /// Answers a step of a conditional write once the outcome is durable. The node drops a request
+    /// if its coordinator gives up before the node carries it out.
     pub(super) fn paxos(
         self: &Rc<Self>,
         to: SocketAddr,
-        (id, verb): (u64, Verb),
+        header: &Header,
         commit: Commit,
         room: Reservation,
     ) -> Result<(), Refusal> {
+        let (id, verb) = (header.id, header.verb);
+        let Some(left) = time_left(header) else {
+            self.metrics.count_expired();
+            return Ok(());
+        };
         writes::check_table(&commit.update.table)?;
         let nothing = without_content(&commit.update);
-        let request = request_of(verb, commit)?;
+        let request = request_of(verb, commit, left)?;
+        let deadline = Instant::now() + left;
         let answering = self.backend.paxos(request);
         let member = Rc::clone(self);
         spawn_local(async move {
             let answer = answering.await.map_err(Refusal::new);
-            drop(room);
-            let schema = member.backend.schema();
-            let response = answer
-                .and_then(|answer| response_of(answer, nothing, &schema).map_err(Refusal::of));
+            if answer.is_err() && Instant::now() >= deadline {
+                member.metrics.count_expired();
+                return;
+            }
+            let response = answer.and_then(|answer| member.response(id, answer, nothing));
             match response {
-                Ok((verb, payload)) => member.send(to, Queued::new(id, verb, payload)),
+                Ok(message) => member.send(to, message),
                 Err(refusal) => member.refuse(to, (id, verb), true, &refusal),
             }
+            drop(room);
         })
         .detach();
         Ok(())
     }
+
+    /// Makes the message of an answer. It waits in its encoded form, because decoded updates take
+    /// many times its bytes, and holds these bytes.
+    fn response(&self, id: u64, answer: PaxosAnswer, nothing: Update) -> Result<Queued, Refusal> {
+        let mut bytes = self.reads.budget.answer();
+        bytes.set(shown_bytes(&answer)).map_err(Refusal::new)?;
+        let schema = self.backend.schema();
+        let (verb, payload) = response_of(answer, nothing, &schema).map_err(Refusal::of)?;
+        let mut encoded = Vec::new();
+        // The versions of the messages do not differ here.
+        payload.encode(MessagingVersion::V13, &mut encoded).map_err(Refusal::new)?;
+        Ok(Queued::new(id, verb, Payload::Encoded(encoded)).holding(bytes))
+    }
+}
+
+/// Returns the bytes of the updates that an answer shows.
+fn shown_bytes(answer: &PaxosAnswer) -> usize {
+    let shown = match answer {
+        PaxosAnswer::Promised { accepted, committed } => [accepted.as_ref(), committed.as_ref()],
+        PaxosAnswer::Refused { committed, .. } => [None, committed.as_ref()],
+        PaxosAnswer::Accepted(_) | PaxosAnswer::Committed => [None, None],
+    };
+    shown.into_iter().flatten().map(|recorded| recorded.update.len()).sum()
 }
 
 /// Returns the empty update of the partition of another.
@@ -54,7 +89,7 @@ fn without_content(update: &Update) -> Update {
     Update { table: update.table.clone(), partition }
 }
 
-fn request_of(verb: Verb, commit: Commit) -> Result<PaxosRequest, Refusal> {
+fn request_of(verb: Verb, commit: Commit, left: Duration) -> Result<PaxosRequest, Refusal> {
     let Commit { ballot, update } = commit;
     let table = update.table.clone();
     check_key(&table, &update.partition.key).map_err(Refusal::of)?;
@@ -67,13 +102,13 @@ fn request_of(verb: Verb, commit: Commit) -> Result<PaxosRequest, Refusal> {
         // An update is accepted only if the node could apply it.
         let write = update.into_update().map_err(Refusal::of)?;
         match verb {
-            Verb::PAXOS_PROPOSE_REQ => PaxosStep::Propose(bytes.into()),
+            Verb::PAXOS_PROPOSE_REQ => PaxosStep::Propose(bytes.into(), Box::new(write)),
             Verb::PAXOS_COMMIT_REQ => PaxosStep::Commit(bytes.into(), Box::new(write)),
             verb => return Err(Refusal::unsupported(verb)),
         }
     };
     let ttl_s = table.options.gc_grace_seconds.max(MIN_TTL_S);
-    Ok(PaxosRequest { table: table.id, key, ttl_s, ballot, step })
+    Ok(PaxosRequest { table: table.id, key, ttl_s, ballot, left, step })
 }
 
 /// Returns the response to a request about a partition, of which `nothing` is the empty update.

@@ -33,7 +33,7 @@ const MAX_READ_TIME: Duration = Duration::from_secs(60);
 pub(super) struct Reads {
     turns: Semaphore,
     waiting: Cell<usize>,
-    budget: AnswerBudget,
+    pub budget: AnswerBudget,
 }
 
 impl Default for Reads {
@@ -110,11 +110,12 @@ impl RingMember {
     }
 }
 
-/// Returns the time until the sender gives up, at most [`MAX_READ_TIME`]; `None` if it has.
+/// Returns the time until the sender of a request gives up, at most [`MAX_READ_TIME`]; `None` if it
+/// has given up.
 ///
 /// The age of the message follows from the wall clocks of both nodes. If the clock of the sender is
 /// ahead, the age is 0.
-fn time_left(header: &Header) -> Option<Duration> {
+pub(super) fn time_left(header: &Header) -> Option<Duration> {
     let age_ms = (time::now_millis() as u32).wrapping_sub(header.created_ms) as i32;
     let left_ms = header.expires_in_ms.saturating_sub(u64::try_from(age_ms).unwrap_or(0));
     (left_ms > 0).then(|| Duration::from_millis(left_ms).min(MAX_READ_TIME))

@@ -4,6 +4,7 @@
 use std::{
     rc::Rc,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -81,7 +82,7 @@ fn write_of(ballot: Uuid) -> Box<PartitionUpdate> {
 }
 
 fn propose(ballot: Uuid) -> PaxosStep {
-    PaxosStep::Propose(update_of(ballot))
+    PaxosStep::Propose(update_of(ballot), write_of(ballot))
 }
 
 fn commit(ballot: Uuid) -> PaxosStep {
@@ -89,8 +90,13 @@ fn commit(ballot: Uuid) -> PaxosStep {
 }
 
 async fn ask_for(database: &Database, ballot: Uuid, step: PaxosStep, ttl_s: u32) -> PaxosAnswer {
-    let request = PaxosRequest { table: table().id, key: key(), ttl_s, ballot, step };
-    answer(database, request).await.unwrap()
+    let request = request_of(ballot, step);
+    answer(database, PaxosRequest { ttl_s, ..request }).await.unwrap()
+}
+
+fn request_of(ballot: Uuid, step: PaxosStep) -> PaxosRequest {
+    let left = Duration::from_secs(60);
+    PaxosRequest { table: table().id, key: key(), ttl_s: 864_000, ballot, left, step }
 }
 
 async fn ask(database: &Database, ballot: Uuid, step: PaxosStep) -> PaxosAnswer {
@@ -139,7 +145,7 @@ impl Model {
                 let committed = recorded(self.committed);
                 PaxosAnswer::Refused { newest: newest.unwrap(), committed }
             }
-            PaxosStep::Propose(_) => {
+            PaxosStep::Propose(..) => {
                 let is_accepted = is_newer || newest == Some(ballot);
                 if is_accepted && self.committed != Some(ballot) {
                     self.accepted = Some(ballot);
@@ -326,6 +332,72 @@ fn a_commit_before_a_truncation_is_recorded_and_not_applied() {
         assert_eq!(committed.unwrap().ballot, before);
         ask(&database, after, commit(after)).await;
         assert_eq!(value(&database).await, Some(update_of(after)));
+    });
+}
+
+/// A commit writes the update twice in one record, to the table and to `system.paxos`, and must fit
+/// where its proposal fitted: otherwise no later request about the partition could end.
+#[test]
+fn a_proposal_that_cannot_be_committed_is_refused() {
+    block_on(async {
+        let database = open(&FileSystem::simulated(1)).await;
+        create(&database, vec![table()]).await;
+        let table = table();
+        let ask_with = async |number: i64, length: usize, is_commit: bool| {
+            let (ballot, value) = (ballot(number), Bytes::from(vec![b'x'; length]));
+            let mut write = write_of(ballot);
+            let cell = Cell::live(ballot_micros(ballot).unwrap(), value.clone());
+            write.rows[0].set_cell(table.column("v").unwrap().id, cell);
+            let step = if is_commit {
+                PaxosStep::Commit(value, write)
+            } else {
+                PaxosStep::Propose(value, write)
+            };
+            answer(&database, request_of(ballot, step)).await
+        };
+        // A record has at most 32 KiB here.
+        let mut outcomes = [0, 0];
+        for (number, length) in (15 << 10..17 << 10).step_by(16).enumerate() {
+            let number = number as i64;
+            let proposed = ask_with(number, length, false).await;
+            outcomes[usize::from(proposed.is_ok())] += 1;
+            match proposed {
+                Ok(_) => assert_eq!(
+                    ask_with(number, length, true).await.unwrap(),
+                    PaxosAnswer::Committed
+                ),
+                Err(error) => {
+                    assert!(error.contains("larger than the maximum"), "{error}");
+                    let shown = ask(&database, ballot(number), PaxosStep::Prepare).await;
+                    let PaxosAnswer::Promised { accepted, .. } = shown else { panic!() };
+                    assert_eq!(accepted, None);
+                }
+            }
+        }
+        assert!(outcomes.iter().all(|count| *count > 8), "{outcomes:?}");
+    });
+}
+
+/// A request whose coordinator gives up while another request has the turn changes nothing.
+#[test]
+fn a_request_gives_up_with_its_coordinator() {
+    block_on(async {
+        let database = open(&FileSystem::simulated(1)).await;
+        create(&database, vec![table()]).await;
+        let begin = |number: i64, left: Duration| {
+            let database = database.clone();
+            let request = PaxosRequest { left, ..request_of(ballot(number), PaxosStep::Prepare) };
+            spawn_local(async move { answer(&database, request).await })
+        };
+        let first = begin(1, Duration::from_secs(60));
+        let expired: Vec<_> = (2..6).map(|number| begin(number, Duration::ZERO)).collect();
+        first.await.unwrap();
+        for request in expired {
+            let error = request.await.unwrap_err();
+            assert!(error.contains("gave up") || error.contains("held its rows"), "{error}");
+        }
+        let refused = ask(&database, ballot(1), PaxosStep::Prepare).await;
+        assert_eq!(refused, PaxosAnswer::Refused { newest: ballot(1), committed: None });
     });
 }
 

@@ -52,6 +52,14 @@ impl TurnDeadline {
         Self { kind: TurnKind::Write, wait: Duration::MAX, at: None }
     }
 
+    /// Returns the earlier of this deadline and that in `left`.
+    #[must_use]
+    pub fn within(self, left: Duration) -> Self {
+        let wait = self.wait.min(left);
+        let at = Instant::now() + wait;
+        Self { wait, at: Some(self.at.map_or(at, |earlier| earlier.min(at))), ..self }
+    }
+
     /// Waits for `turn` until the deadline.
     pub(super) async fn limit<F: Future>(self, turn: F) -> Result<F::Output, StorageError> {
         let Some(at) = self.at else { return Ok(turn.await) };

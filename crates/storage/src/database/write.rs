@@ -330,9 +330,30 @@ impl Database {
         ticket.with_delay(delay)
     }
 
-    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
+    /// Checks on this shard that a mutation could be written if there were room, and that its
+    /// record in the commit log could be `spare_bytes` larger. Writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a table or a column is unknown, if an update cannot be stored, if the mutation is
+    /// too large for the commit log, or if the node shuts down.
+    pub fn check_write(&self, mutation: &Mutation, spare_bytes: usize) -> Result<(), StorageError> {
+        let tables = self.tables_to_write(mutation).map_err(|error| match error {
+            WriteError::Failed(error) => error,
+            other => self.out_of_room(&other),
+        })?;
+        let mut encoder = self.inner.encoder.borrow_mut();
+        encoder.encode(mutation, |index| {
+            tables.get(index).map_or(0, |table| table.borrow_mapping().number)
+        });
+        let bytes = encoder.body.len() + spare_bytes;
+        encoder.shrink_to(KEPT_ENCODER_BYTES);
+        Ok(self.log_of(mutation)?.check_size(bytes)?)
+    }
+
+    /// Returns the tables of a mutation that each can store its update.
+    fn tables_to_write(&self, mutation: &Mutation) -> Result<SmallVec<[Rc<Table>; 2]>, WriteError> {
         let inner = &*self.inner;
-        self.admit()?;
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {
             let table = self.table(update.table).map_err(WriteError::Failed)?;
@@ -345,6 +366,13 @@ impl Database {
         }
         let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
         self.check_index_entries(updates).map_err(WriteError::Failed)?;
+        Ok(tables)
+    }
+
+    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
+        let inner = &*self.inner;
+        self.admit()?;
+        let tables = self.tables_to_write(mutation)?;
         tables.iter().try_for_each(|table| self.admit_to(table))?;
         let mut encoder = inner.encoder.borrow_mut();
         let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
