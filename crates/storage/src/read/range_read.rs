@@ -97,7 +97,8 @@ impl RangeRead<'_> {
     async fn finish(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
         let Self { view, command, cache, empty, remaining, result, .. } = self;
         let (key, partitions) = (&position.key, &mut result.partitions);
-        let cache = cache.as_ref().filter(|access| access.knows_or_adds(key));
+        let cache = cache.as_ref().filter(|_| !command.scans_files());
+        let cache = cache.filter(|access| access.knows_or_adds(key));
         let access = TableAccess { view, cache, empty: *empty };
         result.next = read_one(access, command, key, Some(position), remaining, partitions).await?;
         command.flat.iter().for_each(|columns| result.flatten(columns));

@@ -264,7 +264,7 @@ impl Execution<'_> {
                         .min(CHUNK_ROWS * 16),
                     // A scan that goes on opens its files less often.
                     (false, _) if is_scan && select.flat.is_some() => {
-                        CHUNK_ROWS << (2 * self.chunks).min(4)
+                        CHUNK_ROWS << (2 * self.chunks).min(2)
                     }
                     (false, _) => CHUNK_ROWS,
                 },
