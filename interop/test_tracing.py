@@ -233,7 +233,7 @@ def test_rows_index_pages_are_told(node):
     rows, trace = traced(session, "SELECT count(*) FROM t.wide")
     assert rows[0].count == 2000
     assert matching(trace, "^Executing seq scan on wide") and matching(
-        trace, r"^Reading ahead: \S+-Data.db, read \d+ bytes at offset 0"
+        trace, r"^Data cache miss: \S+-Data.db, read \d+ bytes at offset 0"
     )
 
 
