@@ -166,7 +166,7 @@ fn bank(shards: usize) -> SimulatedDisk {
 fn operations_of_a_commit(bank: &SimulatedDisk) -> u64 {
     let disk = bank.crash(0);
     let counted = disk.clone();
-    on_small_shards(3, &FileSystem::on(disk), move |processor| {
+    on_shards_with(3, &FileSystem::on(disk), small_segments(), move |processor| {
         let counted = counted.clone();
         async move {
             let before = counted.operations();
@@ -184,45 +184,37 @@ fn keeps_transfer(bank: &SimulatedDisk, operations: u64, seed: u64) -> bool {
     let power = disk.clone();
     let cut_after = random.below(operations + 1);
     let (source, target) = (random.below(3) as i64, 3 + random.below(3) as i64);
-    let (acknowledged, crashed) = on_small_shards(3, &FileSystem::on(disk), move |processor| {
-        let power = power.clone();
-        async move {
-            power.power_off_after(cut_after);
-            let acknowledged = attempt(&processor, &power, 1, source, target, 30).await;
-            (acknowledged, power.crash(seed))
-        }
-    });
+    let (acknowledged, crashed) =
+        on_shards_with(3, &FileSystem::on(disk), small_segments(), move |processor| {
+            let power = power.clone();
+            async move {
+                power.power_off_after(cut_after);
+                let acknowledged = attempt(&processor, &power, 1, source, target, 30).await;
+                (acknowledged, power.crash(seed))
+            }
+        });
     let power = crashed.clone();
     let shards = 1 + random.below(3) as usize;
     let what = format!("seed {seed}, cut after {cut_after}, {shards} shards");
-    let transfers = on_small_shards(shards, &FileSystem::on(crashed), move |processor| {
-        let (what, power) = (what.clone(), power.clone());
-        async move {
-            let transfers = check(&processor, &what).await;
-            // The shutdown need not flush.
-            power.power_off_after(0);
-            transfers
-        }
-    });
+    let transfers =
+        on_shards_with(shards, &FileSystem::on(crashed), small_segments(), move |processor| {
+            let (what, power) = (what.clone(), power.clone());
+            async move {
+                let transfers = check(&processor, &what).await;
+                // The shutdown need not flush.
+                power.power_off_after(0);
+                transfers
+            }
+        });
     let is_kept = transfers == [1];
     assert!(acknowledged.is_none() || is_kept, "seed {seed}: an acknowledged transfer is lost");
     is_kept
 }
 
-/// Opens a node with small segments of the commit log, because images of large ones take most of
-/// the time.
-fn on_small_shards<F, R>(
-    count: usize,
-    file_system: &FileSystem,
-    body: impl Fn(QueryProcessor) -> F + Clone + Send + 'static,
-) -> R
-where
-    F: Future<Output = R> + 'static,
-    R: Send + 'static,
-{
-    let configuration =
-        StorageConfiguration { commitlog_segment_bytes: 32 << 10, ..configuration() };
-    on_shards_with(count, file_system, configuration, body)
+/// Returns settings with small segments of the commit log, because images of large ones take most
+/// of the time.
+fn small_segments() -> StorageConfiguration {
+    StorageConfiguration { commitlog_segment_bytes: 32 << 10, ..configuration() }
 }
 
 /// Images whose nodes wait at the same time, for the retries of a transaction without a disk.

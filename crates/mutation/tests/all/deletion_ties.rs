@@ -15,7 +15,7 @@ use espalier_mutation::{
 };
 use espalier_types::CqlType;
 
-use crate::support::run;
+use crate::support::{Source, run};
 
 fn table() -> Arc<TableMetadata> {
     let set = || CqlType::Set { element: Arc::new(CqlType::Blob), frozen: false };
@@ -93,21 +93,6 @@ fn the_deletion_of_a_column_stays_under_an_equal_enclosing_deletion() {
     row.deletion = deleted(5, 1);
     row.liveness = espalier_mutation::Liveness::live(5);
     assert!(!apply_deletion(&mut row, deleted(5, 1)), "{row:?}");
-}
-
-struct Source {
-    header: PartitionHeader,
-    fragments: std::vec::IntoIter<Unfiltered>,
-}
-
-impl UnfilteredStream for Source {
-    type Error = std::convert::Infallible;
-    fn header(&self) -> &PartitionHeader {
-        &self.header
-    }
-    async fn next(&mut self) -> Result<Option<Unfiltered>, Self::Error> {
-        Ok(self.fragments.next())
-    }
 }
 
 /// Merges sources, each with a partition deletion, a static row and a range deletion.

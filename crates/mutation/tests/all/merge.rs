@@ -1,11 +1,7 @@
 //! Tests the merge of streams: it gives the same content however that is spread over sources,
 //! forward and in reverse.
 
-use std::{
-    future::Future,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -18,40 +14,7 @@ use espalier_mutation::{
 use espalier_types::CqlType;
 use proptest::prelude::*;
 
-struct Source {
-    header: PartitionHeader,
-    fragments: std::vec::IntoIter<Unfiltered>,
-}
-
-impl UnfilteredStream for Source {
-    type Error = std::convert::Infallible;
-    fn header(&self) -> &PartitionHeader {
-        &self.header
-    }
-    async fn next(&mut self) -> Result<Option<Unfiltered>, Self::Error> {
-        Ok(self.fragments.next())
-    }
-}
-
-fn run<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("the future must not wait"),
-    }
-}
-
-fn table() -> Arc<TableMetadata> {
-    let id = TableId(uuid::Uuid::from_u128(1));
-    Arc::new(
-        TableBuilder::new("ks", "t", id)
-            .partition_key("k", CqlType::Int)
-            .clustering("c", CqlType::Blob, false)
-            .regular("a", CqlType::Blob)
-            .regular("b", CqlType::Blob)
-            .build(),
-    )
-}
+use crate::support::{Source, run, table};
 
 fn bound(at: u8) -> ClusteringBound {
     let kind =

@@ -19,6 +19,24 @@ use espalier_mutation::{
 };
 use espalier_types::CqlType;
 
+/// A stream that follows no hints.
+pub struct Source {
+    pub header: PartitionHeader,
+    pub fragments: std::vec::IntoIter<Unfiltered>,
+}
+
+impl UnfilteredStream for Source {
+    type Error = std::convert::Infallible;
+
+    fn header(&self) -> &PartitionHeader {
+        &self.header
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, Self::Error> {
+        Ok(self.fragments.next())
+    }
+}
+
 /// The degree to which a stream follows hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obedience {
