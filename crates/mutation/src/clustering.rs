@@ -132,8 +132,8 @@ impl Clustering {
         PositionRef { values: &self.values, weight: 0 }
     }
 
-    /// Appends the values, each behind its length as a be32 (−1: null). Values that are missing of
-    /// `columns` are null.
+    /// Appends the values, each behind its length as a be32 (−1: null). Values that are missing
+    /// of `columns` are null.
     pub fn append_to(&self, columns: usize, out: &mut Vec<u8>) {
         for index in 0..columns {
             write_value(self.values.get(index).and_then(Option::as_deref), out);

@@ -134,8 +134,8 @@ pub fn clustering(
     Ok(Clustering { values: values.into() })
 }
 
-/// Appends the values of a row's clustering, each behind its length as a be32 (−1: null), from its
-/// path within the partition.
+/// Appends the values of a row's clustering, each behind its length as a be32 (−1: null), from
+/// its path within the partition.
 ///
 /// # Errors
 ///

@@ -37,8 +37,8 @@ fn spin(duration: Duration) {
     }
 }
 
-/// The 64 members are always ready, for 20 µs each. A task outside of the group waits for one slice
-/// of the group, which three members fill.
+/// The 64 members are always ready, for 20 µs each. A task outside of the group waits for one
+/// slice of the group, which three members fill.
 #[test]
 fn who_is_not_of_a_group_does_not_wait_for_all_its_members() {
     const MEMBERS: u64 = 64;

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 
 use super::{
     FlatColumns, FlatRows, ReadCommand, ReadPosition,
-    partition::{Opened, Remaining, Resumed, read_partition, visible_static_row},
+    partition::{Ended, Opened, Remaining, Resumed, read_partition, visible_static_row},
     source::{FileSource, Source},
 };
 use crate::{StorageError, empty_ranges::EmptyRangeRecorder};
@@ -317,40 +317,30 @@ impl<'a, 'r> Walk<'a, 'r> {
         Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    /// Ends a partition that the walk has read, as [`read_partition`] does.
+    /// Ends a partition that the walk has read.
     fn finish(self, static_row: Option<Row>, end: End) -> Option<ReadPosition> {
         let Walk { command, key, remaining, flat, recorder, rows, dropped, .. } = self;
-        let is_nothing = rows == 0 && static_row.is_none();
         let is_at_end = matches!(end, End::Partition);
         let stopped = match end {
-            End::Limit(clustering) => Some(clustering),
+            End::Limit(clustering) => Some(ReadPosition {
+                key: key.clone(),
+                clustering: Some(clustering),
+                rows_of_partition: rows,
+            }),
             _ => None,
         };
-        if let Some(recorder) = recorder {
-            if let Some(last) = &stopped {
-                recorder.stop_behind(key, last);
-            }
-            if is_nothing {
-                recorder.pass_empty(1, key, None);
-            }
-            recorder.leave(is_at_end);
-        }
-        remaining.drop_some(dropped.max(is_nothing.into()));
-        let at = |clustering, rows_of_partition| {
-            Some(ReadPosition { key: key.clone(), clustering, rows_of_partition })
-        };
-        let stopped = stopped.and_then(|clustering| at(Some(clustering), rows));
-        if rows == 0 {
-            if static_row.is_none() || !command.slices.is_all() || stopped.is_some() {
-                return stopped;
-            }
-            // A partition with static content only counts as a row, at its end.
-            let bytes = static_row.as_ref().map_or(0, Row::page_bytes);
-            remaining.take_row(bytes, 0);
+        let ended = Ended { rows, dropped, stopped, is_at_end };
+        let (has_result, stopped) = ended.finish(
+            command,
+            key,
+            static_row.as_ref(),
+            Resumed::default(),
+            remaining,
+            recorder,
+        );
+        if has_result {
             flat.end_partition(key, static_row);
-            return if remaining.is_used_up() { at(None, 1) } else { None };
         }
-        flat.end_partition(key, static_row);
         stopped
     }
 }

@@ -155,36 +155,70 @@ pub(crate) async fn read_partition(
         recorder.meet_static_row(key);
     }
     let mut walk = RowWalk::new(command, key, resumed.rows_of_partition);
-    let mut stopped = walk.run(&mut merged, remaining, recorder.as_deref_mut()).await?;
+    let stopped = walk.run(&mut merged, remaining, recorder.as_deref_mut()).await?;
     let RowWalk { rows, expired, is_at_end, .. } = walk;
-    // A partition without a result counts as a dropped fragment, too.
-    let is_nothing =
-        rows.is_empty() && static_row.is_none() && !(resumed.is_begun && resumed.has_rows);
-    if let Some(recorder) = recorder {
-        if let Some(ReadPosition { clustering: Some(last), .. }) = &stopped {
-            recorder.stop_behind(key, last);
+    let dropped = merged.dropped() + expired;
+    let ended = Ended { rows: rows.len(), dropped, stopped, is_at_end };
+    let (has_result, stopped) =
+        ended.finish(command, key, static_row.as_ref(), resumed, remaining, recorder);
+    Ok((has_result.then(|| PartitionRows { key: key.clone(), static_row, rows }), stopped))
+}
+
+/// A partition of which a read has taken all rows that it takes.
+pub(super) struct Ended {
+    /// Rows that this read returns.
+    pub(super) rows: usize,
+    /// Dropped fragments that `remaining` does not count yet.
+    pub(super) dropped: u64,
+    /// The position of a limit over all partitions.
+    pub(super) stopped: Option<ReadPosition>,
+    pub(super) is_at_end: bool,
+}
+
+impl Ended {
+    /// Records empty ranges, and counts dropped fragments and a static row without rows. Returns
+    /// whether the partition has a result, and the position at which to resume if a limit over all
+    /// partitions was reached.
+    #[inline]
+    pub(super) fn finish(
+        mut self,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+        static_row: Option<&Row>,
+        resumed: Resumed,
+        remaining: &mut Remaining,
+        recorder: Option<&mut EmptyRangeRecorder<'_>>,
+    ) -> (bool, Option<ReadPosition>) {
+        // A partition without a result counts as a dropped fragment, too.
+        let is_nothing =
+            self.rows == 0 && static_row.is_none() && !(resumed.is_begun && resumed.has_rows);
+        if let Some(recorder) = recorder {
+            if let Some(ReadPosition { clustering: Some(last), .. }) = &self.stopped {
+                recorder.stop_behind(key, last);
+            }
+            if is_nothing {
+                recorder.pass_empty(1, key, None);
+            }
+            recorder.leave(self.is_at_end);
         }
-        if is_nothing {
-            recorder.pass_empty(1, key, None);
+        remaining.drop_some(self.dropped.max(is_nothing.into()));
+        if self.rows > 0 {
+            return (true, self.stopped);
         }
-        recorder.leave(is_at_end);
-    }
-    remaining.drop_some((merged.dropped() + expired).max(is_nothing.into()));
-    if rows.is_empty() {
         // A partition with static content only counts as a row, if the command selects the whole
         // partition, and only at the partition's end. A read that resumes behind a dead row covers
         // only a part of the partition.
-        let is_whole = command.slices.is_all();
-        if static_row.is_none() || resumed.has_rows || !is_whole || stopped.is_some() {
-            return Ok((None, stopped));
-        }
-        remaining.take_row(static_row.as_ref().map_or(0, Row::page_bytes), 0);
+        let is_counted = command.slices.is_all() && !resumed.has_rows && self.stopped.is_none();
+        let Some(static_row) = static_row.filter(|_| is_counted) else {
+            return (false, self.stopped);
+        };
+        remaining.take_row(static_row.page_bytes(), 0);
         if remaining.is_used_up() {
-            stopped =
-                Some(ReadPosition { key: key.clone(), clustering: None, rows_of_partition: 1 });
+            let key = key.clone();
+            self.stopped = Some(ReadPosition { key, clustering: None, rows_of_partition: 1 });
         }
+        (true, self.stopped)
     }
-    Ok((Some(PartitionRows { key: key.clone(), static_row, rows }), stopped))
 }
 
 /// A walk over the rows of a partition.
